@@ -19,30 +19,15 @@ namespace = Collection(
     *COMMANDS,
     Command("test", TestOptions, "harness.cli.commands.installation:test"),
     Command("docs", DocsOptions, "harness.cli.commands.installation:docs"),
+    Command("reproduce", of_benchmarks.ReproduceOptions, f"{BENCHMARKS}.studies:reproduce"),
     hosts=HOSTS,
     bench=Collection(
         "bench",
-        Command("utility", of_benchmarks.UtilityOptions, f"{BENCHMARKS}.studies:utility"),
-        Command("trust", of_benchmarks.TrustOptions, f"{BENCHMARKS}.studies:trust"),
-        Command("plans", of_benchmarks.PlansOptions, f"{BENCHMARKS}.studies:plans"),
         Command("tampering", of_benchmarks.TamperingOptions, f"{BENCHMARKS}.tampering:tampering"),
         Command("timing", of_benchmarks.TimingOptions, f"{BENCHMARKS}.tampering:timing"),
-        *(
-            Command(suite, options_class, f"{BENCHMARKS}.measured:measure")
-            for suite, options_class in of_benchmarks.SUITES.items()
-        ),
-        Command("run", of_benchmarks.RunOptions, f"{BENCHMARKS}.measured:measure"),
-        Command("program", of_benchmarks.ProgramOptions, f"{BENCHMARKS}.program:program"),
+        Command("run", of_benchmarks.RunOptions, f"{BENCHMARKS}.measured:run"),
         Command("validate", of_benchmarks.ValidateOptions, f"{BENCHMARKS}.judged:validate"),
-        Command("report", of_benchmarks.ReportOptions, f"{BENCHMARKS}.judged:report"),
         Command("export", of_benchmarks.ExportOptions, f"{BENCHMARKS}.judged:export"),
         Command("compare", of_benchmarks.CompareOptions, f"{BENCHMARKS}.judged:compare"),
-    ),
-    reproduce=Collection(
-        "reproduce",
-        Command("capping", of_benchmarks.CappingOptions, f"{BENCHMARKS}.studies:capping"),
-        Command("gaps", of_benchmarks.GapsOptions, f"{BENCHMARKS}.studies:gaps"),
-        Command("groupwise", of_benchmarks.GroupwiseOptions, f"{BENCHMARKS}.studies:groupwise"),
-        Command("training", of_benchmarks.TrainingOptions, f"{BENCHMARKS}.studies:training"),
     ),
 )

@@ -86,13 +86,11 @@ from fairshares._calls import (  # noqa: E402  (found only now)
     confusion,
     count,
     gap,
-    ledger,
-    load,
-    plan,
     thresholds,
     train,
     weights,
 )
+from fairshares._lookups import ledger, load, plan  # noqa: E402
 from harness.errors import FairSharesError  # noqa: E402
 
 

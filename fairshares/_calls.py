@@ -16,8 +16,6 @@ if TYPE_CHECKING:
         ConfusionResult,
         CountResult,
         GapResult,
-        Plan,
-        Spent,
         ThresholdsResult,
         TrainResult,
         WeightsResult,
@@ -390,81 +388,6 @@ def train(
     from fairshares._run import trained
 
     return trained(**given)
-
-
-def plan(
-    *,
-    epsilon: Number,
-    clients: int | None = None,
-    groups: Shares | None = None,
-    from_records: Records = None,
-    task: str = "weights",
-    records: int | None = None,
-    labels: Shares | None = None,
-    delta: Number = "2^-40",
-    max_count: int | None = None,
-    privacy_unit: str = "record",
-    cap: int | str | None = None,
-    neighboring_relation: str | None = None,
-    model: str | None = None,
-    network: str | None = None,
-    error: float | None = None,
-    **of_the_task: Any,
-) -> Plan:
-    """Say what a release would cost in each model, and how far off it would be; nothing is run.
-
-        >>> import fairshares as fs
-        >>> found = fs.plan(clients=10_000, groups={"a": 0.7, "b": 0.3}, epsilon=1, network="wan")
-        >>> found.models.loc["ring", ["mpc_s", "sent_bytes"]].gt(0).all().item()
-        True
-
-    Args:
-        epsilon, delta, max_count, privacy_unit, cap, neighboring_relation, model: as for the release.
-        clients, records: how many there would be; records: default: one each.
-        from_records: instead of these, groups and labels: a table or a file, to see whether its smallest
-            group survives the noise. What is said then is not protected.
-        groups, labels: how many, their names, or names with shares that add up to 1; labels: 2 by default.
-        task: "weights", "confusion", "thresholds", "gap", "count" or "cap".
-        network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit"; None: one machine.
-        error: between 0 and 1; what it takes for that is said, too.
-        of_the_task: what `fairshares plan --help` lists of that task, as reweighing="label".
-    Returns: figures by model, and what is expected of the release.
-    Raises: FairSharesError: there is no such release.
-    """
-    given = {**locals(), **of_the_task}
-    del given["of_the_task"]
-    from fairshares._run import planned
-
-    return planned(**given)
-
-
-def ledger(
-    population: str | None = None, *, budget: Budget = None, ledger: Path | str | None = None
-) -> Spent:
-    """Say what each population's runs have spent, or give one a budget.
-
-        >>> import fairshares as fs
-        >>> fs.ledger("loans", budget=3, ledger="my-ledger.sqlite").charges.empty
-        True
-
-    Args: population: the one to show; None: all; budget: gives it this one: a total ε, or (ε, δ); ledger: the
-    file; default: as for the command.
-    Returns: a table of what was charged. Raises: PopulationError: there is no such population; LedgerError.
-    """
-    from fairshares._run import spent
-
-    return spent(population=population, budget=budget, ledger=ledger)
-
-
-def load(directory: Path | str) -> Any:
-    """Read what a call has saved, or a command has written into its directory.
-
-    Args: directory: of a run of weights, confusion, thresholds, gap, count, cap or train.
-    Returns: what that call returned. Raises: ResultFileError: it is of something else, or damaged.
-    """
-    from fairshares import _results
-
-    return _results.load(Path(directory))
 
 
 def _released(task: str, given: dict[str, Any]) -> Any:

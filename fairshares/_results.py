@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import io
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from rich.console import Console
 
-from fairshares._arguments import as_a_call, options_of, with_arguments
-from harness.cli.release_options import ThresholdsOptions
-from harness.errors import FairSharesError, OptionError
+from fairshares._shown import Shown
+from harness.errors import FairSharesError, OptionError, as_keyword, naming
 from harness.pipeline.earlier_curves import CURVES, MANIFEST, as_curves, choose_again
 from harness.pipeline.earlier_results import Files, found_in, read_files
 from harness.postprocessing.reweighing.sample_weight import sample_weight
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.system.result_files import new_directory, read_result, write_json
+from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
+from harness.releases.score_curves import choice_of
+from harness.releases.weights import Weights
+from harness.request.releases import ThresholdsRequest
+from harness.system.result_files import read_result, write_files
 from harness.training.predictor import FILE, LogisticModel
-from harness.training.run import TASK
+from harness.training.run import TASK, Trained
 from harness.views import run as run_view, training as training_view
-from harness.views.parts import Part, Picture
+from harness.views.parts import Part
 from harness.views.releases import (
     cap as cap_view,
     confusion as confusion_view,
@@ -36,55 +34,9 @@ from harness.views.releases import (
     thresholds as thresholds_view,
     weights as weights_view,
 )
-from harness.views.rendering.html import fragment
-from harness.views.rendering.plots import WIDTH
-from harness.views.rendering.text import render
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-
-_WIDTH = 120  # of tables where there is no terminal
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Shown:
-    """What a person can read: `print` it, or let a notebook show it."""
-
-    def _view(self) -> Iterable[Part]:
-        raise NotImplementedError
-
-    def __str__(self) -> str:
-        width = shutil.get_terminal_size((_WIDTH, 0)).columns
-        console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False)
-        render(self._view(), console)
-        return with_arguments(console.file.getvalue().rstrip())  # type: ignore[attr-defined]
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return with_arguments(fragment(self._view()))
-
-    def plot(self, kind: str = "", ax: Axes | None = None) -> Axes:
-        """Draw a picture, as a report has it.
-
-        Args: kind: which of them, "privacy" for example; by default the first; ax: matplotlib's, to draw on;
-        None: a new figure's. Returns: the axes, of which `.figure.savefig("my.png")` makes a file.
-        Raises: ValueError: there is no such picture; which there are, it says.
-        """
-        pictures = {part.name: part for part in self._view() if isinstance(part, Picture)}
-        if not pictures or kind not in (*pictures, ""):
-            raise ValueError(
-                f"There is no picture {kind!r} of this; there are: {', '.join(pictures) or 'none'}."
-            )
-        found = pictures[kind or next(iter(pictures))]
-        if ax is None:
-            from matplotlib import pyplot  # takes a second to load
-
-            ax = pyplot.subplots(figsize=(WIDTH, found.height), layout="constrained")[1]
-        found.draw(ax)
-        return ax
 
 
 @dataclass(frozen=True)
@@ -112,7 +64,7 @@ class Result(Shown):
 
     _files: Files
     _found: Any
-    _notes: Sequence[str] = ()
+    _notes: Sequence[Part] = ()
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -134,9 +86,7 @@ class Result(Shown):
         """
         if Path(directory).exists():
             raise OptionError(f"{directory} exists already; name another directory.")
-        with new_directory(Path(directory)) as partial:
-            for name, fields in self._files.items():
-                write_json(partial / name, fields)
+        write_files(Path(directory), self._files)
 
     def _view(self) -> Iterable[Part]:
         yield from self._shown()
@@ -314,7 +264,8 @@ class ThresholdsResult(Result):
     @property
     def rules(self) -> dict[str, ThresholdRule]:
         """Each group's thresholds, and the probability of each. Raises: `problem`, if there is one."""
-        return dict(self._chosen.rules)
+        rules = self._chosen.rules  # as the file says them, to the last bit
+        return {group: rule_from_json(rule.to_json(), group) for group, rule in rules.items()}
 
     @property
     def rates(self) -> pd.DataFrame:
@@ -357,14 +308,18 @@ class ThresholdsResult(Result):
         Args: as of `fairshares.thresholds`; positive_label: None: as here.
         Returns: these curves with other rules. Raises: FairSharesError: the curves do not allow this choice.
         """
-        given = {name: value for name, value in locals().items() if name != "self"}
-        with as_a_call(), TemporaryDirectory(prefix="fairshares-") as scratch:
-            options: ThresholdsOptions = options_of(ThresholdsOptions, {**given, "curves": CURVES})
-            out = Path(scratch) / "thresholds"
+        with naming(as_keyword):
+            request = ThresholdsRequest(
+                epsilon=1,
+                positive_label=positive_label,
+                constraint=constraint,
+                objective=objective,
+                tolerance=tolerance,
+                deterministic=deterministic,
+            )
             curves = as_curves(self.manifest, self._files[CURVES], Path("an earlier call"))
-            choose_again(curves, options.choice, options.positive_label or "", out)
-            notes = [thresholds_view.chosen_again(curves.run)]
-            return cast(ThresholdsResult, result_of(read_files(out), out, notes))
+            found, files = choose_again(curves, choice_of(request), request.positive_label or "")
+            return ThresholdsResult(files, found, [thresholds_view.chosen_again(curves.run)])
 
     @property
     def _chosen(self) -> Any:
@@ -427,69 +382,34 @@ _RESULTS: dict[str, type[Result]] = {
 }
 
 
-def result_of(
-    files: Files, directory: Path, notes: Sequence[str] = (), problem: FairSharesError | None = None
-) -> Result:
-    """Return the result that a run's files hold. Args: notes: what else to say of it; problem: of thresholds.
+def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
+    """Return the result of a run. Args: found: as its statistic gives it; notes: what else to say of it."""
+    task = files[MANIFEST]["task"]
+    if isinstance(found, Weights):  # of which the file has the weights
+        found = found.weights
+    if task == "thresholds":
+        return ThresholdsResult(files, found, notes, found.problem)
+    return _RESULTS[task](files, found, notes)
 
-    Raises: ResultFileError: they are damaged.
-    """
-    kind, found = _RESULTS[files[MANIFEST]["task"]], found_in(files, directory)
-    return kind(files, found, notes) if problem is None else ThresholdsResult(files, found, notes, problem)
 
-
-def training_in(
-    directory: Path, notes: Sequence[str] = (), problem: FairSharesError | None = None
-) -> TrainResult:
-    """Return the result of a training. Args: notes, problem: as of `result_of`. Raises: ResultFileError."""
-    parts: dict[str, Any] = {}
-    for name in ("weights", "thresholds"):
-        if (part := directory / name).is_dir():
-            parts[name] = result_of(read_files(part), part, (), problem if name == "thresholds" else None)
-    files = {name: read_result(directory / name, name) for name in (FILE, MANIFEST)}
-    return TrainResult(files, LogisticModel.load(directory), notes, **parts)
+def training_of(trained: Trained, notes: Sequence[Part] = ()) -> TrainResult:
+    """Return the result of a training. Args: notes: what else to say of it."""
+    parts = {"weights": trained.weights, "thresholds": trained.thresholds}
+    results: dict[str, Any] = {name: result_of(run.files, run.found) for name, run in parts.items() if run}
+    return TrainResult(trained.files, trained.model, notes, **results)
 
 
 def load(directory: Path) -> Result:
     """Return an earlier run's result. Raises: ResultFileError."""
-    if read_result(directory / MANIFEST, MANIFEST).get("task") == TASK:
-        return training_in(directory)
-    return result_of(read_files(directory), directory)
+    if read_result(directory / MANIFEST, MANIFEST).get("task") != TASK:
+        return _read(directory)
+    parts: dict[str, Any] = {
+        name: _read(directory / name) for name in ("weights", "thresholds") if (directory / name).is_dir()
+    }
+    files = {name: read_result(directory / name, name) for name in (FILE, MANIFEST)}
+    return TrainResult(files, LogisticModel.load(directory), (), **parts)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Report(Shown):
-    """What `plan` or `ledger` says. Attributes: fields: all of it, as the command prints it with `--json`."""
-
-    fields: dict[str, Any]
-    _parts: Sequence[Part]
-
-    def _view(self) -> Iterable[Part]:
-        return self._parts
-
-
-class Plan(Report):
-    """What releases would cost, and how far off they would be."""
-
-    @property
-    def models(self) -> pd.DataFrame:
-        """Columns tolerates, mpc_s (seconds), sent_bytes (by all), rounds, reason, available, by model.
-
-        And wall_s, the seconds of a whole call, with its parts start_s, design_s, read_s, share_s,
-        compile_s and derive_s.
-        """
-        return pd.DataFrame(self.fields["models"]).set_index("model")
-
-
-class Spent(Report):
-    """What populations have spent."""
-
-    @property
-    def charges(self) -> pd.DataFrame:
-        """A row per run: population, time, task, model, epsilon, delta, out, status."""
-        rows = [
-            {"population": each["population"], **charge}
-            for each in self.fields["populations"]
-            for charge in each["charges"]
-        ]
-        return pd.DataFrame(rows)
+def _read(directory: Path) -> Result:
+    files = read_files(directory)
+    return result_of(files, found_in(files, directory))

@@ -1,107 +1,129 @@
-"""From a call's arguments, by way of a command's options, to a result."""
+"""From a call's arguments to a request, and from its run to a result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
 
-from fairshares import _results
-from fairshares._arguments import as_a_call, options_of
-from harness.cli.commands import ledger, plan, train
-from harness.cli.commands.choices import chosen_spec, score_cut
-from harness.cli.commands.releases import run_on_records, settings_of
-from harness.cli.commands.weights import arrived
-from harness.cli.options import LedgerOptions
-from harness.cli.release_options import RELEASES, WeightsOptions
-from harness.cli.task_options import PlanOptions
-from harness.cli.train_options import TrainOptions
-from harness.errors import RecordsError
+from fairshares import _results, _shown
+from harness.errors import OptionError, RecordsError, as_keyword, named, naming
+from harness.forecast.requested import planned as plan_of
+from harness.inputs.record_schema import as_names
 from harness.inputs.tables import TABLE, table_of
-from harness.pipeline.earlier_results import read_files
+from harness.pipeline.release import run_on_arrivals, run_on_records, score_cut, settings_of
+from harness.pipeline.run import Run
+from harness.privacy.ledger.accounts import populations_of
 from harness.privacy.ledger.charge import UNCHARGED
+from harness.request.calls import CALLS, Account, WeightsCall
+from harness.request.plans import Expected
+from harness.request.readers import parse_choice
+from harness.request.releases import REQUESTS
 from harness.training.features import features_from_json, read_features
+from harness.training.request import TrainRequest
+from harness.training.requested import trained as train_on
 from harness.training.run import TASK
-from harness.views import ledger as ledger_view
+from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import weights as weights_view
 from harness.views.releases.confusion import direction
 from harness.views.run import one_machine
-from protocols.accounting.calibration import PrivacyUnit
 
+_OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # which `plan` names, and not all have
 COLUMNS = ("client_id", "group", "label", "score", "prediction", "value")
+
+
+@contextmanager
+def as_a_call() -> Iterator[None]:
+    """Have messages name arguments, `epsilon=`, where commands name options."""
+    with naming(as_keyword):
+        yield
 
 
 def released(task: str, records: Any, **given: Any) -> Any:
     """Run a release on a table, a file or columns, and return its result.
 
-    Args: task: of `RELEASES`; given: by name, the columns and the command's options. Raises: FairSharesError.
+    Args: task: of `CALLS`; given: by name, the columns and the call's fields. Raises: FairSharesError.
     """
     columns = {name: given.pop(name) for name in COLUMNS if name in given}
-    with as_a_call():
+    with as_a_call(), TemporaryDirectory(prefix="fairshares-") as scratch:
         source = _source(records, columns)
-        if given.get("arrivals") or given.get("horizon"):
-            uploads = options_of(WeightsOptions, given)
-            return _arrived(uploads if records is None else uploads.but(records=Path(TABLE)))
-        options = options_of(RELEASES[task], given).but(records=Path(TABLE))  # what it is, is said beside it
-        if task == "cap":
-            options = options.but(privacy_unit=PrivacyUnit.CLIENT)
-        spec = chosen_spec(options)
-        settings = settings_of(options, spec)
-        with TemporaryDirectory(prefix="fairshares-") as scratch:
-            out = options.out or Path(scratch) / task
-            cut = score_cut(options) if task == "confusion" else None
-            run = run_on_records(options, options.statistic(spec), source, settings, out, lambda _: None, cut)
-            notes = [direction(cut, run.found.counts.domain)] if cut else []
-            notes += [one_machine(True), ledger_view.charge(run.charging, options.population == UNCHARGED)]
-            return _results.result_of(read_files(out), out, notes, getattr(run.found, "problem", None))
+        series = bool(given.get("arrivals") or given.get("horizon"))
+        place = None if series and records is None else TABLE
+        call = CALLS[task](**_as_in_columns(given), records=place)  # what it is, is said beside it
+        out = call.out or Path(scratch) / task
+        if series:
+            assert isinstance(call, WeightsCall)
+            run = run_on_arrivals(call, out, _no_step)
+            return _result(run, call.population, [weights_view.arrivals(run.manifest), one_machine(False)])
+        run = run_on_records(call, source, settings_of(call), out, _no_step)
+        cut = score_cut(call) if task == "confusion" else None
+        notes = [direction(cut, run.found.counts.domain)] if cut else []
+        return _result(run, call.population, [*notes, one_machine(True)])
 
 
-def _arrived(options: WeightsOptions) -> Any:
-    """Run one epoch of a series of weights, and return its result."""
-    with TemporaryDirectory(prefix="fairshares-") as scratch:
-        out = options.out or Path(scratch) / options.task
-        options, run = arrived(options, out, lambda _: None)
-        charged = ledger_view.charge(run.charging, options.population == UNCHARGED)
-        notes = [weights_view.arrivals(run.manifest), one_machine(False), charged]
-        return _results.result_of(read_files(out), out, notes)
+def _result(run: Run[Any], population: str | None, notes: list[Any]) -> Any:
+    notes = [*notes, ledger_view.charge(run.charging, population == UNCHARGED)]
+    return _results.result_of(run.files, run.found, notes)
 
 
 def trained(**given: Any) -> _results.TrainResult:
-    """Train a model. Args: given: the records, and options of `train`. Raises: FairSharesError."""
+    """Train a model. Args: given: the records, and fields of `TrainRequest`. Raises: FairSharesError."""
     records, declared = given.pop("records"), given.pop("features")
     with as_a_call(), TemporaryDirectory(prefix="fairshares-") as scratch:
         source = _source(records, {})
         paths = isinstance(declared, str | Path)
         features = read_features(Path(declared)) if paths else features_from_json(declared, "features")
-        options = options_of(TrainOptions, {**given, "records": TABLE, "features": TABLE})
-        out = options.out or Path(scratch) / TASK
-        found = train.trained(options, source, features, out, lambda _: None)
-        notes = [one_machine(True), ledger_view.charge(found.charging, options.population == UNCHARGED)]
-        problem = found.thresholds.found.problem if found.thresholds else None
-        return _results.training_in(out, notes, problem)
+        request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
+        out = request.out or Path(scratch) / TASK
+        found = train_on(request, source, features, out, _no_step)
+        notes = [one_machine(True), ledger_view.charge(found.charging, request.population == UNCHARGED)]
+        return _results.training_of(found, notes)
 
 
-def planned(**given: Any) -> _results.Plan:
-    """Plan a release. Args: given: options of `plan`. Raises: TypeError: there is no such option."""
-    source = given.pop("from_records")
+def planned(**given: Any) -> _shown.Plan:
+    """Plan a release. Args: given: of whom, and fields of its request. Raises: TypeError: an unknown one."""
+    table, task = given.pop("from_records"), given.pop("task")
     with as_a_call():
-        options = options_of(PlanOptions, {**given, "from_records": None if source is None else TABLE})
-        if source is not None:
-            options = options.but(from_records=_source(source, {}))
-        shown, fields = plan.planned(options)
-    return _results.Plan(fields, shown)
+        kind = REQUESTS[parse_choice("task", task, list(REQUESTS))]
+        if unknown := set(given) - {*Expected.declared, *kind.declared, *_OF_MOST}:
+            raise TypeError(f"There is no argument {min(unknown)!r} here.")
+        source = None if table is None else _source(table, {})
+        request = kind(**_as_in_columns(given))
+        expected = Expected(**given, from_records=None if table is None else TABLE)
+        found = plan_of(request, expected, source)
+        return _shown.Plan(plan_view.to_json(found), list(plan_view.plan(found)))
 
 
-def spent(**given: Any) -> _results.Spent:
-    """Return what is in a ledger. Args: given: options of `ledger`."""
+def spent(**given: Any) -> _shown.Spent:
+    """Return what is in a ledger. Args: given: a population, its budget, the ledger's file."""
     with as_a_call():
-        options = options_of(LedgerOptions, given)
-        path, populations = ledger.populations_of(options)
-    shown = list(ledger_view.ledger(path, populations))
-    return _results.Spent(ledger_view.to_json(path, populations), shown)
+        population, account = given.pop("population"), Account(**given)
+        path, populations = populations_of(population, account.budget, account.ledger)
+        shown = list(ledger_view.ledger(path, populations))
+        return _shown.Spent(ledger_view.to_json(path, populations), shown)
+
+
+def _no_step(_step: str) -> None:
+    """Say nothing of how far a run is."""
+
+
+def _as_in_columns(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments, with groups and labels as a column of records has them."""
+    for name, value in given.items():
+        if isinstance(value, str | Sequence) and not value:
+            raise OptionError(f"{named(name)} is empty; leave it out, or give it a value.")
+    names = {
+        name: as_names(pd.Series(list(given[name]))).tolist()
+        for name in ("groups", "labels")
+        if isinstance(given.get(name), list | tuple)
+    }
+    if (positive := given.get("positive_label")) not in (None, ""):
+        names["positive_label"] = as_names(pd.Series([positive]))[0]
+    return {**given, **names}
 
 
 def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
@@ -119,10 +141,10 @@ def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
                 f"The table has no column {column}, the value of {name}= (found: "
                 f"{', '.join(map(str, table.columns))})."
             )
-    named = {name: name if column is None else column for name, column in columns.items()}
+    chosen = {name: name if column is None else column for name, column in columns.items()}
     found = {
         name: table[column] if isinstance(column, str) else column
-        for name, column in named.items()
+        for name, column in chosen.items()
         if not isinstance(column, str) or column in table
     }
     return table_of(found) if found else table

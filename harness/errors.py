@@ -7,9 +7,12 @@ hold sizes, names and party numbers only, never a share or a value derived from 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+_NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 
 
 def as_flag(field: str, value: object = "") -> str:
@@ -20,14 +23,8 @@ def as_flag(field: str, value: object = "") -> str:
 def as_keyword(field: str, value: object = "") -> str:
     """Return a field as a call has it: `cap=10`, `noise="own"`; a name in capitals stands for any value."""
     text = str(value)
-    return (
-        f'{field}="{text}"' if isinstance(value, str) and text and not text.isupper() else f"{field}={text}"
-    )
-
-
-def as_key(field: str, value: object = "") -> str:
-    """Return a field as a file has it: `cap = 10`."""
-    return f"{field} = {value}" if str(value) else field
+    as_it_is = not isinstance(value, str) or not text or text.isupper() or _NUMBER.fullmatch(text)
+    return f"{field}={text}" if as_it_is else f'{field}="{text}"'
 
 
 _WRITTEN: ContextVar[Callable[[str, object], str]] = ContextVar("how fields are written", default=as_flag)
@@ -43,7 +40,7 @@ def named(field: str, value: object = "") -> str:
 
 @contextmanager
 def naming(written: Callable[[str, object], str]) -> Iterator[None]:
-    """Have messages name fields in one way while the block runs: `as_flag`, `as_keyword` or `as_key`."""
+    """Have messages name fields in one way while the block runs, `as_keyword` for example."""
     token = _WRITTEN.set(written)
     try:
         yield

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+
+MAX_ORDER = 1 << 12
+MAX_RUNS = 10_000  # that are declared
+MAX_EPSILON = Fraction(64)  # of a budget that is not kept by basic composition
+LOST = Fraction(1, 4)  # of a filter's delta, for masses that tell neighbours apart for certain
 
 
 @dataclass(frozen=True)
@@ -16,6 +22,25 @@ class Guarantee:
 
     epsilon: Fraction
     delta: Fraction
+
+    def __add__(self, other: Guarantee) -> Guarantee:
+        """Return what two releases protect together, by basic composition."""
+        return Guarantee(self.epsilon + other.epsilon, self.delta + other.delta)
+
+    def __sub__(self, other: Guarantee) -> Guarantee:
+        """Return what is left of a total when `other` is spent; below 0 where more is."""
+        return Guarantee(self.epsilon - other.epsilon, self.delta - other.delta)
+
+    def __mul__(self, times: Fraction | int) -> Guarantee:
+        """Return a share of a total, or what so many releases of this kind protect together."""
+        return Guarantee(self.epsilon * times, self.delta * times)
+
+    def within(self, limit: Guarantee) -> bool:
+        """Return whether neither epsilon nor delta exceeds the limit's."""
+        return self.epsilon <= limit.epsilon and self.delta <= limit.delta
+
+
+NOTHING = Guarantee(Fraction(0), Fraction(0))  # is spent by what releases nothing
 
 
 @dataclass(frozen=True)
@@ -53,7 +78,24 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
     Guarantees: holds although later releases are chosen after earlier ones were seen.
     [test: tests/protocols/test_calibration_composed.py]
     """
-    total = Guarantee(Fraction(0), Fraction(0))
-    for each in guarantees:
-        total = Guarantee(total.epsilon + each.epsilon, total.delta + each.delta)
-    return total
+    return sum(guarantees, NOTHING)
+
+
+def weakest(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """Return the largest epsilon and the largest delta: each of these releases keeps to them."""
+    listed = list(guarantees)
+    return Guarantee(max(each.epsilon for each in listed), max(each.delta for each in listed))
+
+
+def renyi_order(epsilon: Fraction, delta: Fraction) -> int:
+    """Return the order that lets most runs alike into this budget, if their losses are nearly Gaussian.
+
+    Computes: by floats; whichever order it is, a filter that keeps to it is valid.
+    """
+    need = -math.log(delta * (1 - LOST))
+
+    def room(order: int) -> float:
+        rest = math.log1p(-1 / order) * (order - 1) - math.log(order)
+        return (float(epsilon) - (need + rest) / (order - 1)) / order
+
+    return max(range(2, MAX_ORDER + 1), key=room)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
+import gmpy2
 import numpy as np
 
 from protocols.accounting.empirical import Tally
@@ -97,9 +97,7 @@ def composed_laplace(epsilon: float, times: int, delta: float) -> float:
     loss, h = epsilon - 2 * x, 2 * epsilon / steps
     p, q = -np.diff(np.exp(-x)) / 2, np.diff(np.exp(x - epsilon)) / 2
     upper = (p - q * np.exp(loss[1:])) / -np.expm1(-h)
-    one = np.zeros(steps + 1)  # masses by falling loss
-    one[:-1] += upper
-    one[1:] += p - upper
+    one = np.append(upper, 0.0) + np.append(0.0, p - upper)  # masses by falling loss
     one[0] += 0.5  # noise below 0
     one[-1] += np.exp(-epsilon) / 2  # noise above the other data set's mean
     size = times * steps + 1
@@ -120,11 +118,8 @@ def ideal_log(x: int) -> int:
     """Return ln(x / 2^16) * 2^16, rounded to nearest. Raises: ValueError: x <= 0."""
     if x <= 0:
         raise ValueError("there is no logarithm of 0")
-    roughly = math.log(x / ONE) * ONE  # off by less than 10^-8
-    if abs(roughly - math.floor(roughly) - 0.5) > 1e-6:
-        return round(roughly)
-    with localcontext(prec=40):
-        return int(((Decimal(x) / ONE).ln() * ONE).to_integral_value(rounding=ROUND_HALF_UP))
+    with gmpy2.context(precision=160):  # no logarithm of a rational is so near to the middle of two integers
+        return int(gmpy2.rint(gmpy2.log(gmpy2.mpfr(x) / ONE) * ONE))
 
 
 @lru_cache(maxsize=ONE)

@@ -90,8 +90,11 @@ class InputForm:
 
 
 def _of_default_noise(arguments: Mapping[str, str]) -> int:
-    coins = design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"]))
-    return fair_bits_per_sample(coins)
+    return fair_bits_per_sample(design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])))
+
+
+def _cells(arguments: Mapping[str, str]) -> int:
+    return int(arguments["groups"]) * int(arguments["labels"])
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ PI_RW = ProtocolSpec(
     input_paths=(SHARES, CLIENTS, REPLICATED),
     outputs=("counts",),
     revealed=("noisy count of records per (group, label), to all parties",),
-    release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"])),
+    release=lambda arguments: each_cell_once(_cells(arguments)),
     own_noise=True,
 )
 
@@ -222,15 +225,13 @@ PI_RW_SLOTS = replace(
     arguments=("parties", "slots", "per_lane", "groups", "labels", "epsilon", "delta_bits"),
     input_forms={SLOTS.name: SLOTS},
     input_paths=AT_REST,
-    slot_bits=lambda arguments: slot_bits(int(arguments["groups"]) * int(arguments["labels"])),
+    slot_bits=lambda arguments: slot_bits(_cells(arguments)),
 )
 
 
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
     sizes = tuple(map(int, arguments["blocks"].split(".")))
-    return CountTree(int(arguments["bins"]), sizes).release(
-        int(arguments["groups"]) * int(arguments["labels"])
-    )
+    return CountTree(int(arguments["bins"]), sizes).release(_cells(arguments))
 
 
 PI_CF = ProtocolSpec(
@@ -300,19 +301,8 @@ PI_GAP = ProtocolSpec(
 )
 
 
-def _cells_and_law(arguments: Mapping[str, str]) -> tuple[int, ShiftedLog]:
-    law = ShiftedLog(int(arguments["offset"]), int(arguments["most"]))
-    return int(arguments["groups"]) * int(arguments["labels"]), law
-
-
-def _logarithms(arguments: Mapping[str, str]) -> LinearQueries:
-    cells, law = _cells_and_law(arguments)
-    return logarithms(cells, law.first_step)
-
-
-def _compared_with_powers(arguments: Mapping[str, str]) -> int:
-    cells, law = _cells_and_law(arguments)
-    return cells * max(0, law.bits - 1 - law.lowest)
+def _law(arguments: Mapping[str, str]) -> ShiftedLog:
+    return ShiftedLog(int(arguments["offset"]), int(arguments["most"]))
 
 
 PI_GAP_SLOTS = replace(
@@ -331,10 +321,10 @@ PI_COUNT = ProtocolSpec(
     input_paths=AT_REST,
     outputs=("logarithms",),
     revealed=("noisy logarithm of the number of records per (group, label), to all parties",),
-    release=_logarithms,
+    release=lambda arguments: logarithms(_cells(arguments), _law(arguments).first_step),
     uses_edabits=False,
     linear=False,
-    compared=_compared_with_powers,
+    compared=lambda arguments: _cells(arguments) * _law(arguments).lines_above_first,
 )
 
 PI_CAP = ProtocolSpec(

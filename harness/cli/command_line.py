@@ -39,7 +39,7 @@ class Command(Task[Callable[..., None]]):
     """
 
     def __init__(self, name: str, options: type[Options], place: str) -> None:
-        self.options = {name: option for name, option in options.declared.items() if option.offered}
+        self.options = dict(options.declared)
         self.first = options.declared[options.first].flag if options.first else ""
         needed = (f"{each.flag} {each.example}" for each in self.options.values() if each.example)
         self.example = " ".join(filter(None, (*needed, options.also)))  # of what follows its name
@@ -176,4 +176,7 @@ def _texts(lacking: str, table: Mapping[str, Any], options: Mapping[str, Option[
             raise OptionError(
                 f"{FILE}: {name} takes no value; give {options[name].flag} as you run a command."
             )
-    return {name: str(as_text(name, value)) for name, value in table.items()}
+    texts = {name: as_text(value) for name, value in table.items()}
+    for name, text in texts.items():
+        check_not_empty(text, options[name].flag)
+    return texts

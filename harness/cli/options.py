@@ -5,133 +5,61 @@ An option that several commands have is a constant here; a class for each comman
 
 from __future__ import annotations
 
-from harness.cli.parsers import parse_budget, parse_clients, parse_party
-from harness.request.fields import Option, Options, as_given, optional, required, switch, usual
+from typing import Any
+
+from harness.request.base import (
+    INPUT_PATH_OF_SHARES,
+    LAW,
+    LAWS,
+    MODEL,
+    NOISE,
+    NOISES,
+    POPULATION,
+    RELATION,
+    Spending,
+)
+from harness.request.calls import (
+    BUDGET,
+    CLIENTS_PER_UPLOAD,
+    DOMAIN,
+    LEDGER,
+    OUT,
+    RANGE,
+    RECORDS,
+    STEPS,
+    THRESHOLD,
+    TIMEOUT,
+    Records,
+)
+from harness.request.fields import Option, Options, optional, required, switch, usual
 from harness.request.readers import (
+    as_given,
     in_module,
     one_of,
-    parse_cap,
-    parse_cap_or_auto,
-    parse_delta,
-    parse_epsilon,
-    parse_input_path,
-    parse_max_count,
-    parse_model,
     parse_names,
+    parse_party,
     parse_path,
-    parse_path_of_shares,
     parse_population,
-    parse_range,
-    parse_relation,
-    parse_seconds,
-    parse_threshold,
     parse_unit,
     whole,
 )
+from harness.request.releases import CAP_OF_SHARES, INPUT_FORM, POSITIVE_LABEL
+from harness.training.request import TrainRequest
 
-EPSILON = required(
-    parse_epsilon,
-    "ε that this command may spend, in total; above 0, at most 20, for example 1 or 0.5",
-    "1",
-)
-DELTA = usual("2^-40", parse_delta, "upper bound of this command's δ, in total")
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
-MODEL = optional(parse_model, "see `./inv schemes`; default: ring if available, else mpyc")
-RELATION = optional(
-    parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
-)
-UNIT = usual(
-    "record",
-    parse_unit,
-    "what is protected: record (default: one record of a client) or client (all its records)",
-)
-_NOISES = one_of(lambda: ("joint", "own"))
-_LAWS = one_of(in_module("protocols.noise.tables:NoiseLaw"))
-NOISE = usual(
-    "joint",
-    _NOISES,
-    "joint (default: made in the computation, known to nobody) or own (each party adds its own: much faster, "
-    "with larger errors; a party that deviates can shift the result unnoticed)",
-)
-LAW = usual(
-    "laplace",
-    _LAWS,
-    "what noise of the parties' own adds up to: laplace (default) or gaussian",
-)
-RECORDS = optional(parse_path, "CSV or Parquet with client_id, group, label")
-SHARES = optional(parse_path, "instead of --records: what `share` or `aggregate` wrote")
 SHARES_OF_A_PARTY = required(parse_path, "what `share` wrote", "shares")
-DOMAIN = optional(
-    parse_path,
-    'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
-    "optional; t: a list of thresholds, or how many, evenly from 0 to 1 (default: 1001)",
-)
-GROUPS = optional(parse_names, "all groups, for example a,b; with --labels, instead of --domain")
-LABELS = optional(parse_names, "all labels, for example 0,1")
-MAX_COUNT = optional(parse_max_count, "most records of one client; default: 2^31")
-RANGE = optional(
-    parse_range, "ends of the range of clients' performance values, for example 0,1; with --groups"
-)
-STEPS = optional(
-    whole(1, in_module("harness.inputs.record_schema:MAX_STEPS")),
-    "values are rounded to so many steps on each side of the range's center; default: 1000",
-)
-INPUT_FORM = optional(
-    as_given,
-    "split (default: counts per group and label) or product (group indicator times label counts)",
-)
-CAP_OF_SHARES = optional(
-    parse_cap,
-    "how many records of a client count, for example 10; or weight-one: all count, with a total weight of 1",
-)
-CAP = CAP_OF_SHARES.but(help=f"with --privacy-unit client: {CAP_OF_SHARES.help}")
-CHOSEN_CAP = Option(
-    parse_cap_or_auto,
-    f"{CAP.help}; or auto, with --records: π_CAP chooses it first, in a release of its own",
-)
-CAP_EPSILON = optional(
-    parse_epsilon, "the part of ε that --cap auto spends on choosing the cap; default: a fifth"
-)
-CLIENTS_PER_UPLOAD = optional(
-    whole(1, in_module("harness.inputs.shares:MAX_VALUES")),
-    "with --shares: the most clients in one upload, 1 if each client uploads for itself; default: any number",
-)
-_AT_REST = (
-    "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
-    "all, in ps-rep-ring and rep4-ring"
-)
-INPUT_PATH_OF_SHARES = usual("shares", parse_path_of_shares, _AT_REST)
-INPUT_PATH = usual(
-    "shares",
-    parse_input_path,
-    f"{_AT_REST}; or clients: each sends during the run. By the last two active models take product, too",
-)
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
 INVITE = optional(
     parse_path,
     "instead of --records: a new directory for the clients' invitations, by which each sends "
     "during the run (needs MP-SPDZ)",
 )
-CLIENTS = optional(parse_clients, "how many clients are invited")
-POPULATION = optional(
-    parse_population,
-    "whose records these are, a name of your choice, which is charged; none: nobody counts",
+CLIENTS = optional(
+    whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
 )
-BUDGET = optional(
-    parse_budget,
-    "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
-)
-POSITIVE_LABEL = optional(as_given, "the label that counts as positive; default: the last in order")
-LEDGER = optional(
-    parse_path,
-    "the ledger's file; default: $FAIRSHARES_LEDGER, else fairshares/ledger.sqlite in $XDG_DATA_HOME "
-    "(~/.local/share)",
-)
-OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
 VERBOSE = switch("print all that there is to say of privacy, cost and where it ran")
 QUIET = switch("print the answer only, and on standard error errors only")
 PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
-TIMEOUT = usual("600", parse_seconds, "seconds that the parties may take")
 
 
 def json_of(what: str) -> Option[bool]:
@@ -139,7 +67,16 @@ def json_of(what: str) -> Option[bool]:
     return switch(f"print {what}, and nothing else, on standard output")
 
 
-class ShareOptions(Options):
+class ShareOptions(
+    Records,
+    Spending,
+    epsilon={
+        "example": "",
+        "help": "the most ε that all runs on this upload may spend together; a run that would spend more "
+        "leaves it out; default: no limit",
+    },
+    delta={"default": "", "help": f"with --epsilon: the most δ, likewise; default: {ACCEPTED_DELTA}"},
+):
     """Split records into shares: a client's step, one file per party."""
 
     also = "--domain domain.json"
@@ -151,10 +88,8 @@ class ShareOptions(Options):
         "what the shares are for: weights (default), confusion (records also have a column prediction), "
         "thresholds (a column score), gap (columns client_id, group and value) or cap",
     )
-    domain = DOMAIN
-    groups = GROUPS
-    labels = LABELS
-    max_count = MAX_COUNT
+    shares: Any = None
+    clients_per_upload: Any = None
     range = RANGE.but(help=f"with --task gap: {RANGE.help}")
     steps = STEPS.but(help=f"with --task gap: {STEPS.help}")
     model = MODEL
@@ -163,10 +98,9 @@ class ShareOptions(Options):
         help=f"{INPUT_FORM.help}; for thresholds also keys (a key per record); with --cap slots (default for "
         "weights, confusion and gap)"
     )
-    threshold = optional(
-        parse_threshold,
-        "with --task confusion: predict the positive label from this score on; a column score instead of "
-        "prediction",
+    threshold = THRESHOLD.but(
+        help="with --task confusion: predict the positive label from this score on; a column score "
+        "instead of prediction",
     )
     positive_label = POSITIVE_LABEL.but(help=f"with --threshold: {POSITIVE_LABEL.help}")
     check = switch("say which records would be left out, and share nothing")
@@ -176,12 +110,6 @@ class ShareOptions(Options):
         "with --cap: the client's own file of how many of its records earlier uploads hold; the cap is then "
         "for all uploads together",
     )
-    epsilon = optional(
-        parse_epsilon,
-        "the most ε that all runs on this upload may spend together; a run that would spend more leaves it "
-        "out; default: no limit",
-    )
-    delta = optional(parse_delta, f"with --epsilon: the most δ, likewise; default: {ACCEPTED_DELTA}")
     for_tasks = optional(
         parse_names, "with --epsilon: the only tasks that may use it; default: all that its records fit"
     )
@@ -221,7 +149,14 @@ class AggregateOptions(Options):
     )
 
 
-class SendOptions(Options):
+class SendOptions(
+    Spending,
+    epsilon={
+        "example": "",
+        "help": "the largest ε that this client accepts; nothing is sent to a run that spends more",
+    },
+    delta={"default": ACCEPTED_DELTA, "help": "the largest δ that it accepts, likewise"},
+):
     """Show a run's terms, then send one client's values, masked, to the parties: a client's step."""
 
     records = required(parse_path, f"{RECORDS.help} of one client", "my.csv")
@@ -231,10 +166,6 @@ class SendOptions(Options):
         "client-0.json",
     )
     timeout = TIMEOUT.but(help="seconds until all parties have to be there")
-    epsilon = optional(
-        parse_epsilon, "the largest ε that this client accepts; nothing is sent to a run that spends more"
-    )
-    delta = usual(ACCEPTED_DELTA, parse_delta, "the largest δ that it accepts, likewise")
     fingerprints = optional(
         parse_path,
         "a file with the SHA-256 of each party's certificate, a line each, party 0 first; nothing is sent to "
@@ -265,7 +196,14 @@ class LedgerOptions(Options):
     json = switch("print JSON")
 
 
-class NoiseOptions(Options):
+class NoiseOptions(
+    Spending,
+    epsilon={"help": "the ε that each sample would give a count, of which a record changes 1"},
+    delta={
+        "default": "",
+        "help": "the δ of such a count; default: 2^-40 (not for the published sampler)",
+    },
+):
     """Reveal samples of noise, which then protect nothing, for audits and benchmarks (π_LAP)."""
 
     n = required(
@@ -273,8 +211,6 @@ class NoiseOptions(Options):
         "how many samples, up to 100000",
         "1000",
     )
-    epsilon = EPSILON.but(help="the ε that each sample would give a count, of which a record changes 1")
-    delta = optional(parse_delta, "the δ of such a count; default: 2^-40 (not for the published sampler)")
     sampler = usual(
         "default",
         one_of(lambda: ("default", "published")),
@@ -292,7 +228,14 @@ class NoiseOptions(Options):
 _SIZE = whole(2, 4096)
 
 
-class AuditOptions(Options):
+class AuditOptions(
+    Spending,
+    epsilon={"example": "", "help": "the ε that the noise is made for; default: 1"},
+    delta={
+        "default": "",
+        "help": "the δ that it is made for; default: 2^-40 (not for the published sampler)",
+    },
+):
     """Recompute privacy guarantees exactly: of a --sampler, of a --release, or of the reference set."""
 
     sampler = optional(
@@ -306,8 +249,6 @@ class AuditOptions(Options):
         "weights-of-clients-active, confusion-of-clients-active, gap-of-clients-active or "
         "thresholds-of-clients-active; instead of a sampler",
     )
-    epsilon = optional(parse_epsilon, "the ε that the noise is made for; default: 1")
-    delta = optional(parse_delta, "the δ that it is made for; default: 2^-40 (not for the published sampler)")
     sensitivity = optional(
         whole(1, in_module("protocols.accounting.exact_privacy:MAX_SENSITIVITY")),
         "of a sampler: by how much a count may move, up to 64; default: 1",
@@ -319,8 +260,8 @@ class AuditOptions(Options):
     neighboring_relation = RELATION.but(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"
     )
-    noise = optional(_NOISES, "of a release: joint (default), or own, of the parties of --model")
-    law = optional(_LAWS, LAW.help)
+    noise = optional(NOISES, "of a release: joint (default), or own, of the parties of --model")
+    law = optional(LAWS, LAW.help)
     model = MODEL.but(help="with --noise own: the model; see `./inv schemes`")
     cap = optional(
         whole(1, in_module("harness.inputs.contribution_bounds:MAX_CAP")),
@@ -335,11 +276,10 @@ class AuditOptions(Options):
     json = json_of("audit.json")
 
 
-class QuickstartOptions(Options):
+class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):
     """Compute DP weights and thresholds for real data, and compare a model with and without them."""
 
     model = MODEL
-    epsilon = usual("4", parse_epsilon, EPSILON.help)
     out = OUT
 
 
@@ -394,7 +334,7 @@ class VerifyOptions(Options):
     """Check the results of a run on hosts against what each host signed."""
 
     first = "results"
-    results = required(parse_path, "the directory that hosts.run wrote", "runs/weights")
+    results = required(parse_path, "the directory that a run on hosts wrote", "runs/weights")
     fingerprints = optional(
         parse_path, "a file with the SHA-256 of each host's certificate, a line each, from the hosts' owners"
     )
@@ -412,3 +352,12 @@ class HostsCleanOptions(Options):
     """End processes that runs left behind on the hosts, and remove their files."""
 
     hosts = HOSTS
+
+
+class TrainOptions(TrainRequest):
+    """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
+
+    json = json_of("model.json")
+    plot = PLOT
+    verbose = VERBOSE
+    quiet = QUIET

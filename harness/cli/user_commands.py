@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from invoke import Collection
 
-from harness.cli import options, release_options, task_options
+from harness.cli import options, release_options
 from harness.cli.command_line import Command
-from harness.cli.train_options import TrainOptions
 
 _RUNS = "harness.cli.commands"
 
@@ -21,8 +20,7 @@ COMMANDS = (
     Command("aggregate", options.AggregateOptions, f"{_RUNS}.shares:aggregate"),
     Command("send", options.SendOptions, f"{_RUNS}.send:send"),
     *(Command(task, of_task, of_task.place) for task, of_task in release_options.RELEASES.items()),
-    Command("train", TrainOptions, f"{_RUNS}.train:train"),
-    Command("plan", task_options.PlanOptions, f"{_RUNS}.plan:plan"),
+    Command("train", options.TrainOptions, f"{_RUNS}.train:train"),
     Command("verify", options.VerifyOptions, f"{_RUNS}.hosts:verify"),
     Command("ledger", options.LedgerOptions, f"{_RUNS}.ledger:ledger"),
     Command("noise", options.NoiseOptions, f"{_RUNS}.audit:noise"),
@@ -32,7 +30,6 @@ HOSTS = Collection(
     "hosts",
     Command("check", options.HostsCheckOptions, f"{_RUNS}.hosts:check"),
     Command("setup", options.HostsSetupOptions, f"{_RUNS}.hosts:setup"),
-    Command("run", task_options.HostsRunOptions, f"{_RUNS}.hosts:run"),
     Command("policy", options.HostsPolicyOptions, f"{_RUNS}.hosts:policy"),
     Command("collect", options.HostsCollectOptions, f"{_RUNS}.hosts:collect"),
     Command("clean", options.HostsCleanOptions, f"{_RUNS}.hosts:clean"),

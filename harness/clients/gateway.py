@@ -107,8 +107,7 @@ class Front:
         return left_out
 
     def _seconds_to_come(self) -> float:
-        seconds: float = self._config["started"] + self._config["seconds"] - time.time()
-        return seconds
+        return float(self._config["started"] + self._config["seconds"] - time.time())
 
     async def _listen(self) -> asyncio.Server:
         port, context = self._config["port"], self._server_context()

@@ -18,9 +18,6 @@ LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
 class WrongLengthError(Exception):
     """A message is not as long as it has to be."""
 
-    def __init__(self, found: int, expected: int) -> None:
-        super().__init__(f"sent {found} bytes where {expected} belong")
-
 
 class Channel:
     """One connection. Attributes: received, sent: bytes of messages so far, TLS's own left out."""
@@ -48,7 +45,7 @@ class Channel:
         """
         (size,) = struct.unpack("<I", await self.reader.readexactly(4))
         if size not in (length, len(instead) or length):
-            raise WrongLengthError(size, length)
+            raise WrongLengthError
         self.received += 4 + size
         return await self.reader.readexactly(size)
 
@@ -56,7 +53,7 @@ class Channel:
         """Return a JSON object of at most MAX_TERMS bytes. Raises: WrongLengthError; ValueError."""
         (length,) = struct.unpack("<I", await self.reader.readexactly(4))
         if length > MAX_TERMS:
-            raise WrongLengthError(length, MAX_TERMS)
+            raise WrongLengthError
         self.received += 4 + length
         terms = json.loads(await self.reader.readexactly(length))
         if not isinstance(terms, dict):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import queue
 import secrets
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,13 +176,17 @@ def _check_terms(
             raise ClientError(
                 f"Client {sender.number}: the parties run with another {name} than this client was told."
             )
-    parts, sums = found[0].get("parts"), found[0].get("sums")
-    if any(terms != found[0] for terms in found):
-        raise ClientError(f"Client {sender.number}: the parties do not agree on what they compute.")
-    if type(parts) is not int or not 0 < parts <= len(sender.values) or len(sender.values) % parts:
-        raise ClientError(f"Client {sender.number}: the parties name a number of parts that does not fit.")
-    if type(sums) is not int or not CHECKS <= sums <= MOST_CHECKS:
-        raise ClientError(f"Client {sender.number}: the parties name a number of sums that does not fit.")
+    parts, sums, values = found[0].get("parts", 0), found[0].get("sums", 0), len(sender.values)
+    faults = {
+        "do not agree on what they compute": any(terms != found[0] for terms in found),
+        "name a number of parts that does not fit": type(parts) is not int
+        or not 0 < parts <= values
+        or values % parts,
+        "name a number of sums that does not fit": type(sums) is not int or not CHECKS <= sums <= MOST_CHECKS,
+    }
+    for fault, is_there in faults.items():
+        if is_there:
+            raise ClientError(f"Client {sender.number}: the parties {fault}.")
     return parts, sums
 
 
@@ -220,25 +223,23 @@ def sending(
     senders: Sequence[Sender], servers: Sequence[Server], expected: Mapping[str, Any], seconds: float
 ) -> Iterator[None]:
     """Have clients send from this process while parties run, which say themselves whom they left out."""
-    running: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Task[None] | None]]
-    running = queue.SimpleQueue()
+    loop = asyncio.new_event_loop()
 
     async def send(sender: Sender) -> None:
         with suppress(ClientError, MaskError):
             await send_values(sender, servers, expected, seconds)
 
     async def send_all() -> None:  # at once: parties need all clients at the same time
-        running.put((asyncio.get_running_loop(), asyncio.current_task()))
         await asyncio.gather(*map(send, senders))
 
+    task = loop.create_task(send_all())
+
     def work() -> None:
-        with suppress(asyncio.CancelledError):
-            asyncio.run(send_all())
+        with closing(loop), suppress(asyncio.CancelledError):
+            loop.run_until_complete(task)
 
     thread = threading.Thread(target=work)
     thread.start()
-    loop, task = running.get()
-    assert task is not None
     try:
         yield
     finally:

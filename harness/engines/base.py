@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.clients.session import ClientInputs
-from harness.engines.emulated_network.profiles import MeasuredNetwork, Network
+from harness.engines.emulated_network.profiles import Network
+from harness.engines.run_record import RunRecord
 from harness.errors import UnsupportedError
 from harness.security_models import Model
 from protocols.circuits.noise import input_widths
@@ -160,41 +161,23 @@ class Job:
 
 
 @dataclass(frozen=True)
-class EngineResult:
-    """What a finished run opened and cost.
+class EngineResult(RunRecord):
+    """What a finished run opened, and its record.
 
-    Attributes: outputs: the integers of each `OUT` line, the same at every party; party_mpc_s: per
-    party, seconds, preprocessing included, start-up and compilation not; sent_bytes: per party;
-    rounds: of the party with most, None if the engine does not count them; client_bytes: per party, what
-    clients sent to it and received from it while it ran, None where nobody sent; left_out: how many of these
-    clients the parties went on without, by why; peak_memory_bytes: per party, empty where it is not known;
-    network: what was emulated between the parties, measured right before they ran, None where nothing was;
-    signed: by each party's host, see `harness.hosts.signed_results`; hosts: what of that a manifest says.
+    Attributes:
+        outputs: The integers of each `OUT` line, the same at every party.
+        client_received_bytes: What clients received from each party, None where nobody sent.
+        left_out: How many clients that were to send the parties went on without, by why.
+        signed: What each party's host signed, see `harness.hosts.signed_results`.
+        hosts: What a manifest says of that.
     """
 
     model: Model
-    engine_version: str
     outputs: Mapping[str, tuple[int, ...]]
-    party_mpc_s: tuple[float, ...]
-    compile_s: float
-    wall_s: float
-    rounds: int | None
-    sent_bytes: tuple[int, ...]
-    program_hash: str
-    compile_options: tuple[str, ...]
-    online_s: float | None = None
-    offline_s: float | None = None
-    client_bytes: tuple[tuple[int, int], ...] | None = None
+    client_received_bytes: tuple[int, ...] | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
-    peak_memory_bytes: tuple[int, ...] = ()
-    network: MeasuredNetwork | None = None
     signed: tuple[Mapping[str, str], ...] = ()
     hosts: Mapping[str, Any] | None = None
-
-    @property
-    def mpc_s(self) -> float:
-        """The slowest party's seconds: what every comparison with the papers uses."""
-        return max(self.party_mpc_s)
 
 
 @dataclass(frozen=True)

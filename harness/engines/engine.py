@@ -11,7 +11,7 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ from harness.engines.emulated_network.profiles import Network
 from harness.engines.output_parser import PartyLog, parse_outputs, peaks_of
 from harness.engines.parties.supervisor import Rounds, free_ports, rounds_of, run_parties
 from harness.engines.parties.working_directory import LOOPBACK
-from harness.errors import OutputError, UnsupportedError
+from harness.engines.run_record import times_of
+from harness.errors import OutputError, UnsupportedError, named
 from harness.security_models import Model
 from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
 
@@ -109,8 +110,8 @@ class Engine(Runner):
         """
 
     @abstractmethod
-    def _costs(self, lines: Sequence[str]) -> PartyCosts | None:
-        """Return what a party's lines say of its cost, None if they say too little."""
+    def _costs(self, lines: Sequence[str]) -> PartyCosts:
+        """Return what lines say of a party's cost. Raises: IndexError, ValueError: they say too little."""
 
     def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
         """Return None if this combination is sound and can run here, else why not."""
@@ -129,7 +130,8 @@ class Engine(Runner):
         if form.name not in spec.input_forms:
             return f"{spec.name} has no input form {form.name!r}; choose {' or '.join(spec.input_forms)}."
         if form.path not in spec.input_paths:
-            return f"{spec.name} takes no values by input path {form.path.name!r}; use --input-path shares."
+            shares = named("input_path", "shares")
+            return f"{spec.name} takes no values by input path {form.path.name!r}; use {shares}."
         if (reason := model.refusal(form.path)) is not None:
             return reason
         paths = [
@@ -139,18 +141,17 @@ class Engine(Runner):
             and not model.refusal(path)
             and (path is not CLIENTS or len(spec.input_forms) > 1)
         ]  # no command has clients send to a program of one form
-        by_path = f"--input-path {' or '.join(paths)}, " if paths else ""
+        ways = [named("input_path", " or ".join(paths))] if paths else []
         if model.active and form.multiplies_client_values and not form.path.authenticated:
-            by_form = "--input-form split, " if "split" in spec.input_forms else ""
+            ways += [named("input_form", "split")] if "split" in spec.input_forms else []
             return (
                 f"Input form {form.name!r} multiplies plain shares, which one active (malicious) server "
-                f"could use to reveal a client's value in {model.name}; use "
-                f"{_ways(by_path + by_form)}."
+                f"could use to reveal a client's value in {model.name}; use {_one_of(ways)}."
             )
         if model.active and not (spec.linear or form.shares_bits or form.path.authenticated):
             return (
                 f"{spec.name} is not linear in its plain shares: one active server could shift a count in "
-                f"{model.name} to where less noise hides it; use {_ways(by_path)}."
+                f"{model.name} to where less noise hides it; use {_one_of(ways)}."
             )
         return None
 
@@ -240,39 +241,40 @@ class Engine(Runner):
         slowest = max(costs, key=lambda cost: cost.seconds)
         return EngineResult(
             model=prepared.model,
-            engine_version=prepared.engine_version,
             outputs=parse_outputs([log.lines for log in logs], prepared.job.spec.outputs),
-            party_mpc_s=tuple(cost.seconds for cost in costs),
-            compile_s=prepared.compile_s,
-            wall_s=wall_s,
-            rounds=max((cost.rounds for cost in costs if cost.rounds is not None), default=None),
-            sent_bytes=tuple(cost.sent_bytes for cost in costs),
+            engine=self.name,
+            engine_version=prepared.engine_version,
             program_hash=prepared.program_hash,
             compile_options=prepared.compile_options,
-            online_s=slowest.online_s,
-            offline_s=slowest.offline_s,
-            **(_of_clients(logs) if prepared.job.clients else {}),
+            times=times_of(
+                [cost.seconds for cost in costs],
+                prepared.compile_s,
+                online_s=slowest.online_s,
+                offline_s=slowest.offline_s,
+                wall_s=wall_s,
+            ),
+            rounds=max((cost.rounds for cost in costs if cost.rounds is not None), default=None),
+            sent_bytes=tuple(cost.sent_bytes for cost in costs),
             peak_memory_bytes=peaks_of(logs),
+            **(_of_clients(logs) if prepared.job.clients else {}),
         )
 
     def costs(self, logs: Sequence[PartyLog]) -> list[PartyCosts]:
         """Return what each party says of its cost. Raises: OutputError: one says too little."""
-        return [self._costs_of(i, log) for i, log in enumerate(logs)]
-
-    def _costs_of(self, party: int, log: PartyLog) -> PartyCosts:
-        costs = None
-        with suppress(ValueError, OverflowError):
-            costs = self._costs(log.lines)
-        if costs is None:
-            raise OutputError(
-                f"Party {party} ended well but did not report its time and traffic; is its disk full? "
-                "No result was written."
-            )
+        costs: list[PartyCosts] = []
+        for party, log in enumerate(logs):
+            try:
+                costs.append(self._costs(log.lines))
+            except (IndexError, OverflowError, ValueError):
+                raise OutputError(
+                    f"Party {party} ended well but did not report its time and traffic; is its disk full? "
+                    "No result was written."
+                ) from None
         return costs
 
 
-def _ways(others: str) -> str:
-    return f"{others}or a passive model" if others else "a passive model"
+def _one_of(ways: Sequence[str]) -> str:
+    return f"{', '.join(ways)}, or a passive model" if ways else "a passive model"
 
 
 def _own_noise(job: Job, model: Model) -> dict[str, Any]:
@@ -289,7 +291,8 @@ def _of_clients(logs: Sequence[PartyLog]) -> dict[str, Any]:
     left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]
     if any(reasons != left_out[0] for reasons in left_out):
         raise OutputError("The parties left out different numbers of clients; discard this run.")
-    return {"client_bytes": tuple(traffic), "left_out": left_out[0]}
+    sent, received = zip(*traffic, strict=True)
+    return {"client_sent_bytes": sent, "client_received_bytes": received, "left_out": left_out[0]}
 
 
 def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:

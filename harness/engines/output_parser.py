@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from harness.errors import OutputError
 
-_LINE = re.compile(r"OUT ([A-Za-z_][A-Za-z0-9_]*) (?:(-?\d+)|\[(-?\d+(?:, -?\d+)*)\])", re.ASCII)
+# At most 20 digits: a damaged line does not become a huge integer.
+_LINE = re.compile(
+    r"OUT ([A-Za-z_][A-Za-z0-9_]*) (?:(-?\d{1,20})|\[(-?\d{1,20}(?:, -?\d{1,20})*)\])", re.ASCII
+)
 _LIMIT = 1 << 63
-_MAX_DIGITS = 20  # keeps a damaged line from becoming a huge integer
 
 
 @dataclass(frozen=True)
@@ -55,21 +57,24 @@ def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[s
 def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict[str, tuple[int, ...]]:
     outputs: dict[str, tuple[int, ...]] = {}
     for line in log:
-        if not line.startswith("OUT"):
-            continue
-        match = _LINE.fullmatch(line.rstrip())
-        words = (match[2] or match[3]).split(", ") if match else []
-        if match is None or any(len(word) > _MAX_DIGITS for word in words):
-            raise OutputError(f"Party {party} printed an OUT line that is not a name and integers.")
-        name = match[1]
-        if name not in names:
-            raise OutputError(f"Party {party} printed OUT {name}, which the protocol does not declare.")
-        if name in outputs:
-            raise OutputError(f"Party {party} printed OUT {name} twice.")
-        outputs[name] = tuple(map(int, words))
-        if not all(-_LIMIT <= value < _LIMIT for value in outputs[name]):
-            raise OutputError(f"Party {party} revealed a value outside [-2^63, 2^63) in OUT {name}.")
-    missing = [name for name in names if name not in outputs]
-    if missing:
+        if line.startswith("OUT"):
+            name, values = _parsed(line.rstrip(), party)
+            if name not in names:
+                raise OutputError(f"Party {party} printed OUT {name}, which the protocol does not declare.")
+            if name in outputs:
+                raise OutputError(f"Party {party} printed OUT {name} twice.")
+            outputs[name] = values
+    if missing := [name for name in names if name not in outputs]:
         raise OutputError(f"Party {party} did not print OUT {', '.join(missing)}; the run did not complete.")
     return {name: outputs[name] for name in names}
+
+
+def _parsed(line: str, party: int) -> tuple[str, tuple[int, ...]]:
+    """Return what an `OUT` line names, and its integers. Raises: OutputError: that is not what is in it."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise OutputError(f"Party {party} printed an OUT line that is not a name and integers.")
+    values = tuple(map(int, (match[2] or match[3]).split(", ")))
+    if not all(-_LIMIT <= value < _LIMIT for value in values):
+        raise OutputError(f"Party {party} revealed a value outside [-2^63, 2^63) in OUT {match[1]}.")
+    return match[1], values

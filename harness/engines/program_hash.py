@@ -5,20 +5,52 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from harness.engines.base import PROJECT, Job
 
 _CIRCUITS = "protocols.circuits."
-_BY_NAME = {"__import__", "eval", "exec", "importlib"}  # ways to import what no `import` tells
+_NOT_PLAIN = {"", "protocols", "__import__", "eval", "exec", "importlib"}  # may import any circuit
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
-    """Return a SHA-256 over the program's text, its circuits, its arguments and what the engine adds."""
-    texts = [[path.name, path.read_text(encoding="utf-8")] for path in sources_of(job.source)]
-    whole = json.dumps([texts, list(job.arguments), list(extra)])
+    """Return a SHA-256 over the program's code, its circuits', its arguments and what the engine adds.
+
+    Guarantees: comments, docstrings and layout do not change it; any other change of the code does.
+    [test: tests/programs/test_bytecode.py]
+    """
+    sources = [[path.name, _code(path.read_text(encoding="utf-8"))] for path in sources_of(job.source)]
+    whole = json.dumps([sources, list(job.arguments), list(extra)])
     return hashlib.sha256(whole.encode()).hexdigest()
+
+
+@cache
+def _code(text: str) -> str:
+    """Return the syntax tree of a text without its docstrings, as JSON; of what is no Python, the text."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return text
+    for node in ast.walk(tree):
+        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return json.dumps(_plain(tree))
+
+
+def _plain(part: Any) -> Any:
+    """Return a part of a syntax tree as lists and texts.
+
+    Hosts with different versions of Python compare hashes, so this is the same in 3.11 to 3.14: what a node
+    lacks is left out, as it has more fields in later versions.
+    """
+    if isinstance(part, ast.AST):
+        fields = {name: _plain(value) for name, value in ast.iter_fields(part) if value not in (None, [])}
+        return [type(part).__name__, fields]
+    return [_plain(each) for each in part] if isinstance(part, list) else ascii(part)
 
 
 def sources_of(source: Path) -> list[Path]:
@@ -28,44 +60,41 @@ def sources_of(source: Path) -> list[Path]:
     `from protocols.circuits.x import y`, all circuits count.  [test: tests/programs/test_bytecode.py]
     """
     directory = PROJECT / "protocols" / "circuits"
-    circuits: set[Path] = {directory / "__init__.py"}
-    waiting = [source]
-    while waiting:
-        names = _circuits_in(waiting.pop().read_text(encoding="utf-8"))
-        if names is None:
-            return [source, *sorted(directory.glob("*.py"))]
-        new = {directory / f"{name}.py" for name in names} - circuits
-        if not all(path.is_file() for path in new):
-            return [source, *sorted(directory.glob("*.py"))]
-        circuits |= new
-        waiting += new
-    return [source, *sorted(circuits)]
+    all_circuits = sorted(directory.glob("*.py"))
+    imported = {directory / "__init__.py"}
+    unread = [source]
+    while unread:
+        names = _circuits_in(unread.pop().read_text(encoding="utf-8"))
+        new = {directory / f"{name}.py" for name in names or ()} - imported
+        if names is None or not new.issubset(all_circuits):
+            return [source, *all_circuits]
+        imported |= new
+        unread += new
+    return [source, *sorted(imported)]
 
 
 def _circuits_in(text: str) -> set[str] | None:
     """Return the names of the circuits that a text imports, None if it does not say so plainly."""
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        tree = ast.parse(text)
     except SyntaxError:
         return None
-    circuits = set()
-    for node in nodes:
-        if isinstance(node, ast.Name) and node.id in _BY_NAME:
-            return None
-        for name in _modules_in(node):
-            if name.startswith(_CIRCUITS):
-                circuits.add(name.removeprefix(_CIRCUITS))
-            elif name.partition(".")[0] in {"", "protocols", *_BY_NAME}:
-                return None
-    return circuits
+    modules = {module for node in ast.walk(tree) for module in _modules_in(node)}
+    circuits = {module for module in modules if module.startswith(_CIRCUITS)}
+    packages = {module.partition(".")[0] for module in modules - circuits}
+    return None if packages & _NOT_PLAIN else {circuit.removeprefix(_CIRCUITS) for circuit in circuits}
 
 
-def _modules_in(node: ast.AST) -> Iterator[str]:
-    """Yield the modules that a statement imports from; of relative ones, and of packages as such, no more."""
-    if isinstance(node, ast.ImportFrom):
-        yield "" if node.level else str(node.module)
-    elif isinstance(node, ast.Import):
-        yield from (alias.name.partition(".")[0] for alias in node.names)
+def _modules_in(node: ast.AST) -> list[str]:
+    """Return what a node imports from: "" if that is relative; and what it names, as it may be a way to."""
+    match node:
+        case ast.ImportFrom():
+            return ["" if node.level else str(node.module)]
+        case ast.Import():
+            return [alias.name.partition(".")[0] for alias in node.names]
+        case ast.Name():
+            return [node.id]
+    return []
 
 
 def sources_hash(*directories: str) -> str:

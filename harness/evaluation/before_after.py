@@ -7,19 +7,20 @@ private run. Whatever privacy weights or thresholds have, they bring; nothing he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from harness.evaluation.metrics import Assessment, assess
-from harness.evaluation.splits import DataSet, Fold, fit
+from harness.evaluation.loanapp import LoanApplications
+from harness.evaluation.metrics import METRICS, assess
+from harness.evaluation.splits import Fold, fit
 from harness.postprocessing.reweighing.sample_weight import Indices, WeightsTable
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
 
-METRICS = tuple(field.name for field in fields(Assessment))
 UNMITIGATED = "unmitigated"
 
 Mitigation = Callable[[Fold], Indices]
@@ -30,9 +31,7 @@ def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
     """Return the mitigation that fits anew with these weights."""
 
     def predict(fold: Fold) -> Indices:
-        model = fit(fold.data, fold.train, weights(fold))
-        found: Indices = model.predict(fold.data.features.iloc[fold.test])
-        return found
+        return np.asarray(fit(fold.data, fold.train, weights(fold)).predict(fold.tested))
 
     return predict
 
@@ -45,12 +44,8 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
 
     def predict(fold: Fold) -> Indices:
         predictor = GroupThresholdPredictor(rules(fold), fold.unmitigated)
-        found: Indices = predictor.predict(
-            fold.data.features.iloc[fold.test],
-            sensitive_features=fold.data.sensitive_feature[fold.test],
-            random_state=fold.seed,
-        )
-        return found
+        groups = fold.data.sensitive_feature[fold.test]
+        return predictor.predict(fold.tested, sensitive_features=groups, random_state=fold.seed)
 
     return predict
 
@@ -79,30 +74,21 @@ class Evaluation:
         """
         wide = self.runs.set_index(["split", "model"])[list(METRICS)]
         before = wide.xs(UNMITIGATED, level="model")
-        change = (wide - before.reindex(wide.index.get_level_values("split")).to_numpy()).reset_index()
-        change = change[change["model"] != UNMITIGATED]
-        table = _spread(change)
-        signs = np.sign(change.set_index("model")[list(METRICS)])
-        for column, sign in (("lower", -1), ("higher", 1)):
-            counted = (signs == sign).groupby(level="model").sum()
-            table[column] = [
-                int(counted.loc[model, metric])
-                for model, metric in zip(table["model"], table["metric"], strict=True)
-            ]
-        return table
+        change = wide - before.reindex(wide.index.get_level_values("split")).to_numpy()
+        counted = {"lower": lambda values: (values < 0).sum(), "higher": lambda values: (values > 0).sum()}
+        return _spread(change.drop(UNMITIGATED, level="model").reset_index(), **counted)
 
 
-def _spread(runs: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for model, of_model in runs.groupby("model", sort=False):
-        for metric in METRICS:
-            values = of_model[metric].dropna()
-            rows.append((model, metric, values.mean(), values.std(ddof=1), len(values)))
-    return pd.DataFrame(rows, columns=["model", "metric", "mean", "std", "splits"])
+def _spread(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
+    """Return mean, std and splits of each model's metrics. Args: more: what else to compute, by column."""
+    figures = runs.set_index(["split", "model"])[list(METRICS)].rename_axis(columns="metric")
+    values = figures.stack(future_stack=True).groupby(["model", "metric"], sort=False)
+    columns: dict[str, Any] = {"mean": "mean", "std": "std", "splits": "count", **more}
+    return pd.DataFrame(values.agg(**columns)).reset_index()
 
 
 def evaluate(
-    data: DataSet,
+    data: LoanApplications,
     mitigations: Mapping[str, Mitigation],
     splits: Iterable[int],
     progress: Callable[[int, int], None] | None = None,
@@ -112,25 +98,22 @@ def evaluate(
     The caller decides where a split's weights or thresholds come from (an MPC run, a simulated release,
     exact counts) and must say so where the figures are shown. Each call is one more release on people
     that are in most splits.
-    Args: mitigations: by name; splits: seeds; progress: called after every split with how many are
-    done, out of how many.
-    Raises: ValueError: a mitigation has the reserved name; as in `fit`.
+    Args: mitigations: by name, none of them `UNMITIGATED`; splits: seeds; progress: called after every split
+    with how many are done, out of how many.
+    Raises: as in `fit`.
     """
-    if UNMITIGATED in mitigations:
-        raise ValueError(f"the name {UNMITIGATED!r} is kept for the model without mitigation")
+    every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
     seeds = list(splits)
     rows: list[dict[str, object]] = []
     # On data this small threads wait for each other: one is faster, many times so on a busy machine.
     with threadpool_limits(limits=1):
         for done, seed in enumerate(seeds, start=1):
             fold = Fold(data, seed, *data.split(seed))
-            features = data.features.iloc[fold.test]
-            predictions = {UNMITIGATED: fold.unmitigated.predict(features)}
-            predictions |= {name: predict(fold) for name, predict in mitigations.items()}
-            y_true, groups = data.y_true[fold.test], data.sensitive_feature[fold.test]
-            for name, y_pred in predictions.items():
-                figures = assess(y_true, y_pred, groups, data.groups)
-                rows.append({"split": seed, "model": name, **asdict(figures)})
+            for name, predict in every.items():
+                figures = assess(
+                    data.y_true[fold.test], predict(fold), data.sensitive_feature[fold.test], data.groups
+                )
+                rows.append({"split": seed, "model": name, **figures})
             if progress is not None:
                 progress(done, len(seeds))
     return Evaluation(pd.DataFrame(rows, columns=["split", "model", *METRICS]))

@@ -116,8 +116,7 @@ def load_loanapp(file: Path | None = None) -> LoanApplications:
     Args: file: the package's `loanapp.csv.bz2`, if it is elsewhere.
     Raises: DataSetError: the package is absent, or its file is not the one that README.md describes.
     """
-    raw = _read(file or _find())
-    table = pd.read_csv(io.BytesIO(raw))
+    table = pd.read_csv(io.BytesIO(_read(file or _find())))
     features = table[[*NUMERIC, *CATEGORICAL]].astype(float)
     for name, sentinel in SENTINELS.items():
         features[name] = features[name].mask(features[name] == sentinel)

@@ -15,6 +15,17 @@ import numpy.typing as npt
 
 Rates = npt.NDArray[np.float64]
 
+# What a report compares. Differences are best at 0, the ratio at 1.
+METRICS = (
+    "accuracy",
+    "balanced_accuracy",
+    "selection_rate",
+    "demographic_parity_difference",
+    "equalized_odds_difference",
+    "equal_opportunity_difference",
+    "disparate_impact_ratio",
+)
+
 
 @dataclass(frozen=True, eq=False)
 class GroupRates:
@@ -28,26 +39,6 @@ class GroupRates:
     selection_rate: Rates
     true_positive_rate: Rates
     false_positive_rate: Rates
-
-
-@dataclass(frozen=True)
-class Assessment:
-    """The figures that a report compares; every one is NaN where it is undefined.
-
-    Attributes: balanced_accuracy: mean of the true positive and the true negative rate;
-    demographic_parity_difference: largest less smallest selection rate;
-    equal_opportunity_difference: the same of the true positive rates; equalized_odds_difference: the
-    larger one of that of the true and that of the false positive rates; disparate_impact_ratio:
-    smallest over largest selection rate. Differences are best at 0, the ratio at 1.
-    """
-
-    accuracy: float
-    balanced_accuracy: float
-    selection_rate: float
-    demographic_parity_difference: float
-    equalized_odds_difference: float
-    equal_opportunity_difference: float
-    disparate_impact_ratio: float
 
 
 @dataclass(frozen=True)
@@ -82,14 +73,13 @@ def group_rates(
     for name, values in (("y_true", truth), ("y_pred", predicted)):
         if not np.isin(values, (0, 1)).all():
             raise ValueError(f"{name} must hold 0 and 1 only")
-    undeclared = sorted(set(feature.tolist()) - set(groups))
-    if undeclared:
+    if undeclared := sorted(set(feature.tolist()) - set(groups)):
         raise ValueError(f"sensitive_feature has the groups {undeclared}, which are not among {list(groups)}")
 
     def rates(where: npt.NDArray[np.bool_]) -> Rates:
-        return np.array([_share(predicted, where & (feature == group)) for group in groups])
+        return np.array([_share(predicted[where & (feature == group)]) for group in groups])
 
-    return GroupRates(tuple(groups), rates(_everyone(truth)), rates(truth == 1), rates(truth == 0))
+    return GroupRates(tuple(groups), rates(truth >= 0), rates(truth == 1), rates(truth == 0))
 
 
 def difference(rates: Rates) -> float:
@@ -103,37 +93,35 @@ def ratio(rates: Rates) -> float:
     return float(np.min(rates)) / largest if largest else float("nan")
 
 
-def equalized_odds_difference(rates: GroupRates) -> float:
-    """Return the larger difference, of the true or of the false positive rates.
-
-    Source: Fairlearn's definition with its default, the worst case of the two. PrivFairFL's equation 5
-    averages instead, and by a slip adds the true positive rates' twice.
-    Edge cases: NaN if either is: a maximum that leaves one out could only be too small.
-    """
-    return float(np.maximum(difference(rates.true_positive_rate), difference(rates.false_positive_rate)))
-
-
 def assess(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
-) -> Assessment:
+) -> dict[str, float]:
     """Assess binary predictions.
 
+    Computes: balanced accuracy: the mean of the true positive and the true negative rate; demographic parity
+    difference: the largest less the smallest selection rate; equalized odds difference: the larger one of
+    that of the true and that of the false positive rates (PrivFairFL's equation 5 averages instead, and by a
+    slip adds the true positive rates' twice); equal opportunity difference: that of the true positive rates;
+    disparate impact ratio: the smallest over the largest selection rate.
     Source: Fairlearn's definitions, but for undefined rates, which Fairlearn counts as 0.
     [test: tests/harness/evaluation/test_metrics.py::test_agrees_with_fairlearn]
-    Args, Raises: as in `group_rates`.
+    Args, Raises: as in `group_rates`. Returns: `METRICS` by name, NaN where undefined.
     """
     by_group = group_rates(y_true, y_pred, sensitive_feature, groups)
     truth, predicted = np.asarray(y_true), np.asarray(y_pred)
     positive = truth == 1
-    return Assessment(
-        accuracy=_share(truth == predicted, _everyone(truth)),
-        balanced_accuracy=(_share(predicted, positive) + _share(1 - predicted, ~positive)) / 2,
-        selection_rate=_share(predicted, _everyone(truth)),
-        demographic_parity_difference=difference(by_group.selection_rate),
-        equalized_odds_difference=equalized_odds_difference(by_group),
-        equal_opportunity_difference=difference(by_group.true_positive_rate),
-        disparate_impact_ratio=ratio(by_group.selection_rate),
+    opportunity = difference(by_group.true_positive_rate)
+    figures = (
+        _share(truth == predicted),
+        (_share(predicted[positive]) + _share(1 - predicted[~positive])) / 2,
+        _share(predicted),
+        difference(by_group.selection_rate),
+        # NaN if either is: a maximum that leaves one out could only be too small.
+        float(np.maximum(opportunity, difference(by_group.false_positive_rate))),
+        opportunity,
+        ratio(by_group.selection_rate),
     )
+    return dict(zip(METRICS, figures, strict=True))
 
 
 def published_metrics(
@@ -183,10 +171,5 @@ def corrected_metrics(
     )
 
 
-def _everyone(truth: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    return np.ones(len(truth), dtype=bool)
-
-
-def _share(values: npt.NDArray[Any], where: npt.NDArray[np.bool_]) -> float:
-    chosen = values[where]
-    return float(np.mean(chosen)) if len(chosen) else float("nan")
+def _share(values: npt.NDArray[Any]) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")

@@ -1,14 +1,11 @@
-"""A public data set, its splits into training and test rows, and the model that is fitted on them."""
+"""Splits of a data set into training and test rows, and the model that is fitted on them."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
@@ -19,45 +16,14 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from harness.evaluation.loanapp import LoanApplications
 from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable, look_up_weights
 
 MAX_ITERATIONS = 1000
 _PARTS = 3  # of the cross-validation that held-out scores come from
 
 
-class DataSet(Protocol):
-    """What a data set must offer; `data/` has them."""
-
-    @property
-    def features(self) -> pd.DataFrame:
-        """What the model sees of each row, without label and group; missing values are NaN."""
-
-    @property
-    def categorical(self) -> tuple[str, ...]:
-        """The names of the features whose values are codes."""
-
-    @property
-    def y_true(self) -> npt.NDArray[np.int64]:
-        """Each row's label, 0 or 1; its text is in `labels`."""
-
-    @property
-    def sensitive_feature(self) -> npt.NDArray[np.str_]:
-        """Each row's group, one of `groups`."""
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The groups' names, sorted."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels' names, sorted."""
-
-    def split(self, seed: int) -> tuple[Indices, Indices]:
-        """Return the row numbers of training and test."""
-        ...
-
-
-def model_for(data: DataSet) -> Pipeline:
+def model_for(data: LoanApplications) -> Pipeline:
     """Return an unfitted pipeline: impute, scale or encode, logistic regression.
 
     It never sees the sensitive feature, which is not among the features. All that it learns, medians
@@ -81,17 +47,15 @@ def model_for(data: DataSet) -> Pipeline:
     return Pipeline([("prepare", prepare), ("classify", LogisticRegression(max_iter=MAX_ITERATIONS))])
 
 
-def fit(data: DataSet, rows: Indices, weights: WeightsTable | None = None) -> Pipeline:
+def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = None) -> Pipeline:
     """Fit the model on these rows, each weighted by its group and label, or all alike.
 
     Raises: sklearn.exceptions.ConvergenceWarning: the optimiser stopped early, so that the figures
     would describe the optimiser; as in `look_up_weights`.
     """
-    y = data.y_true[rows]
-    per_sample = None
+    y, per_sample, model = data.y_true[rows], None, model_for(data)
     if weights is not None:
         per_sample = look_up_weights(weights, data.groups, data.labels, data.sensitive_feature[rows], y)
-    model = model_for(data)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model.fit(data.features.iloc[rows], y, classify__sample_weight=per_sample)
@@ -102,10 +66,15 @@ def fit(data: DataSet, rows: Indices, weights: WeightsTable | None = None) -> Pi
 class Fold:
     """One split of a data set, and the model without mitigation, which several mitigations may need."""
 
-    data: DataSet
+    data: LoanApplications
     seed: int
     train: Indices
     test: Indices
+
+    @property
+    def tested(self) -> pd.DataFrame:
+        """The features of the test rows."""
+        return self.data.features.iloc[self.test]
 
     @cached_property
     def unmitigated(self) -> Pipeline:
@@ -113,7 +82,7 @@ class Fold:
         return fit(self.data, self.train)
 
 
-def held_out_scores(data: DataSet, rows: Indices) -> Floats:
+def held_out_scores(data: LoanApplications, rows: Indices) -> Floats:
     """Return each row's score from a model that was fitted without it, shape (rows,).
 
     Computes: cross-validation in three parts, which do not depend on the labels. On rows that a model was

@@ -9,13 +9,12 @@ from fractions import Fraction
 from time import thread_time
 
 from harness.errors import OptionError
-from harness.forecast.plan import PlanRequest
+from harness.forecast.plan import PlannedRelease
 from harness.forecast.wall_clock import deriving_s
 from harness.releases.expected_errors import ExpectedCap, ExpectedCounts, ExpectedError
 from harness.security_models import Model
 from protocols.circuits.coins import MAX_EPSILON
-
-_NEAR = 2  # places on the grid of epsilons, by which proportion may be wrong
+from protocols.guarantee import Guarantee
 
 
 @dataclass(frozen=True)
@@ -23,12 +22,12 @@ class Needed:
     """What an error takes.
 
     Attributes: error: that is aimed at; people: how many records, or clients, it takes at this epsilon;
-    epsilon: that it takes with these, None if none is enough.
+    guarantee: that it takes with these, None if no epsilon is enough.
     """
 
     error: float
     people: int
-    epsilon: Fraction | None
+    guarantee: Guarantee | None
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class ReleasePlan:
     """
 
     models: tuple[Model, ...]
-    asked: PlanRequest
+    asked: PlannedRelease
     found: ExpectedError | ExpectedCap | ExpectedCounts
     needed: Needed | None
     alone: bool
@@ -48,54 +47,44 @@ class ReleasePlan:
     derive_s: float
 
 
-def plan_releases(asked: PlanRequest, models: Sequence[Model], error: float) -> list[ReleasePlan]:
+def plan_releases(asked: PlannedRelease, models: Sequence[Model], error: float) -> list[ReleasePlan]:
     """Return a plan for each kind of noise that models add, first where parties cannot change slots.
 
     Raises: OptionError: no noise fits the budget.
     """
     plans = []
     by_noise: dict[object, list[Model]] = {}
-    for model in sorted(models, key=lambda each: asked.by(each).release.malleable_slots):
-        release = asked.by(model).release
+    for model in sorted(models, key=lambda each: asked.by(each).request.malleable_slots):
+        release = asked.by(model).request
         by_noise.setdefault((release.malleable_slots, release.own), []).append(model)
     for alike in by_noise.values():
         here, needed, before = asked.by(alike[0]), None, thread_time()
         prepared, design_s = here.prepared, thread_time() - before
         derive_s = deriving_s(here.statistic, prepared, here.sizes)
-        found = expected(here)
-        if isinstance(found, ExpectedError) and here.sizes.min() >= 1:
-            people = found.records_for(here.people, error)
-            needed = Needed(error, people, epsilon_for(here, found, error))
+        expected = here.statistic.expected_error(prepared, here.sizes)
+        if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
+            people = expected.records_for(here.people, error)
+            needed = Needed(error, people, guarantee_for(here, error))
         alone = len(alike) == len(models)
-        plans.append(ReleasePlan(tuple(alike), here, found, needed, alone, design_s, derive_s))
+        plans.append(ReleasePlan(tuple(alike), here, expected, needed, alone, design_s, derive_s))
     return plans
 
 
-def expected(asked: PlanRequest) -> ExpectedError | ExpectedCap | ExpectedCounts:
-    """Return what to expect. Raises: OptionError: no noise fits the budget."""
-    return asked.statistic.expected_error(asked.prepared, asked.sizes)
+def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
+    """Return the guarantee with the least epsilon, of two digits, whose worst error is this at most.
 
-
-def epsilon_for(asked: PlanRequest, found: ExpectedError, error: float) -> Fraction | None:
-    """Return the least epsilon, of two digits, for which the worst error is this; None: none up to 20 is.
-
-    Args: found: what is expected at the epsilon that was asked for; errors are almost in inverse proportion.
+    Returns: None: no epsilon up to 20 is enough.
     """
     grid = [Fraction(d, 100) * Fraction(10) ** power for power in range(-2, 3) for d in range(10, 100)]
     grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
 
-    def enough(i: int) -> bool:
-        release = replace(asked.release, epsilon=grid[i])
+    def enough(epsilon: Fraction) -> bool:
+        one = replace(asked, request=asked.request.but(epsilon=epsilon))
         try:
-            at = expected(replace(asked, release=release))
+            expected = one.statistic.expected_error(one.prepared, one.sizes)
         except OptionError:  # so small that no noise fits
             return False
-        return isinstance(at, ExpectedError) and at.worst <= error
+        return isinstance(expected, ExpectedError) and expected.worst <= error
 
-    near = bisect_left(grid, asked.release.epsilon * Fraction(found.worst / error))
-    low, high = max(0, near - _NEAR), min(len(grid), near + _NEAR)
-    if low and enough(low - 1):
-        low, high = 0, low - 1
-    elif high < len(grid) and not enough(high):
-        low, high = high + 1, len(grid)
-    return grid[i] if (i := bisect_left(range(len(grid)), True, low, high, key=enough)) < len(grid) else None
+    least = bisect_left(grid, True, key=enough)
+    return Guarantee(grid[least], asked.request.delta) if least < len(grid) else None

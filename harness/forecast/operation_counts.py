@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,29 +36,53 @@ _SPLIT = re.compile(r"integer \d-way splits")
 _EDABITS = re.compile(r"(?:loose|strict) edabits of length (\d+)")
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What a program uses, over all its parties.
+@dataclass
+class Material:
+    """What engines make and use, besides ANDs.
 
-    Attributes: rounds: of the virtual machine, one after the other; gates: ANDs on vectors, whatever their
-    length; inputs, input_bits: integers and bits that parties feed in; ands: of single bits; dabits: bits
-    turned into integers; decomposed: integers turned into bits, by bits where each costs; multiplications:
-    of integers; products: those within inner products; batch: how much of these is prepared at once, None
-    for the machine's own choice; added: integers of vectors whose elements are added up, which takes the
+    Attributes: inputs, input_bits: integers and bits that parties feed in; dabits: bits turned into integers;
+    decomposed: integers turned into bits, by bits where each costs; multiplications: of integers; products:
+    those within inner products; added: integers of vectors whose elements are added up, which takes the
     compiler time.
     """
 
-    rounds: int
-    gates: int
-    inputs: int
-    input_bits: int
-    ands: int
-    dabits: int
-    decomposed: int
-    multiplications: int
-    products: int
-    batch: int | None
+    inputs: int = 0
+    input_bits: int = 0
+    dabits: int = 0
+    decomposed: int = 0
+    multiplications: int = 0
+    products: int = 0
     added: int = 0
+
+
+@dataclass
+class Counts(Material):
+    """What a program uses, over all its parties.
+
+    Attributes: rounds: of the virtual machine, one after the other; gates: ANDs on vectors, whatever their
+    length; ands: of single bits; batch: how much of the material is prepared at once, None for the machine's
+    own choice.
+    """
+
+    rounds: int = 0
+    gates: int = 0
+    ands: int = 0
+    batch: int | None = None
+
+
+@dataclass
+class Usage(Material, Gates):
+    """What a program's circuits use.
+
+    Attributes: compared: integers that are compared; steps: of work on integers, one after the other.
+    """
+
+    compared: int = 0
+    steps: int = 0
+
+    def then(self, other: Usage) -> Usage:
+        """Return what both use, one after the other."""
+        return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def counts_of(job: Job, model: Model) -> Counts:
@@ -88,19 +113,9 @@ def counts_of(job: Job, model: Model) -> Counts:
     if model.virtual_machine is None:  # MPyC's bits are integers, so that an AND is a multiplication
         used = replace(used, ands=used.ands + used.multiplications, multiplications=0)
     clients = used.inputs > 0 or job.spec.slot_bits is not None
-    return Counts(
-        rounds=used.depth + used.steps + _ROUNDS_AROUND + clients,
-        gates=used.gates,
-        inputs=used.inputs,
-        input_bits=used.input_bits,
-        ands=used.ands,
-        dabits=used.dabits,
-        decomposed=used.decomposed,
-        multiplications=used.multiplications,
-        products=used.products,
-        batch=batch,
-        added=used.added,
-    )
+    rounds = used.depth + used.steps + _ROUNDS_AROUND + clients
+    material = {each.name: getattr(used, each.name) for each in fields(Material)}
+    return Counts(**material, rounds=rounds, gates=used.gates, ands=used.ands, batch=batch)
 
 
 def _parties_that_split(model: Model) -> int:
@@ -110,39 +125,13 @@ def _parties_that_split(model: Model) -> int:
     return model.parties if "-Z" in model.compile_options else 2
 
 
-@dataclass
-class Usage(Gates):
-    """What a program uses.
-
-    Attributes: those of `Gates`; inputs, input_bits: integers and bits that parties feed in; dabits: bits
-    turned into integers; decomposed: integers turned into bits; multiplications: of integers; products:
-    those within inner products; compared: integers that are compared; steps: of work on integers, one after
-    the other; added: elements of vectors that are added up.
-    """
-
-    inputs: int = 0
-    input_bits: int = 0
-    dabits: int = 0
-    decomposed: int = 0
-    multiplications: int = 0
-    products: int = 0
-    compared: int = 0
-    steps: int = 0
-    added: int = 0
-
-    def then(self, other: Usage) -> Usage:
-        """Return what both use, one after the other."""
-        return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-
 def usage_of(source: Path, arguments: Sequence[str]) -> Usage:
     """Execute a portable program on values that count, loops in turn; return what it uses."""
     usage = Usage()
     names = {
         "program": SimpleNamespace(args=[source.stem, *arguments]),
         "sint": _IntegerType(usage),
-        "sbitvec": _InputType(usage),
-        "sbits": _Memory(usage),
+        **dict.fromkeys(("sbitvec", "sbits"), _BitType(usage)),
         "for_range": _in_turn,
         "break_point": _do_nothing,
         "check_point": _do_nothing,
@@ -181,7 +170,7 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Usag
     Args: arguments: of π_ROC; parties_that_split: as for `usage_of_comparisons`.
     """
     cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
-    ranks = MarkerRanks((_Memory(Usage()), None, None, None, None), int(arguments["records"]), cells)
+    ranks = MarkerRanks((_BitType(Usage()), None, None, None, None), int(arguments["records"]), cells)
     pairs, planes, bits = 1 << (ranks.place_bits - 1), 1 + ranks.key_bits, range(ranks.place_bits)
     compared = ranks.place_bits * (ranks.place_bits + 1) // 2
     routed = [max(planes, 1 + bit) + (2 if bit < ranks.key_bits else 0) for bit in bits]
@@ -208,32 +197,25 @@ def estimate(job: Job, model: Model) -> str:
 
 def read_estimate(text: str, batch: int | None) -> Counts:
     """Read what MP-SPDZ's compiler prints of a program. Raises: PlanError: it prints no cost."""
-    totals: dict[str, int] = {}
-    bits = 0
+    totals = Counter[str]()
     for number, what in _COST.findall(text):
-        count = int(number)
-        if edabits := _EDABITS.fullmatch(what):
-            bits += count * int(edabits[1])
-        elif _SPLIT.fullmatch(what):
-            bits += count
-        else:
-            name = _PER_PARTY.sub(r"\1 inputs", what)
-            totals[name] = totals.get(name, 0) + count
+        edabits = _EDABITS.fullmatch(what)
+        name = "decomposed" if edabits or _SPLIT.fullmatch(what) else _PER_PARTY.sub(r"\1 inputs", what)
+        totals[name] += int(number) * (int(edabits[1]) if edabits else 1)
     if "virtual machine rounds" not in totals:
         raise PlanError(
             "MP-SPDZ's compiler printed no estimate of what the program costs; is it another version?"
         )
-    simple = totals.get("integer simple multiplications", 0)
+    simple = totals["integer simple multiplications"]
     return Counts(
         rounds=totals["virtual machine rounds"],
-        gates=0,
-        inputs=totals.get("integer inputs", 0),
-        input_bits=totals.get("bit inputs", 0),
-        ands=totals.get("bit triples", 0),
-        dabits=totals.get("integer dabits", 0),
-        decomposed=bits,
+        inputs=totals["integer inputs"],
+        input_bits=totals["bit inputs"],
+        ands=totals["bit triples"],
+        dabits=totals["integer dabits"],
+        decomposed=totals["decomposed"],
         multiplications=simple,
-        products=totals.get("integer triples", 0) - simple,
+        products=totals["integer triples"] - simple,
         batch=batch,
     )
 
@@ -314,34 +296,24 @@ class _IntegerType:
         return _Integers(self._usage, 1, max(x._steps, y._steps) + 1)
 
 
-class _InputType:
-    """Stands for MP-SPDZ's sbitvec: bits that parties input."""
+class _BitType:
+    """Stands for MP-SPDZ's sbitvec, bits that parties input, and sbits, as far as memory goes."""
 
-    def __init__(self, usage: Usage, width: int = 0) -> None:
-        self._usage, self._width = usage, width
+    def __init__(self, usage: Usage, size: int = 0) -> None:
+        self._usage, self._size = usage, size
 
-    def get_type(self, width: int) -> _InputType:
-        return _InputType(self._usage, width)
+    def get_type(self, size: int) -> _BitType:
+        return _BitType(self._usage, size)
 
     def get_input_from(self, _party: int, *, size: int) -> SimpleNamespace:
-        self._usage.input_bits += self._width * size
-        return SimpleNamespace(v=[Wire(self._usage, size) for _ in range(self._width)])
-
-
-class _Memory:
-    """Stands for MP-SPDZ's sbits, as far as memory goes."""
-
-    def __init__(self, usage: Usage, lanes: int = 0) -> None:
-        self._usage, self._lanes = usage, lanes
-
-    def get_type(self, lanes: int) -> _Memory:
-        return _Memory(self._usage, lanes)
+        self._usage.input_bits += self._size * size
+        return SimpleNamespace(v=[Wire(self._usage, size) for _ in range(self._size)])
 
     def malloc(self, _words: int) -> int:
         return 0
 
     def load_mem(self, _address: object) -> Wire:
-        return Wire(self._usage, self._lanes)
+        return Wire(self._usage, self._size)
 
 
 def _in_turn(times: int) -> Callable[[Callable[[int], None]], None]:

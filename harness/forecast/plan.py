@@ -14,7 +14,7 @@ import numpy.typing as npt
 from harness.engines.base import Job
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
-from harness.errors import OptionError, PlanError
+from harness.errors import OptionError, PlanError, named
 from harness.forecast.operation_counts import counts_of
 from harness.forecast.unit_costs import Cost, UnitCosts, sum_if_known, total_cost
 from harness.forecast.wall_clock import WallClock, parties_start_s, reading_s, sharing_s
@@ -24,9 +24,10 @@ from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, ev
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
-from harness.releases.base import PreparedRelease, Release, Statistic
+from harness.releases.base import PreparedRelease, Statistic
 from harness.releases.expected_errors import Floats
 from harness.releases.series import WeightsSeries
+from harness.request.base import Request
 from harness.security_models import Model
 from protocols.spec import KEYS, SLOTS
 
@@ -39,18 +40,17 @@ MOST_SLOTS = 10**6  # the same of slots
 
 
 @dataclass(frozen=True)
-class PlanRequest:
-    """What a plan is for.
+class PlannedRelease:
+    """A release, and whom it would be of.
 
-    Attributes: task: the command's name; clients, records: how many; groups, labels: with their shares;
+    Attributes: clients, records: how many; groups, labels: with their shares;
     max_count, thresholds, steps: of the domain, where the statistic has such; cap: where clients are the
     unit; held: how many records each client of a file has per group and label, shape (clients, k, m), of
     performance values (clients, k, 1); None: all clients have as many, by the shares.
     """
 
-    task: str
+    request: Request
     statistic: Statistic[Any]
-    release: Release
     clients: int
     records: int
     groups: Shares
@@ -61,9 +61,9 @@ class PlanRequest:
     cap: Cap | None = None
     held: npt.NDArray[np.int64] | None = None
 
-    def by(self, model: Model) -> PlanRequest:
+    def by(self, model: Model) -> PlannedRelease:
         """Return the same, in another model."""
-        return replace(self, release=replace(self.release, model=model))
+        return replace(self, request=self.request.but(model=model))
 
     @property
     def domain(self) -> RecordDomain:
@@ -127,30 +127,33 @@ class PlanRequest:
     @cached_property
     def prepared(self) -> PreparedRelease[Any]:
         """The release, worked out once. Raises: OptionError: no noise fits the budget."""
-        return self.statistic.prepare(self.release, self.domain)
+        return self.statistic.prepare(self.request, self.domain)
 
     def check_size(self) -> None:
         """Raise OptionError where parties would handle one by one more than was measured."""
-        form = self.release.form.name
+        form = self.request.form.name
         if is_per_record(self.domain, form) and self.records > MOST_PLANNED:
             raise OptionError(
-                f"--records is at most {MOST_PLANNED} where parties handle each record; got {self.records}."
+                f"{named('records')} is at most {MOST_PLANNED} where parties handle each record; got "
+                f"{self.records}."
             )
         if self.statistic.kind is RecordKind.SIZE and self.clients > MOST_SLOTS:
             raise OptionError(
-                f"--clients is at most {MOST_SLOTS} where parties handle each client's slot, as more was not "
+                f"{named('clients')} is at most {MOST_SLOTS} where parties handle each client's slot, as "
+                "more was not "
                 f"measured; got {self.clients}."
             )
         most = {KEYS.name: MOST_PLANNED, SLOTS.name: MOST_SLOTS}.get(form)
         if self.cap and most and self.clients * self.cap.slots > most:
             raise OptionError(
-                f"--clients times --cap is at most {most} where parties handle each of clients' {form}, as "
+                f"{named('clients')} times {named('cap')} is at most {most} where parties handle each of "
+                f"clients' {form}, as "
                 f"more was not measured; got {self.clients * self.cap.slots}."
             )
 
     def job(self) -> Job:
         """Return the job that a run would have, without clients' values."""
-        domain, release = self.domain, self.release
+        domain, release = self.domain, self.request
         rows = self.records if is_per_record(domain, release.form.name) else self.clients
         nothing = [None] * release.model.parties
         return make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows, nothing))
@@ -184,7 +187,7 @@ class ModelPlan:
 
 
 def plan_model(
-    stages: Sequence[PlanRequest],
+    stages: Sequence[PlannedRelease],
     model: Model,
     units: UnitCosts,
     network: Network | None,
@@ -202,7 +205,7 @@ def plan_model(
     missing = engine.availability(model)
     asked_here = [asked.by(model) for asked in stages]
     for asked in asked_here:
-        refusal = engine.refusal(asked.release.program_of(asked.statistic.spec), model, asked.release.form)
+        refusal = engine.refusal(asked.request.program_of(asked.statistic.spec), model, asked.request.form)
         if refusal is not None:
             return ModelPlan(model, None, refusal, missing)
         try:
@@ -215,10 +218,10 @@ def plan_model(
         return ModelPlan(model, tuple(costs), None, missing)  # nor is a series of records at hand
     last = asked_here[-1]
     wall = WallClock(
-        started() + sum(parties_start_s(asked.release) for asked in asked_here),
+        started() + sum(parties_start_s(asked.request) for asked in asked_here),
         design_s,
         last.records * reading_s(last.statistic.kind),
-        sum(sharing_s(asked.federation, asked.release) for asked in asked_here),
+        sum(sharing_s(asked.federation, asked.request) for asked in asked_here),
         sum_if_known(compiling),
         sum(cost.mpc_s for cost in costs),
         derive_s,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import PlanError, ResultFileError
@@ -101,10 +101,10 @@ class UnitCosts:
         """
         units = self.models.get(model.name)
         if units is None:
-            raise PlanError(f"No unit costs of {model.name} are on file; ./inv bench.units measures them.")
-        rounds = None
-        if ROUNDS in units.figures:
-            rounds = _total(units.figures[ROUNDS], amounts(counts))
+            raise PlanError(
+                f"No unit costs of {model.name} are on file; ./inv bench.run units measures them."
+            )
+        rounds = _total(units.figures[ROUNDS], amounts(counts)) if ROUNDS in units.figures else None
         things = amounts(counts, rounds or 0.0)
         sent = _total(units.figures[SENT_BYTES], things)
         seconds = _total(units.figures[MPC_S], things)
@@ -154,37 +154,32 @@ def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
 
 
 def read_units(directory: Path) -> UnitCosts:
-    """Read what `bench.units` wrote. Raises: ResultFileError."""
+    """Read what `bench.run units` wrote. Raises: ResultFileError."""
+    import msgspec
+
+    file = dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]]
     found = read_result(directory, UNITS)
     try:
-        models = {name: _model_units(MODELS[name], units) for name, units in found["models"].items()}
+        models = {
+            name: _model_units(MODELS[name], units)
+            for name, units in msgspec.convert(found["models"], file).items()
+        }
         return UnitCosts(models, dict(found["measured"]))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+    except (KeyError, TypeError, ValueError, msgspec.ValidationError):
         raise ResultFileError(
-            f"{directory / UNITS} does not hold unit costs; measure them anew with ./inv bench.units."
+            f"{directory / UNITS} does not hold unit costs; measure them anew with ./inv bench.run units."
         ) from None
 
 
-def _model_units(model: Model, found: Mapping[str, Any]) -> ModelUnits:
-    known = FIGURES[model.engine]
-    figures = {
-        figure: {name: _cost(cost) for name, cost in found[figure].items()}
-        for figure in known
-        if figure != COMPILE_S or figure in found  # measured where programs were compiled
-    }
-    odd = set(found) - {*known, "network"}
-    if odd or any(set(costs) - set(known[figure]) for figure, costs in figures.items()):
+def _model_units(model: Model, found: dict[str, Any]) -> ModelUnits:
+    network, known = found.pop("network"), FIGURES[model.engine]
+    if {*found, COMPILE_S} != {*known, COMPILE_S}:  # which is measured where programs were compiled
         raise ValueError
-    network = found["network"]
+    if any(set(costs) - set(known[figure]) for figure, costs in found.items()):
+        raise ValueError
     if network is None:
-        return ModelUnits(figures)
-    return ModelUnits(figures, _cost(network["trips_per_round"]), _cost(network["link_share"]))
-
-
-def _cost(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValueError
-    return float(value)
+        return ModelUnits(found)
+    return ModelUnits(found, network["trips_per_round"], network["link_share"])
 
 
 def _total(units: Mapping[str, float], things: Mapping[str, float]) -> float:

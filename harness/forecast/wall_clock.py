@@ -28,9 +28,10 @@ from harness.forecast.unit_costs import sum_if_known
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
-from harness.pipeline.party_inputs import share_and_add_up
-from harness.releases.base import PreparedRelease, Release, Statistic
+from harness.pipeline.sources import share_and_add_up
+from harness.releases.base import PreparedRelease, Statistic
 from harness.releases.expected_errors import Floats
+from harness.request.base import Request
 from protocols.accounting.queries import LinearQueries
 
 _RECORDS = 2000  # that are read
@@ -68,12 +69,13 @@ class WallClock:
         return sum_if_known(list(vars(self).values()))
 
 
-def parties_start_s(release: Release) -> float:
+def parties_start_s(release: Request) -> float:
     """Return how long a run's parties take to start here, as many at once as there are processors."""
-    model, more = release.model, _OF_OWN_NOISE if release.law else ()
+    model, more = release.model, _OF_OWN_NOISE if release.own_law else ()
     modules = (*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more)
     one = starting_s(f"import {', '.join(modules)}")
-    return one * model.parties / min(model.parties, os.cpu_count() or 1)
+    parties: int = model.parties
+    return one * parties / min(parties, os.cpu_count() or 1)
 
 
 @cache
@@ -107,7 +109,7 @@ def reading_s(kind: RecordKind) -> float:
         return (thread_time() - before) / _RECORDS
 
 
-def sharing_s(federation: Federation, release: Release) -> float:
+def sharing_s(federation: Federation, release: Request) -> float:
     """Return how long all clients' sharing and the parties' adding up take here, by those of some clients."""
     clients = min(_CLIENTS, federation.clients)
     while True:

@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
-from harness import errors
+from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import wire
 from harness.system.documents import Refusal, call
 from harness.system.signals import take_interrupts
@@ -48,11 +48,8 @@ class Line:
         for work in (self._listen, self._beat):
             threading.Thread(target=work, daemon=True).start()
 
-    def say(self, message: dict[str, Any]) -> None:
-        """Send a message."""
-        self._send(wire.encode(message))
-
-    def _send(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
+        """Send a line."""
         try:
             with self._writing:
                 self._outgoing.write(line)
@@ -78,7 +75,7 @@ class Line:
 
     def _beat(self) -> None:
         while self._silent < wire.SILENT_BEATS:
-            self._send(b"\n")
+            self.send(b"\n")
             self._silent += 1
             time.sleep(wire.BEAT_S)
         _terminate()
@@ -88,31 +85,10 @@ def _terminate() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-class Answers(Protocol):
-    """What answers requests.
-
-    Attributes: handlers: by name; is_running: whether `ended` is to be asked; longest: bytes that the next
-    request may have.
-    """
-
-    handlers: dict[str, Any]
-    is_running: bool
-
-    def admit(self, request: str) -> None:
-        """Check that whoever asks may ask that. Raises: PolicyError."""
-
-    @property
-    def longest(self) -> int:
-        """See above."""
-
-    def ended(self) -> dict[str, Any] | None:
-        """Say how what runs has ended, None while it has not."""
-
-
 class Agent:
     """Answers requests. Args: stack: closed at the end; role: what it is, as its first line says."""
 
-    def __init__(self, line: Line, work: Answers, stack: ExitStack, role: str) -> None:
+    def __init__(self, line: Line, work: wire.Answers, stack: ExitStack, role: str) -> None:
         self._line, self._work, self._stack, self._role = line, work, stack, role
 
     def serve(self) -> None:
@@ -124,7 +100,7 @@ class Agent:
 
     def _say(self, message: dict[str, Any]) -> None:
         self._line.longest = self._work.longest  # before the other side can know that it may say more
-        self._line.say(message)
+        self._line.send(wire.encode(message))
 
     def _next(self) -> Request:
         """Wait for a request; tell meanwhile when the party has ended."""
@@ -138,26 +114,24 @@ class Agent:
     def _answer(self, request: Request) -> dict[str, Any]:
         handlers = self._work.handlers
         asked = str(request.pop("do", ""))
-        if asked not in handlers:
-            return {
-                "error": [errors.HostUnfitError.__name__, f"It does not know the request {asked[:40]!r}."]
-            }
         way_out = "both machines need the same commit"
-        refusal = Refusal(errors.HostUnfitError, f"The request {asked!r}", "one of this version", way_out)
+        refusal = Refusal(HostUnfitError, f"The request {asked!r}", "one of this version", way_out)
+        kind: type[Exception] = HostUnfitError
         try:
+            if asked not in handlers:
+                raise HostUnfitError(f"It does not know the request {asked[:40]!r}.")
             self._work.admit(asked)
             return {"ok": call(handlers[asked], request, refusal)}
-        except errors.FairSharesError as error:
-            return {"error": [type(error).__name__, str(error)]}
+        except FairSharesError as error:
+            kind, said = type(error), str(error)
         except OSError as error:
-            where = f" ({error.filename})" if error.filename else ""
-            return {"error": [errors.HostUnfitError.__name__, f"{error.strerror}{where}."]}
+            said = f"{error.strerror}{f' ({error.filename})' if error.filename else ''}."
         except Exception as error:  # noqa: BLE001  # of a request that nobody thought of; it ends nothing
-            failed = f"It failed at the request {asked[:40]!r} ({type(error).__name__})."
-            return {"error": [errors.HostUnfitError.__name__, failed]}
+            said = f"It failed at the request {asked[:40]!r} ({type(error).__name__})."
+        return {"error": [kind.__name__, said]}
 
 
-def serve(role: str, made: Callable[[ExitStack], Answers]) -> int:
+def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
     """Serve one connection; return the process's exit code. Args: role, made: what answers, and its name."""
     take_interrupts()
     os.umask(0o077)
@@ -178,7 +152,7 @@ def main(arguments: list[str]) -> int:
     if home:
         os.environ["MP_SPDZ_HOME"] = home
 
-    def work(stack: ExitStack) -> Answers:
+    def work(stack: ExitStack) -> wire.Answers:
         from harness.hosts.work import Work
 
         return Work(Path(directory), stack, starter)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from harness.engines.base import EngineResult, Job, Progress, no_charge
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
-from harness.hosts.checks import Finding, check_connected
+from harness.hosts.checks import fit_hosts
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import at_once, listening
+from harness.hosts.fleet import ask_of_others, at_once, listening
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner
 from harness.hosts.trials import Program, Trial
@@ -134,11 +133,6 @@ class BenchmarkRunner(HostsRunner):
 
 def _look(connections: Sequence[Connection], model: Model, progress: Progress) -> Surroundings:
     """Return what runs of a model will depend on. Raises: HostUnfitError: with all that is wrong."""
-    findings = [Finding(one.host) for one in connections]
-    check_connected(list(zip(findings, connections, strict=True)), model, progress)
-    faults = list(chain.from_iterable(finding.faults.values() for finding in findings))
-    if faults:
-        raise HostUnfitError(" ".join(faults))
     hosts = tuple(
         {
             "party": finding.host.party,
@@ -148,28 +142,24 @@ def _look(connections: Sequence[Connection], model: Model, progress: Progress) -
             "engine_version": finding.facts["engine_version"],
             "clock_offset_s": round(finding.skew_s, 3),
         }
-        for finding in findings
+        for finding in fit_hosts(connections, model, progress)
     )
     return Surroundings(time.monotonic(), hosts, tuple(_links(connections, engine_of(model).connects_down)))
 
 
-def _links(connections: Sequence[Connection], down: bool) -> list[dict[str, Any]]:
+def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
     """Time all links, one after the other, as they would be in each other's way."""
-    found = []
     with ExitStack() as stack:
         stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
         greetings = at_once(lambda one: listening(one, one.host.port), connections)
         for number, one in enumerate(connections):
             others = range(number) if down else range(number + 1, len(connections))
-            wanted = [(*connections[other].host.reached, greetings[other]) for other in others]
-            kind = tuple.__class_getitem__((tuple[float, float] | None,) * len(wanted))
-            times = one.ask("time_links", kind=kind, others=wanted)
+            wanted = [(connections[other].host, greetings[other]) for other in others]
+            times = ask_of_others(one, "time_links", tuple[float, float] | None, wanted)
             for other, timed in zip(others, times, strict=True):
                 if timed is None:
                     raise HostUnfitError(
                         f"{one.host.title} lost {connections[other].host.name} while the link between them "
                         "was measured; look at the network between them."
                     )
-                rtt_s, rate = timed
-                found.append({"parties": [number, other], "rtt_s": rtt_s, "bandwidth_bits_per_s": rate})
-    return found
+                yield {"parties": [number, other], "rtt_s": timed[0], "bandwidth_bits_per_s": timed[1]}

@@ -13,16 +13,17 @@ from harness.engines.engine import Engine
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
-from harness.errors import CertificateError, FairSharesError, PolicyError
+from harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import RENEW, at_once, check_own, listening
+from harness.hosts.fleet import RENEW, ask_of_others, at_once, check_own, listening
 from harness.hosts.inventory import Host
 from harness.hosts.links import reach
-from harness.hosts.work import MAX_SKEW_S, SOURCES
+from harness.hosts.local_host import SOURCES
+from harness.hosts.party_run import MAX_SKEW_S
 from harness.security_models import Model
 
-_Facts = TypedDict(  # as `Work.check` says them
-    "_Facts",
+Facts = TypedDict(  # as `LocalHost.check` says them
+    "Facts",
     {
         "time": float,
         "programs and circuits": str,
@@ -50,11 +51,13 @@ LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certif
 class Finding:
     """What was found about one host.
 
-    Attributes: faults: a sentence for each thing that is wrong, by its name in `LOOKED_AT`; facts: what
-    its agent said, empty if it said nothing; skew_s: how far its clock is ahead, 0 if it may be right.
+    Attributes: connection: to its agent, None where ssh made none; faults: a sentence for each thing that is
+    wrong, by its name in `LOOKED_AT`; facts: what its agent said, empty if it said nothing; skew_s: how far
+    its clock is ahead, 0 if it may be right.
     """
 
     host: Host
+    connection: Any = None
     faults: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     skew_s: float = 0.0
@@ -86,39 +89,49 @@ def check_hosts(hosts: Sequence[Host], model: Model, progress: Progress) -> list
     Whether clients' ports are reached is seen from this machine, which is not where clients are; a run, by
     `check_connected`, asks only that they are free.
     """
-    findings = [Finding(host) for host in hosts]
     with ExitStack() as stack:
 
-        def connect(finding: Finding) -> Connection | None:
+        def connect(host: Host) -> Finding:
             try:
-                connection = Connection(finding.host)
+                connection = Connection(host)
             except FairSharesError as error:
-                finding.faults["ssh"] = str(error)
-                return None
+                return Finding(host, faults={"ssh": str(error)})
             stack.callback(connection.close)
-            return connection
+            return Finding(host, connection)
 
         progress("connect")
-        connections = at_once(connect, findings)
-        reached = [
-            (finding, one) for finding, one in zip(findings, connections, strict=True) if one is not None
-        ]
-        check_connected(reached, model, progress)
+        findings = at_once(connect, hosts)
+        check_connected([each for each in findings if each.connection], model, progress)
         progress("clients")
-        at_once(_reach_as_clients, [pair for pair in reached if pair[0].facts and pair[0].host.client_port])
+        at_once(_reach_as_clients, [each for each in findings if each.facts and each.host.client_port])
     return findings
 
 
-def check_connected(reached: Sequence[tuple[Finding, Connection]], model: Model, progress: Progress) -> None:
+def fit_hosts(
+    connections: Sequence[Connection], model: Model, progress: Progress, otherwise: str = ""
+) -> list[Finding]:
+    """Return what was found about hosts that are fit for a run.
+
+    Raises: HostUnfitError: with all that is wrong, and then `otherwise`.
+    """
+    findings = [Finding(one.host, one) for one in connections]
+    check_connected(findings, model, progress)
+    faults = [fault for finding in findings for fault in finding.faults.values()]
+    if faults:
+        raise HostUnfitError(f"{' '.join(faults)}{otherwise}")
+    return findings
+
+
+def check_connected(findings: Sequence[Finding], model: Model, progress: Progress) -> None:
     """Look at hosts that are connected."""
     progress("look")
-    at_once(lambda pair: _look(*pair, model), reached)
-    answered = [(finding, connection) for finding, connection in reached if finding.facts]
+    at_once(lambda finding: _look(finding, model), findings)
+    answered = [finding for finding in findings if finding.facts]
     if answered:
-        _compare_versions([finding for finding, _ in answered])
-        _compare_certificates([finding for finding, _ in answered], engine_of(model))
+        _compare_versions(answered)
+        _compare_certificates(answered, engine_of(model))
     progress("ports")
-    with_policy = [pair for pair in answered if not {"directory", "policy"} & pair[0].faults.keys()]
+    with_policy = [finding for finding in answered if not {"directory", "policy"} & finding.faults.keys()]
     _reach_each_other(with_policy, engine_of(model))
 
 
@@ -131,28 +144,15 @@ def skew_s(asked: float, said: float, answered: float) -> float:
     return said - answered if said > answered else min(0.0, said - asked)
 
 
-def ask_facts(connection: Connection, model: Model) -> tuple[dict[str, Any], float]:
-    """Return a host's facts, and how far its clock is ahead; see `skew_s`."""
-    host, asked = connection.host, time.time()
-    facts: dict[str, Any] = connection.ask(
-        "check",
-        kind=_Facts,
-        party=host.party,
-        model=model.name,
-        port=host.port,
-        client_ports=host.client_ports,
-    )
-    return facts, skew_s(asked, facts["time"], time.time())
-
-
-def _look(finding: Finding, connection: Connection, model: Model) -> None:
-    host, faults = finding.host, finding.faults
+def _look(finding: Finding, model: Model) -> None:
+    host, faults, asked = finding.host, finding.faults, time.time()
+    whom = {"party": host.party, "port": host.port, "client_ports": host.client_ports}
     try:
-        facts, finding.skew_s = ask_facts(connection, model)
+        facts = finding.connection.ask("check", kind=Facts, model=model.name, **whom)
     except FairSharesError as error:
         faults["policy" if isinstance(error, PolicyError) else "directory"] = str(error)
         return
-    finding.facts = facts
+    finding.facts, finding.skew_s = facts, skew_s(asked, facts["time"], time.time())
     for what, directories in SOURCES.items():
         if facts[what] != sources_hash(*directories) and "project" not in faults:
             faults["project"] = (
@@ -178,10 +178,10 @@ def _look(finding: Finding, connection: Connection, model: Model) -> None:
 
 def _compare_versions(findings: Sequence[Finding]) -> None:
     """Parties of different versions of an engine may not understand, or worse, misunderstand each other."""
-    first, *others = [finding for finding in findings if "engine" not in finding.faults] or [findings[0]]
-    for other in others:
+    first = next((finding for finding in findings if "engine" not in finding.faults), findings[0])
+    for other in findings:
         versions = [one.facts["engine_version"] for one in (other, first)]
-        if versions[0] != versions[1]:
+        if "engine" not in other.faults and versions[0] != versions[1]:
             other.faults["engine"] = (
                 f"{other.host.title} has {versions[0]}, {first.host.name} has {versions[1]}; all hosts need "
                 "the same."
@@ -222,15 +222,13 @@ def _shown(certificate: str) -> str:
     return "which is none"
 
 
-def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
-    finding, connection = pair
+def _reach_as_clients(finding: Finding) -> None:
     host = finding.host
     if {"clients", "directory", "policy"} & finding.faults.keys():
         return
-    greeting = listening(connection, host.client_port)
     address, port = host.client_reached
-    fault = reach(address, port, greeting)
-    connection.ask("stop_listening")
+    fault = reach(address, port, listening(finding.connection, host.client_port))
+    finding.connection.ask("stop_listening")
     if fault is not None:
         finding.faults["clients"] = (
             f"{host.title}: this machine cannot reach it for clients at {address}:{port}: {fault}; open the "
@@ -238,28 +236,29 @@ def _reach_as_clients(pair: tuple[Finding, Connection]) -> None:
         )
 
 
-def _reach_each_other(pairs: Sequence[tuple[Finding, Connection]], engine: Engine) -> None:
+def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
     """Have each agent listen where its party will, and all come whose parties will connect to it."""
-    able = [number for number, (finding, _) in enumerate(pairs) if "port" not in finding.faults]
-    listened = at_once(lambda number: listening(pairs[number][1], pairs[number][0].host.port), able)
-    greetings = dict(zip(able, listened, strict=True))
+    able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
+    greetings = at_once(lambda i: listening(findings[i].connection, findings[i].host.port), able)
+    listened = [(number, findings[number], text) for number, text in zip(able, greetings, strict=True)]
 
     def reach(number: int) -> None:
-        finding, connection = pairs[number]
-        there_are = range(number) if engine.connects_down else range(number + 1, len(pairs))
-        others = [other for other in there_are if other in greetings]
-        wanted = [(*pairs[other][0].host.reached, greetings[other]) for other in others]
-        kind = tuple.__class_getitem__((str | None,) * len(wanted))
-        faults = connection.ask("reach", kind=kind, others=wanted)
-        for other, fault in zip(others, faults, strict=True):
+        finding = findings[number]
+        others = [
+            (other, text)
+            for i, other, text in listened
+            if i != number and (i < number) == engine.connects_down
+        ]
+        wanted = [(other.host, text) for other, text in others]
+        faults = ask_of_others(finding.connection, "reach", str | None, wanted)
+        for (there, _), fault in zip(others, faults, strict=True):
             if fault is not None:
-                there = pairs[other][0].host
-                address, port = there.reached
-                pairs[other][0].faults.setdefault(
+                address, port = there.host.reached
+                there.faults.setdefault(
                     "port",
-                    f"{there.title}: {finding.host.name} cannot reach it at {address}:{port}: {fault}; "
+                    f"{there.host.title}: {finding.host.name} cannot reach it at {address}:{port}: {fault}; "
                     "open the port to it, or correct reached_at in hosts.toml.",
                 )
 
-    at_once(reach, range(len(pairs)))
-    at_once(lambda pair: pair[1].ask("stop_listening"), pairs)
+    at_once(reach, range(len(findings)))
+    at_once(lambda finding: finding.connection.ask("stop_listening"), findings)

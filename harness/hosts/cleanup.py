@@ -59,11 +59,13 @@ def place_of(directory: Path, run: str) -> Path:
 
 def records(directory: Path) -> list[Kept]:
     """Return what is kept of runs, the oldest first."""
-    kept = []
-    for path in (directory / _RESULTS).glob("*.json"):
-        refusal = Refusal(HostUnfitError, str(path), "what a run revealed", "remove it")
-        kept.append(as_type(Kept, read_json(path, refusal), refusal, more=True))
-    return sorted(kept, key=lambda record: record.ended)
+    found = map(_kept, (directory / _RESULTS).glob("*.json"))
+    return sorted(found, key=lambda record: record.ended)
+
+
+def _kept(path: Path) -> Kept:
+    refusal = Refusal(HostUnfitError, str(path), "what a run revealed", "remove it")
+    return as_type(Kept, read_json(path, refusal), refusal, more=True)
 
 
 @contextmanager

@@ -98,10 +98,7 @@ class Connection:
         raised, with the host's name.
         """
         with self._patient(patience_s):
-            return self._answer(request, self._send(wire.encode({"do": request, **details})), kind)
-
-    def _answer(self, request: str, awaited: _Answer, kind: Any = None) -> Any:
-        answer = self._message(awaited)
+            answer = self._message(self._send(wire.encode({"do": request, **details})))
         if "error" in answer:
             name, text = checked(tuple[str, str], answer["error"], self.host, request)
             raised = vars(errors).get(name)
@@ -150,22 +147,18 @@ class Connection:
         if self._channel.recv_stderr_ready():
             said = self._channel.recv_stderr(_CHUNK).decode(errors="replace").strip()
         last = f": {said.splitlines()[-1][:_SHOWN].rstrip('.')}" if said else ""
-        if status == _NO_PROJECT:
-            return HostUnfitError(
-                f"{host.title}: FairShares is not in {host.project}; clone it there, or correct "
-                "`project` in hosts.toml."
-            )
-        if status == _NO_ROLE:
-            return HostUnfitError(
-                f"{host.title} has an older version of FairShares in {host.project}: update it there; both "
-                "need the same commit."
-            )
-        if status == _NO_ENVIRONMENT and self._role == "setup":
-            return HostUnfitError(f"{host.title}: ./inv could not make .venv{last}.")
-        if status == _NO_ENVIRONMENT:
-            return HostUnfitError(
-                f"{host.title}: {host.project} has no .venv yet; ./inv hosts.setup makes it."
-            )
+        no_environment = f"{host.project} has no .venv yet; ./inv hosts.setup makes it"
+        if self._role == "setup":
+            no_environment = f"./inv could not make .venv{last}"
+        faults = {
+            _NO_PROJECT: f": FairShares is not in {host.project}; clone it there, or correct `project` in "
+            "hosts.toml",
+            _NO_ROLE: f" has an older version of FairShares in {host.project}: update it there; both need "
+            "the same commit",
+            _NO_ENVIRONMENT: f": {no_environment}",
+        }
+        if status in faults:
+            return HostUnfitError(f"{host.title}{faults[status]}.")
         ended = f"its {self._role} ended with exit code {status}" if status >= 0 else "the connection broke"
         return HostUnreachableError(f"{host.title} went away: {self._why or ended + last}.")
 

@@ -46,6 +46,12 @@ def listening(connection: Connection, port: int) -> str:
     return greeting
 
 
+def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tuple[Host, str]]) -> list[Any]:
+    """Return what a host says of others that listen, and how these greet. Args: kind: of what it says."""
+    wanted = [(*host.reached, greeting) for host, greeting in others]
+    return list(one.ask(request, kind=tuple.__class_getitem__((kind,) * len(wanted)), others=wanted))
+
+
 @contextmanager
 def connected(hosts: Sequence[Host], role: str = "agent") -> Iterator[list[Connection]]:
     """Yield connections to all hosts; end their agents, and what these had started, afterwards.

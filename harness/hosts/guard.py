@@ -1,7 +1,7 @@
 """Stands between whoever starts a run and a host's party: derives the job, checks it, charges it, signs it.
 
-The starter says which release it wants, see `Asked`. The host works out by itself what that spends; program,
-arguments and noise follow from it, and from the inputs that the host has.
+The starter says which release it wants, by its request. The host works out by itself what that spends;
+program, arguments and noise follow from it, and from the inputs that the host has.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from harness.engines.base import Job
 from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
 from harness.hosts.signed_results import Heard, Intent
-from harness.inputs.aggregation import UploadReport
 from harness.inputs.record_schema import domain_from_json
-from harness.pipeline.party_inputs import PartyInputs, sent_inputs
-from harness.pipeline.run import RunSettings, check_kind, event_of, make_job, terms_of
-from harness.pipeline.terms import Asked, read_terms
+from harness.inputs.shares.party import UploadReport
+from harness.pipeline.party_inputs import PartyInputs
+from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
+from harness.pipeline.sources import sent_inputs
+from harness.pipeline.terms import read_terms, request_of_run, terms_of
 from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered
-from harness.releases.base import PreparedRelease
+from harness.releases.registry import statistic_of
 from protocols.spec import CLIENTS
 
 
@@ -36,29 +37,24 @@ class Guard:
 
     Guarantees: nothing runs that the host's policy, the clients' terms or the engine refuse, nor before the
     host's own ledger has the exact charge.  [test: tests/harness/hosts/test_guard.py]
-    Args: directory: the host's own; starter: whom the host's command line names, "" if nobody.
+    Args: directory: the host's own.
     Raises: PolicyError; OptionError: this version does not know the release; UnsupportedError.
     """
 
-    def __init__(self, directory: Path, asked: Asked, starter: str) -> None:
-        self._directory, self._asked, self._starter = directory, asked, starter
-        rule = self._rule()
-        self.statistic, self.release = asked.statistic_and_release()
+    def __init__(self, directory: Path, asked: dict[str, str]) -> None:
+        self._directory, self._asked = directory, asked
+        self.release = request_of_run(asked)
+        rule = policy.read_policy(directory).rule_for(self.release)
+        self.statistic = statistic_of(self.release)
         RunSettings(self.release).check_supported(self.statistic.spec)
         self.event: PrivacyEvent | None = None
         self._inputs: PartyInputs | None = None
         self._compared = 0
         # Of shares the ledger knows which were used, and lets nobody use them twice unnamed.
         of_shares = self.release.form.path is not CLIENTS
-        self._population = asked.population or (None if of_shares else policy.UNNAMED)
+        self._population = self.release.population or (None if of_shares else policy.UNNAMED)
         self._ledger = Ledger(directory / policy.LEDGER)
         self._entry = Entry(self._account(rule))
-
-    def _rule(self) -> policy.Rule:
-        """Return the rule that the run comes under by what the owner allows now. Raises: PolicyError."""
-        found = policy.read_policy(self._directory)
-        found.check_starter(self._starter)
-        return found.rule_for(self._asked)
 
     def _account(self, rule: policy.Rule) -> Account:
         return Account(self._ledger, self._population, rule.budget if self._population else None)
@@ -68,7 +64,7 @@ class Guard:
 
         Raises: PolicyError; LedgerError.
         """
-        rule = self._rule()
+        rule = policy.read_policy(self._directory).rule_for(self.release)
         policy.refuse_beyond(rule, event)
         self._entry.account = self._account(rule)
         for each in self._ledger.populations() if self._population else ():
@@ -92,11 +88,9 @@ class Guard:
         domain = domain_from_json(report.domains[most], "The uploads' header")
         if domain.kind is not self.statistic.kind:
             return report
-        event = self._event(self.statistic.prepare(self.release, domain))
+        prepared = self.statistic.prepare(self.release, domain)
+        event = event_of(prepared, self.statistic.name, self._directory)
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
-
-    def _event(self, prepared: PreparedRelease[Any]) -> PrivacyEvent:
-        return event_of(prepared, self.statistic.name, self._directory)
 
     def job(self, inputs: PartyInputs) -> Job:
         """Return the job, once nothing is left that could refuse it but its charge.
@@ -106,7 +100,8 @@ class Guard:
         check_kind(self.statistic, inputs.domain)
         prepared = self.statistic.prepare(self.release, inputs.domain)
         job = make_job(prepared, inputs)
-        event = replace(self._event(prepared), uploads=inputs.batches, policies=inputs.policies)
+        event = event_of(prepared, self.statistic.name, self._directory)
+        event = replace(event, uploads=inputs.batches, policies=inputs.policies)
         self._allow(event)
         self._entry.check(event)
         self.event, self._inputs, self._compared = event, inputs, job.compared
@@ -117,12 +112,11 @@ class Guard:
 
         Raises: HostUnfitError: another release; ShareError: there are no such terms.
         """
-        said = read_terms(terms, "What clients are told")
-        own = terms_of(self.statistic.name, self.release, said.domain)
-        if own != terms or said.statistic.spec is not self.statistic.spec:
+        _, domain = read_terms(terms, "What clients are told")
+        if terms_of(self.release, domain) != terms:
             raise HostUnfitError("It was asked to run something else than clients are told.")
         form, model = self.release.form, self.release.model
-        return sent_inputs(said.domain, certificates, form, model, terms)
+        return sent_inputs(domain, certificates, form, model, terms)
 
     def intent(
         self,

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from harness.errors import HostsFileError
+from harness.errors import HostsFileError, named
 from harness.security_models import Model, get_model
 from harness.system.documents import Refusal, as_type, read_toml
 
 ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _REACHED = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*):)?([0-9]{1,5})")
-_PORTS = range(1, 1 << 16)
+_PORTS = frozenset(range(1, 1 << 16))
 _WAY_OUT = "docs/how-to/hosts.md shows what it says of each host, and --hosts names another file"
 
 
@@ -44,27 +44,35 @@ class Host:
     client_reached_at: str = ""
 
     def __post_init__(self) -> None:
-        where = f"the host of party {self.party}"
-        if not ADDRESS.fullmatch(self.address):
-            raise HostsFileError(f"{where}: address must be a name or an IPv4 address; got {self.address!r}.")
-        for name in ("directory", "project"):
-            path = getattr(self, name)
-            if not PurePosixPath(path).is_absolute() or not path.isprintable():
-                raise HostsFileError(f"{where}: {name} must be an absolute path; got {path!r}.")
-        if self.port not in _PORTS or (self.ssh_port and self.ssh_port not in _PORTS):
-            raise HostsFileError(f"{where}: a port is a number from 1 to {_PORTS[-1]}.")
-        if self.client_port and not {*self.client_ports} <= {*_PORTS} - {self.port}:
-            raise HostsFileError(
-                f"{where}: client_port, and the port after it, must be from 1 to {_PORTS[-1]} and other ones "
-                f"than port; got {self.client_port}."
-            )
-        if self.client_reached_at and not self.client_port:
-            raise HostsFileError(f"{where}: client_reached_at needs client_port.")
-        for name in ("reached_at", "client_reached_at"):
-            text = getattr(self, name)
-            match = _REACHED.fullmatch(text)
-            if text and (match is None or int(match[2]) not in _PORTS):
-                raise HostsFileError(f"{where}: {name} must be address:port, or a port; got {text!r}.")
+        table = (
+            (
+                ADDRESS.fullmatch(self.address),
+                f"address must be a name or an IPv4 address; got {self.address!r}",
+            ),
+            (_is_path(self.directory), f"directory must be an absolute path; got {self.directory!r}"),
+            (_is_path(self.project), f"project must be an absolute path; got {self.project!r}"),
+            (
+                {self.port, self.ssh_port or self.port} <= _PORTS,
+                f"a port is a number from 1 to {max(_PORTS)}",
+            ),
+            (
+                {*self.client_ports} <= _PORTS - {self.port},
+                f"client_port, and the port after it, must be from 1 to {max(_PORTS)} and other ones than "
+                f"port; got {self.client_port}",
+            ),
+            (self.client_port or not self.client_reached_at, "client_reached_at needs client_port"),
+            (
+                _is_reached_at(self.reached_at),
+                f"reached_at must be address:port, or a port; got {self.reached_at!r}",
+            ),
+            (
+                _is_reached_at(self.client_reached_at),
+                f"client_reached_at must be address:port, or a port; got {self.client_reached_at!r}",
+            ),
+        )
+        for is_right, fault in table:
+            if not is_right:
+                raise HostsFileError(f"the host of party {self.party}: {fault}.")
 
     @property
     def name(self) -> str:
@@ -79,21 +87,30 @@ class Host:
     @property
     def reached(self) -> tuple[str, int]:
         """Address and port by which other parties reach it."""
-        return self._reached(self.reached_at, self.port)
+        return self._at(self.reached_at, self.port)
 
     @property
     def client_reached(self) -> tuple[str, int]:
         """Address and port by which clients reach it."""
-        return self._reached(self.client_reached_at, self.client_port)
+        return self._at(self.client_reached_at, self.client_port)
 
     @property
     def client_ports(self) -> tuple[int, ...]:
         """Where its gateway and its virtual machine listen for clients, if it takes any."""
         return (self.client_port, self.client_port + 1) if self.client_port else ()
 
-    def _reached(self, at: str, port: int) -> tuple[str, int]:
+    def _at(self, at: str, port: int) -> tuple[str, int]:
         match = _REACHED.fullmatch(at)
         return ((match[1] or self.address), int(match[2])) if match else (self.address, port)
+
+
+def _is_path(text: str) -> bool:
+    return PurePosixPath(text).is_absolute() and text.isprintable()
+
+
+def _is_reached_at(text: str) -> bool:
+    match = _REACHED.fullmatch(text)
+    return not text or (match is not None and int(match[2]) in _PORTS)
 
 
 @dataclass(frozen=True)
@@ -121,7 +138,7 @@ def hosts_for(model: Model, hosts: Sequence[Host], path: Path) -> list[Host]:
     if len(hosts) < model.parties:
         raise HostsFileError(
             f"{path} has hosts for {len(hosts)} parties, model {model.name} has {model.parties}; "
-            "add hosts, or choose another model with --model."
+            f"add hosts, or choose another model with {named('model')}."
         )
     return list(hosts[: model.parties])
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
 from harness.engines.parties.certificates import check, make_key
-from harness.engines.registry import engines
+from harness.engines.registry import engine_of, engines
 from harness.errors import CertificateError, HostUnfitError
+from harness.security_models import Model
 from harness.system.files import scratch_directory, write_whole
 
 T = TypeVar("T")
@@ -109,42 +109,37 @@ def pin(directory: Path, party: int, certificates: Certificates) -> None:
             write_whole(directory / DIRECTORY / name / "peers" / f"P{other}.pem", text.encode())
 
 
-@dataclass(frozen=True)
 class RunKeys:
-    """The keys and certificates by which a host takes part in a run.
+    """The keys and certificates by which a host takes part in runs of a model. Args: directory: its own."""
 
-    Attributes: directory: the host's own; engine: that runs; parties: how many.
-    """
-
-    directory: Path
-    engine: str
-    parties: int
+    def __init__(self, directory: Path, model: Model) -> None:
+        self._directory, self._engine, self._parties = directory, engine_of(model), range(model.parties)
 
     def own(self, party: int) -> Path:
         """Return where this host's certificate is, with its key beside it."""
-        return self.directory / DIRECTORY / self.engine / f"P{party}.pem"
+        return self._directory / DIRECTORY / self._engine.name / f"P{party}.pem"
 
     def others(self, own: int) -> dict[int, str]:
         """Return the certificates that this host holds of the run's other parties."""
-        held = pinned(self.directory)[self.engine]
-        return {party: held[party] for party in range(self.parties) if party != own}
+        held = pinned(self._directory)[self._engine.name]
+        return {party: held[party] for party in self._parties if party != own}
 
     def check(self, own: int) -> None:
         """Check that all certificates of the run are there and may be trusted.
 
         Raises: CertificateError; HostUnfitError.
         """
-        texts: dict[int, str | None] = {**pinned(self.directory)[self.engine]}
-        texts[own] = own_certificates(self.directory, own).get(self.engine)
-        for party in range(self.parties):
-            text, whose = texts.get(party), f"The certificate of party {party} that it holds"
-            called = "Its own certificate" if party == own else whose
+        texts = {
+            **pinned(self._directory)[self._engine.name],
+            own: own_certificates(self._directory, own).get(self._engine.name),
+        }
+        for party in self._parties:
+            text = texts.get(party)
+            which = "own certificate" if party == own else f"certificate of party {party} that it holds"
             if text is None:
-                raise HostUnfitError(
-                    f"{called.replace('The', 'No', 1).replace('Its own', 'No own')} is there; "
-                    "run ./inv hosts.setup."
-                )
+                raise HostUnfitError(f"No {which} is there; run ./inv hosts.setup.")
+            called = f"{'Its' if party == own else 'The'} {which}"
             try:
-                check(text.encode(), engines()[self.engine].common_name(party), called)
+                check(text.encode(), self._engine.common_name(party), called)
             except CertificateError as error:
                 raise CertificateError(f"{str(error).rstrip('.')}; make new keys by {_RENEW}.") from None

@@ -5,19 +5,21 @@ Limits stand here only; what was spent of them is in the host's own ledger.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from harness.errors import PolicyError
-from harness.pipeline.terms import Asked
+from harness.errors import PolicyError, named
 from harness.privacy.ledger.populations import PrivacyEvent, key_of, listed, spent_text
 from harness.releases.registry import STATISTICS
+from harness.request.base import Request
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
-from harness.system.files import changed_by_others, create_file, scratch_directory
+from harness.system.files import changed_by_others, create_file, scratch_directory, write_whole
 from harness.system.spelling import similar
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number, exact_text
@@ -52,61 +54,93 @@ delta_per_run = "2^-36"
 _WAY_OUT = f"correct it, or see what one may say by {COMMAND}"
 
 
+_Limit = int | float | str
+Table = TypedDict(  # noqa: UP013  # the keys that the file has of a population, no fields of this code
+    "Table",
+    {
+        "name": str,
+        "epsilon": _Limit,
+        "delta": _Limit,
+        "epsilon_per_run": _Limit,
+        "delta_per_run": _Limit,
+        "tasks": list[str],
+        "models": list[str],
+        "unit": str,
+        "relation": str,
+    },
+)
+_UNLESS_GIVEN: dict[str, object] = {
+    "epsilon_per_run": "",
+    "delta_per_run": "",
+    "tasks": [*STATISTICS],
+    "models": [*MODELS],
+    "unit": "",
+    "relation": "",
+}
+
+
 @dataclass(frozen=True)
 class Rule:
     """What may be run on one population.
 
-    Attributes: epsilon, delta: over all runs; epsilon_per_run, delta_per_run: the same as these unless
-    given; tasks, models: all unless given; unit, relation: any unless given.
+    Attributes: table: what the file has of it; budget: of all runs together; per_run: of one.
     """
 
-    name: str
-    epsilon: int | float | str
-    delta: int | float | str
-    epsilon_per_run: int | float | str = ""
-    delta_per_run: int | float | str = ""
-    tasks: list[str] = field(default_factory=lambda: list(STATISTICS))
-    models: list[str] = field(default_factory=lambda: list(MODELS))
-    unit: str = ""
-    relation: str = ""
+    table: Table
+    budget: Budget
+    per_run: Budget
 
-    def __post_init__(self) -> None:
-        for name, below in (("epsilon", None), ("delta", 1), ("epsilon_per_run", None), ("delta_per_run", 1)):
-            text = str(getattr(self, name))
-            found = exact_number(text)
-            if (text or not name.endswith("run")) and (
-                found is None or found <= 0 or (below is not None and found >= below)
-            ):
-                example = "1" if below is None else '"2^-40"'
+    @property
+    def name(self) -> str:
+        """The population's."""
+        return self.table["name"]
+
+
+def _rule(table: Table) -> Rule:
+    """Return the rule that a table stands for. Raises: PolicyError: it makes no sense."""
+    budget = Budget(_limit(table, "epsilon"), _limit(table, "delta"))
+    per_run = Budget(
+        _limit(table, "epsilon_per_run", budget.epsilon), _limit(table, "delta_per_run", budget.delta)
+    )
+    for what, given, known in (
+        ("task", table["tasks"], [*STATISTICS]),
+        ("model", table["models"], [*MODELS]),
+        ("unit", [table["unit"]], ["", *PrivacyUnit]),
+        ("relation", [table["relation"]], ["", *NeighboringRelation]),
+    ):
+        names = [str(name) for name in known if name]
+        for name in given:
+            if name not in known:
                 raise PolicyError(
-                    f"{name} of population {self.name!r} must be a number above 0"
-                    f"{' and below 1' if below else ''}, for example {example}; got {text!r}."
+                    f"There is no {what} {name!r}{similar(name, names)}; it is one of {listed(names)}."
                 )
-        _check_known("task", self.tasks, STATISTICS)
-        _check_known("model", self.models, MODELS)
-        _check_known("unit", [self.unit] if self.unit else [], list(PrivacyUnit))
-        _check_known("relation", [self.relation] if self.relation else [], list(NeighboringRelation))
+    return Rule(table, budget, per_run)
 
-    @property
-    def budget(self) -> Budget:
-        """What all runs together may spend."""
-        return Budget(_exact(self.epsilon), _exact(self.delta))
 
-    @property
-    def per_run(self) -> Budget:
-        """What one run may spend."""
-        return Budget(_exact(self.epsilon_per_run or self.epsilon), _exact(self.delta_per_run or self.delta))
+def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = None) -> Fraction:
+    """Return a limit that a table has, or what it is otherwise. Raises: PolicyError: it is no limit."""
+    text = str(table[name])
+    if not text and otherwise is not None:
+        return otherwise
+    found, below_1 = exact_number(text), name.startswith("delta")
+    if found is None or found <= 0 or (below_1 and found >= 1):
+        example = '"2^-40"' if below_1 else "1"
+        raise PolicyError(
+            f"{name} of population {table['name']!r} must be a number above 0"
+            f"{' and below 1' if below_1 else ''}, for example {example}; got {text!r}."
+        )
+    return found
 
 
 @dataclass(frozen=True)
 class Policy:
     """What a host takes part in.
 
-    Attributes: population: a rule for each; starters: None: of everybody; benchmark: whether in runs on
+    Attributes: population: a table for each; starters: None: of everybody; benchmark: whether in runs on
     made-up records; port: where its party listens; client_port: where clients find it, 0 if it takes none.
     """
 
-    population: list[Rule]
+    population: list[Table]
     starters: list[str] | None = None
     benchmark: bool = False
     port: int = DEFAULT_PORT
@@ -116,8 +150,8 @@ class Policy:
         for name in ("port", "client_port"):
             if (number := getattr(self, name)) not in range(1 << 16):
                 raise PolicyError(f"{name} must be a number up to 65535, for example 12000; got {number}.")
-        keys = [key_of(rule.name) for rule in self.population]
-        twice = [rule.name for rule in self.population if keys.count(key_of(rule.name)) > 1]
+        keys = [key_of(rule.name) for rule in self.rules]
+        twice = [rule.name for rule in self.rules if keys.count(key_of(rule.name)) > 1]
         if twice:
             raise PolicyError(f"population {twice[0]!r} has two tables; leave one.")
         if ANY in keys and len(keys) > 1:
@@ -126,32 +160,40 @@ class Policy:
                 "table, or all others."
             )
 
+    @cached_property
+    def rules(self) -> list[Rule]:
+        """What may be run on each population."""
+        return [_rule(table) for table in self.population]
+
     def to_json(self) -> dict[str, Any]:
         """Return what it says, with all limits, as rationals."""
         rules = [
             {
-                **asdict(rule),
-                **{name: str(limit) for name, limit in vars(rule.budget).items()},
-                **{f"{name}_per_run": str(limit) for name, limit in vars(rule.per_run).items()},
+                **rule.table,
+                "epsilon": str(rule.budget.epsilon),
+                "delta": str(rule.budget.delta),
+                "epsilon_per_run": str(rule.per_run.epsilon),
+                "delta_per_run": str(rule.per_run.delta),
             }
-            for rule in self.population
+            for rule in self.rules
         ]
         ports = {"port": self.port, "client_port": self.client_port}
         return {"starters": self.starters, "benchmark": self.benchmark, **ports, "population": rules}
 
-    def check_ports(self, port: int | None = None, client_ports: Sequence[int] = ()) -> None:
-        """Raise PolicyError unless the owner has the party listen there. Args: client_ports: two or none."""
-        own = [self.client_port, self.client_port + 1] if self.client_port else []
-        for name, asked, allowed in (
-            ("port", [] if port is None else [port], [self.port]),
-            ("client_port", list(client_ports), own),
-        ):
-            if asked and asked != allowed:
-                where = f"{name} = {allowed[0]}" if allowed else f"no {name}"
-                raise PolicyError(
-                    f"Its policy has {where}, and it was asked to listen on {asked[0]}; correct hosts.toml, "
-                    "or ask its owner."
-                )
+    def check_ports(self, name: str, asked: list[int]) -> None:
+        """Raise PolicyError unless the owner has the party listen there, or nowhere.
+
+        Args: name: `port`, or `client_port`; asked: it, and of the latter the port after it, or none.
+        """
+        allowed = [self.port]
+        if name == "client_port":
+            allowed = [self.client_port, self.client_port + 1] if self.client_port else []
+        if asked and asked != allowed:
+            where = f"{name} = {allowed[0]}" if allowed else f"no {name}"
+            raise PolicyError(
+                f"Its policy has {where}, and it was asked to listen on {asked[0]}; correct hosts.toml, "
+                "or ask its owner."
+            )
 
     def check_starter(self, starter: str) -> None:
         """Raise PolicyError unless somebody may start runs. Args: whom the host's command line names."""
@@ -170,16 +212,16 @@ class Policy:
                 f"{FILE}, above the first table."
             )
 
-    def rule_for(self, asked: Asked) -> Rule:
+    def rule_for(self, asked: Request) -> Rule:
         """Return the rule that a run comes under, as far as it is known before there are inputs.
 
         Raises: PolicyError: it does not allow the run.
         """
         rule = self._rule(asked.population or UNNAMED)
         for name, found, allowed in (
-            ("tasks", asked.task, rule.tasks),
-            ("models", asked.model, rule.models),
-            ("unit", asked.unit, [rule.unit or asked.unit]),
+            ("tasks", asked.task, rule.table["tasks"]),
+            ("models", asked.model.name, rule.table["models"]),
+            ("unit", str(asked.privacy_unit), [rule.table["unit"] or str(asked.privacy_unit)]),
         ):
             if found not in allowed:
                 raise PolicyError(
@@ -189,23 +231,25 @@ class Policy:
         return rule
 
     def _rule(self, population: str) -> Rule:
-        rules = {key_of(rule.name): rule for rule in self.population}
+        rules = {key_of(rule.name): rule for rule in self.rules}
         found = rules.get(ANY) or rules.get(key_of(population))
         if found is None:
-            meant = similar(population, [rule.name for rule in self.population])
+            meant = similar(population, [rule.name for rule in self.rules])
             raise PolicyError(
-                f"Its policy names no population {population[:100]!r}{meant}; correct --population, or ask "
-                "its owner to add it."
+                f"Its policy names no population {population[:100]!r}{meant}; correct "
+                f"{named('population')}, or ask its owner to add it."
             )
         return found
 
 
 def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
     """Raise PolicyError where a run would spend, or protect, what its rule does not allow."""
-    if rule.relation and event.relation != rule.relation:
+    relation = rule.table["relation"]
+    if relation and event.relation != relation:
         raise PolicyError(
-            f"Its policy wants relation = {rule.relation!r} for population {rule.name!r}, this run would be "
-            f"under {str(event.relation)!r}; choose it by --neighboring-relation or --privacy-unit."
+            f"Its policy wants relation = {relation!r} for population {rule.name!r}, this run would be "
+            f"under {str(event.relation)!r}; choose it by "
+            f"{named('neighboring_relation')} or {named('privacy_unit')}."
         )
     for name, spent, most in (
         ("epsilon_per_run", event.exact.epsilon, rule.per_run.epsilon),
@@ -214,7 +258,8 @@ def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
         if most is not None and spent > most:
             raise PolicyError(
                 f"Its policy allows a run on population {rule.name!r} {name} = {exact_text(most)}; this one "
-                f"needs {spent_text(event.exact)}. Ask for less with --epsilon or --delta."
+                f"needs {spent_text(event.exact)}. Ask for less with "
+                f"{named('epsilon')} or {named('delta')}."
             )
 
 
@@ -234,7 +279,11 @@ def read_policy(directory: Path) -> Policy:
 def checked_policy(path: Path, called: str) -> Policy:
     """Return the policy that a file holds. Raises: PolicyError: it makes no sense. Args: called: in that."""
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
-    return as_type(Policy, read_toml(path, refusal), refusal)
+    found = read_toml(path, refusal)
+    tables = found.get("population")
+    if isinstance(tables, list) and all(isinstance(table, dict) for table in tables):
+        found["population"] = [_UNLESS_GIVEN | table for table in tables]
+    return as_type(Policy, found, refusal)
 
 
 def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
@@ -245,24 +294,6 @@ def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())
         checked_policy(partial / FILE, FILE)
-        stated = read_toml(partial / FILE, Refusal(PolicyError, FILE, "a policy", _WAY_OUT))
-        for name, number in (("client_port", client_port), ("port", port)):
-            if number and name not in stated:
-                text = f"{name} = {number}\n{text}"
-        (partial / FILE).write_text(text, encoding="utf-8")
-        (partial / FILE).rename(directory / FILE)
-
-
-def _exact(limit: int | float | str) -> Fraction:
-    found = exact_number(str(limit))
-    assert found is not None  # as was checked
-    return found
-
-
-def _check_known(what: str, given: list[str], known: object) -> None:
-    names = [str(name) for name in known]  # type: ignore[attr-defined]
-    for name in given:
-        if name not in names:
-            raise PolicyError(
-                f"There is no {what} {name!r}{similar(name, names)}; it is one of {listed(names)}."
-            )
+    stated, ports = tomllib.loads(text), {"port": port, "client_port": client_port}
+    first = [f"{name} = {number}\n" for name, number in ports.items() if number and name not in stated]
+    write_whole(directory / FILE, "".join([*first, text]).encode())

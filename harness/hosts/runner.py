@@ -20,7 +20,7 @@ from pathlib import Path
 from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.parties.handle import PartyProcess
-from harness.engines.parties.supervisor import beginning, run_to_completion
+from harness.engines.parties.supervisor import run_to_completion
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.engines.registry import engine_of
 from harness.errors import (
@@ -30,21 +30,15 @@ from harness.errors import (
     PartyFailedError,
     UnsupportedError,
 )
-from harness.hosts.checks import Finding, check_connected
+from harness.hosts.checks import fit_hosts
 from harness.hosts.connection import Connection, checked
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
 from harness.hosts.signed_results import Signed, Statement, read_signed, what_hosts_ran
-from harness.inputs.aggregation import ANY, UploadPolicy
-from harness.pipeline.party_inputs import (
-    PartyInputs,
-    Source,
-    Uncovered,
-    all_covered,
-    feed_heads,
-)
-from harness.pipeline.terms import Asked
-from harness.releases.base import Release
+from harness.inputs.shares.party import ANY, UploadPolicy
+from harness.pipeline.party_inputs import PartyInputs, feed_heads
+from harness.pipeline.sources import RunContext, Source
+from harness.request.base import Request
 from harness.security_models import Model
 from harness.system.documents import Refusal
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
@@ -63,7 +57,7 @@ _DIFFERS = {
 
 @dataclass(frozen=True)
 class _Aggregated:
-    """What a host says of its shares: see `Work.aggregate`."""
+    """What a host says of its shares: see `Uploads.aggregate`."""
 
     head: str
     bytes: int
@@ -72,7 +66,7 @@ class _Aggregated:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What a host says of the program that it compiled: see `Work.prepare`."""
+    """What a host says of the program that it compiled: see `PartyRun.prepare`."""
 
     engine_version: str
     program_hash: str
@@ -83,7 +77,7 @@ class _Facts:
 
 @dataclass(frozen=True)
 class _State:
-    """How a party does, or how it ended, and what its host then signed: see `Work.state` and `Work.ended`."""
+    """How a party does, or how it ended, and what its host then signed: see `PartyRun.state` and `ended`."""
 
     lines: list[str] = field(default_factory=list)
     stopped: bool = False
@@ -117,10 +111,9 @@ class RemoteProcess(PartyProcess):
 
     def certificate(self, seconds: float) -> str | None:
         assert self._certificate is not None
-        try:
+        with suppress(Late):
             return self._certificate.result(max(0.0, seconds))
-        except Late:
-            return None
+        return None
 
     def go(self, certificates: Mapping[int, str]) -> None:  # of a release it has the others' itself
         self._connection.ask("go", agreed=self._agreed, certificates=certificates)
@@ -160,11 +153,11 @@ class RemoteProcess(PartyProcess):
 
     def _state(self) -> _State:
         state, ended = _State(), self._connection.ended
-        if ended is not None:
-            state = checked(_State, ended, self._connection.host, "state")
-        else:
-            with suppress(HostUnreachableError):
+        with suppress(HostUnreachableError):
+            if ended is None:
                 state = self._connection.ask("state", _KILL_S, kind=_State)
+            else:
+                state = checked(_State, ended, self._connection.host, "state")
         return state
 
 
@@ -189,19 +182,15 @@ class HostsRunner(Runner):
         return engine_of(model).refusal(spec, model, form)
 
     @contextmanager
-    def connected(self, asked: Asked, progress: Progress) -> Iterator[None]:
+    def connected(self, asked: Request, progress: Progress) -> Iterator[None]:
         """Connect to all hosts, and see that each is fit and allows the run, before anything else.
 
         Raises: HostUnreachableError; HostUnfitError: with all that is wrong; PolicyError.
         """
         progress("connect")
         with connected(self._hosts) as self._connections:
-            findings = [Finding(host) for host in self._hosts]
-            check_connected(list(zip(findings, self._connections, strict=True)), self.model, progress)
-            faults = [fault for finding in findings for fault in finding.faults.values()]
-            if faults:
-                raise HostUnfitError(f"{' '.join(faults)} No party was started.")
-            at_once(lambda one: one.ask("propose", asked=asdict(asked)), self._connections)
+            fit_hosts(self._connections, self.model, progress, " No party was started.")
+            at_once(lambda one: one.ask("propose", asked=asked.to_json()), self._connections)
             yield
 
     def feed(
@@ -290,7 +279,7 @@ class HostsRunner(Runner):
         with ThreadPoolExecutor(len(self._connections)) as pool:
             parties = [RemoteProcess(one, pool, timeout_s, agreed) for one in self._connections]
             fronts = [host.client_reached for host in self._hosts]
-            logs = run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
+            logs = run_to_completion(parties, timeout_s, starting, job.clients, fronts)
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
         statements = [one for one in (party.signed() for party in parties) if one]
@@ -307,9 +296,10 @@ class HostsRunner(Runner):
         """
 
         def prepare(connection: Connection) -> _Facts:
-            addresses = [host.reached for host in self._hosts]
             own = connection.host
-            addresses[own.party] = (LOOPBACK, own.port)
+            addresses = [
+                (LOOPBACK, own.port) if one.party == own.party else one.reached for one in self._hosts
+            ]
             clients = None
             if job.clients is not None:
                 clients = {
@@ -344,11 +334,5 @@ class HostsSource(Source):
     hosts: HostsRunner
     policy: UploadPolicy
 
-    def describe(
-        self,
-        release: Release,
-        scratch: Path,
-        progress: Progress,
-        uncovered: Uncovered = all_covered,  # noqa: ARG002
-    ) -> PartyInputs:
-        return self.hosts.feed(release.form, scratch, progress, self.policy)
+    def describe(self, run: RunContext) -> PartyInputs:
+        return self.hosts.feed(run.release.form, run.scratch, run.progress, self.policy)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import CertificateError
 from harness.hosts import keys, policy, wire
@@ -23,20 +21,13 @@ from harness.system.files import write_whole
 SCHEMA = 1
 
 
-class Setup:
-    """One host's set-up. Args: directory: the host's own, made if need be."""
+class Setup(wire.Answers):
+    """One host's set-up: whoever can start it may ask anything. Args: directory: its own, made if need be."""
 
-    is_running, longest = False, wire.LONGEST
+    REQUESTS = ("setup", "pin")
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.handlers = {"setup": self.setup, "pin": self.pin}
-
-    def ended(self) -> None:
-        """Nothing runs here."""
-
-    def admit(self, request: str) -> None:
-        """Whoever can start this may ask anything."""
 
     def setup(
         self,
@@ -100,11 +91,7 @@ def set_up_here(
 
 def main(arguments: list[str]) -> int:
     """Serve a host's owner; return the process's exit code."""
-
-    def work(_stack: ExitStack) -> Any:
-        return Setup(Path(arguments[0]))
-
-    return serve("setup", work)
+    return serve("setup", lambda _stack: Setup(Path(arguments[0])))
 
 
 if __name__ == "__main__":

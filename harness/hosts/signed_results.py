@@ -20,12 +20,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError, SignatureError
-from harness.inputs.aggregation import UploadReport, report_from_json
 from harness.inputs.record_schema import domain_from_json
+from harness.inputs.shares.party import UploadReport, report_from_json
 from harness.pipeline.manifest import SCHEMA as MANIFEST_SCHEMA
 from harness.pipeline.party_inputs import with_excluded
 from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
-from harness.pipeline.terms import Asked
+from harness.pipeline.terms import request_of_run
+from harness.releases.registry import statistic_of
 from harness.system.documents import Refusal, as_type, parse_json, read_json
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ SOURCES = {
 }
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 _MANIFEST = "manifest.json"
+_SPENT = "epsilon", "delta"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
@@ -86,7 +88,7 @@ class Intent:
     party: int
     run: str
     started: str
-    asked: Asked
+    asked: dict[str, str]
     domain: dict[str, Any]
     source: str
     inputs: dict[str, Any]
@@ -101,15 +103,14 @@ class Intent:
 class Statement:
     """What a host says of a run in which its party took part.
 
-    Attributes: met: SHA-256 of the certificates that its links to other parties accepted, by party; epsilon,
-    delta: what the run spent, exactly; outputs: what was revealed; left_out: how many of the clients that
-    were to send it went on without, by why.
+    Attributes: met: SHA-256 of the certificates that its links to other parties accepted, by party; spent:
+    the run's ε and δ, exactly, `epsilon` and `delta` in JSON; outputs: what was revealed; left_out: how many
+    of the clients that were to send it went on without, by why.
     """
 
     ran: Intent
     met: dict[str, str]
-    epsilon: str
-    delta: str
+    spent: tuple[str, str]
     outputs: dict[str, list[int]]
     left_out: dict[str, int]
     ended: str
@@ -138,7 +139,7 @@ def sign(said: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
     """Return what a host says, signed. Args: own: its certificate, with the key beside it."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    text = _text_of(said)
+    text = json.dumps(said, default=_fields, sort_keys=True)
     return asdict(Signed(text, key.sign(_to_sign(type(said), text), _ALGORITHM).hex(), own.read_text()))
 
 
@@ -147,7 +148,7 @@ def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int
 
     Guarantees: where two hosts begin, and hold each other's certificates, both run the same: each draws a
     nonce for its connection, and has no second run before that connection ends.
-    [test: tests/harness/hosts/test_guard.py]
+    [test: tests/harness/hosts/test_agreement.py]
     Args: agreed: by party; held: the certificates of the other parties that this host holds.
     Raises: CertificateError: one has another certificate; HostUnfitError: one did not sign the same. Of two
     that may have lied of their uploads both are named.
@@ -203,7 +204,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     Raises: SignatureError: names what is wrong.
     """
     if not (directory / SIGNATURES).exists():
-        raise SignatureError(f"{directory} has no {SIGNATURES}: hosts.run writes it beside its results.")
+        raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
     found = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal)
     signers = [
@@ -238,7 +239,8 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     """
     ran = first.ran
     try:
-        statistic, release = ran.asked.statistic_and_release()
+        release = request_of_run(ran.asked)
+        statistic = statistic_of(release)
         domain = domain_from_json(ran.domain, "The signed domain")
         check_kind(statistic, domain)
         prepared = statistic.prepare(release, domain)
@@ -248,12 +250,12 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         refusal.say(f"no result follows from what they signed ({error})")
     if parties != list(range(release.model.parties)):
         refusal.say(f"not each of the {release.model.parties} parties signed, once")
-    privacy = privacy_of(prepared, ran.compared)
-    if (privacy["epsilon_exact"], privacy["delta_exact"]) != (first.epsilon, first.delta):
+    privacy = privacy_of(prepared, ran.compared).to_json()
+    if (privacy["epsilon_exact"], privacy["delta_exact"]) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
     manifest = {
         "schema": MANIFEST_SCHEMA,
-        "task": ran.asked.task,
+        "task": release.task,
         "model": release.model.name,
         "engine": release.model.engine,
         "engine_version": ran.engine_version,
@@ -287,11 +289,18 @@ def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
         key.verify(bytes.fromhex(one.signature), _to_sign(kind, one.said), _ALGORITHM)
     except (InvalidSignature, ValueError, AssertionError):
         refusal.say("a signature is not its certificate's")
-    return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
+    found = parse_json(one.said.encode(), refusal)
+    if kind is Statement and isinstance(found, dict):
+        found["spent"] = [found.pop(name, None) for name in _SPENT]
+    return as_type(kind, found, refusal)
 
 
-def _text_of(said: UploadList | Intent | Statement) -> str:
-    return json.dumps(said, default=vars, sort_keys=True)  # copies nothing, unlike `asdict`
+def _fields(said: object) -> dict[str, Any]:
+    """Return what JSON has of a part of what is signed; it copies nothing, unlike `asdict`."""
+    if not isinstance(said, Statement):
+        return vars(said)
+    fields = dict(vars(said))
+    return {**dict(zip(_SPENT, fields.pop("spent"), strict=True)), **fields}
 
 
 def heard_of(nonce: str, said: str) -> Heard:
@@ -307,7 +316,7 @@ def _to_sign(kind: type[Any], text: str) -> bytes:
 def what_hosts_ran(ran: Intent) -> dict[str, Any]:
     """Return what a manifest says of a run on hosts."""
     return {name: getattr(ran, name) for name in ("run", "started", "source")} | {
-        "population": ran.asked.population
+        "population": ran.asked.get("population")
     }
 
 

@@ -9,19 +9,22 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from harness.engines.base import Job
-from harness.errors import HostUnfitError
+from harness.errors import HostUnfitError, OptionError
 from harness.inputs.synthetic import MOST, Federation, public_integers
 from harness.pipeline.noise_samples import noise_job
-from harness.pipeline.party_inputs import synthetic_inputs
 from harness.pipeline.run import RunSettings, make_job
-from harness.pipeline.terms import Asked
+from harness.pipeline.sources import synthetic_inputs
+from harness.pipeline.terms import request_of_run
 from harness.releases.noise_samples import choose_sampler
-from harness.releases.registry import positive
+from harness.releases.registry import statistic_of
+from harness.request.base import Request
 from harness.security_models import Model, get_model
 from harness.system.files import changed_by_others
+from protocols.accounting.rounding import exact_number
 from protocols.spec import CLIENTS, ProtocolSpec
 
 PROGRAMS = "programs"  # in a host's directory, by its owner
@@ -31,12 +34,22 @@ _OPTION = re.compile(r"-[BCDFKMOPRXYZbclmnu]|[0-9]+")  # of the compiler: none t
 
 @dataclass(frozen=True)
 class Noise:
-    """Samples of noise. Attributes: sampler, epsilon, delta: see `choose_sampler`; samples: how many."""
+    """Samples of noise.
+
+    Attributes: sampler: its name; exact: its ε and δ, as `p/q`; samples: how many.
+    """
 
     sampler: str
-    epsilon: str
-    delta: str
+    exact: tuple[str, str]
     samples: int
+
+
+def positive(text: str) -> Fraction:
+    """Return a positive number that is written as `p` or `p/q`. Raises: OptionError: it is none."""
+    value = exact_number(text)
+    if value is None or value <= 0:
+        raise OptionError("It was asked for noise of no epsilon or delta.")
+    return value
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ class Trial:
     """One of the three. Attributes: asked, federation: which release, on which records; noise; program."""
 
     model: str
-    asked: Asked | None = None
+    asked: dict[str, str] | None = None
     federation: Federation | None = None
     noise: Noise | None = None
     program: Program | None = None
@@ -109,11 +122,10 @@ class Trial:
         if self.noise is not None:
             if not 0 < self.noise.samples <= MOST:
                 raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")
-            texts = positive(self.noise.epsilon), positive(self.noise.delta)
-            sampler = choose_sampler(self.noise.sampler, *texts, rounded=False)
+            sampler = choose_sampler(self.noise.sampler, *map(positive, self.noise.exact), rounded=False)
             return noise_job(sampler, self.noise.samples, self.of)
-        asked, federation = self._release()
-        statistic, release = asked.statistic_and_release()
+        release, federation = self._release()
+        statistic = statistic_of(release)
         RunSettings(release).check_supported(statistic.spec)
         prepared = statistic.prepare(release, federation.domain)
         return make_job(prepared, synthetic_inputs(federation, release.form, self.of, certificates))
@@ -122,15 +134,15 @@ class Trial:
         """Return what a party feeds in, None if that is nothing."""
         if self.asked is None:
             return None
-        asked, federation = self._release()
-        form = asked.statistic_and_release()[1].form
+        release, federation = self._release()
+        form = release.form
         if form.path is CLIENTS:
             return None
         return federation.values_of(party, self.of.parties, form, self.of.domain)
 
-    def _release(self) -> tuple[Asked, Federation]:
-        if self.asked is None or self.federation is None or self.asked.model != self.model:
+    def _release(self) -> tuple[Request, Federation]:
+        if self.asked is None or self.federation is None or self.asked.get("model") != self.model:
             raise HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
         if not self.federation.is_possible:
             raise HostUnfitError(f"It was asked for a benchmark run on nobody, or on more than {MOST:,}.")
-        return self.asked, self.federation
+        return request_of_run(self.asked), self.federation

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.engines.registry import engine_of
 from harness.errors import HostUnfitError, ShareError
 from harness.hosts import keys
 from harness.hosts.guard import Guard
@@ -21,18 +20,14 @@ from harness.hosts.signed_results import (
     lists_of_others,
     sign,
 )
-from harness.inputs.aggregation import (
-    AGGREGATE_SUFFIX,
-    Agreement,
+from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, check_own, extract_values
+from harness.inputs.shares.party import (
     UploadReport,
     aggregate,
-    check_own,
-    extract_values,
     paths_of,
     policy_from_json,
     uploads_at,
 )
-from harness.inputs.shares import SUFFIX
 from harness.pipeline.party_inputs import PartyInputs, agreed, inputs_in
 from protocols.spec import REPLICATED
 
@@ -49,6 +44,8 @@ class Uploads:
     that; heard: of all parties' lists, if all take what follows from these.
     """
 
+    REQUESTS = ("check_uploads", "take_list", "aggregate")
+
     def __init__(
         self,
         directory: Path,
@@ -62,7 +59,7 @@ class Uploads:
         self._rules: dict[str, Any] = {}  # by which that was judged
         self._listed: Heard | None = None  # what it signed of both
         self._told: dict[int, Signed] = {}  # by other parties' hosts
-        self._adding: bool | None = None  # whether it has begun to
+        self._adding = False  # whether it has begun to
         self.heard: dict[int, Heard] = {}
         self.inputs: PartyInputs | None = None
         self.values: Path | None = None
@@ -115,10 +112,7 @@ class Uploads:
                 "give each host the files that `share` wrote for it instead."
             )
         aggregated = ready or scratch / f"party-{party}.aggregate"
-        agreement = self._agreement(party) if self._told else None
-        taken = None
-        if agreement is not None and self._report is not None:
-            taken = paths_of(agreement.taken, self._report, shares)
+        taken, left_out = self._agreed(party) if self._told else (None, {})
         if not ready:
             aggregate(party, shares, aggregated, taken)
         inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.model)
@@ -128,19 +122,22 @@ class Uploads:
                 raise ShareError(f"Uploads in {shares} changed meanwhile; start again.")
             allowed = {each: found.policies[each] for each in inputs.batches if each in found.policies}
             inputs = replace(inputs, policies=allowed)
-        inputs = replace(inputs, excluded=agreement.left_out if agreement else {})
         self.source = AGGREGATE if ready else UPLOADS
-        self.values, self.inputs = extract_values(aggregated, scratch / "values"), inputs
+        self.inputs = replace(inputs, excluded=left_out)
+        self.values = extract_values(aggregated, scratch / "values")
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {
             "head": head.decode(),
             "bytes": sum(path.lstat().st_size for path in shares.glob(f"*{SUFFIX}")),
-            "left_out": dict(inputs.excluded),
+            "left_out": dict(left_out),
         }
 
-    def _agreement(self, party: int) -> Agreement | None:
-        """Return which uploads all parties take, by their lists; None: all that there are."""
+    def _agreed(self, party: int) -> tuple[Sequence[Path] | None, Mapping[str, int]]:
+        """Return the uploads that all parties take by their lists, None for all that there are.
+
+        Returns: beside them, how many were left out, by why. Raises: as `lists_of_others`.
+        """
         if self._report is None or self._listed is None:
             raise HostUnfitError("It was told of others' uploads before it listed its own.")
         release = self._guarded().release
@@ -148,7 +145,10 @@ class Uploads:
         for other, report, heard in lists_of_others(self._rules, self._told, self._keys.others(party)):
             reports[other], self.heard[other] = report, heard
         self._told.clear()  # a million uploads are 74 MB in each
-        return agreed([reports[i] for i in sorted(reports)], release.form, release.model)
+        agreement = agreed([reports[i] for i in sorted(reports)], release.form, release.model)
+        if agreement is None:
+            return None, {}
+        return paths_of(agreement.taken, self._report, self._shares), agreement.left_out
 
     @property
     def _shares(self) -> Path:
@@ -171,11 +171,10 @@ class Uploads:
 
     @property
     def _keys(self) -> keys.RunKeys:
-        model = self._guarded().release.model
-        return keys.RunKeys(self._directory, engine_of(model).name, model.parties)
+        return keys.RunKeys(self._directory, self._guarded().release.model)
 
 
-def once(found: object, what: str) -> None:
+def once(done: object, what: str) -> None:
     """Raise HostUnfitError if this connection has done that already: what was checked stays what runs."""
-    if found is not None:
+    if done:
         raise HostUnfitError(f"It has {what} already; a connection is for one run.")

@@ -12,12 +12,43 @@ from typing import Any, BinaryIO
 
 from harness.system.documents import strict_json
 
-VERSION = 8  # of requests and answers: rises whenever one of them changes
+VERSION = 9  # of requests and answers: rises whenever one of them changes
 BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # after which the other side counts as gone
 SHORT = 1 << 16  # bytes of a line, before it is known that there is a run
 LONGEST = 1 << 27  # the identities of a million uploads fit
 _PIECE = 1 << 16
+
+
+class Answers:
+    """What answers requests at a host. By itself it runs nothing, and takes whatever anybody asks.
+
+    Attributes: REQUESTS: the methods that are requests.
+    """
+
+    REQUESTS: tuple[str, ...] = ()
+
+    @property
+    def handlers(self) -> dict[str, Callable[..., Any]]:
+        """What answers each request, by its name."""
+        return {name: getattr(self, name) for name in self.REQUESTS}
+
+    @property
+    def longest(self) -> int:
+        """How many bytes the next request may have."""
+        return LONGEST
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `ended` is to be asked."""
+        return False
+
+    def admit(self, request: str) -> None:
+        """Check that whoever asks may ask that. Raises: PolicyError."""
+
+    def ended(self) -> dict[str, Any] | None:
+        """Say how what runs has ended, None while it has not."""
+        return None
 
 
 def encode(message: dict[str, Any]) -> bytes:

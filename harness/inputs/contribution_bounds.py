@@ -52,6 +52,11 @@ class Cap:
             return "cap: one record of a client is counted at most"
         return f"cap: {self.slots} records of a client are counted at most"
 
+    @property
+    def name(self) -> str:
+        """How it is typed."""
+        return str(self.to_json())
+
     def to_json(self) -> int | str:
         """Return what `cap_from_json` reads."""
         return WEIGHT_ONE if self.weight_one else self.slots

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError
+from harness.errors import RecordDomainError, named
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords, Say
@@ -42,7 +42,9 @@ def count_columns(domain: RecordDomain, form: str) -> int:
     Raises: RecordDomainError: slots without a cap.
     """
     if form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE:
-        raise RecordDomainError("The input form slots needs a cap on what one client contributes: --cap.")
+        raise RecordDomainError(
+            f"The input form slots needs a cap on what one client contributes: {named('cap')}."
+        )
     if form in (KEYS.name, SLOTS.name):
         return domain.cap.slots if domain.cap else 1
     if form == SCORES.name:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, ThresholdGridError
+from harness.errors import RecordDomainError, ThresholdGridError, named
 from harness.inputs.contribution_bounds import Cap, cap_from_json
 from harness.system.documents import Refusal, as_type, read_json
 
@@ -76,18 +76,20 @@ class RecordDomain:
     def __post_init__(self) -> None:
         if (self.kind is RecordKind.VALUE) != (self.values is not None):
             raise RecordDomainError(
-                "Performance values and their range go together; declare it with --range, for example 0,1."
+                f"Performance values and their range go together; declare it with {named('range')}, "
+                "for example 0,1."
             )
         if self.values and (self.labels or self.max_count != 1):
             raise RecordDomainError("A client has one performance value, without a label.")
         if self.values and self.cap not in (None, Cap(1)):
             raise RecordDomainError("A client has one performance value: its cap is 1.")
-        named = [("group", self.groups), *([] if self.values else [("label", self.labels)])]
-        for what, values in named:
+        lists = {"group": self.groups} if self.values else {"group": self.groups, "label": self.labels}
+        for what, values in lists.items():
             if len(values) < 2:
                 raise RecordDomainError(
                     f"The domain has {len(values)} {what}{'s' * (len(values) != 1)} {list(values)}; "
-                    f"fairness between groups needs at least two. Declare all with --{what}s a,b."
+                    "fairness between groups needs at least two. "
+                    f"Declare all with {named(f'{what}s', 'a,b')}."
                 )
             if len(set(values)) != len(values) or "" in values:
                 raise RecordDomainError(
@@ -146,19 +148,17 @@ class RecordDomain:
 
     def to_json(self) -> dict[str, Any]:
         """Return what `domain_from_json` reads; with the records' kind, if they have one."""
-        fields: dict[str, Any] = {"groups": list(self.groups), "labels": list(self.labels)}
-        fields["max_count"] = self.max_count
-        if self.kind is RecordKind.SCORE:
-            fields["thresholds"] = grid_to_json(self.thresholds)
-        elif self.values:
-            fields["values"] = self.values.to_json()
-        elif self.kind is RecordKind.PREDICTION:
-            fields["predictions"] = True
-        elif self.kind is RecordKind.SIZE:
-            fields["sizes"] = True
-        if self.cap:
-            fields["cap"] = self.cap.to_json()
-        return fields
+        fields = {
+            "groups": list(self.groups),
+            "labels": list(self.labels),
+            "max_count": self.max_count,
+            "thresholds": grid_to_json(self.thresholds) if self.thresholds else None,
+            "values": self.values and self.values.to_json(),
+            "predictions": self.kind is RecordKind.PREDICTION or None,
+            "sizes": self.kind is RecordKind.SIZE or None,
+            "cap": self.cap and self.cap.to_json(),
+        }
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,8 @@ def domain_from_json(fields: Any, where: str) -> RecordDomain:
 
 
 def _refusal(where: str) -> Refusal:
-    like = '{"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}'
-    return Refusal(RecordDomainError, where, "a domain", f"it is written like {like}")
+    way_out = 'it is written like {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}'
+    return Refusal(RecordDomainError, where, "a domain", way_out)
 
 
 def check_grid(thresholds: npt.ArrayLike) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, RecordsError
+from harness.errors import RecordDomainError, RecordsError, named
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
@@ -54,14 +54,6 @@ class ClientRecords:
     detail: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        if not len(self.client) == len(self.group) == len(self.label):
-            raise RecordsError("Every record needs a client, a group and a label.")
-        found = None if self.detail is None else len(self.detail)
-        if found != (len(self.client) if self.domain.kind.of_each else None):
-            needed = self.domain.kind if self.domain.kind.of_each else "group and a label, no more"
-            raise RecordsError(f"Every record needs a {needed}.")
-        if not self.clients:
-            raise RecordsError("There are no clients; at least one is needed.")
         most = np.bincount(self.client, minlength=self.clients)
         over = np.flatnonzero(most > self.domain.max_count)
         if len(over) and self.domain.values:
@@ -71,13 +63,13 @@ class ClientRecords:
         if len(over):
             raise RecordsError(
                 f"Client {str(self.client_ids[over[0]])!r} has {most[over[0]]} records, over the declared "
-                f"maximum of {self.domain.max_count}; leave some out, or declare a larger --max-count "
-                "at all clients."
+                f"maximum of {self.domain.max_count}; leave some out, or declare a larger "
+                f"{named('max_count')} at all clients."
             )
         if self.clients * self.domain.max_contribution >= MAX_TOTAL:
             raise RecordsError(
                 f"{self.clients} clients with up to {self.domain.max_count} records each could overflow "
-                f"the sum; declare a --max-count below {MAX_TOTAL // self.clients}."
+                f"the sum; declare a {named('max_count')} below {MAX_TOTAL // self.clients}."
             )
 
     @property
@@ -122,9 +114,13 @@ class ClientRecords:
 
     def _kept(self, kept: npt.NDArray[np.bool_]) -> ClientRecords:
         """Return some of the records, of all clients. Args: kept: shape (n,)."""
-        detail = None if self.detail is None else self.detail[kept]
-        client, group, label = (each[kept] for each in (self.client, self.group, self.label))
-        return replace(self, client=client, group=group, label=label, detail=detail)
+        return replace(
+            self,
+            client=self.client[kept],
+            group=self.group[kept],
+            label=self.label[kept],
+            detail=None if self.detail is None else self.detail[kept],
+        )
 
     def of_one_group(self, say: Say) -> ClientRecords:
         """Return the records of each client's first group; say how many are left out."""
@@ -133,8 +129,8 @@ class ClientRecords:
         kept = first[self.client] == self.group
         if not kept.all():
             say(
-                f"{(~kept).sum():,} records of a client's second group are left out; --input-form split "
-                "has them."
+                f"{(~kept).sum():,} records of a client's second group are left out; "
+                f"{named('input_form', 'split')} has them."
             )
         return self._kept(kept)
 
@@ -147,7 +143,7 @@ class ClientRecords:
             who = str(self.client_ids[self.client[mixed[0]]])
             raise RecordsError(
                 f"Client {who!r} has records of two groups, which the product form cannot "
-                "hold; use --input-form split."
+                f"hold; use {named('input_form', 'split')}."
             )
         return group
 
@@ -234,14 +230,17 @@ def records_from_frame(
     for name, rows_without in missing.items():
         check(rows_without, f"column {name} is empty or NaN", "fill it in, or leave the row out")
     if kind is RecordKind.VALUE and domain is None:
-        raise RecordDomainError("Performance values need a declared range: give --groups and --range 0,1.")
+        raise RecordDomainError(
+            f"Performance values need a declared range: give {named('groups')} and {named('range', '0,1')}."
+        )
     if domain is None:
         groups, labels = (tuple(sorted(set(map(str, columns[name])))) for name in ("group", "label"))
         for what, names in (("groups", groups), ("labels", labels)):
             if len(names) > MOST_INFERRED:
                 raise RecordDomainError(
                     f"{where} has {len(names):,} different {what}, as an ID of rows would have; put the "
-                    f"{what} in the column {what.removesuffix('s')}, or declare all of them with --domain."
+                    f"{what} in the column {what.removesuffix('s')}, or declare all of them with "
+                    f"{named('domain')}."
                 )
             refuse_variants(names, f"{where} has the {what}")
         domain = RecordDomain(groups, labels, max_count, inferred=True)
@@ -374,6 +373,6 @@ def _values(columns: Columns, grid: ValueGrid, check: _Check) -> npt.NDArray[np.
         values: npt.NDArray[np.float64] = top / bottom
     wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
     where = f"from {grid.low:g} to {grid.high:g}, the declared range"
-    mend = "correct the row, or declare another --range"
+    mend = f"correct the row, or declare another {named('range')}"
     check(wrong, f"value {{}} is not a number or a fraction {where}", mend, columns["value"])
     return np.where(wrong, grid.low, values)

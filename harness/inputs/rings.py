@@ -6,7 +6,6 @@ million clients is one array in either domain.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,35 +15,41 @@ Words = npt.NDArray[np.uint64]
 
 _PIECE = bytes(1 << 17)  # that are enciphered at a time: what stays in a processor's cache
 _LOW_32 = np.uint64(0xFFFFFFFF)
+_ALL_ONES = np.array([2**64 - 1, 2**63 - 1], dtype=np.uint64)  # 2^127 - 1
 
 
-class Ring(ABC):
-    """A finite ring with additive sharing."""
+@dataclass(frozen=True)
+class Ring:
+    """A finite ring with additive sharing: integers modulo 2^64, as in MP-SPDZ's `-R 64`; 8 bytes a value.
 
-    name: str
-    words: int
-    modulus: int
+    Other rings replace its arithmetic.
+    """
+
+    name: str = "ring64"
+    words: int = 1
+    modulus: int = 1 << 64
 
     @property
     def value_bytes(self) -> int:
         """How many bytes an element takes in files and messages."""
         return 8 * self.words
 
-    @abstractmethod
     def encode(self, values: npt.NDArray[np.int64]) -> Words:
         """Map integers of shape s to elements of shape s + (words,)."""
+        return np.asarray(values, dtype=np.int64).view(np.uint64)[..., np.newaxis]
 
-    @abstractmethod
     def subtract(self, a: Words, b: Words) -> Words:
         """Return a - b, elementwise."""
+        return a - b
 
-    @abstractmethod
     def total(self, a: Words) -> Words:
         """Sum over the last axis but the words: shape (..., n, words) to (..., words)."""
+        summed: Words = a.sum(axis=-2, dtype=np.uint64)
+        return summed
 
-    @abstractmethod
     def reduce(self, raw: Words) -> Words:
         """Map uniform words to uniform elements, of the same shape."""
+        return raw
 
     def add(self, a: Words, b: Words) -> Words:
         """Return a + b, elementwise."""
@@ -79,28 +84,6 @@ class Ring(ABC):
 
 
 @dataclass(frozen=True)
-class Ring64(Ring):
-    """Integers modulo 2^64, as in MP-SPDZ's `-R 64`; 8 bytes a value."""
-
-    name: str = "ring64"
-    words: int = 1
-    modulus: int = 1 << 64
-
-    def encode(self, values: npt.NDArray[np.int64]) -> Words:
-        return np.asarray(values, dtype=np.int64).view(np.uint64)[..., np.newaxis]
-
-    def subtract(self, a: Words, b: Words) -> Words:
-        return a - b
-
-    def total(self, a: Words) -> Words:
-        summed: Words = a.sum(axis=-2, dtype=np.uint64)
-        return summed
-
-    def reduce(self, raw: Words) -> Words:
-        return raw
-
-
-@dataclass(frozen=True)
 class Field127(Ring):
     """Integers modulo the Mersenne prime 2^127 - 1, for MPyC; 16 bytes a value.
 
@@ -118,7 +101,13 @@ class Field127(Ring):
         return np.where((signed < 0)[..., np.newaxis], negative, magnitude)
 
     def subtract(self, a: Words, b: Words) -> Words:
-        return self._sum_of_two(a, b ^ self._all_ones())  # p - b is b's complement
+        b = b ^ _ALL_ONES  # p - b is b's complement
+        low = a[..., 0] + b[..., 0]
+        high = a[..., 1] + b[..., 1] + (low < a[..., 0])
+        top = high >> np.uint64(63)
+        folded = low + top
+        high = (high & np.uint64(2**63 - 1)) + (folded < top)
+        return self._canonical(np.stack([folded, high], axis=-1))
 
     def total(self, a: Words) -> Words:
         # 32-bit limbs summed in 64 bits hold 2^32 clients; the few totals are then exact integers.
@@ -129,27 +118,15 @@ class Field127(Ring):
         return np.array(words, dtype=np.uint64).reshape((*a.shape[:-2], 2))
 
     def reduce(self, raw: Words) -> Words:
-        return self._canonical(raw & self._all_ones())
-
-    @staticmethod
-    def _all_ones() -> Words:
-        return np.array([2**64 - 1, 2**63 - 1], dtype=np.uint64)
-
-    def _sum_of_two(self, a: Words, b: Words) -> Words:
-        low = a[..., 0] + b[..., 0]
-        high = a[..., 1] + b[..., 1] + (low < a[..., 0])
-        top = high >> np.uint64(63)
-        folded = low + top
-        high = (high & np.uint64(2**63 - 1)) + (folded < top)
-        return self._canonical(np.stack([folded, high], axis=-1))
+        return self._canonical(raw & _ALL_ONES)
 
     def _canonical(self, a: Words) -> Words:
-        is_p = (a == self._all_ones()).all(axis=-1, keepdims=True)
+        is_p = (a == _ALL_ONES).all(axis=-1, keepdims=True)
         return np.where(is_p, np.uint64(0), a)
 
 
 @dataclass(frozen=True)
-class Xor64(Ring64):
+class Xor64(Ring):
     """Words of 64 bits, shared bit by bit; 8 bytes a value."""
 
     name: str = "xor64"
@@ -162,5 +139,5 @@ class Xor64(Ring64):
         return combined
 
 
-RING, FIELD, XOR = Ring64(), Field127(), Xor64()
+RING, FIELD, XOR = Ring(), Field127(), Xor64()
 RINGS: dict[str, Ring] = {domain.name: domain for domain in (RING, FIELD, XOR)}

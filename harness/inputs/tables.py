@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import RecordDomainError, RecordsError
+from harness.errors import RecordDomainError, RecordsError, named
 from harness.inputs.record_schema import as_names
 
 if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
@@ -17,10 +17,6 @@ if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that ne
 
 Columns = Mapping[str, Sequence[str]]  # by name, of equal lengths
 TABLE = "The table"  # what messages call one that is no file
-_HINTS = {  # of columns that are missing
-    "client_id": "; number the rows if each is of another client",
-    "prediction": "; by --threshold 0.5 it follows from a column score",
-}
 
 
 def read_table(
@@ -131,7 +127,11 @@ def _check_columns(path: Path | str, found: list[str], names: Sequence[str]) -> 
     if missing:
         cased = [name for name in missing if any(name == other.strip().lower() for other in found)]
         so = "; write them exactly so, in small letters, without blanks" if cased else ""
-        hint = "" if so or len(missing) > 1 else _HINTS.get(missing[0], "")
+        hints = {
+            "client_id": "; number the rows if each is of another client",
+            "prediction": f"; by {named('threshold', 0.5)} it follows from a column score",
+        }
+        hint = "" if so or len(missing) > 1 else hints.get(missing[0], "")
         raise RecordsError(
             f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(names)} "
             f"(found: {', '.join(found)}{so}){hint}."
@@ -152,7 +152,7 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
         if other != name:
             raise RecordDomainError(
                 f"{what} {other!r} and {name!r}, which look like one; write them alike, or declare both "
-                "with --domain."
+                f"with {named('domain')}."
             )
 
 

@@ -21,25 +21,27 @@ from typing import Any
 import numpy as np
 
 from harness.engines.base import Progress
-from harness.errors import FairSharesError, OptionError, ResultFileError, ShareError, UsedUploadsError
-from harness.inputs.aggregation import read_header
+from harness.errors import FairSharesError, OptionError, ResultFileError, ShareError, UsedUploadsError, named
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.inputs.shares import SUFFIX
+from harness.inputs.shares.file_format import SUFFIX, read_header
 from harness.pipeline.manifest import SCHEMA
-from harness.pipeline.party_inputs import PartyInputs, SharesSource, Uncovered, Uploads, all_covered
-from harness.pipeline.run import Run, RunSettings, event_of, privacy_of, result_files, run_release
+from harness.pipeline.party_inputs import PartyInputs, Uploads
+from harness.pipeline.run import MANIFEST, Run, RunSettings, event_of, privacy_of, result_files, run_release
+from harness.pipeline.sources import RunContext, SharesSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.privacy.ledger.charge import SPENT, Account, Entry, entry, nothing_started
-from harness.privacy.ledger.populations import PrivacyEvent, exact_json, uncovered
-from harness.privacy.statement import end_to_end
-from harness.releases.base import PreparedRelease, Release
+from harness.privacy.ledger.populations import PrivacyEvent, uncovered
+from harness.privacy.statement import PrivacyStatement
+from harness.releases.base import PreparedRelease
 from harness.releases.series import WeightsSeries
 from harness.releases.weights import Weights, WeightsStatistic
+from harness.request.base import Request
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import held_alone, write_whole
 from harness.system.result_files import new_directory, write_json
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.added import Several
 from protocols.spec import HONEST
@@ -127,7 +129,7 @@ def alone(folder: Path) -> Iterator[Path]:
         folder.mkdir(mode=0o700, exist_ok=True)
         lock = held_alone(folder)
     except OSError as error:
-        raise OptionError(f"Cannot use --arrivals {folder}: {error.strerror}.") from None
+        raise OptionError(f"Cannot use {named('arrivals', folder)}: {error.strerror}.") from None
     if lock is None:
         raise OptionError(f"Another epoch of {folder} is going on; run this one when that has ended.")
     try:
@@ -182,27 +184,17 @@ class _Arriving(SharesSource):
     """The uploads of an epoch: new ones, and those of epochs before it that its part counts again."""
 
     series: WeightsSeries = field(kw_only=True)
-    whole: Release = field(kw_only=True)
+    whole: Request = field(kw_only=True)
+    part: Part = field(kw_only=True)
     charging: _Charging = field(kw_only=True)
 
-    @property
-    def part(self) -> Part:
-        """What the epoch releases."""
-        return self.series.schedule.parts[len(self.charging.before.epochs)]
-
-    def describe(
-        self,
-        release: Release,
-        scratch: Path,
-        progress: Progress,
-        uncovered: Uncovered = all_covered,  # noqa: ARG002
-    ) -> PartyInputs:
+    def describe(self, run: RunContext) -> PartyInputs:
         if any(self.directory.glob("party-*.aggregate")):
             raise ShareError(
-                f"{self.directory} has aggregates, and --arrivals needs the uploads, of which later epochs "
-                "count some again; name the directory that `share` wrote."
+                f"{self.directory} has aggregates, and {named('arrivals')} needs the uploads, of which later "
+                "epochs count some again; name the directory that `share` wrote."
             )
-        found, charging = super().describe(release, scratch, progress, self._uncovered), self.charging
+        found, charging = super().describe(replace(run, uncovered=self._uncovered)), self.charging
         charging.whole = replace(self._event(found.domain), epoch=secrets.token_hex(16))
         charging.now = replace(charging.before, domain=found.domain.to_json())
         return found
@@ -268,8 +260,9 @@ def run_epoch(
     charging, policy, whole = _Charging(settings.account, folder, before), shares.policy, settings.release
     if before.epochs:
         policy = replace(policy, domain=domain_from_json(before.domain, str(folder)))
-    source = _Arriving(shares.directory, policy, series=series, whole=whole, charging=charging)
-    own = replace(settings, release=series.at(source.part.share, whole))
+    part = series.schedule.parts[len(before.epochs)]
+    source = _Arriving(shares.directory, policy, series=series, whole=whole, part=part, charging=charging)
+    own = replace(settings, release=series.at(part.share, whole))
     with entry(settings.account, charging), new_directory(out) as partial:
         run = run_release(
             WeightsStatistic(series.reweighing, series.spec),
@@ -291,36 +284,38 @@ def run_epoch(
         found = Weights(counts, REWEIGHINGS[series.reweighing](counts))
         manifest = {
             **run.manifest,
-            "privacy": _together(series, series.prepare(whole, domain)),
+            "privacy": _together(series, series.prepare(whole, domain)).to_json(),
             "arrivals": {
                 "folder": str(folder),
                 "epoch": number,
                 "horizon": horizon,
-                "counts_from": source.part.first + 1,
+                "counts_from": part.first + 1,
                 "missing": [t + 1 for t in sorted(missing)],
             },
             "wall_s": time.monotonic() - started,
         }
-        for name, fields in result_files(series, found, manifest["privacy"]).items():
+        files = {**result_files(series, found, manifest["privacy"]), MANIFEST: manifest}
+        for name, fields in files.items():
             write_json(partial / name, fields)
-        write_json(partial / "manifest.json", manifest)
-        return Run(found, manifest, charging)
+        return Run(found, manifest, charging, out, files)
 
 
-def _together(series: WeightsSeries, prepared: PreparedRelease[Weights]) -> dict[str, Any]:
-    """Return the `privacy` of all epochs together."""
-    found, horizon = privacy_of(prepared, 0), len(series.schedule.parts)
-    if (bits := found["mpc_statistical_security_bits"]) is not None:
-        found["mpc_statistical_security_bits"] = bits - (horizon - 1).bit_length()
-    found["revealed"] = [
-        f"{revealed}: in each of {horizon} epochs, of its records and those of some before it"
-        for revealed in found["revealed"]
-    ]
-    found["public"].append("which uploads each epoch counts")
-    if "if_replaced" in found:
-        asked = prepared.release, prepared.domain
-        total = series.schedule.total(lambda share: series.part(share, *asked).plan.if_replaced)
-        found["if_replaced"] = exact_json(total)
-    if "cap_kept_by" in found:
-        found["cap_kept_by"] = HONEST  # a form keeps one upload to it, and a client may have several
-    return {**found, "end_to_end": end_to_end(found, prepared.release.model, horizon)}
+def _together(series: WeightsSeries, prepared: PreparedRelease[Weights]) -> PrivacyStatement:
+    """Return what all epochs state together."""
+    stated, horizon = privacy_of(prepared, 0), len(series.schedule.parts)
+
+    def replaced(share: Fraction) -> Guarantee:
+        return series.part(share, prepared.release, prepared.domain).plan.if_replaced
+
+    return replace(
+        stated,
+        failure=horizon * stated.failure,
+        revealed=tuple(
+            f"{revealed}: in each of {horizon} epochs, of its records and those of some before it"
+            for revealed in stated.revealed
+        ),
+        public=(*stated.public, "which uploads each epoch counts"),
+        if_replaced=stated.if_replaced and series.schedule.total(replaced),
+        cap_kept_by=stated.cap_kept_by and HONEST,  # a form keeps one upload to it, a client may have several
+        releases=horizon,
+    )

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.engines.base import Progress
-from harness.errors import OptionError
+from harness.errors import OptionError, named
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_THRESHOLDS
 from harness.inputs.records import ClientRecords
-from harness.pipeline.party_inputs import RecordsSource
 from harness.pipeline.run import Run, RunSettings, run_release
+from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.releases.base import Statistic
 from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.system.result_files import check_new
-from protocols.guarantee import Guarantee, compose
+from protocols.guarantee import compose
 
 T = TypeVar("T")
 
@@ -54,16 +54,16 @@ def run_with_chosen_cap(
     """
     domain, cap_out = records.domain, cap_directory(out)
     if domain.cap:
-        raise OptionError("The domain file says how much of a client counts; leave out --cap.")
+        raise OptionError(f"The domain file says how much of a client counts; leave out {named('cap')}.")
     for directory in (out, cap_out):
         check_new(directory)
     thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
     release = settings.release
-    target = CapTarget(statistic.name, release.epsilon, release.delta, thresholds, release.malleable_slots)
+    target = CapTarget(statistic.name, release.guarantee, thresholds, release.malleable_slots)
     caps = caps_to_choose_from(domain.max_count)
     prepared = statistic.prepare(release, replace(domain, cap=Cap(caps[-1])))
     plan = prepared.plan
-    both = compose(Guarantee(each.release.epsilon, each.release.delta) for each in (of_cap, settings))
+    both = compose(each.release.guarantee for each in (of_cap, settings))
     event = PrivacyEvent(statistic.name, release.model.name, both, plan.unit, plan.relation, out)
     Entry(settings.account).check(event)
 

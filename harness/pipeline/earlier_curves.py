@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import FairSharesError, ResultFileError
+from harness.errors import FairSharesError, ResultFileError, named
 from harness.inputs.contribution_bounds import cap_from_json
 from harness.pipeline.manifest import SCHEMA, environment
 from harness.postprocessing.curves import GroupCurves
-from harness.privacy.statement import privacy_statement
+from harness.privacy.statement import read_statement
 from harness.releases.score_curves import (
     NoisyCurves,
     ThresholdChoice,
@@ -23,8 +23,7 @@ from harness.releases.score_curves import (
     noise_from_json,
     thresholds_on,
 )
-from harness.security_models import get_model
-from harness.system.result_files import new_directory, read_result, write_json
+from harness.system.result_files import read_result
 
 TASK = "thresholds"
 MANIFEST, CURVES = "manifest.json", "curves.json"
@@ -69,14 +68,14 @@ def as_curves(manifest: dict[str, Any], fields: Mapping[str, Any], directory: Pa
     """Return the curves that a run's files hold. Args: manifest, fields: of `CURVES`. Raises: as above."""
     if manifest.get("task") != TASK:
         raise ResultFileError(
-            f"{directory} is the result of {manifest.get('task')!r}; --curves takes that of {TASK!r}."
+            f"{directory} is the result of {manifest.get('task')!r}; {named('curves')} takes that of "
+            f"{TASK!r}."
         )
     try:
         run, manifest = _origin(manifest, str(directory))
         privacy = manifest["privacy"]
-        privacy_statement(privacy, get_model(manifest["model"]))  # which needs all of its fields
         curves = _curves(fields, privacy)
-        intact = _as_written(curves, fields, privacy)
+        intact = _as_written(curves, fields, privacy) and read_statement(manifest).to_json() == privacy
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         intact = False
     if not intact:
@@ -87,34 +86,34 @@ def as_curves(manifest: dict[str, Any], fields: Mapping[str, Any], directory: Pa
     return ReleasedCurves(curves, run, manifest)
 
 
-def choose_again(released: ReleasedCurves, choice: ThresholdChoice, positive: str, out: Path) -> Thresholds:
-    """Choose thresholds on released curves; write them, the curves and a manifest into `out`.
+def choose_again(
+    released: ReleasedCurves, choice: ThresholdChoice, positive: str
+) -> tuple[Thresholds, dict[str, dict[str, Any]]]:
+    """Choose thresholds on released curves; return them, and their files with the curves and a manifest.
 
     Guarantees: the same options give the thresholds of the run itself, to the last bit on one machine.
     [test: tests/harness/pipeline/test_earlier_curves.py]
     Args: positive: the label that counts as positive; as in the run if empty.
     Raises: RecordDomainError: there is no such label; UndefinedRateError, TooNoisyError, InfeasibleError: the
-    curves do not allow this choice. `out` does not exist then.
+    curves do not allow this choice.
     """
     started = time.monotonic()
     found = thresholds_on(released.curves.for_positive(positive), choice)
     if found.problem is not None:
         raise found.problem
-    with new_directory(out) as partial:
-        for name, fields in found.files().items():
-            write_json(partial / name, {"schema": SCHEMA, **fields, "privacy": released.privacy})
-        manifest = {
-            "schema": SCHEMA,
-            "task": TASK,
-            "opened": OPENED_NOTHING,
-            "curves_of": {"run": released.run, "manifest": released.manifest},
-            "privacy": released.privacy,
-            "ledger": None,
-            "wall_s": time.monotonic() - started,
-            "environment": environment(),
-        }
-        write_json(partial / MANIFEST, manifest)
-    return found
+    privacy = released.privacy
+    files = {name: {"schema": SCHEMA, **fields, "privacy": privacy} for name, fields in found.files().items()}
+    manifest = {
+        "schema": SCHEMA,
+        "task": TASK,
+        "opened": OPENED_NOTHING,
+        "curves_of": {"run": released.run, "manifest": released.manifest},
+        "privacy": privacy,
+        "ledger": None,
+        "wall_s": time.monotonic() - started,
+        "environment": environment(),
+    }
+    return found, {**files, MANIFEST: manifest}
 
 
 def _origin(manifest: dict[str, Any], directory: str) -> tuple[str, dict[str, Any]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,26 +67,24 @@ def _domain(fields: Fields, kind: RecordKind = RecordKind.NONE) -> RecordDomain:
 
 def _weights(files: Files, _: Path) -> GroupWeights:
     fields = files["weights.json"]
-    domain, weights, reweighing = _domain(fields), np.array(fields["weights"]), fields["reweighing"]
-    interval = np.array(fields["weights_interval"])
-    counts = np.array(fields["noisy_counts"]) * scale_of(domain.cap)
-    return GroupWeights(domain, counts, np.array(fields["floored"]), weights, interval, reweighing)
+    domain = _domain(fields)
+    return GroupWeights(
+        domain=domain,
+        noisy_counts=np.array(fields["noisy_counts"]) * scale_of(domain.cap),
+        floored=np.array(fields["floored"]),
+        weights=np.array(fields["weights"]),
+        interval=np.array(fields["weights_interval"]),
+        reweighing=fields["reweighing"],
+    )
 
 
 def _confusion(files: Files, _: Path) -> Confusion:
     fields = files["confusion.json"]
     domain = _domain(fields, RecordKind.PREDICTION)
-    table = np.array(fields["noisy_counts"]) * scale_of(domain.cap)
-    each = [[fields["rates"][group][label] for label in domain.labels] for group in domain.groups]
-    found = {name: [[label[name] for label in group] for group in each] for name in each[0][0]}
-    rates = {
-        name: _floats([[each["estimate"] for each in row] for row in rows]) for name, rows in found.items()
-    }
-    intervals = {
-        name: _floats([[each["interval"] for each in row] for row in rows]) for name, rows in found.items()
-    }
-    positive = positive_in(domain, fields["positive_label"] or "")
-    return Confusion(NoisyCounts(domain, table, ()), rates, intervals, positive)
+    counts = NoisyCounts(domain, np.array(fields["noisy_counts"]) * scale_of(domain.cap), ())
+    cells = [fields["rates"][group][label] for group in domain.groups for label in domain.labels]
+    rates = _rates(cells, (len(domain.groups), len(domain.labels)))
+    return Confusion(counts, *rates, positive_in(domain, fields["positive_label"] or ""))
 
 
 def _thresholds(files: Files, directory: Path) -> Thresholds:
@@ -95,13 +92,12 @@ def _thresholds(files: Files, directory: Path) -> Thresholds:
     if "thresholds.json" not in files:
         return Thresholds(curves, None)
     fields = files["thresholds.json"]
-    rules = {group: rule_from_json(rule, group) for group, rule in fields["thresholds"].items()}
-    each = list(fields["rates"].values())
+    rates, intervals = _rates(list(fields["rates"].values()), (len(fields["rates"]),))
     chosen = GroupThresholds(
         **{name: fields[name] for name in ("constraint", "objective", "tolerance", "deterministic")},
-        rules=rules,
-        rates={name: _floats([rates[name]["estimate"] for rates in each]) for name in RATES},
-        intervals={name: _floats([rates[name]["interval"] for rates in each]) for name in RATES},
+        rules={group: rule_from_json(rule, group) for group, rule in fields["thresholds"].items()},
+        rates=rates,
+        intervals=intervals,
         objective_value=fields["objective_value"],
         gap=fields["gap"],
         gap_interval=tuple(fields["gap_interval"]),
@@ -110,28 +106,38 @@ def _thresholds(files: Files, directory: Path) -> Thresholds:
     return Thresholds(curves.for_positive(fields["positive_label"]), chosen)
 
 
+def _rates(cells: Sequence[Fields], shape: tuple[int, ...]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Return the cells' estimates and intervals, by the rates' names. Args: shape: of the estimates."""
+    estimates = {name: _floats([cell[name]["estimate"] for cell in cells]).reshape(shape) for name in RATES}
+    ends = {name: _floats([cell[name]["interval"] for cell in cells]).reshape(*shape, 2) for name in RATES}
+    return estimates, ends
+
+
 def _gap(files: Files, _: Path) -> Gaps:
     fields = files["gap.json"]
-    groups, grid = fields["groups"], ValueGrid(**fields["values"])
-    domain = RecordDomain(tuple(groups), (), 1, kind=RecordKind.VALUE, values=grid)
-    pairs = {tuple(map(groups.index, each["groups"])): _interval(each) for each in fields["gaps"]}
-    means = tuple(_interval(fields["means"][group]) for group in groups)
-    useful = fields["clients_per_group_for_a_tenth_of_the_range"]
-    return Gaps(domain, _floats(fields["noisy_sizes"]), tuple(fields["near_zero"]), means, pairs, useful)
+    groups, values = fields["groups"], ValueGrid(**fields["values"])
+    return Gaps(
+        domain=RecordDomain(tuple(groups), (), 1, kind=RecordKind.VALUE, values=values),
+        sizes=_floats(fields["noisy_sizes"]),
+        near_zero=tuple(fields["near_zero"]),
+        means=tuple(_interval(fields["means"][group]) for group in groups),
+        gaps={tuple(map(groups.index, gap["groups"])): _interval(gap) for gap in fields["gaps"]},
+        useful=fields["clients_per_group_for_a_tenth_of_the_range"],
+    )
 
 
 def _interval(fields: Fields) -> Interval:
-    estimate = math.nan if fields["estimate"] is None else fields["estimate"]
     low, high = fields["interval"]
-    return Interval(estimate, low, high, fields["says_something"])
+    return Interval(float(_floats(fields["estimate"])), low, high, fields["says_something"])
 
 
 def _count(files: Files, _: Path) -> GroupCounts:
     fields = files["count.json"]
     target = ErrorTarget(*(fields[name] for name in ("relative_error", "error_from", "error_to")))
     counts, intervals = _floats(fields["counts"]), _floats(fields["counts_interval"])
-    offset, by_size = fields["offset"], fields["privacy_by_size"]
-    return GroupCounts(_domain(fields), counts, intervals, offset, target, by_size)
+    return GroupCounts(
+        _domain(fields), counts, intervals, fields["offset"], target, fields["privacy_by_size"]
+    )
 
 
 def _cap(files: Files, _: Path) -> ChosenCap:

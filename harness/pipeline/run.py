@@ -14,23 +14,27 @@ from typing import Any, Generic, TypeVar
 from harness.engines.base import PROGRAMS, Job, OwnNoiseInput, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
-from harness.errors import ShareError, UnsupportedError
+from harness.errors import ShareError, UnsupportedError, named
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline import manifest as report
-from harness.pipeline.party_inputs import PartyInputs, Source
+from harness.pipeline.party_inputs import PartyInputs
+from harness.pipeline.sources import Delivery, RunContext, Source
+from harness.pipeline.terms import terms_of
+from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
-from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, uncovered
-from harness.privacy.statement import privacy_fields
-from harness.releases.base import PreparedRelease, Release, Statistic
+from harness.privacy.ledger.populations import PrivacyEvent, uncovered
+from harness.privacy.statement import PrivacyStatement, state_privacy
+from harness.releases.base import PreparedRelease, Statistic
+from harness.request.base import Request
 from harness.system.result_files import check_new, new_directory, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Guarantee
 from protocols.spec import KEYS, ProtocolSpec
 
 DEFAULT_TIMEOUT_S = 600.0
-DEFAULT_DELTA = "2^-40"
+MANIFEST = "manifest.json"
 SIGNATURES = "signatures.json"  # of the hosts of a run
 
 R = TypeVar("R")
@@ -40,11 +44,11 @@ R = TypeVar("R")
 class RunSettings:
     """How a release is run.
 
-    Attributes: account: where it is charged; network: emulated between the parties, None for the machine's
-    loopback; hosts: that run the parties, None for this machine.
+    Attributes: release: what is asked for; account: where it is charged; network: emulated between the
+    parties, None for the machine's loopback; hosts: that run the parties, None for this machine.
     """
 
-    release: Release
+    release: Request
     timeout_s: float = DEFAULT_TIMEOUT_S
     account: Account = field(default_factory=Account)
     network: Network | None = None
@@ -68,11 +72,21 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Run(Generic[R]):
-    """A finished run: what follows from what it opened, the manifest, and its place in the ledger."""
+    """A finished run.
+
+    Attributes:
+        found: What follows from what it opened.
+        manifest: What it says of itself.
+        charging: Its place in the ledger.
+        out: The directory of its files.
+        files: These, as JSON, by name.
+    """
 
     found: R
     manifest: dict[str, Any]
     charging: Entry
+    out: Path
+    files: Mapping[str, dict[str, Any]]
 
 
 def run_release(
@@ -107,17 +121,18 @@ def run_release(
             event = event_of(prepared_for(domain), task, out)
             return uncovered(policies, event, settings.account.ledger.spent_on(policies))
 
-        described = source.describe(release, partial, progress, not_covered)
+        context = RunContext(release, partial, progress, settings.timeout_s, not_covered)
+        described = source.describe(context)
         domain = described.domain
         prepared = prepared_for(domain)  # refused before anything is shared
         event = event_of(prepared, task, out, described.batches)
         event = replace(event, policies=described.policies)
-        asked = Guarantee(release.epsilon, release.delta)
+        asked = release.guarantee
         if earlier:  # the charge, too, is what it was allowed: what its noise spends tells what they opened
             event = replace(event, exact=asked, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
-        terms = terms_of(statistic.name, release, domain)
-        inputs = source.deliver(described, release, terms, partial, progress, settings.timeout_s)
+        terms = terms_of(release, domain)
+        inputs = source.deliver(Delivery(context, described, terms))
         event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
         result = settings.runner.run(
             job,
@@ -130,12 +145,13 @@ def run_release(
         )
         progress("read")
         found = prepared.read(result.outputs, inputs.clients)
-        privacy = privacy_of(prepared, job.compared)
+        privacy = privacy_of(prepared, job.compared).to_json()
         taken = replace(inputs, excluded={**inputs.excluded, **result.left_out})
         public, charged, wall_s = taken.public(release.form), charging.fields(), time.monotonic() - started
         manifest = report.manifest(
             task, result, privacy, public, charged, wall_s, inputs.share_s, inputs.uploaded
         )
+        manifest["request"] = release.to_json()
         if earlier:
             manifest = report.combined_manifest(task, {**earlier, task: manifest}, asked)
             privacy = manifest["privacy"]
@@ -143,10 +159,10 @@ def run_release(
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
         if result.signed:
             write_json(partial / SIGNATURES, {"schema": report.SCHEMA, "signed": list(result.signed)})
-        for name, fields in result_files(statistic, found, privacy).items():
+        files = {**result_files(statistic, found, privacy), MANIFEST: manifest}
+        for name, fields in files.items():
             write_json(partial / name, fields)
-        write_json(partial / "manifest.json", manifest)
-        return Run(found, manifest, charging)
+        return Run(found, manifest, charging, out, files)
 
 
 def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
@@ -155,14 +171,14 @@ def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
         held, needed = domain.kind.described, statistic.kind.described
         raise ShareError(
             f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients have to "
-            "share again, with the right --task."
+            f"share again, with the right {named('task')}."
         )
 
 
-def privacy_of(prepared: PreparedRelease[Any], compared: int) -> dict[str, Any]:
-    """Return the `privacy` object of a release's files. Args: compared: integers by its job."""
+def privacy_of(prepared: PreparedRelease[Any], compared: int) -> PrivacyStatement:
+    """Return what a release states of its privacy. Args: compared: integers by its job."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
-    return privacy_fields(
+    return state_privacy(
         *(prepared.program, release.form, release.model, plan, domain.inferred, domain.cap),
         *(domain.max_count, compared),
     )
@@ -204,20 +220,6 @@ def check_unread(
     if settings.account.population is not None:
         event = event_of(statistic.prepare(settings.release, domain), statistic.name, out)
         Entry(settings.account).check(replace(event, exact=total or event.exact))
-
-
-def terms_of(task: str, release: Release, domain: RecordDomain) -> dict[str, Any]:
-    """Return what clients who send to a run have to agree with: all that decides what is opened of them."""
-    return {
-        "task": task,
-        "model": release.model.name,
-        "input_form": release.form.name,
-        "domain": domain.to_json(),
-        "epsilon": str(release.epsilon),
-        "delta": str(release.delta),
-        "neighboring_relation": str(release.relation_in(domain)),
-        **({"law": str(release.law)} if release.law else {}),  # of noise that is not joint
-    }
 
 
 def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:

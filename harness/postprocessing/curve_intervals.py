@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from harness.postprocessing.curves import EVERYBODY, CurveNoise, GroupCurves
+from harness.postprocessing.curves import EVERYBODY, CurveNoise, Floats, GroupCurves
 from protocols.noise.added import simulated_noise
-
-Floats = npt.NDArray[np.float64]
 
 _CERTAINTY = 1e-6  # that the simulated quantile is below the true one
 _EXPECTED_BEYOND = 25  # simulated curves beyond the true quantile
@@ -42,7 +39,7 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
     are within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
     Edge cases: exact curves have bands without width; where the bounds allow 0/0 the band is [0, 1].
     """
-    return _rate_bands(_count_bounds(curves, failure))
+    return _rate_bands(*_count_bounds(curves, failure)[:2])
 
 
 def population_bands(curves: GroupCurves, failure: float) -> RateBands:
@@ -55,15 +52,14 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
     [test: tests/statistical/test_intervals.py]
     """
-    bounds = _count_bounds(curves, failure / 2)
-    bands = _rate_bands(bounds)
+    above, below, (positives, negatives) = _count_bounds(curves, failure / 2)
+    bands = _rate_bands(above, below)
     logarithm = math.log(2 / (failure / (6 * len(curves.groups))))
 
     def widened(band: Floats, fewest: Floats) -> Floats:
         margin = np.sqrt(logarithm / (2 * np.maximum(fewest, 0.5)))[:, np.newaxis]
         return np.stack([np.maximum(band[..., 0] - margin, 0), np.minimum(band[..., 1] + margin, 1)], -1)
 
-    positives, negatives = bounds.fewest
     return RateBands(
         widened(bands.true_positive_rate, positives),
         widened(bands.false_positive_rate, negatives),
@@ -71,16 +67,12 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _CountBounds:
-    """Attributes: above, below: shape (labels: positive, negative; k; P; 2); fewest: (labels, k)."""
+def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, Floats]:
+    """Return bounds on counts.
 
-    above: Floats
-    below: Floats
-    fewest: Floats
-
-
-def _count_bounds(curves: GroupCurves, failure: float) -> _CountBounds:
+    Returns: of those at or above each threshold, and of those below it, shape (labels: positive, negative; k;
+    P; 2); the least number of all records, shape (labels, k).
+    """
     inner = curves.thresholds > EVERYBODY
     totals = np.array([curves.positives, curves.negatives])[..., np.newaxis]
     above = np.concatenate([totals, np.array([curves.tp, curves.fp])[..., inner], 0 * totals], axis=-1)
@@ -94,24 +86,23 @@ def _count_bounds(curves: GroupCurves, failure: float) -> _CountBounds:
     high = np.maximum(np.minimum.accumulate(above + above_error, axis=-1), 0)
     low_below = np.maximum(np.maximum.accumulate(below - below_error, axis=-1), 0)
     high_below = np.maximum(np.minimum.accumulate((below + below_error)[..., ::-1], axis=-1)[..., ::-1], 0)
-    return _CountBounds(
+    return (
         np.stack([low, high], axis=-1),
         np.stack([low_below, high_below], axis=-1),
         np.maximum(low[..., 0], low_below[..., -1]),
     )
 
 
-def _rate_bands(counts: _CountBounds) -> RateBands:
+def _rate_bands(above: Floats, below: Floats) -> RateBands:
     def rates(above: Floats, below: Floats) -> Floats:
-        low, high = above[..., 0], above[..., 1]
         with np.errstate(invalid="ignore"):
-            lowest, highest = low / (low + below[..., 1]), high / (high + below[..., 0])
-        return np.stack([np.nan_to_num(lowest, nan=0.0), np.nan_to_num(highest, nan=1.0)], axis=-1)
+            found = above / (above + below[..., ::-1])
+        return np.where(np.isnan(found), [0.0, 1.0], found)
 
     return RateBands(
-        rates(counts.above[0], counts.below[0]),
-        rates(counts.above[1], counts.below[1]),
-        rates(counts.above.sum(axis=0), counts.below.sum(axis=0)),
+        rates(above[0], below[0]),
+        rates(above[1], below[1]),
+        rates(above.sum(axis=0), below.sum(axis=0)),
     )
 
 

@@ -1,32 +1,26 @@
-"""What a release says of its privacy: the `privacy` object for machines, the same in sentences for people."""
+"""What a release says of its privacy: one value, and its renderings for machines and for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from harness.inputs.contribution_bounds import WEIGHT_ONE, Cap
+from harness.errors import named
+from harness.inputs.contribution_bounds import Cap, cap_from_json
 from harness.inputs.rings import FIELD
-from harness.privacy.ledger.populations import exact_json
-from harness.security_models import Model
-from protocols.accounting.calibration import NeighboringRelation, NoisePlan
+from harness.privacy.ledger.populations import exact_json, spent_text
+from harness.security_models import Model, get_model
+from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
 from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
+from protocols.guarantee import Guarantee, compose
 from protocols.noise.tables import OwnNoise
-from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, InputForm, ProtocolSpec
+from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
 INFERRED = "domain inferred from records"
-_TAKING_PART = (
-    "Taking part is not protected: the number of clients is public, and with --records exactly the clients "
-    "in the file take part."
-)
-_EXISTENCE = (
-    "Each client has one record at most, and the guarantee above is for whether it exists. For what it says "
-    "it is ε = {} and δ = {}; --neighboring-relation replace_one keeps these to what was requested."
-)
-_CAP = "Cap: {}. Kept to by {}."
 EXCHANGED = (
     "replaced records, twice that for left-out ones, as a party can move a record to another cell or fill "
     "an empty slot"
@@ -45,17 +39,228 @@ _END_TO_END = (
     "and the network, ε = {epsilon} holds with δ′ = δ + (1 + e^ε)·(η + ν) ≤ {delta} + (1 + e^ε)·ν, where "
     "η = {eta} is the engine's chance to fail, and ν that of breaking {cryptography}."
 )
-_INFERRED = (
-    "Groups and labels were read off the records, so which of them occur is not protected; "
-    "declare them with --domain, or with --groups and --labels."
-)
 _BROKEN = (
     " The model is made for parties that deviate, but MP-SPDZ's check of them is without effect "
     "(docs/explanation/limitations.md): it counts as passive."
 )
+_INPUTS_WITHSTAND = {  # an active party, by the path of clients' values
+    SHARES.described: " It can, however, change its share of a client's input unnoticed.",
+    CLIENTS.described: f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}.",
+    REPLICATED.described: (
+        " It cannot change what a client shared either: that report is left out, or the run ends. In "
+        "turn any {} of them together hold everything that waits for the run."
+    ),
+}
+_CHANGES = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "one {} added or removed",
+    NeighboringRelation.REPLACE_ONE: "one {} replaced",
+    NeighboringRelation.ZERO_OUT_ONE: "all of a client's records",
+}
+_CHANGES_IN_FULL = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "one {} of a client added or removed",
+    NeighboringRelation.REPLACE_ONE: "one {} of a client replaced by another",
+    NeighboringRelation.ZERO_OUT_ONE: "all records of a client together, there or not",
+}
 
 
-def privacy_fields(
+@dataclass(frozen=True)
+class OwnNoiseStatement:
+    """What is said of noise of the parties' own; of joint noise nothing is.
+
+    Attributes:
+        law: its distribution.
+        honest_parties: how many parties' noise the guarantee counts.
+        shifted: what a party that deviates can do by its noise.
+    """
+
+    law: str
+    honest_parties: int
+    shifted: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyStatement:
+    """What was released of whom, what that gives away at most, and under which assumptions.
+
+    Guarantees: no ε or δ in any rendering is below the exact one.
+    [test: tests/harness/pipeline/test_manifest.py]
+
+    Attributes:
+        model: the security model that the release ran under.
+        exact: upper bounds of ε and δ, as rationals.
+        epsilon_requested: the ε that was asked for.
+        relation, unit: which data sets are neighbors, and what they differ in.
+        failure: how probably the engine's own security fails, at most; 0 without such a term.
+        input_form, input_path: how clients' values entered.
+        revealed, public: what was revealed, and what else everybody may know, in words.
+        cap, cap_kept_by: the most that one client contributes, and who keeps it to that; None without.
+        if_replaced: what protects what a client's only record says, where `exact` is for whether it exists.
+        noise_for: what the noise is for, where that is more than the relation says.
+        own_noise: of the parties' own noise, None where it is joint.
+        assumed: what is assumed of clients.
+        releases: how many releases it is of.
+    """
+
+    model: Model
+    exact: Guarantee
+    epsilon_requested: Fraction
+    relation: NeighboringRelation
+    unit: PrivacyUnit
+    failure: Fraction
+    input_form: str
+    input_path: str
+    revealed: tuple[str, ...]
+    public: tuple[str, ...]
+    cap: Cap | None = None
+    cap_kept_by: str | None = None
+    if_replaced: Guarantee | None = None
+    noise_for: str | None = None
+    own_noise: OwnNoiseStatement | None = None
+    assumed: str | None = None
+    releases: int = 1
+
+    def plus(self, later: PrivacyStatement) -> PrivacyStatement:
+        """Return what two releases on the same people state together, of one model, unit and relation.
+
+        Computes: ε, δ and probabilities of failure add up (basic composition); what was revealed or is public
+        in one is so in both together; what else one says, and the later one does not say otherwise, goes for
+        both.
+        """
+        both, of_later = (self, later), {each.name: getattr(later, each.name) for each in fields(later)}
+        replaced = [each.if_replaced for each in both if each.if_replaced]
+        together = {
+            "exact": compose(each.exact for each in both),
+            "epsilon_requested": self.epsilon_requested + later.epsilon_requested,
+            "failure": self.failure + later.failure,
+            "revealed": tuple(dict.fromkeys(self.revealed + later.revealed)),
+            "public": tuple(dict.fromkeys(self.public + later.public)),
+            "if_replaced": compose(replaced) if replaced else None,
+            "releases": self.releases + later.releases,
+        }
+        said = {name: value for name, value in (of_later | together).items() if value is not None}
+        return replace(self, **said)
+
+    @property
+    def security_bits(self) -> int | None:
+        """The largest b so that the engine fails with probability 2^-b at most; None without such a term."""
+        return int(1 / self.failure).bit_length() - 1 if self.failure else None
+
+    @property
+    def end_to_end(self) -> str:
+        """What noise, engine and cryptography protect together, in one sentence.
+
+        Source: simulation-based differential privacy (Mironov, Pandey, Reingold and Vadhan 2009, SIM-CDP).
+        Computes: delta + (1 + e^epsilon) eta, eta all that fails by chance: the engine, and the checks by
+        which clients that send notice active parties; rounded up, at most 1.
+        Guarantees: docs/explanation/theorems.md, theorem 7.
+        [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
+        """
+        epsilon, bits, active = self.exact.epsilon, self.security_bits, self.model.tolerates == "active"
+        eta = Fraction(0) if bits is None else Fraction(1, 1 << bits)
+        if active and self.input_path == CLIENTS.described:
+            eta += Fraction(self.releases, 1 << CHECKS)
+        total = self.exact.delta + (1 + exp_bounds(min(epsilon, Fraction(64)))[1]) * eta
+        return _END_TO_END.format(
+            parties=self.model.parties,
+            may="may deviate" if active else "follows the protocol",
+            honest=" that share true counts" if self.assumed else "",
+            epsilon=digits_up(epsilon, 4),
+            delta=digits_up(min(total, Fraction(1)), 4),
+            eta=digits_up(eta, 2),
+            cryptography=self.model.cryptography,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `privacy` object of a manifest, which `read_statement` reads."""
+        further = {
+            "cap": self.cap and self.cap.to_json(),
+            "cap_kept_by": self.cap_kept_by,
+            "if_replaced": exact_json(self.if_replaced),
+            "noise_for": self.noise_for,
+            **({"noise": "own", **asdict(self.own_noise)} if self.own_noise else {}),
+            "assumed": self.assumed,
+        }
+        return {
+            "epsilon": float_up(self.exact.epsilon),
+            "delta": float_up(self.exact.delta),
+            "epsilon_exact": str(self.exact.epsilon),
+            "delta_exact": str(self.exact.delta),
+            "epsilon_requested": str(self.epsilon_requested),
+            "neighboring_relation": str(self.relation),
+            "privacy_unit": str(self.unit),
+            "mpc_statistical_security_bits": self.security_bits,
+            "input_form": self.input_form,
+            "input_path": self.input_path,
+            "revealed": list(self.revealed),
+            **{name: value for name, value in further.items() if value is not None},
+            "public": list(self.public),
+            "end_to_end": self.end_to_end,
+        }
+
+    def in_short(self, typed: str = "", here: bool = False) -> list[str]:
+        """Say in three lines what `in_full` says: what was revealed, how much, whom to trust.
+
+        Args:
+            typed: the ε that was asked for, as its user gave it.
+            here: whether all parties ran on this machine.
+        """
+        model, (epsilon, delta) = self.model, bounds_shown(self.exact)
+        asked, change = typed or exact_text(self.epsilon_requested), what_changes(self.unit, self.relation)
+        replaced = bounds_shown(self.if_replaced) if self.if_replaced else ()
+        existence = "; for what it says, ε = {}, δ = {}".format(*replaced) if replaced else ""
+        inferred = ", and which groups and labels there are" if INFERRED in self.public else ""
+        adversary = "semi-honest" if model.tolerates == "passive" else "malicious"
+        note = ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
+        broken = note if model.broken else ""
+        trust = f"{model.parties} parties, {adversary}{broken}, no {model.corruptions + 1} collude"
+        trusted = [
+            f"this machine, which ran all ({model.name}: {trust})" if here else f"{trust} ({model.name})",
+            self.assumed and "clients, to share counts of records",
+            self.cap_kept_by == HONEST and "clients, to keep to the cap",
+            self.own_noise and SHIFTED,
+        ]
+        return [
+            f"Revealed: {'; '.join(self.revealed)}{inferred}.",
+            f"Guarantee: ε = {epsilon} ({asked} asked), δ = {delta}, {change}{existence}.",
+            f"Trust: {'; '.join(each for each in trusted if each)}.",
+        ]
+
+    def in_full(self, typed: str = "") -> list[str]:
+        """Say in sentences what was revealed, what that gives away at most, and under which assumptions.
+
+        Args:
+            typed: the ε that was asked for, as its user gave it.
+        """
+        model, asked = self.model, typed or exact_text(self.epsilon_requested)
+        learns = who_learns_nothing(model, self.own_noise is not None)
+        inputs = _INPUTS_WITHSTAND[self.input_path] if model.active else ""
+        sentences = [
+            f"Revealed: {'; '.join(self.revealed)}. Nothing else leaves the computation.",
+            f"Guarantee: (ε, δ)-differential privacy with {spent_text(self.exact)}, for "
+            f"{_CHANGES_IN_FULL[self.relation].format(self.unit)} "
+            f"(ε = {asked} was requested; exact values are in manifest.json).",
+            self.if_replaced
+            and "Each client has one record at most, and the guarantee above is for whether it exists. For "
+            f"what it says it is {spent_text(self.if_replaced)}; "
+            f"{named('neighboring_relation', 'replace_one')} keeps these to what was requested.",
+            self.cap and f"Cap: {_contribution(self.cap)}. Kept to by {self.cap_kept_by}.",
+            self.noise_for and f"The noise is for {self.noise_for}.",
+            self.own_noise and OWN.format(**asdict(self.own_noise), parties=model.parties),
+            self.assumed and f"Assumed: {self.assumed}.",
+            f"Public: {', '.join(self.public)}.",
+            f"Taking part is not protected: the number of clients is public, and with {named('records')} "
+            "exactly the clients in the file take part.",
+            INFERRED in self.public
+            and "Groups and labels were read off the records, so which of them occur is not protected; "
+            f"declare them with {named('domain')}, or with {named('groups')} and {named('labels')}.",
+            f"Computation: {model.parties} parties, model {model.name}: {learns}."
+            + (_BROKEN if model.broken else inputs.format(model.corruptions + 1)),
+            self.end_to_end,
+        ]
+        return [sentence for sentence in sentences if sentence]
+
+
+def state_privacy(
     spec: ProtocolSpec,
     form: InputForm,
     model: Model,
@@ -64,80 +269,88 @@ def privacy_fields(
     cap: Cap | None = None,
     max_count: int | None = None,
     compared: int = 0,
-) -> dict[str, Any]:
-    """Return the `privacy` object of a manifest.
+) -> PrivacyStatement:
+    """Return what a release states.
 
-    Guarantees: epsilon and delta are upper bounds of the exact ones, which are rational; the engine's
-    own security is stated beside them; `end_to_end` joins the two.
-    [test: tests/harness/pipeline/test_manifest.py]
-    Args: max_count: the declared most records of a client. If that is 1, and whether it exists is what is
-    protected, `if_replaced` is what protects what it says; compared: how many integers the program compares.
+    Args:
+        spec: its program.
+        form: how clients' values enter it.
+        model: the security model that it runs under.
+        plan: its noise.
+        inferred: whether groups and labels were read off the records.
+        cap: the most that a client contributes, where there is a cap.
+        max_count: the declared most records of a client. If that is 1, and whether it exists is what is
+            protected, `if_replaced` is what protects what it says.
+        compared: how many integers the program compares.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-    fields = {
-        "epsilon": float_up(plan.exact.epsilon),
-        "delta": float_up(plan.exact.delta),
-        "epsilon_exact": str(plan.exact.epsilon),
-        "delta_exact": str(plan.exact.delta),
-        "epsilon_requested": str(plan.requested_epsilon),
-        "neighboring_relation": str(plan.relation),
-        "privacy_unit": str(plan.unit),
-        "mpc_statistical_security_bits": model.security_bits(compared),
-        "input_form": form.name,
-        "input_path": form.path.described,
-        "revealed": list(spec.revealed),
-        **({"cap": cap.to_json(), "cap_kept_by": form.capped} if cap else {}),
-        **({"if_replaced": exact_json(plan.if_replaced)} if existence_only else {}),
-        **({"noise_for": EXCHANGED} if plan.neighbors.malleable_slots else {}),
-        **(own_noise_fields(plan.own, form) if plan.own else {}),
-        **({"assumed": HONEST_CLIENTS} if assumes_honest_clients(spec, form, model) else {}),
-        "public": [
-            *(said for said in form.public if not cap or said != RECORDS_OF_UPLOADS),
-            "most records of one client",
-            *([cap.described] if cap else []),
-            *([INFERRED] if inferred else []),
-        ],
-    }
-    return {**fields, "end_to_end": end_to_end(fields, model)}
-
-
-def end_to_end(privacy: Mapping[str, Any], model: Model, runs: int = 1) -> str:
-    """Say in one sentence what noise, engine and cryptography protect together.
-
-    Source: simulation-based differential privacy (Mironov, Pandey, Reingold and Vadhan 2009, SIM-CDP).
-    Computes: delta + (1 + e^epsilon) eta, eta all that fails by chance: the engine, and the checks by which
-    clients that send notice active parties; rounded up, at most 1.
-    Guarantees: docs/explanation/theorems.md, theorem 7.
-    [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
-    Args: privacy: a manifest's object; runs: how many it is of.
-    """
-    epsilon, delta = (Fraction(privacy[f"{name}_exact"]) for name in ("epsilon", "delta"))
-    bits, active = privacy["mpc_statistical_security_bits"], model.tolerates == "active"
-    eta = Fraction(0) if bits is None else Fraction(1, 1 << bits)
-    if active and privacy["input_path"] == CLIENTS.described:
-        eta += Fraction(runs, 1 << CHECKS)
-    total = delta + (1 + exp_bounds(min(epsilon, Fraction(64)))[1]) * eta
-    return _END_TO_END.format(
-        parties=model.parties,
-        may="may deviate" if active else "follows the protocol",
-        honest=" that share true counts" if "assumed" in privacy else "",
-        epsilon=digits_up(epsilon, 4),
-        delta=digits_up(min(total, Fraction(1)), 4),
-        eta=digits_up(eta, 2),
-        cryptography=model.cryptography,
+    public = (
+        *(said for said in form.public if not cap or said != RECORDS_OF_UPLOADS),
+        "most records of one client",
+        *([cap.described] if cap else []),
+        *([INFERRED] if inferred else []),
+    )
+    return PrivacyStatement(
+        model=model,
+        exact=plan.exact,
+        epsilon_requested=plan.requested_epsilon,
+        relation=plan.relation,
+        unit=plan.unit,
+        failure=failure_of(model.security_bits(compared)),
+        input_form=form.name,
+        input_path=form.path.described,
+        revealed=spec.revealed,
+        public=public,
+        cap=cap,
+        cap_kept_by=form.capped if cap else None,
+        if_replaced=plan.if_replaced if existence_only else None,
+        noise_for=EXCHANGED if plan.neighbors.malleable_slots else None,
+        own_noise=state_own_noise(plan.own, form) if plan.own else None,
+        assumed=HONEST_CLIENTS if assumes_honest_clients(spec, form, model) else None,
     )
 
 
-def own_noise_fields(noise: OwnNoise, form: InputForm) -> dict[str, Any]:
-    """Return what a manifest says of noise of the parties' own; of joint noise it says nothing."""
+def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
+    """Return what a manifest states, of one release or of several.
+
+    Raises: LookupError, TypeError, ValueError, FairSharesError: it is no manifest of a release.
+    """
+    stated = manifest["privacy"]
+    replaced, own_noise = stated.get("if_replaced"), None
+    if "noise" in stated:
+        own_noise = OwnNoiseStatement(stated["law"], stated["honest_parties"], stated["shifted"])
+    epochs = manifest["arrivals"]["horizon"] if "arrivals" in manifest else 1
+    return PrivacyStatement(
+        model=get_model(manifest["model"]),
+        exact=Guarantee(Fraction(stated["epsilon_exact"]), Fraction(stated["delta_exact"])),
+        epsilon_requested=Fraction(stated["epsilon_requested"]),
+        relation=NeighboringRelation(stated["neighboring_relation"]),
+        unit=PrivacyUnit(stated["privacy_unit"]),
+        failure=failure_of(stated["mpc_statistical_security_bits"]),
+        input_form=stated["input_form"],
+        input_path=stated["input_path"],
+        revealed=tuple(stated["revealed"]),
+        public=tuple(stated["public"]),
+        cap=cap_from_json(stated["cap"], "its privacy") if "cap" in stated else None,
+        cap_kept_by=stated.get("cap_kept_by"),
+        if_replaced=replaced and Guarantee(Fraction(replaced["epsilon"]), Fraction(replaced["delta"])),
+        noise_for=stated.get("noise_for"),
+        own_noise=own_noise,
+        assumed=stated.get("assumed"),
+        releases=len(manifest["parts"]) if "parts" in manifest else epochs,
+    )
+
+
+def state_own_noise(noise: OwnNoise, form: InputForm) -> OwnNoiseStatement:
+    """Return what is said of noise of the parties' own, where clients' values enter in this form."""
     slots = form.path.authenticated or form.exchangeable  # of which none becomes more than a record
     alike = "with joint noise it could not" if slots else "as it can by its shares"
-    return {
-        "noise": "own",
-        "law": str(noise.law),
-        "honest_parties": noise.honest,
-        "shifted": f"{SHIFTED}; {alike}",
-    }
+    return OwnNoiseStatement(str(noise.law), noise.honest, f"{SHIFTED}; {alike}")
+
+
+def failure_of(bits: int | None) -> Fraction:
+    """Return the probability with which an engine of so many bits of security fails; 0 for None."""
+    return Fraction(0) if bits is None else Fraction(1, 1 << bits)
 
 
 def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: Model) -> bool:
@@ -150,96 +363,14 @@ def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: Model) ->
     return not spec.linear and not form.shares_bits and model.domain is FIELD
 
 
-def bounds_shown(privacy: Mapping[str, Any]) -> tuple[str, str]:
-    """Return ε and δ of a `privacy` object as people are shown them: four digits, rounded up."""
-    epsilon, delta = (digits_up(Fraction(privacy[f"{name}_exact"]), 4) for name in ("epsilon", "delta"))
-    return epsilon, delta
+def bounds_shown(guarantee: Guarantee) -> tuple[str, str]:
+    """Return ε and δ as people are shown them: four digits, rounded up."""
+    return digits_up(guarantee.epsilon, 4), digits_up(guarantee.delta, 4)
 
 
-def what_changes(unit: str, relation: str) -> str:
-    """Say what sets neighboring data sets apart. Args: unit, relation: as a manifest has them."""
-    return {
-        "add_or_remove_one": f"one {unit} added or removed",
-        "replace_one": f"one {unit} replaced",
-        "zero_out_one": "all of a client's records",
-    }[relation]
-
-
-def privacy_in_short(
-    privacy: Mapping[str, Any], model: Model, typed: str = "", here: bool = False
-) -> list[str]:
-    """Say in three lines what `privacy_statement` says in full: what was revealed, how much, whom to trust.
-
-    Guarantees: no ε or δ in it is below the exact one.  [test: tests/harness/pipeline/test_manifest.py]
-    Args: typed: the ε that was asked for, as its user gave it; here: whether all parties ran on this machine.
-    """
-    epsilon, delta = bounds_shown(privacy)
-    asked = typed or exact_text(Fraction(privacy["epsilon_requested"]))
-    change = what_changes(privacy["privacy_unit"], privacy["neighboring_relation"])
-    replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
-    existence = f"; for what it says, ε = {replaced[0]}, δ = {replaced[1]}" if replaced else ""
-    inferred = ", and which groups and labels there are" if INFERRED in privacy["public"] else ""
-    trust = "semi-honest" if model.tolerates == "passive" else "malicious"
-    if model.broken:
-        trust += ", though MP-SPDZ's check has no effect: docs/explanation/limitations.md"
-    trust = f"{model.parties} parties, {trust}, no {model.corruptions + 1} collude"
-    clients = "; clients, to share counts of records" if "assumed" in privacy else ""
-    if privacy.get("cap_kept_by") == HONEST:
-        clients += "; clients, to keep to the cap"
-    if "shifted" in privacy:
-        clients += f"; {SHIFTED}"
-    return [
-        f"Revealed: {'; '.join(privacy['revealed'])}{inferred}.",
-        f"Guarantee: ε = {epsilon} ({asked} asked), δ = {delta}, {change}{existence}.",
-        f"Trust: this machine, which ran all ({model.name}: {trust}){clients}."
-        if here
-        else f"Trust: {trust} ({model.name}){clients}.",
-    ]
-
-
-def privacy_statement(privacy: dict[str, Any], model: Model, typed: str = "") -> list[str]:
-    """Say in sentences what was opened, what that gives away at most, and under which assumptions.
-
-    Guarantees: no ε or δ in it is below the exact one.  [test: tests/harness/pipeline/test_manifest.py]
-    Args: typed: as in `privacy_in_short`.
-    """
-    unit = f"one {privacy['privacy_unit']} of a client"
-    change = {
-        "add_or_remove_one": f"{unit} added or removed",
-        "replace_one": f"{unit} replaced by another",
-        "zero_out_one": "all records of a client together, there or not",
-    }[privacy["neighboring_relation"]]
-    asked = typed or exact_text(Fraction(privacy["epsilon_requested"]))
-    epsilon, delta = bounds_shown(privacy)
-    replaced = [digits_up(Fraction(value), 4) for value in privacy.get("if_replaced", {}).values()]
-    slack = ""
-    if model.broken:
-        slack = _BROKEN
-    elif model.active and privacy["input_path"] == CLIENTS.described:
-        slack = f" It cannot change what a client sent unnoticed, but for probability 2^-{CHECKS}."
-    elif model.active and privacy["input_path"] == REPLICATED.described:
-        slack = (
-            " It cannot change what a client shared either: that report is left out, or the run ends. In "
-            f"turn any {model.corruptions + 1} of them together hold everything that waits for the run."
-        )
-    elif model.active:
-        slack = " It can, however, change its share of a client's input unnoticed."
-    learns = who_learns_nothing(model, "shifted" in privacy)
-    return [
-        f"Revealed: {'; '.join(privacy['revealed'])}. Nothing else leaves the computation.",
-        f"Guarantee: (ε, δ)-differential privacy with ε = {epsilon} and δ = {delta}, for {change} "
-        f"(ε = {asked} was requested; exact values are in manifest.json).",
-        *([_EXISTENCE.format(*replaced)] if replaced else []),
-        *([_CAP.format(_contribution(privacy["cap"]), privacy["cap_kept_by"])] if "cap" in privacy else []),
-        *([f"The noise is for {privacy['noise_for']}."] if "noise_for" in privacy else []),
-        *([OWN.format(**privacy, parties=model.parties)] if "shifted" in privacy else []),
-        *([f"Assumed: {privacy['assumed']}."] if "assumed" in privacy else []),
-        f"Public: {', '.join(privacy['public'])}.",
-        _TAKING_PART,
-        *([_INFERRED] if INFERRED in privacy["public"] else []),
-        f"Computation: {model.parties} parties, model {model.name}: {learns}.{slack}",
-        privacy["end_to_end"],
-    ]
+def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
+    """Say what sets neighboring data sets apart."""
+    return _CHANGES[relation].format(unit)
 
 
 def who_learns_nothing(model: Model, own_noise: bool = False) -> str:
@@ -252,8 +383,12 @@ def who_learns_nothing(model: Model, own_noise: bool = False) -> str:
     return f"no single party learns {more} {behaviour}"
 
 
-def _contribution(cap: int | str) -> str:
-    if cap == WEIGHT_ONE:
+def _contribution(cap: Cap) -> str:
+    if cap.weight_one:
         return "all records of a client weigh 1 together, each as much as the others, rounded at random"
-    most = "one record of a client counts" if cap == 1 else f"at most {cap} records of a client count"
+    most = (
+        "one record of a client counts"
+        if cap.slots == 1
+        else f"at most {cap.slots} records of a client count"
+    )
     return f"{most}, chosen at random if there are more"

@@ -8,19 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from harness.errors import OptionError, UnsupportedError
-from harness.inputs.encoding import is_per_record
+from harness.errors import OptionError, UnsupportedError, named
 from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.releases.expected_errors import ExpectedCap, ExpectedCounts, ExpectedError, Floats
-from harness.security_models import Model
+from harness.request.base import Request
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
-    PrivacyUnit,
-    default_relation,
     plan_noise,
     plan_nominal_noise,
     plan_own_noise,
@@ -28,10 +25,7 @@ from protocols.accounting.calibration import (
 from protocols.accounting.queries import LinearQueries
 from protocols.accounting.rounding import exact_text
 from protocols.noise.tables import NoiseLaw
-from protocols.spec import REPLICATED, InputForm, ProtocolSpec, with_own_noise
-
-JOINT, OWN = "joint", "own"  # noise that the parties make together, or that each draws for itself
-WITH_OWN_NOISE = ("weights", "confusion", "thresholds", "gap")
+from protocols.spec import ProtocolSpec
 
 R = TypeVar("R", covariant=True)
 
@@ -46,111 +40,6 @@ def only(opened: Opened) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Release:
-    """What the user chose to release, of whom, and how much of it may be known.
-
-    Attributes: epsilon, delta: its totals; relation: None for the domain's default; unit: whose records are
-    protected together; law: that each party draws noise of its own by, None: the parties make noise jointly,
-    which is Laplace's.
-    """
-
-    model: Model
-    form: InputForm
-    epsilon: Fraction
-    delta: Fraction
-    relation: NeighboringRelation | None = None
-    unit: PrivacyUnit = PrivacyUnit.RECORD
-    law: NoiseLaw | None = None
-
-    def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
-        """Return a protocol as it runs with this noise, and its clients' values by their path.
-
-        Raises: OptionError: it has no place for the noise.
-        """
-        if self.law is not None and self.form.path is REPLICATED:
-            raise OptionError(
-                f"Replicated shares take joint noise only: a party's own (--noise {OWN}) is what it could "
-                "shift a result by; leave it out, or use --input-path shares."
-            )
-        found = spec if self.law is None else with_own_noise(spec, self.form)
-        if found is None:
-            raise no_place(spec)
-        return found.by(self.form.path)
-
-    @property
-    def malleable_slots(self) -> bool:
-        """Whether a party may move clients' records between cells, so that noise is for exchanged ones."""
-        of_clients = self.unit is PrivacyUnit.CLIENT
-        return of_clients and self.form.exchangeable and self.model.tolerates == "active"
-
-    @property
-    def own(self) -> tuple[NoiseLaw, int, int] | None:
-        """Of noise of the parties' own: its law, how many they are, and how many of them may be corrupt."""
-        return (self.law, self.model.parties, self.model.corruptions) if self.law else None
-
-    def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
-        """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
-        return relation_for(domain, self.form, self.relation, self.unit)
-
-    def neighbors_in(self, domain: RecordDomain) -> Neighbors:
-        """Return whom its noise is made for. Raises: OptionError: as `relation_in`."""
-        return Neighbors(self.relation_in(domain), domain.max_records_per_unit, self.malleable_slots)
-
-
-def relation_for(
-    domain: RecordDomain, form: InputForm, chosen: NeighboringRelation | None, unit: PrivacyUnit
-) -> NeighboringRelation:
-    """Return the relation that was chosen, or the default for this domain, input form and unit.
-
-    Raises: OptionError: it protects how many records there are, which the input form shows; or one record
-    and all records of a client are confused.
-    """
-    sizes = domain.kind is RecordKind.SIZE
-    if domain.cap or sizes or unit is PrivacyUnit.CLIENT or chosen is NeighboringRelation.ZERO_OUT_ONE:
-        return _of_clients(domain, form, chosen, unit)
-    if not is_per_record(domain, form.name):
-        return chosen or default_relation(domain.max_count)
-    if chosen is NeighboringRelation.ADD_OR_REMOVE_ONE:
-        raise OptionError(
-            f"Input form {form.name} shows how many records there are, so it cannot protect whether "
-            "one exists: use --neighboring-relation replace_one, or --input-form split."
-        )
-    return NeighboringRelation.REPLACE_ONE
-
-
-def _of_clients(
-    domain: RecordDomain, form: InputForm, chosen: NeighboringRelation | None, unit: PrivacyUnit
-) -> NeighboringRelation:
-    if unit is PrivacyUnit.RECORD:
-        raise OptionError(
-            "A cap, and --neighboring-relation zero_out_one, are for all records of a client together: "
-            "say --privacy-unit client."
-        )
-    if not domain.cap and domain.kind is not RecordKind.SIZE:
-        raise OptionError(
-            "--privacy-unit client needs to know how much of a client counts: --cap 10, for example, or "
-            "--cap weight-one; ./inv cap chooses a cap."
-        )
-    if not form.capped:
-        raise OptionError(
-            f"Input form {form.name} keeps no client to a cap; leave out --input-form, or --privacy-unit."
-        )
-    if chosen not in (None, NeighboringRelation.ZERO_OUT_ONE):
-        raise OptionError(
-            f"--privacy-unit client is under zero_out_one, not {chosen}; leave out --neighboring-relation."
-        )
-    return NeighboringRelation.ZERO_OUT_ONE
-
-
-def no_place(spec: ProtocolSpec) -> OptionError:
-    """Return the error for noise of the parties' own in a protocol that has no place for it."""
-    return OptionError(
-        f"{spec.name} has no place for noise of the parties' own (--noise {OWN}); leave it out, or choose a "
-        f"release that adds noise to sums: {', '.join(WITH_OWN_NOISE)}."
-    )
-
-
-@dataclass(frozen=True)
 class PreparedRelease(Generic[R]):
     """A release of one domain, worked out once per run.
 
@@ -160,7 +49,7 @@ class PreparedRelease(Generic[R]):
     """
 
     spec: ProtocolSpec
-    release: Release
+    release: Request
     domain: RecordDomain
     arguments: Mapping[str, object]
     plan: NoisePlan
@@ -219,22 +108,22 @@ def table_of(spec: ProtocolSpec) -> AuditTarget:
 class Statistic(ABC, Generic[R]):
     """What can be released: a protocol, its size for a domain, and what follows from what it opens.
 
-    Attributes: name: of its command, as manifests say it; kind: what a record has to hold besides its group
-    and label; specs: its protocols by variant, the default first; slots: its protocol where clients are the
-    unit, None if it has none of its own; online: whether clients can send to it while the parties run;
-    audited: what `./inv audit --release` checks, by the names that it knows.
+    Attributes: name: of its request, as manifests say it; kind: what a record has to hold besides its group
+    and label; audited: what `./inv audit --release` checks, by the names that it knows.
     """
 
     name: ClassVar[str]
     kind: ClassVar[RecordKind] = RecordKind.NONE
-    specs: ClassVar[Mapping[str, ProtocolSpec]]
-    slots: ClassVar[ProtocolSpec | None] = None
-    online: ClassVar[bool] = False
     audited: ClassVar[Mapping[str, AuditTarget]]
     spec: ProtocolSpec
 
+    @classmethod
+    def of(cls, request: Any) -> Self:
+        """Return the statistic that a request is of. Raises: OptionError: its fields do not go together."""
+        return cls(spec=request.spec)  # type: ignore[call-arg]
+
     @abstractmethod
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[R]:
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[R]:
         """Work out the program's arguments, the noise, and how to read what is opened.
 
         Raises: RecordDomainError: the protocol is not for such records; OptionError: no noise fits.
@@ -255,17 +144,11 @@ class Statistic(ABC, Generic[R]):
         """Return the result files by name, as JSON, without the fields that all files have."""
         return {f"{self.name}.json": found.to_json()}
 
-    @classmethod
-    def input_forms(cls) -> dict[str, InputForm]:
-        """Return all forms in which clients may share for it, by name."""
-        every = [*cls.specs.values(), *([cls.slots] if cls.slots else [])]
-        return {name: form for spec in every for name, form in spec.input_forms.items()}
-
 
 def plan_release(
     spec: ProtocolSpec,
     arguments: Mapping[str, object],
-    release: Release,
+    release: Request,
     domain: RecordDomain,
     epsilon: Fraction | None = None,
     *,
@@ -306,5 +189,7 @@ def fitting(epsilon: Fraction, delta: Fraction) -> Iterator[None]:
         yield
     except ValueError as error:
         raise OptionError(
-            f"No noise fits --epsilon {exact_text(epsilon)} and --delta {float(delta):.3g}: {error}."
+            f"No noise fits {named('epsilon', exact_text(epsilon))} and "
+            f"{named('delta', f'{float(delta):.3g}')}: "
+            f"{error}."
         ) from None

@@ -16,7 +16,6 @@ from harness.releases.base import (
     AuditTarget,
     Opened,
     PreparedRelease,
-    Release,
     Statistic,
     plan_release,
     table_of,
@@ -29,6 +28,7 @@ from harness.releases.expected_errors import (
     expected_gap,
     rate_errors,
 )
+from harness.request.base import Request
 from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
@@ -142,15 +142,17 @@ class ConfusionStatistic(Statistic[Confusion]):
     positive: str = ""
     name = "confusion"
     kind = RecordKind.PREDICTION
-    specs: ClassVar = {"counts": PI_CF}
-    slots = PI_CF_SLOTS
     audited: ClassVar = {
         "confusion": _predictions(PI_CF),
         "confusion-of-clients": _predictions(PI_CF_SLOTS).by_clients,
         "confusion-of-clients-active": _predictions(PI_CF_SLOTS).in_active_models,
     }
 
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Confusion]:
+    @classmethod
+    def of(cls, request: Any) -> ConfusionStatistic:
+        return ConfusionStatistic(request.spec, request.positive_label or "")
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Confusion]:
         positive = positive_in(domain, self.positive)
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
         plan = plan_release(self.spec, arguments, release, domain)

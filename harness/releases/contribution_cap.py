@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from harness.errors import OutputError, RecordDomainError
+from harness.errors import OutputError, RecordDomainError, named
 from harness.inputs.contribution_bounds import MAX_CAP, caps_to_choose_from
 from harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
@@ -23,20 +23,21 @@ from harness.releases.base import (
     Declared,
     Opened,
     PreparedRelease,
-    Release,
     Statistic,
     fitting,
     plan_release,
 )
 from harness.releases.expected_errors import ExpectedCap, Floats
+from harness.request.base import Request
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.above_threshold import allowed_above
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.sums import noise_sum
+from protocols.noise.added import noise_sum
 from protocols.spec import PI_CAP, ProtocolSpec
 
 # What all clients lose alike cancels in ratios of counts, so they want a lower cap than counts do: so many
-# times the clients above it. All as `./inv reproduce.capping` found:
+# times the clients above it. All as `./inv reproduce capping` found:
 # docs/decisions/others.md#0021-choosing-a-cap
 RATIOS, CURVE_RATIOS = 8, 16
 CAP_SHARE = Fraction(1, 5)  # of epsilon and delta, for --cap auto
@@ -47,14 +48,13 @@ CONFIDENCE = Fraction(95, 100)
 class CapTarget:
     """The release that clients are to be capped for.
 
-    Attributes: task: weights, confusion or thresholds, or counts; epsilon, delta: its totals; thresholds: how
-    many, of curves; malleable_slots: whether its noise is for exchanged records, as in active models; counts:
+    Attributes: task: weights, confusion or thresholds, or counts; spends: its total; thresholds: how many, of
+    curves; malleable_slots: whether its noise is for exchanged records, as in active models; counts:
     how many, if they are to err least as they are.
     """
 
     task: str
-    epsilon: Fraction
-    delta: Fraction
+    spends: Guarantee
     thresholds: int = DEFAULT_THRESHOLDS
     malleable_slots: bool = False
     counts: int = 1
@@ -76,7 +76,7 @@ class CapTarget:
         Guarantees: the least error of such a sum, but for ratios.
         [test: tests/harness/releases/test_contribution_cap.py]
         """
-        epsilon = self.epsilon / 2 if self.malleable_slots else self.epsilon
+        epsilon = self.spends.epsilon / 2 if self.malleable_slots else self.spends.epsilon
         cells = len(domain.groups) * len(domain.labels)
         if self.task == "counts":
             return allowed_above(epsilon, self.counts)
@@ -84,7 +84,7 @@ class CapTarget:
             predictions = len(domain.labels) if self.task == "confusion" else 1
             return allowed_above(epsilon / RATIOS, cells * predictions)
         neighbors = Neighbors(NeighboringRelation.ZERO_OUT_ONE, malleable_slots=self.malleable_slots)
-        tree = best_tree(self.thresholds, neighbors, self.epsilon, self.delta)
+        tree = best_tree(self.thresholds, neighbors, self.spends.epsilon, self.spends.delta)
         released = cells * counts_of_curves(tree)
         return allowed_above(epsilon / CURVE_RATIOS, released, (self.thresholds + 1) // 2)
 
@@ -134,10 +134,21 @@ class CapStatistic(Statistic[ChosenCap]):
     spec: ProtocolSpec = PI_CAP
     name = "cap"
     kind = RecordKind.SIZE
-    specs: ClassVar = {"index": PI_CAP}
     audited: ClassVar = {"cap": AuditTarget({}, lambda _: 1, _largest_grid, OF_CLIENTS)}
 
-    def allowed_above(self, release: Release, domain: RecordDomain) -> int:
+    @classmethod
+    def of(cls, request: Any) -> CapStatistic:
+        form = next(iter((request.curves or request.spec).input_forms.values()))
+        target = CapTarget(
+            request.release,
+            Guarantee(request.release_epsilon, request.delta),
+            request.thresholds or DEFAULT_THRESHOLDS,
+            form.exchangeable,
+            request.counts or 1,
+        )
+        return CapStatistic(target, request.spec)
+
+    def allowed_above(self, release: Request, domain: RecordDomain) -> int:
         """Return how many clients may exceed the cap: more where the release that follows has more noise.
 
         Raises: OptionError: no noise fits that release.
@@ -146,11 +157,11 @@ class CapStatistic(Statistic[ChosenCap]):
         with fitting(release.epsilon, release.delta):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)
 
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[ChosenCap]:
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[ChosenCap]:
         caps = caps_to_choose_from(domain.max_count)
         if len(caps) == 1:
             raise RecordDomainError(
-                "A client has one record at most: there is no cap to choose; say --cap 1."
+                f"A client has one record at most: there is no cap to choose; say {named('cap', 1)}."
             )
         above = self.allowed_above(release, domain)
         arguments = {"queries": len(caps) - 1, "above": above}

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from harness.errors import OptionError
+from harness.errors import OptionError, named
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.releases.base import (
     Declared,
     Opened,
     PreparedRelease,
-    Release,
     Statistic,
     plan_release,
     table_of,
 )
 from harness.releases.expected_errors import ExpectedCount, ExpectedCounts, Floats, by_cell
+from harness.request.base import Request
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import Coin
@@ -95,7 +95,6 @@ class CountStatistic(Statistic[GroupCounts]):
     target: ErrorTarget
     spec: ProtocolSpec = PI_COUNT
     name = "count"
-    specs: ClassVar = {"logarithms": PI_COUNT}
     audited: ClassVar = {
         "count": replace(
             table_of(PI_COUNT),
@@ -104,15 +103,19 @@ class CountStatistic(Statistic[GroupCounts]):
         )
     }
 
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedCounts:
+    @classmethod
+    def of(cls, request: Any) -> CountStatistic:
+        return CountStatistic(request.target(), request.spec)
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedCounts:
         try:
             law, epsilon = plan_logarithm(
                 self.target, release.neighbors_in(domain), release.epsilon, release.delta
             )
         except ValueError as error:
             raise OptionError(
-                f"--epsilon {exact_text(release.epsilon)} is not enough: {error}. Allow a larger --epsilon, "
-                "--relative-error or --error-from."
+                f"{named('epsilon', exact_text(release.epsilon))} is not enough: {error}. Allow a larger "
+                f"{named('epsilon')}, {named('relative_error')} or {named('error_from')}."
             ) from None
         arguments = {
             "groups": len(domain.groups),
@@ -138,7 +141,8 @@ class CountStatistic(Statistic[GroupCounts]):
         for name, size in by_cell(prepared.domain, sizes).items():
             if size > law.most:
                 raise OptionError(
-                    f"--error-to {law.most} is below the {size:,.0f} records of {name}, and no count is "
+                    f"{named('error_to', law.most)} is below the {size:,.0f} records of {name}, and no count "
+                    "is "
                     "estimated above it; give a larger one."
                 )
             error = float(expected_errors(law, size, coins)) / size

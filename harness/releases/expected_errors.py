@@ -17,7 +17,7 @@ import numpy.typing as npt
 from harness.inputs.contribution_bounds import scale_of
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.curves import CurveNoise
-from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
+from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
 from protocols.noise.added import Noise, mean_square_error
@@ -118,13 +118,12 @@ def weight_errors(counts: Floats, reweighing: str) -> Floats:
     own = same_group * same_label / counts[:, :, np.newaxis, np.newaxis]
     of_group = same_group / counts.sum(axis=1)[:, np.newaxis, np.newaxis, np.newaxis]
     of_label = same_label / counts.sum(axis=0)[np.newaxis, :, np.newaxis, np.newaxis]
-    if reweighing == BALANCED:
-        changes = everything - own
-    elif reweighing == KAMIRAN_CALDERS:
-        changes = of_group + of_label - everything - own
-    else:
-        changes = everything - of_label
-    return np.asarray(np.sqrt((changes**2).sum(axis=(2, 3))))
+    changes = {
+        BALANCED: everything - own,
+        LABEL: everything - of_label,
+        KAMIRAN_CALDERS: of_group + of_label - everything - own,
+    }
+    return np.asarray(np.sqrt((changes[reweighing] ** 2).sum(axis=(2, 3))))
 
 
 def rate_errors(sizes: Floats, labels: int) -> Floats:

@@ -15,12 +15,12 @@ from harness.releases.base import (
     AuditTarget,
     Opened,
     PreparedRelease,
-    Release,
     Statistic,
     only,
     plan_release,
 )
 from harness.releases.expected_errors import ExpectedError, Floats, deviation, expected_gap, mean_errors
+from harness.request.base import Request
 from protocols.accounting.calibration import NoisePlan
 from protocols.noise.added import error_bound
 from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
@@ -165,15 +165,13 @@ class GapStatistic(Statistic[Gaps]):
     spec: ProtocolSpec = PI_GAP
     name = "gap"
     kind = RecordKind.VALUE
-    specs: ClassVar = {"sums": PI_GAP}
-    slots = PI_GAP_SLOTS
     audited: ClassVar = {
         "gap": _sums(PI_GAP),
         "gap-of-clients": _sums(PI_GAP_SLOTS).by_clients,
         "gap-of-clients-active": _sums(PI_GAP_SLOTS).in_active_models,
     }
 
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Gaps]:
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Gaps]:
         assert domain.values is not None
         arguments = {"groups": len(domain.groups), "steps": domain.values.steps}
         plan = plan_release(self.spec, arguments, release, domain)

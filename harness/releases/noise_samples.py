@@ -23,11 +23,12 @@ from protocols.accounting.calibration import NeighboringRelation, Neighbors, bit
 from protocols.accounting.exact_privacy import curve_of_law
 from protocols.accounting.queries import each_cell_once
 from protocols.accounting.rounding import exact_text, float_up
-from protocols.circuits.coins import MIN_DELTA_BITS, design_coins
+from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.guarantee import Guarantee
-from protocols.noise import truncated as noise
+from protocols.noise.added import largest, mean_square_error, smallest
 from protocols.noise.tables import NoiseLaw
+from protocols.noise.truncated import cumulative, guarantee
 from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
 from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_SUM, ProtocolSpec
 
@@ -88,14 +89,13 @@ def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool)
     if name == "published":
         return _published(epsilon, rounded)
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
-    bits = max(MIN_DELTA_BITS, bits_at_most(delta))
+    bits = bits_at_most(delta)
     with fitting(epsilon, delta):
         return _default(grid, bits)
 
 
 def _default(epsilon: Fraction, delta_bits: int) -> Sampler:
     coins = design_coins(epsilon, delta_bits)
-    edge = noise.largest_noise(coins)
     return Sampler(
         name="default",
         spec=PI_LAP,
@@ -103,10 +103,10 @@ def _default(epsilon: Fraction, delta_bits: int) -> Sampler:
         fair_bits=fair_bits_per_sample(coins),
         unit=Fraction(1),
         centre=Fraction(-1, 2),
-        mean_square=noise.mean_square_error(coins),
-        edges=(-1 - edge, edge),
-        cumulative=lambda x: noise.cumulative(coins, x),
-        guarantee=noise.guarantee(coins),
+        mean_square=mean_square_error(coins),
+        edges=(smallest(coins), largest(coins)),
+        cumulative=lambda x: cumulative(coins, x),
+        guarantee=guarantee(coins),
     )
 
 
@@ -121,16 +121,15 @@ def own_sampler(law: NoiseLaw, epsilon: Fraction, delta: Fraction, model: Model)
     own = plan.own
     assert own is not None
     below = [0, *accumulate(own.summed(model.parties))]
-    told = own.to_json()
     return Sampler(
         name=f"own, {law}",
         spec=PI_SUM,
-        arguments={name: told[name] for name in OWN_ARGUMENTS},
+        arguments={name: getattr(own, name) for name in OWN_ARGUMENTS},
         fair_bits=0,
         unit=Fraction(1),
         centre=Fraction(0),
         mean_square=own.mean_square_error,
-        edges=(-own.largest, own.largest),
+        edges=(smallest(own), largest(own)),
         cumulative=lambda x: Fraction(below[min(max(x + own.largest + 1, 0), len(below) - 1)], below[-1]),
         guarantee=plan.exact,
     )

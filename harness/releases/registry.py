@@ -1,16 +1,13 @@
-"""All statistics that can be released, by the names of their commands; and each with its options, as JSON."""
+"""All statistics that can be released, by the names of their requests."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from fractions import Fraction
 from importlib import import_module
-from typing import Any, get_type_hints
+from typing import Any
 
 from harness.releases.base import Statistic
-from protocols.spec import PROTOCOLS, ProtocolSpec
+from harness.request.base import Request
 
 _PLACES = {
     "weights": "weights:WeightsStatistic",
@@ -39,49 +36,10 @@ class _Statistics(Mapping[str, type[Statistic[Any]]]):
 
 STATISTICS: Mapping[str, type[Statistic[Any]]] = _Statistics()
 
-_POSITIVE = re.compile("[1-9][0-9]{0,199}(/[1-9][0-9]{0,199})?")
 
-
-def options_to_json(statistic: Any) -> dict[str, Any]:
-    """Return what a statistic was made with, for `statistic_from_json`."""
-    return {field.name: _told(getattr(statistic, field.name)) for field in fields(statistic)}
-
-
-def statistic_from_json(task: str, protocol: str, options: Mapping[str, Any]) -> Statistic[Any]:
-    """Return the statistic of that command that runs that protocol, with these options.
-
-    Raises: KeyError, TypeError, ValueError: there is none.
-    """
-    made: Statistic[Any] = _made(STATISTICS[task], options)
-    if (made.name, made.spec.name) != (task, protocol) or made.spec not in (*made.specs.values(), made.slots):
-        raise ValueError(protocol)
-    return made
-
-
-def positive(text: str) -> Fraction:
-    """Return a positive number that is written as `p` or `p/q`. Raises: ValueError: it is none."""
-    if not _POSITIVE.fullmatch(text):
-        raise ValueError(text)
-    return Fraction(text)
-
-
-def _told(value: Any) -> Any:
-    if isinstance(value, ProtocolSpec):
-        return value.name
-    if isinstance(value, Fraction):
-        return str(value)
-    return options_to_json(value) if is_dataclass(value) else value
-
-
-def _made(kind: type[Any], told: Any) -> Any:
-    """Return what `_told` was told of. Raises: as `statistic_from_json`."""
-    if kind is ProtocolSpec:
-        return PROTOCOLS[told]
-    if kind is Fraction:
-        return positive(told)
-    if is_dataclass(kind):
-        types = get_type_hints(kind)
-        return kind(**{name: _made(types[name], value) for name, value in told.items()})
-    if not isinstance(told, kind):
-        raise TypeError(kind)
-    return told
+def statistic_of(request: Request) -> Statistic[Any]:
+    """Return what a request releases. Raises: OptionError: its fields do not go together."""
+    kind = STATISTICS[request.task]
+    if getattr(request, "horizon", None):
+        kind = getattr(import_module("harness.releases.series"), "WeightsSeries")  # noqa: B009  (typed so)
+    return kind.of(request)

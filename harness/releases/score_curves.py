@@ -28,7 +28,6 @@ from harness.releases.base import (
     Declared,
     Opened,
     PreparedRelease,
-    Release,
     Statistic,
     fitting,
     only,
@@ -36,6 +35,7 @@ from harness.releases.base import (
     table_of,
 )
 from harness.releases.expected_errors import ExpectedError, Floats, by_cell, curve_errors, expected_gap
+from harness.request.base import Request
 from protocols.accounting.calibration import Neighbors
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
@@ -123,14 +123,13 @@ class CurvesStatistic(Statistic[NoisyCurves]):
     spec: ProtocolSpec = PI_ROC
     name = "curves"
     kind = RecordKind.SCORE
-    specs: ClassVar = {"histogram": PI_ROC, "records": PI_ROC_RECORDS, "published": PI_ROC_PUBLISHED}
     audited: ClassVar = {
         "thresholds": _scored(PI_ROC),
         "thresholds-of-records": _scored(PI_ROC_RECORDS),
         "thresholds-of-clients-active": _scored(PI_ROC_RECORDS).in_active_models,
     }
 
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[NoisyCurves]:
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[NoisyCurves]:
         if len(domain.labels) != 2:
             raise RecordDomainError(
                 f"A score curve tells two labels apart, and the domain has {len(domain.labels)}: run once "
@@ -152,13 +151,15 @@ class CurvesStatistic(Statistic[NoisyCurves]):
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
-    def _tree(self, release: Release, domain: RecordDomain) -> CountTree:
+    def _tree(self, release: Request, domain: RecordDomain) -> CountTree:
         """Return which blocks are counted. Raises: OptionError: no noise fits the budget."""
         bins = len(domain.thresholds)
         if self.flat:
             return CountTree(bins, (1,))
         with fitting(release.epsilon, release.delta):
-            return best_tree(bins, release.neighbors_in(domain), release.epsilon, release.delta, release.law)
+            return best_tree(
+                bins, release.neighbors_in(domain), release.epsilon, release.delta, release.own_law
+            )
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         return _expected_error(prepared.read(_nothing(prepared), 0), prepared.domain, sizes)
@@ -269,6 +270,11 @@ class ThresholdChoice:
         )
 
 
+def choice_of(request: Any) -> ThresholdChoice:
+    """Return how thresholds are chosen that a `ThresholdsRequest` asks for."""
+    return ThresholdChoice(request.constraint, request.objective, request.tolerance, request.deterministic)
+
+
 @dataclass(frozen=True)
 class Thresholds:
     """Curves, and the thresholds that were chosen on them, or why there are none."""
@@ -312,15 +318,19 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     choice: ThresholdChoice
     name = "thresholds"
     kind = RecordKind.SCORE
-    specs: ClassVar = CurvesStatistic.specs
     audited: ClassVar = CurvesStatistic.audited
+
+    @classmethod
+    def of(cls, request: Any) -> ThresholdsStatistic:
+        curves = CurvesStatistic(request.blocks == "flat", request.positive_label or "", request.spec)
+        return ThresholdsStatistic(curves, choice_of(request))
 
     @property
     def spec(self) -> ProtocolSpec:  # type: ignore[override]
         """The protocol that reveals the curves."""
         return self.curves.spec
 
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Thresholds]:
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Thresholds]:
         curves = self.curves.prepare(release, domain)
 
         def read(opened: Opened, clients: int) -> Thresholds:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from harness.errors import OptionError
+from harness.errors import OptionError, named
 from harness.inputs.record_schema import RecordDomain
-from harness.releases.base import PreparedRelease, Release
+from harness.releases.base import PreparedRelease
 from harness.releases.expected_errors import ExpectedError, Floats, deviation
 from harness.releases.weights import Weights, WeightsStatistic, expected_weight_error
+from harness.request.base import Request
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.mechanisms.counts_so_far import Schedule
+from protocols.mechanisms.counts_so_far import Schedule, best_schedule
 from protocols.noise.added import Several, Single
 
 
@@ -26,29 +27,35 @@ class WeightsSeries(WeightsStatistic):
 
     schedule: Schedule = field(kw_only=True)
 
-    def at(self, share: Fraction, whole: Release) -> Release:
-        """Return the release of an epoch with this share. Args: whole: of all epochs together."""
-        return replace(whole, epsilon=whole.epsilon * share, delta=whole.delta * share)
+    @classmethod
+    def of(cls, request: Any) -> WeightsSeries:
+        return WeightsSeries(request.reweighing, request.spec, schedule=best_schedule(request.horizon))
 
-    def part(self, share: Fraction, whole: Release, domain: RecordDomain) -> PreparedRelease[Weights]:
+    def at(self, share: Fraction, whole: Request) -> Request:
+        """Return the release of an epoch with this share. Args: whole: of all epochs together."""
+        return whole.spending(whole.guarantee * share)
+
+    def part(self, share: Fraction, whole: Request, domain: RecordDomain) -> PreparedRelease[Weights]:
         """Work out that release. Raises: OptionError: no noise fits it."""
         return super().prepare(self.at(share, whole), domain)
 
-    def noises(self, whole: Release, domain: RecordDomain) -> list[Single]:
+    def noises(self, whole: Request, domain: RecordDomain) -> list[Single]:
         """Return what is in the counts of each epoch's release."""
         of_share = {share: self.part(share, whole, domain).plan.noise for share in self.schedule.shares}
         return [of_share[part.share] for part in self.schedule.parts]
 
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Weights]:
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Weights]:
         if domain.cap and domain.cap.weight_one:
             raise OptionError(
-                "A series takes no uploads with --cap weight-one: what a record weighs would depend on its "
-                "client's later ones; share with a number, --cap 10 for example."
+                f"A series takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
+                "depend "
+                f"on its client's later ones; share with a number, {named('cap', 10)} for example."
             )
-        if release.unit is PrivacyUnit.CLIENT and release.law:
+        if release.privacy_unit is PrivacyUnit.CLIENT and release.own_law:
             raise OptionError(
-                "A series with --privacy-unit client takes joint noise only: what own noise protects of a "
-                "client in several epochs is not worked out; leave out --noise."
+                f"A series with {named('privacy_unit', 'client')} takes joint noise only: what own noise "
+                "protects "
+                f"of a client in several epochs is not worked out; leave out {named('noise')}."
             )
         most = self.part(min(self.schedule.shares), release, domain)
         exact = self.schedule.total(lambda share: self.part(share, release, domain).plan.exact)

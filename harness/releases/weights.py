@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
-from harness.releases.base import Opened, PreparedRelease, Release, Statistic, plan_release, table_of
+from harness.releases.base import Opened, PreparedRelease, Statistic, plan_release, table_of
 from harness.releases.expected_errors import ExpectedError, Floats, by_cell, deviation, weight_errors
+from harness.request.base import Request
 from protocols.noise.added import Noise
 from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
 
@@ -36,16 +37,17 @@ class WeightsStatistic(Statistic[Weights]):
     reweighing: str = "balanced"
     spec: ProtocolSpec = PI_RW
     name = "weights"
-    specs: ClassVar = {"counts": PI_RW}
-    slots = PI_RW_SLOTS
-    online = True
     audited: ClassVar = {
         "weights": table_of(PI_RW),
         "weights-of-clients": table_of(PI_RW_SLOTS).by_clients,
         "weights-of-clients-active": table_of(PI_RW_SLOTS).in_active_models,
     }
 
-    def prepare(self, release: Release, domain: RecordDomain) -> PreparedRelease[Weights]:
+    @classmethod
+    def of(cls, request: Any) -> WeightsStatistic:
+        return WeightsStatistic(request.reweighing, request.spec)
+
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Weights]:
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
         plan = plan_release(self.spec, arguments, release, domain)
 

@@ -1,33 +1,43 @@
-"""How an option is declared: its name, its help, its default and what reads it, said once in a class."""
+"""How a field is declared: its name, its help, its default and what reads it, said once in a class.
+
+The same declaration serves a command's flag, a call's keyword, a key of a file and a message to a host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
-from harness.errors import OptionError
+from harness.errors import OptionError, as_flag, named
+from protocols.accounting.rounding import exact_text
+
+_LEAST_POWER = 20  # powers of 2 beyond are written as such
 
 T = TypeVar("T")
-Parser = Callable[[str, str], T]  # a text, and the option that it was given for, for what an error says
+Reader = Callable[[Any, str], T]
+"""From what was given, a text or several values, and the field's name, to the value."""
 
 
 @dataclass
 class Option(Generic[T]):
-    """An option of a command: of an instance of its class, the value; of the class, the option itself.
+    """A field of a request: of an instance of its class, the value; of the class, the option itself.
 
-    Args: parse: reads its text, None for one that is given or not; help: what it is, without its default;
-    default: its text unless given; example: a text, where it has to be given; unless: the option with
-    which it need not be; offered: False if code asks for it that commands share, but this one has not got it.
+    Attributes:
+        parse: Reads what is given; None for a switch, which is given or not.
+        help: What it is, without its default.
+        default: Its text unless given.
+        example: A text, where it has to be given.
+        unless: The option with which it need not be.
     """
 
-    parse: Parser[T] | None
+    parse: Reader[T] | None
     help: str
     default: str = ""
     example: str = ""
     unless: str = ""
-    offered: bool = True
     attribute: str = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
@@ -40,13 +50,13 @@ class Option(Generic[T]):
     def __get__(self, instance: object | None, owner: type) -> Option[T] | T:
         if instance is None:
             return self
-        found: T = vars(instance)[self.attribute]
-        return found
+        value: T = vars(instance)[self.attribute]
+        return value
 
     @property
     def flag(self) -> str:
-        """How it is written: `--max-count`, say; or `--with`, of the attribute `with_`."""
-        return f"--{self.attribute.rstrip('_').replace('_', '-')}"
+        """How a command line has it: `--max-count`, say; or `--with`, of the attribute `with_`."""
+        return as_flag(self.attribute)
 
     @property
     def explained(self) -> str:
@@ -58,57 +68,28 @@ class Option(Generic[T]):
         """Return this option, in some ways another: of another help or default, say."""
         return replace(self, **changes)
 
-    @property
-    def left_out(self) -> Option[T]:
-        """This option for a command that has not got it: it is never given."""
-        return replace(self, offered=False)
-
-    def passed_on(self, help: str) -> Option[Any]:
-        """Return it as given, without a default, for another class to read. Args: help: as there."""
-        return Option(self.parse and as_given, help, attribute=self.attribute)
-
-    def read(self, text: str | bool) -> Any:
-        """Return what was given as a value; None without a text. Raises: OptionError."""
+    def read(self, given: Any) -> Any:
+        """Return what was given as a value; None if there is nothing. Raises: OptionError."""
         if self.parse is None:
-            return bool(text)
-        text = str(text or self.default)
-        return self.parse(text, self.flag) if text else None
+            return bool(given)
+        if _is_nothing(given):
+            given = self.default
+        if not isinstance(given, Mapping | Sequence):
+            given = as_text(given)
+        return None if _is_nothing(given) else self.parse(given, self.attribute)
 
 
-def as_given(text: str, _option: str) -> str:
-    """Return the text as it is."""
-    return text
-
-
-def as_text(name: str, value: Any) -> str | bool:
-    """Return a value of Python's as it is typed: a list by commas, shares by name as name:share.
-
-    Args: name: of the option. Raises: OptionError: nothing is left to type.
-    """
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Mapping):
-        value = [f"{key}:{share}" for key, share in value.items()]
-    text = (
-        str(value)
-        if isinstance(value, str | Path) or not isinstance(value, Iterable)
-        else ",".join(map(str, value))
-    )
-    check_not_empty(text, f"--{name.replace('_', '-')}")
-    return text
-
-
-def required(parse: Parser[T], help: str, example: str) -> Option[T]:
+def required(parse: Reader[T], help: str, example: str) -> Option[T]:
     """Return an option that has to be given."""
     return Option(parse, help, example=example)
 
 
-def usual(default: str, parse: Parser[T], help: str) -> Option[T]:
+def usual(default: str, parse: Reader[T], help: str) -> Option[T]:
     """Return an option with a default."""
     return Option(parse, help, default)
 
 
-def optional(parse: Parser[T], help: str) -> Option[T | None]:
+def optional(parse: Reader[T], help: str) -> Option[T | None]:
     """Return an option that is None unless given."""
     return Option(parse, help)
 
@@ -119,46 +100,91 @@ def switch(help: str) -> Option[bool]:
 
 
 class Options:
-    """What a command was given, each value read once; a subclass declares the options, inherited ones too.
+    """What was asked for, each value read once; a subclass declares the options, inherited ones too.
 
-    A subclass's docstring is what the command does, as `./inv --list` says it.
+    It does not change. A subclass's docstring is what its command does, as `./inv --list` says it.
     """
 
     declared: ClassVar[Mapping[str, Option[Any]]] = {}
     first: ClassVar[str] = ""  # the option whose value may be typed without its flag
     also: ClassVar[str] = ""  # what help's example has besides the options that have to be given
 
-    def __init_subclass__(cls) -> None:
-        found = {name: option for each in reversed(cls.__mro__) for name, option in vars(each).items()}
-        cls.declared = {name: option for name, option in found.items() if isinstance(option, Option)}
+    def __init_subclass__(cls, **changes: Mapping[str, Any]) -> None:
+        """Collect the options. Args: changes: of inherited ones, as `epsilon={"help": "..."}`."""
+        for name, change in changes.items():
+            setattr(cls, name, getattr(cls, name).but(**change))
+        members = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
+        cls.declared = {name: member for name, member in members.items() if isinstance(member, Option)}
 
-    def __init__(self, **texts: str | bool) -> None:
-        """Read the texts, by the options' names; without one, or with an empty one, it is the default.
+    def __init__(self, **given: Any) -> None:
+        """Read what is given, by the options' names; without it, or with nothing in it, it is the default.
 
         Raises: OptionError: the first, as the class declares them, that is missing or makes no sense.
         """
-        self.texts = {name: texts.get(name) or option.default for name, option in self.declared.items()}
         for name, option in self.declared.items():
-            if option.example and not self.texts[name] and not self.texts.get(option.unless):
-                raise missing(option)
-            vars(self)[name] = option.read(self.texts[name])
+            needed = option.example and _is_nothing(given.get(option.unless) or "")
+            if needed and _is_nothing(given.get(name)):
+                raise OptionError(
+                    f"{named(name)} is missing; give it a value, for example {named(name, option.example)}."
+                )
+            vars(self)[name] = option.read(given.get(name))
 
-    def given(self, *names: str) -> dict[str, str]:
-        """Return what was typed for these options, or their defaults, "" for nothing."""
-        return {name: str(self.texts[name]) for name in names}
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} does not change; use `but`.")
 
-    def but(self: T, **values: Any) -> T:
-        """Return these options with other values."""
-        found = object.__new__(type(self))
-        vars(found).update({**vars(self), **values})
-        return found
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *map(str, vars(self).items())))
+
+    def but(self, **values: Any) -> Self:
+        """Return the same with other values, which are not read."""
+        changed = object.__new__(type(self))
+        vars(changed).update({**vars(self), **values})
+        return changed
+
+    def is_usual(self, name: str) -> bool:
+        """Return whether an option has the value that it has unless it is given."""
+        option = self.declared[name]
+        return bool(getattr(self, name) == option.read(None))
+
+    def written(self, *names: str) -> dict[str, Any]:
+        """Return the values of these options as texts that are read as the same values, "" for none.
+
+        A switch that was given is True.
+        """
+        values = {name: getattr(self, name) for name in names}
+        return {name: value if value is True else as_text(value) for name, value in values.items()}
 
 
-def missing(option: Option[Any]) -> OptionError:
-    """Return what is said where an option has to be given."""
-    return OptionError(
-        f"{option.flag} is missing; give it a value, for example {option.flag} {option.example}."
-    )
+def as_text(value: Any) -> str:
+    """Return a value as it is typed: a list by commas, shares by name as name:share, "" for None."""
+    if value is None or value is False:
+        return ""
+    if isinstance(value, str | int | Path):
+        return str(value)
+    if isinstance(value, Fraction):
+        return _as_number(value)
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}:{share}" for name, share in value.items())
+    if isinstance(value, Sequence):
+        return ",".join(map(as_text, value))
+    return str(getattr(value, "name", value))
+
+
+def _as_number(value: Fraction) -> str:
+    """Return a number exactly, as short as it can be typed: 0.2, 1/3 or 2^-40."""
+    bits = value.denominator.bit_length() - 1
+    if bits > _LEAST_POWER and value == Fraction(1, 1 << bits):
+        return f"2^-{bits}"
+    return exact_text(value) if 0 < value < 1 << _LEAST_POWER else str(value)
+
+
+def _is_nothing(given: Any) -> bool:
+    return given is None or (isinstance(given, str) and not given)
 
 
 def check_not_empty(text: str, flag: str) -> None:

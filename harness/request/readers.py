@@ -1,25 +1,27 @@
-"""Reads the texts of command-line options; one that makes no sense ends in one clear sentence.
+"""Reads what is given for an option, a text or a value of Python's; what makes no sense ends in one sentence.
 
-A parser takes the text, and the option that it was given for; it returns the value or raises OptionError.
-What their limits are said by is imported when they run, so that a command's help needs none of it.
+A reader takes what is given and the field's name; it returns the value or raises OptionError. What says its
+limits is imported when it runs, so that a command's help needs none of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.errors import OptionError
+from harness.errors import OptionError, named
+from harness.request.fields import as_text
 from protocols.accounting.rounding import exact_number
 
 if TYPE_CHECKING:
     from harness.inputs.contribution_bounds import Cap
     from harness.security_models import Model
     from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+    from protocols.guarantee import Budget
     from protocols.spec import InputPath
 
 T = TypeVar("T")
@@ -51,12 +53,17 @@ def separated(parse: Callable[[str, str], T]) -> Callable[[str, str], list[T]]:
     return lambda text, option: [parse(each, option) for each in parse_names(text, option)]
 
 
+def as_given(text: str, _option: str) -> str:
+    """Return the text as it is."""
+    return text
+
+
 def parse_path(text: str, _option: str) -> Path:
     """Read the name of a file or directory."""
     return Path(text)
 
 
-def parse_epsilon(text: str, option: str = "--epsilon") -> Fraction:
+def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
     from protocols.circuits.coins import MAX_EPSILON
 
@@ -67,7 +74,7 @@ def parse_epsilon(text: str, option: str = "--epsilon") -> Fraction:
     if value is None:
         example = pointed if found(pointed) else "1"
         raise OptionError(
-            f"{option} must be a number above 0 and at most {MAX_EPSILON}, for example {example}; "
+            f"{named(option)} must be a number above 0 and at most {MAX_EPSILON}, for example {example}; "
             f"got {text!r}."
         )
     return value
@@ -79,7 +86,7 @@ def number(what: str, good: Callable[[Fraction], bool]) -> Callable[[str, str], 
     def parse(text: str, option: str) -> Fraction:
         value = _between(text, good)
         if value is None:
-            raise OptionError(f"{option} must be {what}; got {text[: 2 * _LONGEST_NAME]!r}.")
+            raise OptionError(f"{named(option)} must be {what}; got {text[: 2 * _LONGEST_NAME]!r}.")
         return value
 
     return parse
@@ -103,7 +110,7 @@ parse_error = decimal("a share between 0 and 1, for example 0.01", lambda value:
 parse_threshold = decimal("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1)
 
 
-def parse_max_count(text: str, option: str = "--max-count") -> int:
+def parse_max_count(text: str, option: str = "max_count") -> int:
     """Read a count such as `1000` or `2^31`. Raises: OptionError."""
     count = number(
         "a whole number of at least 1, for example 2^31",
@@ -112,11 +119,11 @@ def parse_max_count(text: str, option: str = "--max-count") -> int:
     return count(text, option).numerator
 
 
-def parse_population(text: str, option: str = "--population") -> str:
+def parse_population(text: str, option: str = "population") -> str:
     """Read a population's name. Raises: OptionError: it is too long, or not all of it can be seen."""
     if len(text) > _LONGEST_NAME or text != text.strip() or not text or not text.isprintable():
         raise OptionError(
-            f"{option} must be a name of at most {_LONGEST_NAME} printable characters, without spaces "
+            f"{named(option)} must be a name of at most {_LONGEST_NAME} printable characters, without spaces "
             f"around it; got {text[: 2 * _LONGEST_NAME]!r}."
         )
     return text
@@ -131,7 +138,7 @@ def parse_whole(option: str, text: str, least: int, most: int) -> int:
     return good(text, option).numerator
 
 
-def parse_cap(text: str, option: str = "--cap") -> Cap:
+def parse_cap(text: str, option: str = "cap") -> Cap:
     """Read how much of a client counts: a number of records, or weight-one. Raises: OptionError."""
     from harness.inputs.contribution_bounds import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
 
@@ -139,63 +146,69 @@ def parse_cap(text: str, option: str = "--cap") -> Cap:
         return Cap(WEIGHT_SLOTS, weight_one=True)
     if text == AUTO:
         raise OptionError(
-            f"Clients have to know the cap before they share: choose it by ./inv cap, then say {option} with "
-            f"the number. {option} {AUTO} does both where --records holds all clients' records."
+            "Clients have to know the cap before they share: choose it by ./inv cap, then say "
+            f"{named(option)} with "
+            f"the number. {named(option, AUTO)} does both where {named('records')} holds all clients' "
+            "records."
         )
     value = _between(text, lambda value: 1 <= value <= MAX_CAP and value.denominator == 1)
     if value is None:
         raise OptionError(
-            f"{option} must be how many records of a client count, 1 to {MAX_CAP}, or {WEIGHT_ONE}, or, with "
-            f"--records, {AUTO}; got {text!r}."
+            f"{named(option)} must be how many records of a client count, 1 to {MAX_CAP}, or {WEIGHT_ONE}, "
+            "or, with "
+            f"{named('records')}, {AUTO}; got {text!r}."
         )
     return Cap(value.numerator)
 
 
-def parse_cap_or_auto(text: str, option: str = "--cap") -> Cap | None:
-    """Read a cap; None for `auto`, which is yet to be chosen. Raises: OptionError."""
+def parse_cap_or_auto(text: str, option: str = "cap") -> Cap | str:
+    """Read a cap; `auto` is one that is yet to be chosen. Raises: OptionError."""
     from harness.inputs.contribution_bounds import AUTO
 
-    return None if text == AUTO else parse_cap(text, option)
+    return text if text == AUTO else parse_cap(text, option)
 
 
-def parse_range(text: str, option: str = "--range") -> tuple[float, float]:
+def parse_range(text: str | Sequence[float], option: str = "range") -> tuple[float, float]:
     """Read the ends of a range: `0,1`. Raises: OptionError."""
-    found = [_between(part, lambda value: abs(value) <= _LARGEST) for part in text.split(",")]
+    parts = text.split(",") if isinstance(text, str) else [as_text(end) for end in text]
+    found = [_between(part, lambda value: abs(value) <= _LARGEST) for part in parts]
     ends = [float(end) for end in found if end is not None]
     if not len(found) == len(ends) == 2 or not ends[0] < ends[1]:
-        raise OptionError(f"{option} must be two numbers, the lower first, for example 0,1; got {text!r}.")
+        raise OptionError(
+            f"{named(option)} must be two numbers, the lower first, for example 0,1; got {text!r}."
+        )
     return ends[0], ends[1]
 
 
-def parse_relation(text: str, option: str = "--neighboring-relation") -> NeighboringRelation:
+def parse_relation(text: str, option: str = "neighboring_relation") -> NeighboringRelation:
     """Read a neighbouring relation's name. Raises: OptionError."""
     from protocols.accounting.calibration import NeighboringRelation
 
     return NeighboringRelation(parse_choice(option, text, list(map(str, NeighboringRelation))))
 
 
-def parse_unit(text: str, option: str = "--privacy-unit") -> PrivacyUnit:
+def parse_unit(text: str, option: str = "privacy_unit") -> PrivacyUnit:
     """Read a privacy unit's name. Raises: OptionError."""
     from protocols.accounting.calibration import PrivacyUnit
 
     return PrivacyUnit(parse_choice(option, text, list(map(str, PrivacyUnit))))
 
 
-def parse_model(text: str, _option: str = "--model") -> Model:
+def parse_model(text: str, _option: str = "model") -> Model:
     """Read a model's name. Raises: OptionError."""
     from harness.security_models import get_model
 
     return get_model(text)
 
 
-def parse_input_path(text: str, option: str = "--input-path") -> InputPath:
+def parse_input_path(text: str, option: str = "input_path") -> InputPath:
     """Read how clients' values come to the parties. Raises: OptionError."""
     from protocols.spec import PATHS
 
     return PATHS[parse_choice(option, text, list(PATHS))]
 
 
-def parse_path_of_shares(text: str, option: str = "--input-path") -> InputPath:
+def parse_path_of_shares(text: str, option: str = "input_path") -> InputPath:
     """Read how clients share what waits for a run. Raises: OptionError."""
     from protocols.spec import CLIENTS, PATHS
 
@@ -206,26 +219,27 @@ def parse_choice(option: str, text: str, choices: list[str]) -> str:
     """Return text if it is one of the choices. Raises: OptionError."""
     if text not in choices:
         either = " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))
-        raise OptionError(f"{option} must be {either}; got {text!r}.")
+        raise OptionError(f"{named(option)} must be {either}; got {text!r}.")
     return text
 
 
-def parse_shares(text: str, option: str) -> dict[str, Fraction]:
+def parse_shares(given: str | Sequence[str] | Mapping[str, object], option: str) -> dict[str, Fraction]:
     """Read who there is, and their shares: `2`, `a,b`, or `a:0.7,b:0.3`. Raises: OptionError."""
     wrong = OptionError(
-        f"{option} must be how many there are (2), their names (a,b), or names with shares that add up to 1 "
-        f"(a:0.7,b:0.3), 2 to {_MOST_NAMES} of them; got {text[: 2 * _LONGEST_NAME]!r}."
+        f"{named(option)} must be how many there are (2), their names (a,b), or names with shares that add "
+        "up "
+        f"to 1 (a:0.7,b:0.3), 2 to {_MOST_NAMES} of them; got {as_text(given)[: 2 * _LONGEST_NAME]!r}."
     )
-    if re.fullmatch("[0-9]{1,4}", text):
-        if not 2 <= int(text) <= _MOST_NAMES:
+    if isinstance(given, str) and re.fullmatch("[0-9]{1,4}", given):
+        if not 2 <= int(given) <= _MOST_NAMES:
             raise wrong
-        kind = option.strip("-").removesuffix("s")
-        return {f"{kind} {i}": Fraction(1, int(text)) for i in range(1, int(text) + 1)}
-    parts = parse_names(text, option)
+        kind = option.removesuffix("s")
+        return {f"{kind} {i}": Fraction(1, int(given)) for i in range(1, int(given) + 1)}
+    parts = parse_names(as_text(given) if isinstance(given, Mapping) else given, option)
     names = [part.rpartition(":")[0] if ":" in part else part for part in parts]
-    given = [exact_number(part.rpartition(":")[2]) for part in parts if ":" in part]
-    shares = [share for share in given if share is not None and share > 0]
-    even = not given
+    stated = [exact_number(part.rpartition(":")[2]) for part in parts if ":" in part]
+    shares = [share for share in stated if share is not None and share > 0]
+    even = not stated
     if not 2 <= len(set(names)) == len(names) <= _MOST_NAMES or "" in names:
         raise wrong
     if not even and (len(shares) != len(names) or sum(shares) != 1):
@@ -233,15 +247,56 @@ def parse_shares(text: str, option: str) -> dict[str, Fraction]:
     return dict(zip(names, [Fraction(1, len(names))] * len(names) if even else shares, strict=True))
 
 
-def parse_names(text: str, option: str) -> list[str]:
-    """Read a comma-separated list of names. Raises: OptionError: one is empty."""
-    names = [name.strip() for name in text.split(",")]
-    if "" in names:
-        raise OptionError(f"{option} must be names separated by commas, for example a,b; got {text!r}.")
-    return names
+def parse_names(given: str | Sequence[object], option: str) -> list[str]:
+    """Read names, in a text separated by commas. Raises: OptionError: one is empty."""
+    names = given.split(",") if isinstance(given, str) else map(as_text, given)
+    found = [name.strip() for name in names]
+    if "" in found:
+        raise OptionError(
+            f"{named(option)} must be names separated by commas, for example a,b; got {as_text(given)!r}."
+        )
+    return found
 
 
 def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:
     """Return the number, None if it is none or not as it has to be."""
     value = exact_number(text)
     return value if value is not None and good(value) else None
+
+
+def parse_budget(given: str | Sequence[object], option: str = "budget") -> Budget:
+    """Read a budget: `3` limits epsilon, `3,1e-6` also delta; then `renyi` or a number of runs is its rule.
+
+    Raises: OptionError.
+    """
+    from protocols.guarantee import MAX_EPSILON, MAX_RUNS, Budget, renyi_order
+
+    text = as_text(given)
+    first, *rest = text.split(",")
+    epsilon, more = exact_number(first), [exact_number(each) for each in rest[:1]]
+    good = epsilon is not None and epsilon >= 0 and all(delta is not None and 0 < delta < 1 for delta in more)
+    rule = rest[1] if len(rest) == 2 else None
+    if rule is not None:
+        counted = rule.isascii() and rule.isdigit() and len(rule) < 10 and 1 <= int(rule) <= MAX_RUNS
+        good = good and (counted or rule == "renyi") and 0 < (epsilon or 0) <= MAX_EPSILON
+    if not good or len(rest) > 2:
+        raise OptionError(
+            f"{named(option)} must be a total ε, of at least 0, and after a comma a total δ if that is "
+            "limited too, "
+            f"for example 3 or 3,1e-6, and after another one how runs add up, if not by their sum: renyi, or "
+            f"how many runs alike, at most {MAX_RUNS}, for example 3,1e-9,renyi; got {text!r}."
+        )
+    assert epsilon is not None
+    if rule is None:
+        return Budget(epsilon, more[0] if more else None)
+    assert more[0] is not None
+    if rule == "renyi":
+        return Budget(epsilon, more[0], order=renyi_order(epsilon, more[0]))
+    return Budget(epsilon, more[0], runs=int(rule))
+
+
+def parse_party(text: str, option: str = "party") -> int:
+    """Read a party's number, from 0. Raises: OptionError."""
+    if not re.fullmatch("[0-9]{1,3}", text):
+        raise OptionError(f"{named(option)} must be the number of a party, 0 for the first; got {text!r}.")
+    return int(text)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.errors import OptionError, ResultFileError, WriteError
+from harness.errors import OptionError, ResultFileError, WriteError, named
 from harness.system.documents import Refusal, read_json
 from harness.system.files import scratch_directory
 
@@ -49,7 +49,7 @@ def default_out(task: str) -> Path:
 def check_new(out: Path) -> None:
     """Raise OptionError if the directory for a command's results is there already."""
     if out.exists():
-        raise OptionError(f"{out} exists already; name another directory by --out.")
+        raise OptionError(f"{out} exists already; name another directory by {named('out')}.")
 
 
 @contextmanager
@@ -101,3 +101,11 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_files(directory: Path, files: Mapping[str, Any]) -> None:
+    """Write files of JSON into a new directory. Args: files: by name. Raises: OptionError, WriteError."""
+    check_new(directory)
+    with new_directory(directory) as partial:
+        for name, fields in files.items():
+            write_json(partial / name, fields)

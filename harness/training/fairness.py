@@ -84,11 +84,10 @@ class FairGrad:
 
         That is 1: of right ones; -1: of wrong ones, which are predicted positive where their label is not.
         """
-        each, sign = np.eye(self.labels), np.ones(self.labels)
-        if self.fairness == EQUALIZED_ODDS:
-            return each, sign
-        if self.fairness == EQUAL_OPPORTUNITY:
-            return each[:, [self.positive]], sign
-        if self.fairness == DEMOGRAPHIC_PARITY:
-            sign = 2 * each[self.positive] - 1
-        return np.ones((self.labels, 1)), sign
+        each, alike, all_labels = np.eye(self.labels), np.ones(self.labels), np.ones((self.labels, 1))
+        return {
+            EQUALIZED_ODDS: (each, alike),
+            EQUAL_OPPORTUNITY: (each[:, [self.positive]], alike),
+            DEMOGRAPHIC_PARITY: (all_labels, 2 * each[self.positive] - 1),
+            ACCURACY_PARITY: (all_labels, alike),
+        }[self.fairness]

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import FeaturesError
 from harness.system.documents import Refusal, as_type, read_json
+from harness.training.updates import Floats
 
 RESERVED = ("client_id", "group", "label")
 MAX_COLUMNS = 100_000
 _WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["a", "b"]}}, for example'
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

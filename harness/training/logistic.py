@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from harness.training.fairness import FairGrad
 from harness.training.updates import Floats, Integers
@@ -65,8 +66,10 @@ class Examples:
         return np.eye(self.labels)[self.label][:, 1:]
 
     @cached_property
-    def _share(self) -> Floats:  # of a record in its client's mean
-        return 1 / np.bincount(self.client, minlength=self.clients)[self.client]
+    def _means(self) -> csr_array:  # of records, to clients
+        share = 1 / np.bincount(self.client, minlength=self.clients)[self.client]
+        places = self.client, np.arange(len(self.client))
+        return csr_array((share, places), shape=(self.clients, len(self.client)))
 
     def updates(
         self,
@@ -93,28 +96,16 @@ class Examples:
         # The gradient is the outer product of both, so that its norm is that of their norms.
         norms = np.linalg.norm(off, axis=1) * self._lengths
         scale = np.minimum(1, clip / np.maximum(norms, clip))
-        share = self._share if unit is PrivacyUnit.CLIENT else np.ones(len(self.label))
         weight = self.weight if weights is None else weights[self.group, self.label]
         if weight is not None:
             scale = scale * np.clip(weight, -largest_weight, largest_weight)
-        rows = _outer(off * (scale * share)[:, np.newaxis], self._inputs)
+        rows = _outer(off * scale[:, np.newaxis], self._inputs)
         if fairgrad is not None:
             assert self.group is not None
             right = (found.argmax(axis=1) == self.label).astype(np.int64)
-            told = share * fairgrad.unit(clip * largest_weight)
-            rows = np.hstack([rows, told[:, np.newaxis] * fairgrad.counts(self.group, self.label, right)])
-        if unit is PrivacyUnit.RECORD:
-            return rows
-        of_clients = np.zeros((self.clients, rows.shape[1]))
-        order, starts, present = self._by_client
-        of_clients[present] = np.add.reduceat(rows[order], starts)
-        return of_clients
-
-    @cached_property
-    def _by_client(self) -> tuple[Integers, Integers, Integers]:
-        order = np.argsort(self.client, kind="stable")
-        present, starts = np.unique(self.client[order], return_index=True)
-        return order, starts, present
+            counts = fairgrad.counts(self.group, self.label, right)
+            rows = np.hstack([rows, fairgrad.unit(clip * largest_weight) * counts])
+        return rows if unit is PrivacyUnit.RECORD else np.asarray(self._means @ rows)
 
 
 def fit(

@@ -15,15 +15,21 @@ import numpy.typing as npt
 
 from harness.engines.base import EngineResult, Progress
 from harness.engines.registry import engine_of
+from harness.engines.run_record import times_of
 from harness.errors import OptionError
 from harness.inputs.record_schema import Grid, RecordDomain, RecordKind, bins_of
 from harness.inputs.records import ClientRecords
 from harness.pipeline.manifest import combined_manifest, manifest
-from harness.pipeline.party_inputs import RecordsSource
-from harness.pipeline.run import Run, RunSettings, run_release
+from harness.pipeline.run import MANIFEST, Run, RunSettings, run_release
+from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Account, Entry, entry
-from harness.privacy.ledger.populations import exact_json
-from harness.privacy.statement import INFERRED, end_to_end, own_noise_fields
+from harness.privacy.statement import (
+    INFERRED,
+    PrivacyStatement,
+    failure_of,
+    read_statement,
+    state_own_noise,
+)
 from harness.releases.base import Statistic
 from harness.releases.score_curves import ThresholdsStatistic
 from harness.releases.weights import WeightsStatistic
@@ -36,7 +42,6 @@ from harness.training.predictor import FILE, LogisticModel
 from harness.training.session import SumSession
 from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.tables import OwnNoise
@@ -111,11 +116,10 @@ class Training:
 
     def hyperparameters(self, fairgrad: FairGrad | None) -> dict[str, Any]:
         """What a manifest says of how the model was trained."""
-        said = asdict(self.how)
-        if fairgrad is not None:
-            of_counts = {"fairness_share": fairgrad.share, "fairness_step": fairgrad.step}
-            said |= {"fairness": fairgrad.fairness, **of_counts}
-        return said
+        if fairgrad is None:
+            return asdict(self.how)
+        of_counts = {"fairness_share": fairgrad.share, "fairness_step": fairgrad.step}
+        return {**asdict(self.how), "fairness": fairgrad.fairness, **of_counts}
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,7 @@ class Trained:
     weights: Run[Any] | None
     thresholds: Run[Any] | None
     charging: Entry
+    files: dict[str, Any]
 
 
 def train(
@@ -197,13 +202,21 @@ def train(
             "training": _own_manifest(chosen, session, examples, charging, domain.inferred),
             **({"thresholds": thresholds.manifest} if thresholds else {}),
         }
-        found = _manifest(chosen, parts, total, domain, chosen.hyperparameters(fairgrad))
-        found["inputs"] |= {"clients": records.clients, "in_training": examples.clients}
-        found["wall_s"] = time.monotonic() - started
+        found = {
+            **_manifest(chosen, parts, total, domain),
+            "inputs": {
+                "max_count": domain.max_count,
+                "clients": records.clients,
+                "in_training": examples.clients,
+            },
+            "training": chosen.hyperparameters(fairgrad),
+            "wall_s": time.monotonic() - started,
+        }
         model = LogisticModel(features, domain.labels, parameters)
-        write_json(partial / FILE, {**model.to_json(), "privacy": found["privacy"]})
-        write_json(partial / "manifest.json", found)
-        return Trained(model, found, weights, thresholds, charging)
+        files = {FILE: {**model.to_json(), "privacy": found["privacy"]}, MANIFEST: found}
+        for name, fields in files.items():
+            write_json(partial / name, fields)
+        return Trained(model, found, weights, thresholds, charging, files)
 
 
 def held_out(clients: int) -> npt.NDArray[np.bool_]:
@@ -266,17 +279,20 @@ def _manifest(
     parts: dict[str, Any],
     total: Guarantee,
     domain: RecordDomain,
-    how: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the manifest of the whole. Args: parts: its parts' own; how: what is said of the training."""
+    """Return the manifest of all releases. Args: parts: their own; total: what they spend together."""
     found = combined_manifest(TASK, parts)
     of_weights = chosen.weights.settings.release.epsilon if chosen.weights else 0
-    found["privacy"] |= {
-        **_stated(total, domain.max_count == 1 and chosen.unit is PrivacyUnit.RECORD),
-        "epsilon_requested": str(chosen.guarantee.epsilon + of_weights),
-    }
-    found["privacy"] |= {"end_to_end": end_to_end(found["privacy"], chosen.model, len(parts))}
-    return {**found, "inputs": {"max_count": domain.max_count}, "training": how}
+    existence_only = domain.max_count == 1 and chosen.unit is PrivacyUnit.RECORD
+    # What a client's only record says is protected as one record that is removed and another that is added.
+    replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
+    stated = replace(
+        read_statement(found),
+        exact=total,
+        epsilon_requested=chosen.guarantee.epsilon + of_weights,
+        if_replaced=replaced if existence_only else None,
+    )
+    return {**found, "privacy": stated.to_json()}
 
 
 def _own_manifest(
@@ -284,55 +300,35 @@ def _own_manifest(
 ) -> dict[str, Any]:
     """Return the manifest of the rounds, as if nothing else had been released."""
     engine, seconds = engine_of(chosen.model), sum(session.seconds)
-    exact, noise = session.plan.exact, session.plan.noise
+    noise = session.plan.noise
     result = EngineResult(
         model=chosen.model,
-        engine_version=str(engine.version()),
         outputs={},
-        party_mpc_s=(seconds,) * chosen.model.parties,
-        compile_s=0.0,
-        wall_s=seconds,
-        rounds=None,
-        sent_bytes=session.sent_bytes or (),
+        engine=engine.name,
+        engine_version=str(engine.version()),
         program_hash=engine.program_hash(session.job, chosen.model),
-        compile_options=(),
+        times=times_of((seconds,) * chosen.model.parties, 0.0),
+        sent_bytes=session.sent_bytes or (),
     )
     size, counted = session.rule.coordinates, "" if chosen.fairness is None else _COUNTED
-    privacy = {
-        **_stated(exact, False),
-        "epsilon_requested": str(chosen.guarantee.epsilon),
-        "neighboring_relation": str(session.event.relation),
-        "privacy_unit": str(chosen.unit),
-        "mpc_statistical_security_bits": chosen.model.security_bits(0),
-        "input_form": "sums",
-        "input_path": SHARES.described,
-        **(own_noise_fields(noise, SPLIT) if isinstance(noise, OwnNoise) else {}),
-        "revealed": [
-            f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}"
-        ],
-        "public": [
+    stated = PrivacyStatement(
+        model=chosen.model,
+        exact=session.plan.exact,
+        epsilon_requested=chosen.guarantee.epsilon,
+        relation=session.event.relation,
+        unit=chosen.unit,
+        failure=failure_of(chosen.model.security_bits(0)),
+        input_form="sums",
+        input_path=SHARES.described,
+        revealed=(
+            f"{session.rounds} noisy sums of {size} numbers each, of clients' updates of the model{counted}",
+        ),
+        public=(
             *("number of clients", "features and their ranges", *_SAID),
             *(["fairness"] if counted else []),
             *([INFERRED] if inferred else []),
-        ],
-    }
-    privacy |= {"end_to_end": end_to_end(privacy, chosen.model)}
-    return manifest(
-        "training", result, privacy, {"clients": examples.clients}, charging.fields(), seconds, 0.0
+        ),
+        own_noise=state_own_noise(noise, SPLIT) if isinstance(noise, OwnNoise) else None,
     )
-
-
-def _stated(exact: Guarantee, existence_only: bool) -> dict[str, Any]:
-    """Return what a manifest says of a guarantee.
-
-    Args: existence_only: whether it is of a client's only record, there or not; then of what it says it is
-    that of a record that is removed and another that is added.
-    """
-    both = Guarantee(2 * exact.epsilon, (1 + exp_bounds(exact.epsilon)[1]) * exact.delta)
-    return {
-        "epsilon": float_up(exact.epsilon),
-        "delta": float_up(exact.delta),
-        "epsilon_exact": str(exact.epsilon),
-        "delta_exact": str(exact.delta),
-        **({"if_replaced": exact_json(both)} if existence_only else {}),
-    }
+    inputs = {"clients": examples.clients}
+    return manifest("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)

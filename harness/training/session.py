@@ -21,7 +21,7 @@ from harness.engines.base import PROGRAMS, Job, OwnNoiseInput
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import FairSharesError, OptionError, PopulationError, UnsupportedError
-from harness.inputs.shares import expanded_shares
+from harness.inputs.shares.client import split_into_shares
 from harness.privacy.ledger.charge import UNCHARGED, Account, chosen_ledger, entry
 from harness.privacy.ledger.populations import PrivacyEvent, listed
 from harness.security_models import Model
@@ -34,7 +34,7 @@ from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Budget
 from protocols.noise import added
 from protocols.noise.tables import OwnNoise
-from protocols.spec import NO_INPUT, PI_ROUNDS, ProtocolSpec, with_own_noise
+from protocols.spec import NO_INPUT, PI_ROUNDS, with_own_noise
 
 MAX_ROUNDS = 100_000
 _AT_ONCE = 1 << 22  # values that are shared at a time
@@ -125,7 +125,7 @@ class SumSession:
         protected, of_rows = (_unit(each) for each in (unit, rows or unit))
         self._spec, own = PI_ROUNDS, None
         if noise == "own":
-            self._spec = _own_rounds()
+            self._spec = with_own_noise(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
             own = self.model.parties, self.model.parties - self.model.corruptions
         self.rule = UpdateRule(coordinates, clip, largest_weight, 1, protected, of_rows)
         units = units_for(coordinates, largest_weight)
@@ -277,15 +277,9 @@ def _columns(encoded: Integers, model: Model) -> list[bytes]:
     columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
     for part in np.array_split(encoded, -(-rows * width // _AT_ONCE) or 1):
         values = domain.encode(part.T)
-        for i, share in enumerate(expanded_shares(values, domain, model.parties)):
+        for i, (_, share) in enumerate(split_into_shares(values, domain, model.parties)):
             columns[i] = domain.add(columns[i], domain.total(share.reshape(values.shape)))
     return [domain.to_bytes(column) for column in columns]
-
-
-def _own_rounds() -> ProtocolSpec:
-    spec = with_own_noise(PI_ROUNDS, NO_INPUT)
-    assert spec is not None
-    return spec
 
 
 def _account(

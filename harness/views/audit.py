@@ -21,7 +21,10 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
         yield deltas(
             "delta",
             {
-                f"{each.name}, ε = {exact_text(each.epsilon)}": (each.epsilon, partial(_delta, each))
+                f"{each.name}, ε = {exact_text(each.asked.epsilon)}": (
+                    each.asked.epsilon,
+                    partial(_delta, each),
+                )
                 for each in shown
             },
             "What the noise gives away: δ at each ε, exactly. Dots: the ε that it was asked for.",
@@ -59,7 +62,7 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
         assert isinstance(square, Fraction)
         row = [
             audited.name,
-            exact_text(audited.epsilon),
+            exact_text(audited.asked.epsilon),
             _short(figures["delta"], 3),
             _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
             *(_short(figures[f"epsilon_at_{at}"]) for at in DELTAS),
@@ -87,7 +90,7 @@ def _empirical(audited: Audited) -> str:
     low, value, high = (Fraction(str(audited.figures[name])) for name in ("delta_low", "delta", "delta_high"))
     at_least, most = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
     return (
-        f"Empirical: {audited.name}, ε = {exact_text(audited.epsilon)}: δ is at least {at_least:.3f}. "
+        f"Empirical: {audited.name}, ε = {exact_text(audited.asked.epsilon)}: δ is at least {at_least:.3f}. "
         f"One event tells neighbors apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence "
         f"1 − 10⁻⁹) in {audited.parameters['samples']:,} samples that MP-SPDZ revealed; another event may do "
         "better."
@@ -100,7 +103,7 @@ def _releases(audits: Sequence[Audited]) -> Table:
         figures = audited.figures
         row = [
             Stacked(f"{audited.name}\n{audited.parameters['neighboring_relation']}"),
-            exact_text(audited.epsilon),
+            exact_text(audited.asked.epsilon),
             str(figures["values_moved"]),
             _short(figures["epsilon"]),
             _short(figures.get("delta", 0)),
@@ -122,7 +125,7 @@ def _local(audits: Sequence[Audited]) -> Table:
         [
             [
                 audited.name,
-                exact_text(audited.epsilon),
+                exact_text(audited.asked.epsilon),
                 *(_short(audited.figures[name]) for name in ("epsilon_claimed", "epsilon")),
             ]
             for audited in audits

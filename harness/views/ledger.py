@@ -7,6 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from harness.errors import named
+from harness.privacy.ledger.accountants import numerical_epsilon
 from harness.privacy.ledger.charge import Entry
 from harness.privacy.ledger.populations import (
     Charge,
@@ -26,7 +28,6 @@ from protocols.accounting.rounding import digits_up, float_up
 SCHEMA = 1
 NUMERICAL_DELTAS = (1e-9, 1e-6)
 NOT_CHARGED = "Not tracked. ε adds up over runs on the same people."
-TO_BE_CHARGED = " --population NAME tracks it."
 _COLUMNS = ["run", "started (UTC)", "task", "model", "ε", "δ", "status", "results"]
 
 
@@ -37,7 +38,7 @@ def charge(charging: Entry, asked_for_none: bool) -> str:
     """
     found = charging.population
     if found is None:
-        return NOT_CHARGED if asked_for_none else NOT_CHARGED + TO_BE_CHARGED
+        return NOT_CHARGED if asked_for_none else f"{NOT_CHARGED} {named('population', 'NAME')} tracks it."
     left = "; no budget is set" if found.left is None else f"; left of its budget: {left_text(found.left)}"
     return (
         f"Charged to population {found.name!r} in {charging.account.ledger.path}. "
@@ -52,7 +53,7 @@ def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
         yield Findings([f"Population {each.name!r} has spent {_spent_of(each)}." for each in charged])
         yield spent(charged)
     if not populations:
-        yield "Nothing is charged in it yet: runs with --population are."
+        yield f"Nothing is charged in it yet: runs with {named('population')} are."
     for each in populations:
         yield from _population(each)
 
@@ -71,12 +72,8 @@ def _population(population: Population) -> Iterator[Part]:
     yield f"Spent: {_spent_of(population, ', by basic composition')}."
     if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
         yield "Runs that were aborted, or whose end is unknown, may have revealed values: their ε is spent."
-    tighter = [
-        f"ε = {digits_up(Fraction(found), 4)} at δ = {at:g}"
-        for at, found in _numerical(population)
-        if found is not None
-    ]
-    if tighter:
+    numerical = [(at, Fraction(found)) for at, found in _numerical(population) if found is not None]
+    if tighter := [f"ε = {digits_up(epsilon, 4)} at δ = {at:g}" for at, epsilon in numerical]:
         yield f"For information, decides nothing: numerically (dp_accounting) {', '.join(tighter)}."
 
 
@@ -92,19 +89,17 @@ def _row(charge: Charge) -> list[str]:
     return [str(charge.id), started, charge.task, charge.model, epsilon, delta, status, results]
 
 
-def _from_here(path: str) -> str:
+def _from_here(path: Path) -> str:
     """Return a path as short as it is from here, if it is below."""
     here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _numerical(population: Population) -> list[tuple[float, float | None]]:
     """Return an epsilon for each of a few deltas."""
     if not population.charges:
         return []
-    from harness.privacy.ledger.composition import numerical_epsilon  # takes a second or two to load
-
-    return [(delta, numerical_epsilon(population.charges, delta)) for delta in NUMERICAL_DELTAS]
+    return [(delta, numerical_epsilon(population.losses, delta)) for delta in NUMERICAL_DELTAS]
 
 
 def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
@@ -141,6 +136,6 @@ def _charge_json(charge: Charge) -> dict[str, Any]:
         "delta": float_up(charge.exact.delta),
         "epsilon_exact": str(charge.exact.epsilon),
         "delta_exact": str(charge.exact.delta),
-        "out": charge.out,
+        "out": str(charge.out),
         "status": charge.status,
     }

@@ -70,7 +70,6 @@ class Table:
     Attributes: rows: a text per column each; an empty row is a rule between the others; alignment: "l" or
     "r" for each column, all but the first to the right if left out; if_wide: columns that a narrow terminal
     goes without, if no word of the others has to be broken then.
-    Raises: ValueError: a row or the alignment has another length than the columns.
     """
 
     columns: Sequence[str]
@@ -79,13 +78,6 @@ class Table:
     title: str = ""
     caption: str = ""
     if_wide: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if row and len(row) != len(self.columns):
-                raise ValueError(f"a row has {len(row)} values where the header has {len(self.columns)}")
-        if len(self.aligned) != len(self.columns):
-            raise ValueError(f"alignment {self.alignment!r} is not of {len(self.columns)} columns")
 
     @property
     def aligned(self) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
+from dataclasses import asdict
 from typing import Any
 
 from harness.engines.emulated_network.profiles import Network
 from harness.forecast.expected_accuracy import ReleasePlan
-from harness.forecast.plan import ModelPlan, PlanRequest
+from harness.forecast.plan import ModelPlan, PlannedRelease
+from harness.forecast.requested import Plan
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
 from harness.privacy.statement import what_changes
@@ -31,6 +32,10 @@ from protocols.accounting.rounding import digits_up, float_up
 
 _MOST_ROWS = 20
 _OF_THE_WALL_CLOCK = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
+_COUNTED = {
+    RecordKind.SCORE: "of records at or above a threshold",
+    RecordKind.VALUE: "of a group's clients",
+}
 _UNPROTECTED = (
     "These figures come from the file itself, without noise: they are for the owner of its records only. "
     "No ε was spent."
@@ -41,19 +46,14 @@ _PARTIES_HERE = (
 )
 
 
-def plan(
-    stages: Sequence[PlanRequest],
-    releases: Sequence[ReleasePlan],
-    plans: Sequence[ModelPlan],
-    network: Network | None,
-    units: UnitCosts,
-) -> Iterator[Part]:
+def plan(asked_for: Plan) -> Iterator[Part]:
     """View what to expect of each release, then what they cost."""
+    stages, releases = asked_for.stages, asked_for.releases
     if len(stages) > 1:
         of_cap, after = stages
         yield (
-            f"Two releases: ε = {digits_up(of_cap.release.epsilon, 4)} is for choosing the cap, ε = "
-            f"{digits_up(after.release.epsilon, 4)} for the {after.task} with it."
+            f"Two releases: ε = {digits_up(of_cap.request.epsilon, 4)} is for choosing the cap, ε = "
+            f"{digits_up(after.request.epsilon, 4)} for the {after.request.task} with it."
         )
     if stages[-1].held is not None:
         yield Findings([_UNPROTECTED])
@@ -74,15 +74,15 @@ def plan(
         else:
             yield from _drawn(each, number, f"error of the {found.what} (RMS)", found.each)
             yield from _errors(each, found, len(stages) > 1)
-    named = {f"{each.asked.task}{_models(each)}": each.asked.prepared.plan.exact for each in releases}
+    named = {f"{each.asked.request.task}{_models(each)}": each.asked.prepared.plan.exact for each in releases}
     yield at_every_epsilon(named)
-    yield from _costs(stages, plans, network, units)
+    yield from _costs(stages, asked_for.models, asked_for.network, asked_for.units)
 
 
 def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
     noise = release.asked.prepared.plan
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
-    task = f" of {release.asked.task}" if one_of_two else ""
+    task = f" of {release.asked.request.task}" if one_of_two else ""
     detail = f"{_models(release)}, at ε = {spent} and δ = {delta}, {what_changes(noise.unit, noise.relation)}"
     return Heading(f"What would come out{task}", detail)
 
@@ -132,22 +132,14 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
     asked, needed = release.asked, release.needed
     valued, cap = asked.statistic.kind is RecordKind.VALUE, asked.cap
     if cap and not valued:
-        described = cap.described
-        if one_of_two:
-            each = f"{asked.records / asked.clients:,.3g}"
-            described = f"if all clients have {each} records, the cap is about this; {described}"
-        yield f"{described[0].upper()}{described[1:]}."
+        each = f"{asked.records / asked.clients:,.3g}"
+        about = f"if all clients have {each} records, the cap is about this; " if one_of_two else ""
+        described = f"{about}{cap.described}."
+        yield f"{described[0].upper()}{described[1:]}"
         if not cap.weight_one and asked.records > asked.clients * cap.slots:
-            yield (
-                f"Records beyond the cap, of {asked.records / asked.clients:,.3g} each, do not count as an "
-                "error here."
-            )
-    counted = {
-        RecordKind.SCORE: "of records at or above a threshold",
-        RecordKind.VALUE: "of a group's clients",
-    }
-    what = counted.get(asked.statistic.kind, "of a group and label")
+            yield f"Records beyond the cap, of {each} each, do not count as an error here."
     yield from _epochs(errors)
+    what = _COUNTED.get(asked.statistic.kind, "of a group and label")
     yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
     worst = max(errors.each, key=errors.each.__getitem__)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
@@ -161,10 +153,12 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
     if errors.gap is not None:
         yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
     if not errors.known:
-        said = "Mostly noise"
-        yield Paragraph(f"{said}: above 10 % these figures say only that the error is large.", strong=said)
+        said = "Mostly noise: above 10 % these figures say only that the error is large."
+        yield Paragraph(said, strong="Mostly noise")
     if needed is not None:
-        epsilon = "no ε up to 20" if needed.epsilon is None else f"ε = {digits_up(needed.epsilon, 4)}"
+        epsilon = (
+            "no ε up to 20" if needed.guarantee is None else f"ε = {digits_up(needed.guarantee.epsilon, 4)}"
+        )
         yield (
             f"Target error {_share(needed.error)}: takes {needed.people:,} {_unit(asked)} at this ε, or "
             f"{epsilon} with these {asked.people:,}."
@@ -188,13 +182,13 @@ def _epochs(errors: ExpectedError) -> Iterator[Part]:
     yield "After the last epoch:"
 
 
-def _held_by(asked: PlanRequest, cell: str) -> str:
+def _held_by(asked: PlannedRelease, cell: str) -> str:
     if asked.statistic.kind is RecordKind.VALUE:
         return f"{asked.sizes[asked.domain.groups.index(cell), 0]:,.0f} clients"
     return f"{by_cell(asked.domain, asked.sizes)[cell]:,.0f} records"
 
 
-def _unit(asked: PlanRequest) -> str:
+def _unit(asked: PlannedRelease) -> str:
     return "clients" if asked.by_clients else "records"
 
 
@@ -203,10 +197,10 @@ def _share(value: float) -> str:
 
 
 def _costs(
-    stages: Sequence[PlanRequest], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
+    stages: Sequence[PlannedRelease], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
 ) -> Iterator[Part]:
     where = "all parties on one machine" if network is None else f"network {network.name}"
-    both = f", {' and '.join(each.task for each in stages)} together" if len(stages) > 1 else ""
+    both = f", {' and '.join(each.request.task for each in stages)} together" if len(stages) > 1 else ""
     series = isinstance(stages[-1].statistic, WeightsSeries)
     what = "What an epoch would cost at most" if series else "What it would cost"
     yield Heading(what, f", {where}{both}")
@@ -270,54 +264,38 @@ def _bytes(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-def to_json(
-    stages: Sequence[PlanRequest],
-    releases: Sequence[ReleasePlan],
-    plans: Sequence[ModelPlan],
-    network: Network | None,
-    units: UnitCosts,
-) -> dict[str, Any]:
+def to_json(found: Plan) -> dict[str, Any]:
     """Return a plan as JSON; where a cap is chosen first, the inputs are those of the release after it."""
-    asked = stages[-1]
+    stages, network, asked = found.stages, found.network, found.stages[-1]
     valued, sized = asked.statistic.kind is RecordKind.VALUE, asked.statistic.kind is RecordKind.SIZE
     return {
         "schema": SCHEMA,
-        "task": asked.task,
+        "task": asked.request.task,
         "protocol": asked.statistic.spec.name,
-        "input_form": asked.release.form.name,
-        "input_path": asked.release.form.path.name,
+        "input_form": asked.request.form.name,
+        "input_path": asked.request.form.path.name,
         "from_records": asked.held is not None,
         "clients": asked.clients,
         "records": None if sized else asked.clients if valued else asked.records,
         "cap": None if asked.cap is None else asked.cap.to_json(),
         "cap_is_expected": len(stages) > 1,
-        "groups": _floats(asked.groups),
-        "labels": None if valued else _floats(asked.labels),
+        "groups": {name: float(share) for name, share in asked.groups.items()},
+        "labels": None if valued else {name: float(share) for name, share in asked.labels.items()},
         "thresholds": asked.thresholds if asked.statistic.kind is RecordKind.SCORE else None,
-        "releases": [_release_json(each) for each in releases],
-        "network": None
-        if network is None
-        else {
-            "name": network.name,
-            "rtt_s": network.rtt_s,
-            "bandwidth_bits_per_s": network.bandwidth_bits_per_s,
-        },
-        "models": [_model_json(stages, each) for each in plans],
-        "units": dict(units.measured),
+        "releases": [_release_json(each) for each in found.releases],
+        "network": network and asdict(network),
+        "models": [_model_json(stages, each) for each in found.models],
+        "units": dict(found.units.measured),
     }
-
-
-def _floats(shares: Mapping[str, Fraction]) -> dict[str, float]:
-    return {name: float(share) for name, share in shares.items()}
 
 
 def _release_json(release: ReleasePlan) -> dict[str, Any]:
     asked, needed, noise = release.asked, release.needed, release.asked.prepared.plan
     return {
-        "task": asked.task,
+        "task": asked.request.task,
         "models": [model.name for model in release.models],
         "privacy": {
-            "epsilon_requested": str(asked.release.epsilon),
+            "epsilon_requested": str(asked.request.epsilon),
             "epsilon": float_up(noise.exact.epsilon),
             "delta": float_up(noise.exact.delta),
             "neighboring_relation": str(noise.relation),
@@ -328,7 +306,7 @@ def _release_json(release: ReleasePlan) -> dict[str, Any]:
         and {
             "error": needed.error,
             _unit(asked): needed.people,
-            "epsilon": None if needed.epsilon is None else float_up(needed.epsilon),
+            "epsilon": needed.guarantee and float_up(needed.guarantee.epsilon),
         },
     }
 
@@ -363,26 +341,22 @@ def _errors_json(found: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[st
     }
 
 
-def _model_json(stages: Sequence[PlanRequest], each: ModelPlan) -> dict[str, Any]:
-    runs = {}
-    if each.costs is not None and len(stages) > 1:
-        runs = {
-            "runs": {asked.task: _cost_json(cost) for asked, cost in zip(stages, each.costs, strict=True)}
-        }
+def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, Any]:
+    costs = zip(stages, each.costs or (), strict=False)
+    runs = {stage.request.task: _cost_json(cost) for stage, cost in costs}
     return {
         "model": each.model.name,
         "tolerates": each.model.tolerates,
         **_cost_json(each.cost),
         **{name: getattr(each.wall, name, None) for name in _OF_THE_WALL_CLOCK},
-        **runs,
+        **({"runs": runs} if len(runs) > 1 else {}),
         "reason": each.refusal,
         "available": each.missing is None,
     }
 
 
 def _cost_json(cost: Cost | None) -> dict[str, float | None]:
-    return {
-        "mpc_s": None if cost is None else cost.mpc_s,
-        "sent_bytes": None if cost is None else round(cost.sent_bytes),
-        "rounds": None if cost is None or cost.rounds is None else round(cost.rounds),
-    }
+    if cost is None:
+        return dict.fromkeys(("mpc_s", "sent_bytes", "rounds"))
+    rounds = None if cost.rounds is None else round(cost.rounds)
+    return {"mpc_s": cost.mpc_s, "sent_bytes": round(cost.sent_bytes), "rounds": rounds}

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from harness.privacy.statement import bounds_shown
+from harness.evaluation.before_after import Evaluation
+from harness.privacy.statement import bounds_shown, read_statement
+from harness.releases.score_curves import Thresholds
+from harness.releases.weights import Weights
 from harness.views import run
 from harness.views.parts import Heading, Paragraph, Part, Sentences, Table
 from harness.views.releases import thresholds, weights
 from harness.views.rendering.plots import intervals
 from protocols.accounting.rounding import exact_text
-
-if TYPE_CHECKING:  # their libraries take a second to load
-    from harness.evaluation.before_after import Evaluation
-    from harness.releases.score_curves import Thresholds
-    from harness.releases.weights import Weights
 
 STEPS = {
     **weights.STEPS,
@@ -127,8 +124,8 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
     yield Table(
         ["release", "ε requested", "ε", "δ"],
         [
-            [name, exact_text(Fraction(part["privacy"]["epsilon_requested"])), *bounds_shown(part["privacy"])]
-            for name, part in parts
+            [name, exact_text(stated.epsilon_requested), *bounds_shown(stated.exact)]
+            for name, stated in ((name, read_statement(part)) for name, part in parts)
         ],
         caption="They add up to the total above (basic composition).",
     )
@@ -149,23 +146,19 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
     )
 
 
-def models(evaluation: Evaluation) -> list[str]:
-    """Return the models' names, unmitigated first."""
-    return list(dict.fromkeys(evaluation.runs["model"]))
-
-
 def before_after(evaluation: Evaluation, splits: int) -> Iterator[Part]:
     """View each model's mean and standard deviation over the splits, and how often they changed."""
-    names, summary = models(evaluation), evaluation.summary().set_index(["metric", "model"])
-    for metric, best in TOLD.items():
+    names = list(evaluation.runs["model"].unique())  # unmitigated first
+    summary = evaluation.summary().set_index(["metric", "model"])
+    for metric, (told, at) in TOLD.items():
         mean, spread = summary.loc[metric].loc[names, ["mean", "std"]].to_numpy().T
         yield intervals(
             metric,
             names,
             {"": np.column_stack([mean, mean - spread, mean + spread])},
-            f"{METRICS[metric]}, {best[0]}",
+            f"{METRICS[metric]}, {told}",
             f"Mean and standard deviation over {splits} splits.",
-            at=best[1],
+            at=at,
         )
     rows = [
         [name, *(_spread(summary.loc[(metric, model)]) for model in names)]

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.inputs.aggregation import described
-from harness.privacy.statement import SHIFTED, bounds_shown, privacy_in_short, privacy_statement
-from harness.security_models import get_model
+from harness.errors import named
+from harness.inputs.shares.party import described
+from harness.privacy.statement import SHIFTED, bounds_shown, read_statement
 from harness.views.parts import PAGE, Bad, Findings, Good, Heading, Line, Part, Picture, Sentences, Table
 from harness.views.rendering.plots import deltas
 from protocols.accounting.rounding import digits_up
@@ -52,8 +52,8 @@ def schemes(rows: Iterable[dict[str, Any]]) -> Iterator[Part]:
     for reason, models in missing.items():
         yield f"{', '.join(models)}: {reason}"
     yield (
-        f"With --noise own, in every model, {SHIFTED}. Errors are then up to 1.41 times as large with two "
-        "parties, 1.22 with three, 1.15 with four."
+        f"With {named('noise', 'own')}, in every model, {SHIFTED}. Errors are then up to 1.41 times as "
+        "large with two parties, 1.22 with three, 1.15 with four."
     )
 
 
@@ -73,7 +73,7 @@ def subtitle(manifest: dict[str, Any]) -> str:
 
 def chosen_cap(manifest: dict[str, Any], directory: Path) -> Iterator[Part]:
     """View what the first of two runs chose. Args: manifest: of both; directory: of the first's files."""
-    epsilon, _ = bounds_shown(manifest["parts"]["cap"]["privacy"])
+    epsilon, _ = bounds_shown(read_statement(manifest["parts"]["cap"]).exact)
     yield (
         f"The cap, {manifest['privacy']['cap']} of a client's records, was chosen by π_CAP, a release "
         f"of its own with ε = {epsilon} of the total. Its files:"
@@ -104,22 +104,19 @@ def on_hosts(invited: bool) -> str:
 
 def privacy(manifest: dict[str, Any], typed: str = "") -> Iterator[Part]:
     """View a run's privacy statement. Args: typed: the ε that was asked for, as its user gave it."""
-    model = get_model(manifest["model"])
-    yield Findings(privacy_in_short(manifest["privacy"], model, typed)[1:2])
+    stated = read_statement(manifest)
+    yield Findings(stated.in_short(typed)[1:2])
     yield Heading("Privacy of what was revealed")
     yield guaranteed(manifest)
-    yield Sentences(privacy_statement(manifest["privacy"], model, typed))
+    yield Sentences(stated.in_full(typed))
 
 
 def guaranteed(manifest: dict[str, Any]) -> Picture:
     """View what a run's guarantee implies at other ε than its own; of several releases, of each, too."""
 
     all_of_it = "all together" if "parts" in manifest else manifest["task"]
-    stated = {
-        name: [Fraction(part["privacy"][f"{each}_exact"]) for each in ("epsilon", "delta")]
-        for name, part in {**manifest.get("parts", {}), all_of_it: manifest}.items()
-    }
-    return at_every_epsilon({name: Guarantee(*both) for name, both in stated.items()})
+    releases = {**manifest.get("parts", {}), all_of_it: manifest}
+    return at_every_epsilon({name: read_statement(each).exact for name, each in releases.items()})
 
 
 def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
@@ -145,8 +142,8 @@ def _implied(stated: Guarantee, epsilon: Fraction) -> float:
 
 
 def in_short(manifest: dict[str, Any], typed: str = "", here: bool = False) -> Sentences:
-    """View a run's privacy in three lines. Args: typed, here: as for `privacy_in_short`."""
-    return Sentences(privacy_in_short(manifest["privacy"], get_model(manifest["model"]), typed, here))
+    """View a run's privacy in three lines. Args: typed, here: as for `PrivacyStatement.in_short`."""
+    return Sentences(read_statement(manifest).in_short(typed, here))
 
 
 def statement(manifest: dict[str, Any], result: str, typed: str = "") -> Iterator[Part]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.postprocessing.reweighing.formulas import GroupWeights
+from harness.releases.score_curves import Thresholds
+from harness.training.predictor import LogisticModel
 from harness.views import run
 from harness.views.parts import Findings, Heading, Part, Table
 from harness.views.releases import thresholds as thresholds_view, weights as weights_view
-
-if TYPE_CHECKING:  # their libraries take a second to load
-    from harness.postprocessing.reweighing.formulas import GroupWeights
-    from harness.releases.score_curves import Thresholds
-    from harness.training.predictor import LogisticModel
 
 STEPS = {
     **run.STEPS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -39,9 +40,7 @@ def default_relation(max_count: int) -> NeighboringRelation:
     public), so what it says is what needs protection; else how many a client has is secret too.
     [test: tests/protocols/test_calibration.py]
     """
-    if max_count == 1:
-        return NeighboringRelation.REPLACE_ONE
-    return NeighboringRelation.ADD_OR_REMOVE_ONE
+    return NeighboringRelation.REPLACE_ONE if max_count == 1 else NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 class PrivacyUnit(StrEnum):
@@ -162,6 +161,17 @@ def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tu
     )
 
 
+def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
+    """Return how far the noisy values of neighbours are apart.
+
+    Raises: ValueError: a client has one value, not a few.
+    """
+    cap, zeroed = neighbors.cap, neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
+    if cap < 1 or (cap > 1 and (release.amounts or not zeroed)):
+        raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
+    return Moves(possible_moves(release, neighbors), cap)
+
+
 def plan_noise(
     release: LinearQueries | AboveThreshold, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
@@ -180,21 +190,18 @@ def plan_noise(
         raise ValueError("delta must be between 0 and 1")
     if isinstance(release, AboveThreshold):
         return _plan_first_below(release, neighbors, epsilon, delta)
-    together = _records_together(release, neighbors)
-    moves = possible_moves(release, neighbors)
-    changed, largest = together * max(map(sum, moves)), together * max(map(max, moves))
-    node_epsilon = Fraction(epsilon * _EPSILON_GRID // changed, _EPSILON_GRID)
-    inward = exp_bounds(node_epsilon * (largest - 1))[1]
-    bits = _bits_of_a_value(delta / (changed * inward))
-    coins = design_coins(node_epsilon, bits)
-    if together > 1:
-        exact = guarantee_of_clients(coins, nodes_changed(release, replace(neighbors, cap=1)), together)
+    moves = moves_of(release, neighbors)
+    node_epsilon, bits, coins = _coins(epsilon, moves.units, delta / moves.units, moves.largest)
+    if moves.cap > 1:
+        exact = guarantee_of_clients(coins, moves.levels, moves.cap)
+    elif moves.largest == 1:
+        exact = guarantee(coins, moves.units)
     else:
-        exact = guarantee(coins, changed) if largest == 1 else guarantee_of_moves(coins, moves)
-    if exact.epsilon > epsilon or exact.delta > delta:
+        exact = guarantee_of_moves(coins, moves.each)
+    if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(
-        *(neighbors, epsilon, release.nodes, changed, node_epsilon, bits, coins, exact, largest),
+        *(neighbors, epsilon, release.nodes, moves.units, node_epsilon, bits, coins, exact, moves.largest),
         release=release,
     )
 
@@ -217,11 +224,10 @@ def plan_own_noise(
     """
     if isinstance(release, AboveThreshold):
         raise ValueError("which count is the first below a bound is found inside, with joint noise only")
-    moves = Moves(possible_moves(release, neighbors), _records_together(release, neighbors))
+    moves = moves_of(release, neighbors)
     own, exact = design_own(law, moves, epsilon, delta, parties, parties - tolerated)
-    largest = neighbors.cap * max(map(max, moves.each))
     return NoisePlan(
-        *(neighbors, epsilon, release.nodes, moves.units, own.rate, 0, (), exact, largest),
+        *(neighbors, epsilon, release.nodes, moves.units, own.rate, 0, (), exact, moves.largest),
         release=release,
         own=own,
     )
@@ -239,30 +245,27 @@ def _plan_first_below(
         raise ValueError(
             f"which count is the first below a bound is revealed of clients, not under {neighbors.relation}"
         )
-    node_epsilon = Fraction(epsilon * _EPSILON_GRID // 2, _EPSILON_GRID)
-    bits = _bits_of_a_value(delta / release.nodes)
-    coins = design_coins(node_epsilon, bits)
+    node_epsilon, bits, coins = _coins(epsilon, 2, delta / release.nodes)
     exact = guarantee_of_first_below(coins, release.queries)
-    if exact.epsilon > epsilon or exact.delta > delta:
+    if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     one_way = replace(neighbors, malleable_slots=False)
     return NoisePlan(one_way, epsilon, release.nodes, 2, node_epsilon, bits, coins, exact, opened=False)
 
 
-def _bits_of_a_value(delta: Fraction) -> int:
-    """Return the delta_bits of coins with at most this delta. Raises: ValueError: there are none."""
-    bits = max(MIN_DELTA_BITS, bits_at_most(delta))
+def _coins(
+    epsilon: Fraction, units: int, delta: Fraction, largest: int = 1
+) -> tuple[Fraction, int, tuple[Coin, ...]]:
+    """Return a value's epsilon and delta_bits, and coins that keep to them.
+
+    Args: epsilon: of so many units; delta: of a unit of a value that moves by `largest`.
+    Raises: ValueError: there are no such coins.
+    """
+    node_epsilon = Fraction(epsilon * _EPSILON_GRID // units, _EPSILON_GRID)
+    bits = bits_at_most(delta / exp_bounds(node_epsilon * (largest - 1))[1])
     if bits > MAX_DELTA_BITS:
         raise ValueError(f"delta per noisy value must be at least 2^-{MAX_DELTA_BITS}, not 2^-{bits}")
-    return bits
-
-
-def _records_together(release: LinearQueries, neighbors: Neighbors) -> int:
-    """Return how many records come or go at once. Raises: ValueError: a client has one value, not a few."""
-    cap, zeroed = neighbors.cap, neighbors.relation is NeighboringRelation.ZERO_OUT_ONE
-    if cap < 1 or (cap > 1 and (release.amounts or not zeroed)):
-        raise ValueError(f"a cap of {cap} records is for counts, where a client is zeroed out")
-    return cap
+    return node_epsilon, bits, design_coins(node_epsilon, bits)
 
 
 def plan_nominal_noise(
@@ -276,19 +279,15 @@ def plan_nominal_noise(
     Raises: ValueError: no coins reach epsilon and delta.
     """
     changed = nodes_changed(release, neighbors)
-    bits = max(MIN_DELTA_BITS, bits_at_most(delta))
+    bits = bits_at_most(delta)
     coins = design_coins(epsilon, bits)
-    one = guarantee(coins)
-    exact = Guarantee(one.epsilon * changed, one.delta * changed)
+    exact = guarantee(coins) * changed
     return NoisePlan(neighbors, epsilon, release.nodes, changed, epsilon, bits, coins, exact, release=release)
 
 
 def bits_at_most(delta: Fraction) -> int:
-    """Return the least b with 2^-b <= delta."""
-    bits = 0
-    while Fraction(1, 1 << bits) > delta:
-        bits += 1
-    return bits
+    """Return the least delta_bits of coins, b, with 2^-b <= delta."""
+    return max(MIN_DELTA_BITS, (math.ceil(1 / delta) - 1).bit_length())
 
 
 def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee:

@@ -59,12 +59,9 @@ def chernoff_interval(share: float, tail: float) -> tuple[float, float]:
     exp(-n tail) at most.
     """
 
-    def inside(p: float) -> bool:
-        return _entropy(share, p) <= tail
-
-    return share - _reach(lambda by: inside(share - by), share), share + _reach(
-        lambda by: inside(share + by), 1 - share
-    )
+    down = _reach(lambda by: _entropy(share, share - by) <= tail, share)
+    up = _reach(lambda by: _entropy(share, share + by) <= tail, 1 - share)
+    return share - down, share + up
 
 
 def _entropy(a: float, p: float) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from math import lcm, prod
+from math import inf, lcm, prod
 from operator import neg
 
 import numpy as np
@@ -47,11 +47,8 @@ class PrivacyCurve:
 
     def delta(self, ratio: Fraction) -> Fraction:
         """Return delta at e^epsilon = ratio, exactly."""
-        found = []
-        for ratios, sums in self._sums:
-            p, q = sums[bisect_left(ratios, -ratio, key=neg)]  # of all groups above the ratio
-            found.append(p - ratio * q)
-        return max(found)
+        above = (sums[bisect_left(ratios, -ratio, key=neg)] for ratios, sums in self._sums)
+        return max(_excess(masses, ratio) for masses in above)
 
     @cached_property
     def _sums(self) -> list[tuple[list[Fraction], list[Masses]]]:
@@ -78,7 +75,14 @@ class PrivacyCurve:
         """Return the least e^epsilon >= 1 that has at most this delta, exactly; None if none has."""
         if self.impossible > delta:
             return None
-        return max(_least_ratio(pair, delta) for pair in self.pairs)
+        found = Fraction(1)
+        for ratios, sums in self._sums:  # p - ratio q = delta, for p and q of all groups above the ratio
+            exceeding = (
+                above for ratio, above in zip(ratios, sums[:-1], strict=True) if _excess(above, ratio) > delta
+            )
+            p, q = next(exceeding, sums[-1])
+            found = max(found, (p - delta) / q)
+        return found
 
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
         """Return an upper bound, within 10^-12, of the least epsilon at this delta; None if none has it."""
@@ -86,16 +90,10 @@ class PrivacyCurve:
         return None if ratio is None else log_upper_bound(ratio)
 
 
-def _least_ratio(pair: tuple[Masses, ...], delta: Fraction) -> Fraction:
-    """Solve p - ratio q = delta, p and q the masses of all groups above the ratio."""
-    above_p = above_q = _ZERO
-    for p, q in pair:
-        if q and above_p - p / q * above_q > delta:
-            break
-        above_p, above_q = above_p + p, above_q + q
-        if q and p <= q:
-            break
-    return max(Fraction(1), (above_p - delta) / above_q) if above_q else Fraction(1)
+def _excess(masses: Masses, ratio: Fraction) -> Fraction:
+    """Return by how much p exceeds the ratio times q."""
+    p, q = masses
+    return p - ratio * q
 
 
 def curve_of_law(law: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
@@ -119,10 +117,8 @@ def curve_of_law(law: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyC
 
 def second_moment(law: Mapping[int, Fraction]) -> Fraction:
     """Return E[X^2], exactly. Args: law: mass of every value."""
-    squares: Counter[Fraction] = Counter()  # by mass, of which a law of 10^5 values may have few
-    for x, mass in law.items():
-        squares[mass] += x * x
-    return sum((mass * total for mass, total in squares.items()), _ZERO)
+    scale = lcm(*(mass.denominator for mass in law.values()))  # integers, as for a curve
+    return Fraction(sum(int(mass * scale) * x * x for x, mass in law.items()), scale)
 
 
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
@@ -179,18 +175,15 @@ def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
 
 def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
     """Merge outcomes with the same likelihood ratio; check that both sides are distributions."""
-    by_ratio: dict[Fraction | None, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
+    by_ratio: dict[Fraction | float, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
     for p, q in masses:
         if p or q:
-            ratio = p / q if q else None
+            ratio = p / q if q else inf
             seen_p, seen_q = by_ratio[ratio]
             by_ratio[ratio] = seen_p + p, seen_q + q
-    for side in (0, 1):
-        if sum(pair[side] for pair in by_ratio.values()) != 1:
-            raise ValueError("the masses are no distribution: they do not add up to 1")
-    finite = sorted((ratio for ratio in by_ratio if ratio is not None), reverse=True)
-    first = [by_ratio[None]] if None in by_ratio else []
-    return tuple(first + [by_ratio[ratio] for ratio in finite])
+    if any(sum(side) != 1 for side in zip(*by_ratio.values(), strict=True)):
+        raise ValueError("the masses are no distribution: they do not add up to 1")
+    return tuple(by_ratio[ratio] for ratio in sorted(by_ratio, reverse=True))
 
 
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
@@ -266,24 +259,13 @@ def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) ->
     uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
     for n in range(cap):
         atom = _mass(coins, top - n) * scale if n <= top else _ZERO
-        assert atom.denominator == 1
         uncovered.append(uncovered[-1] + atom.numerator)
         heaviest.append(max(uncovered[s] + heaviest[n + 1 - s] for s in range(1, n + 2)))
     return Fraction(nodes * heaviest[cap], 2 * scale)
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What one sample takes. ands: AND gates; depth: of ANDs, one after the other; fair_bits: secret ones."""
-
-    ands: int
-    depth: int
-    fair_bits: int
-
-
-def cost(coins: tuple[Coin, ...]) -> Cost:
-    """Return what the default noise's circuit costs, by running it on wires that count."""
-    fair_bits = fair_bits_per_sample(coins)
+def cost(coins: tuple[Coin, ...]) -> Gates:
+    """Return what the circuit of the default noise takes, by running it on wires that count."""
     gates = Gates()
-    two_sided_geometric(coins, [Wire(gates) for _ in range(fair_bits)])
-    return Cost(gates.ands, gates.depth, fair_bits)
+    two_sided_geometric(coins, [Wire(gates) for _ in range(fair_bits_per_sample(coins))])
+    return gates

@@ -16,14 +16,13 @@ from functools import lru_cache
 from itertools import accumulate
 
 from protocols.circuits.coins import exp_bounds
+from protocols.noise.sums import repeated_sum
 from protocols.noise.tables import convolution
 
 BITS = 192  # of masses, which are multiples of 2^-192
 _NEGLIGIBLE = 1 << BITS - 150  # mass of either end that a law gives up, upwards
 _FIXED = 256
 _ONE = 1 << _FIXED
-
-Masses = tuple[Fraction, Fraction]  # of the same outcomes, under one data set and under its neighbour
 
 
 @dataclass(frozen=True)
@@ -58,11 +57,7 @@ class LossLaw:
 
     def times(self, n: int) -> LossLaw:
         """Return the law of n >= 1 such losses together."""
-        if n == 1:
-            return self
-        half = self.times(n // 2)
-        doubled = half.composed(half)
-        return doubled.composed(self) if n % 2 else doubled
+        return repeated_sum(self, n, LossLaw.composed)
 
 
 def loss_law(outcomes: Iterable[tuple[int, int]], total: int, step: Fraction, most: int = 1 << 13) -> LossLaw:

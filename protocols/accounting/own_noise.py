@@ -16,11 +16,11 @@ from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.noise.tables import BITS, NoiseLaw, OwnNoise
 
-_GRID = 10**15  # a rate is rounded down to this grid
+RATE_GRID = 10**15  # a rate is rounded down to this grid
 _STEPS = 256  # of the loss, in its standard deviation over all values that move
-_TRIES = 100
+TRIES = 100
 MAX_ORDER = 1 << 12  # of a Renyi divergence
-_SHRINK = Fraction(1999, 2000)  # of a rate that protects a little too little
+SHRINK = Fraction(1999, 2000)  # of a rate that protects a little too little
 _FIXED = 256
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 
@@ -47,9 +47,19 @@ class Moves:
         return self.cap**2 * max(sum(a * a for a in move) for move in self.each)
 
     @property
+    def largest(self) -> int:
+        """By how much a single value moves, at most."""
+        return self.cap * max(map(max, self.each))
+
+    @property
+    def levels(self) -> int:
+        """How many values a single record moves, at most."""
+        return max(map(len, self.each))
+
+    @property
     def values(self) -> int:
         """How many values move, at most."""
-        return self.cap * max(map(len, self.each))
+        return self.cap * self.levels
 
 
 def guarantee_of_own(own: OwnNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
@@ -68,7 +78,7 @@ def guarantee_of_own(own: OwnNoise, moves: Moves, epsilon: Fraction) -> Guarante
         found = renyi_delta(rho(own) * moves.squares, epsilon)
         return Guarantee(epsilon, min(Fraction(1), found + (1 + exp_bounds(epsilon)[1]) * apart))
     spread = math.sqrt(2 * float(own.rate) * moves.squares)
-    step = Fraction(max(1, round(spread / _STEPS * _GRID)), _GRID)
+    step = Fraction(max(1, round(spread / _STEPS * RATE_GRID)), RATE_GRID)
     return Guarantee(epsilon, max(_losses(own, move, step).delta(epsilon) for move in moves.each))
 
 
@@ -80,7 +90,7 @@ def _laplace_delta(own: OwnNoise, moves: Moves) -> Fraction:
     heaviest = [Fraction(0)]  # of values that move by so many units in all
     for n in range(1, moves.cap + 1):
         heaviest.append(max(of_move[s] + heaviest[n - s] for s in range(1, n + 1)))
-    return max(map(len, moves.each)) * heaviest[-1]
+    return moves.levels * heaviest[-1]
 
 
 @lru_cache(maxsize=256)
@@ -135,7 +145,7 @@ def rho(own: OwnNoise) -> Fraction:
 
 
 def _root_up(x: Fraction) -> Fraction:
-    return Fraction(math.isqrt(int(x * _GRID**2)) + 1, _GRID)
+    return Fraction(math.isqrt(int(x * RATE_GRID**2)) + 1, RATE_GRID)
 
 
 def distance(own: OwnNoise) -> Fraction:
@@ -185,21 +195,19 @@ def design_own(
     Raises: ValueError: no table does.
     """
     if delta <= 0:
-        what = (
-            "Gaussian noise protects" if law is NoiseLaw.GAUSSIAN else "noise from a table ends, and protects"
-        )
-        raise ValueError(f"{what} nothing at δ = 0; a δ of 2^-40 is usual")
+        why = "Gaussian noise" if law is NoiseLaw.GAUSSIAN else "noise from a table ends, and"
+        raise ValueError(f"{why} protects nothing at δ = 0; a δ of 2^-40 is usual")
     if honest < 1:
         raise ValueError("no party is honest, whose noise would protect")
     if law is NoiseLaw.LAPLACE:
-        rate = Fraction(epsilon * _GRID // moves.units, _GRID)
+        rate = Fraction(epsilon * RATE_GRID // moves.units, RATE_GRID)
     else:
-        rate = Fraction(int(gaussian_rate(moves, epsilon, delta) * _GRID), _GRID)
+        rate = Fraction(int(gaussian_rate(moves, epsilon, delta) * RATE_GRID), RATE_GRID)
     if not 0 < rate <= MAX_EPSILON:
         raise ValueError(f"no table has a rate of {float(rate):.3g}; at most {MAX_EPSILON}, and more than 0")
     margin = (float(gmpy2.log(float(64 * moves.values * honest / delta))) + float(epsilon)) / float(rate)
     edge = math.ceil(margin if law is NoiseLaw.LAPLACE else math.sqrt(margin / honest))
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         own = OwnNoise(law, rate, edge, parties, honest)
         found = guarantee_of_own(own, moves, epsilon)
         if found.delta <= delta:
@@ -207,8 +215,8 @@ def design_own(
         if law is NoiseLaw.LAPLACE:
             edge += 1 + edge // 50
         else:
-            rate, edge = Fraction(int(rate * _SHRINK * _GRID), _GRID), edge + 1 + edge // 4000
-    raise ValueError(f"none of {_TRIES} {law} tables does")
+            rate, edge = Fraction(int(rate * SHRINK * RATE_GRID), RATE_GRID), edge + 1 + edge // 4000
+    raise ValueError(f"none of {TRIES} {law} tables does")
 
 
 def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:

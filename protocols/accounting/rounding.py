@@ -8,7 +8,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 _POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
-_LONGEST = 40  # characters of a number
+_RATIO = re.compile("[1-9][0-9]{0,399}/[1-9][0-9]{0,399}")  # as fractions are written in messages and files
+_LONGEST = 40  # characters of other numbers
 
 
 def exact_number(text: str) -> Fraction | None:
@@ -17,7 +18,8 @@ def exact_number(text: str) -> Fraction | None:
     if power:
         base, exponent = int(power[1]), int(power[2])
         return Fraction(base) ** exponent if base else None
-    if len(text) > _LONGEST or "_" in text or re.search(r"[eE][+-]?\d{4}", text):
+    too_long = len(text) > _LONGEST and not _RATIO.fullmatch(text)
+    if too_long or "_" in text or re.search(r"[eE][+-]?\d{4}", text):
         return None
     try:
         return Fraction(text)

@@ -7,41 +7,31 @@ depend on what earlier ones opened.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 from protocols.accounting.calibration import bits_at_most
-from protocols.accounting.own_noise import distance, renyi_delta, rho
-from protocols.circuits.coins import MIN_DELTA_BITS, Coin, design_coins, edge_mass, exp_bounds, worst_ratio
+from protocols.accounting.own_noise import RATE_GRID, SHRINK, TRIES, distance, renyi_delta, rho
+from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
 from protocols.guarantee import Guarantee
 from protocols.noise.tables import NoiseLaw, OwnNoise
 from protocols.noise.truncated import log_upper_bound
 
 _GRID = 10**12  # a coin's epsilon is rounded down to this grid
-_FINE_GRID = 10**15  # a table's rate to this
 _LOST = Fraction(1, 256)  # of delta, for what truncated noise is apart from what zCDP is shown for
-_SHRINK = Fraction(1999, 2000)
-_TRIES = 100
 
 
 @dataclass(frozen=True)
 class RoundsPlan:
     """Noise for rounds, and what it protects.
 
-    Attributes: squares: the sum of the squares by which two neighbours' sums of a round differ, at most;
-    noise: of each coordinate; law: a program's arguments for it; rho, apart: what two neighbours' rounds open
-    is within total variation distance `apart`, delta', of two laws that have D_alpha <= alpha rho, both ways,
-    for every alpha > 1; exact: what follows, at the epsilon that was asked.
+    Attributes: noise: of each coordinate; law: a program's arguments for it; exact: what it protects in all
+    rounds together, at the epsilon that was asked.
     """
 
-    rounds: int
-    coordinates: int
-    squares: int
     noise: tuple[Coin, ...] | OwnNoise
-    law: tuple[str, ...] = field(compare=False)
-    rho: Fraction
-    apart: Fraction
+    law: tuple[str, ...]
     exact: Guarantee
 
 
@@ -57,8 +47,10 @@ def plan_rounds(
 
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, for all rounds together.
     [test: tests/protocols/test_rounds.py]
-    Args: squares: see `RoundsPlan`; own: parties, and how many of them nobody corrupts, where each adds
-    discrete Gaussian noise of its own; None for joint, discrete Laplace noise.
+    Args:
+        squares: the most that the squares by which two neighbours' sums of a round differ add up to.
+        own: how many parties there are, and how many of them nobody corrupts, where each adds discrete
+            Gaussian noise of its own; None for joint, discrete Laplace noise.
     Raises: ValueError: no noise reaches epsilon and delta; the message says why.
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
@@ -67,7 +59,7 @@ def plan_rounds(
     if renyi_delta(total, epsilon) > delta:
         raise ValueError("so small an epsilon takes a larger delta, by the bound that is used")
     lost = delta * _LOST / (1 + exp_bounds(epsilon)[1]) / rounds  # what a round may be apart
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         each = total / (rounds * squares)
         noise, law = (
             _coins(each, squares, coordinates, lost) if own is None else _table(each, squares, lost, *own)
@@ -75,18 +67,18 @@ def plan_rounds(
         found, apart = zcdp(noise, squares, coordinates, rounds)
         spent = renyi_delta(found, epsilon) + (1 + exp_bounds(epsilon)[1]) * apart
         if spent <= delta:
-            return RoundsPlan(
-                rounds, coordinates, squares, noise, law, found, apart, Guarantee(epsilon, spent)
-            )
-        total *= _SHRINK
-    raise ValueError(f"none of {_TRIES} noises does")
+            return RoundsPlan(noise, law, Guarantee(epsilon, spent))
+        total *= SHRINK
+    raise ValueError(f"none of {TRIES} noises does")
 
 
 def zcdp(
     noise: tuple[Coin, ...] | OwnNoise, squares: int, coordinates: int, rounds: int
 ) -> tuple[Fraction, Fraction]:
-    """Return rho and delta' of `RoundsPlan` for this noise.
+    """Return rho and delta': how well what the rounds open tells two neighbours apart.
 
+    It is within total variation distance delta' of two laws that have D_alpha <= alpha rho, both ways, for
+    every alpha > 1.
     Computes: joint noise: on the values that both neighbours' noise can reach, which are as likely under
     either, a coordinate that moves by s is s ln(r)-DP, r the worst ratio of neighbouring atoms, hence
     (s ln r)^2 / 2-zCDP (Bun and Steinke 2016, Proposition 3.3), and squares add up over coordinates; what is
@@ -126,14 +118,14 @@ def _coins(
 ) -> tuple[tuple[Coin, ...], tuple[str, ...]]:
     unit = Fraction(int(math.sqrt(2 * each) * _GRID), _GRID)
     inward = exp_bounds(unit * math.isqrt(squares))[1]
-    bits = max(MIN_DELTA_BITS, bits_at_most(lost / (_moved(squares, coordinates) * inward)))
+    bits = bits_at_most(lost / (_moved(squares, coordinates) * inward))
     return design_coins(unit, bits), (str(unit), str(bits))
 
 
 def _table(
     each: Fraction, squares: int, lost: Fraction, parties: int, honest: int
 ) -> tuple[OwnNoise, tuple[str, ...]]:
-    rate = Fraction(int(each * _FINE_GRID), _FINE_GRID)
+    rate = Fraction(int(each * RATE_GRID), RATE_GRID)
     if not rate:
         raise ValueError("no table has so much noise; more ε, or fewer rounds, needs less")
     need = 4 * squares * honest / lost

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
-from protocols.local_dp.randomizers import Floats, Mechanism, Reports
+from protocols.arrays import Floats, Integers
+from protocols.local_dp.randomizers import Mechanism, Reports
 
 CONFIDENCE = 0.95
 USEFUL = 0.1  # of the range: an error of a gap that people can work with
@@ -29,7 +29,7 @@ class Tally:
     Tallies of different clients add up, so any number of clients takes the same memory.
     """
 
-    counts: npt.NDArray[np.int64]
+    counts: Integers
     sums: Floats
 
     def __add__(self, other: Tally) -> Tally:
@@ -299,14 +299,12 @@ def _means(found: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, fail
     scale = float(mechanism.grr.keep) * mechanism.gain
     means = []
     for g, n in enumerate(sizes):
-        if not n:
-            means.append(Estimate((g,), math.nan, -math.inf, math.inf))
-            continue
-        value, t = (
-            float(found.sums[g]) / (scale * n),
-            half_width(mechanism, sizes, mean_weights(sizes, g), failure),
-        )
-        means.append(Estimate((g,), value, value - t, value + t))
+        value, low, high = math.nan, -math.inf, math.inf
+        if n:
+            value = float(found.sums[g]) / (scale * n)
+            t = half_width(mechanism, sizes, mean_weights(sizes, g), failure)
+            low, high = value - t, value + t
+        means.append(Estimate((g,), value, low, high))
     return means
 
 
@@ -318,8 +316,6 @@ def _means_of_unknown_sizes(found: Tally, mechanism: Mechanism, failure: float) 
     in its own.
     """
     scale, clients = float(mechanism.grr.keep) * mechanism.gain, found.clients
-    if not clients:
-        return [Estimate((g,), math.nan, -math.inf, math.inf) for g in range(mechanism.grr.groups)]
     around = size_half_width(mechanism, clients, failure / 2)
     means = []
     for g, n in enumerate(estimate_sizes(found, mechanism).tolist()):

@@ -56,15 +56,13 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
     rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
     if rate != moved_rate:
         return None
-    found = []
+    ln = log_upper_bound(odds) if odds >= 1 else -log_upper_bound(1 / odds)
+    losses = []
     for y, v, other in product(_ENDS, repeat=3):
         kept_and_kept = rate * (abs(y - other) - abs(y - v))
-        kept_and_moved = rate * (abs(y) - abs(y - v))
-        ratio = odds if odds >= 1 else 1 / odds
-        sign = 1 if odds >= 1 else -1
-        ln = sign * log_upper_bound(ratio)
-        found += [kept_and_kept, kept_and_moved + ln, -kept_and_moved - ln]
-    return max(found)
+        kept_and_moved = rate * (abs(y) - abs(y - v)) + ln
+        losses += [kept_and_kept, kept_and_moved, -kept_and_moved]
+    return max(losses)
 
 
 def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:

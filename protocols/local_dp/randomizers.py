@@ -18,11 +18,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from protocols.arrays import Bools, Floats, Integers
 from protocols.circuits.coins import exp_bounds
 from protocols.noise.exact_sampling import (
     WORD_BITS,
-    Bools,
-    Integers,
     below,
     coins,
     discrete_laplace,
@@ -36,8 +35,6 @@ MAX_STEPS = 1 << 18
 DEFAULT_STEPS = 1 << 16
 
 _EPSILON_GRID = 10**9  # budgets are rounded down to it, so that noise can be drawn exactly
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -202,6 +199,9 @@ class MechanismR(Mechanism):
     grr: Grr
     truth: Fraction
     declared: ValueRange = ValueRange()
+    unit = 1
+    moved_square = 1.0
+    most_exponent = 300.0
 
     def __post_init__(self) -> None:
         if not Fraction(1, 2) < self.truth < 1 or (self.truth * (1 << WORD_BITS)).denominator != 1:
@@ -242,23 +242,11 @@ class MechanismR(Mechanism):
         return log_upper_bound(self.worst_ratio)
 
     @property
-    def unit(self) -> int:
-        return 1
-
-    @property
     def gain(self) -> float:
         return float(2 * self.truth - 1)
 
-    @property
-    def moved_square(self) -> float:
-        return 1.0
-
     def kept_square(self, mean_square: float) -> float:  # noqa: ARG002
         return 1.0
-
-    @property
-    def most_exponent(self) -> float:
-        return 300.0
 
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
         """By hand: E[e^(theta v')] = cosh theta + gain v sinh theta, so it is concave in v."""
@@ -293,6 +281,7 @@ class MechanismL(Mechanism):
     epsilon_2: Fraction
     steps: int = DEFAULT_STEPS
     declared: ValueRange = ValueRange()
+    gain = 1.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= MAX_STEPS:
@@ -335,10 +324,6 @@ class MechanismL(Mechanism):
     @property
     def unit(self) -> int:
         return self.steps
-
-    @property
-    def gain(self) -> float:
-        return 1.0
 
     @property
     def moved_square(self) -> float:

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import Coin
-
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 
 
 def caps_up_to(most: int) -> tuple[int, ...]:
@@ -26,7 +23,7 @@ def caps_up_to(most: int) -> tuple[int, ...]:
     return tuple(sorted({power for power in powers if power < most} | {most}))
 
 
-def clients_above(sizes: Sequence[int] | Counts, caps: Sequence[int]) -> Counts:
+def clients_above(sizes: Sequence[int] | Integers, caps: Sequence[int]) -> Integers:
     """Return E_i, the number of clients with more records than the i-th cap. It never rises with i."""
     ordered = np.sort(np.asarray(sizes, dtype=np.int64))
     return (len(ordered) - np.searchsorted(ordered, np.asarray(caps), side="right")).astype(np.int64)
@@ -47,13 +44,13 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
     return math.ceil(Fraction(counts) / (epsilon * missing_in)) - 1
 
 
-def best_cap(sizes: Sequence[int] | Counts, caps: Sequence[int], above: int) -> int:
+def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -> int:
     """Return the least cap that at most `above` clients exceed, the last if none is: what noise blurs."""
     fits = np.flatnonzero(clients_above(sizes, caps)[:-1] <= above)
     return caps[int(fits[0])] if len(fits) else caps[-1]
 
 
-def law_of_first_below(coins: tuple[Coin, ...], counts: Sequence[int] | Counts, bound: int) -> Floats:
+def law_of_first_below(coins: tuple[Coin, ...], counts: Sequence[int] | Integers, bound: int) -> Floats:
     """Return the probability of each index that may be opened, the number of counts for none: shape (n + 1,).
 
     Computes: for every value of X_0, the product over indices; float64.

@@ -6,23 +6,22 @@ count, so its noise grows with the number of blocks, not of bins; least squares 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from protocols.accounting.calibration import Neighbors, plan_noise, possible_moves
-from protocols.accounting.own_noise import Moves, gaussian_rate
+from protocols.accounting.calibration import Neighbors, moves_of, plan_noise
+from protocols.accounting.own_noise import gaussian_rate
 from protocols.accounting.queries import LinearQueries
+from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import exp_bounds
 from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import mean_square_error
 
 MAX_LEVELS = 8
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class CountTree:
         """How many blocks all levels have together."""
         return sum(self.counts)
 
-    def block_of(self, level: int) -> npt.NDArray[np.int64]:
+    def block_of(self, level: int) -> Integers:
         """Return each bin's block on a level, shape (bins,)."""
         return _grouped(self.bins, self.blocks[level])
 
@@ -99,7 +98,7 @@ class CountTree:
         cumulative: Floats = np.cumsum(values[0][::-1], axis=0)[::-1]
         return cumulative
 
-    def _parents(self, level: int) -> npt.NDArray[np.int64]:
+    def _parents(self, level: int) -> Integers:
         """Return, for each block of the level below, the block of this level that it is in."""
         return _grouped(self.counts[level - 1], self.blocks[level] // self.blocks[level - 1])
 
@@ -135,7 +134,7 @@ class CountTree:
         return summed / self.bins
 
 
-def _grouped(count: int, size: int) -> npt.NDArray[np.int64]:
+def _grouped(count: int, size: int) -> Integers:
     """Group `count` things, so many to a group from the last one down; return the group of each."""
     from_the_top = np.arange(count)[::-1] // size
     return from_the_top[:1] - from_the_top
@@ -181,7 +180,7 @@ def node_variance(
     release = tree.release(1)
     if law is None:
         return mean_square_error(plan_noise(release, neighbors, epsilon, delta).coins)
-    moves = Moves(possible_moves(release, neighbors), neighbors.cap)
+    moves = moves_of(release, neighbors)
     if law is NoiseLaw.GAUSSIAN:
         return Fraction(1 / (2 * gaussian_rate(moves, epsilon, delta)))
     ratio = exp_bounds(epsilon / moves.units)[0]
@@ -190,20 +189,12 @@ def node_variance(
 
 def _descend(bins: int, levels: int) -> CountTree | None:
     """Return the best blocks for so many levels, from equal factors by steps of one; None: too many."""
-    factor = max(2, round(bins ** (1 / levels)))
-    tree = _tree(bins, (factor,) * (levels - 1))
-    while tree is None and factor > 2:
-        factor -= 1
-        tree = _tree(bins, (factor,) * (levels - 1))
-    if tree is None:
-        return None
-    error, improved = tree.mean_variance(), True
-    while improved:
-        improved = False
-        for neighbour in neighbours(tree):
-            if (other := neighbour.mean_variance()) < error:
-                tree, error, improved = neighbour, other, True
-                break
+    largest = max(2, round(bins ** (1 / levels)))
+    even = (_tree(bins, (factor,) * (levels - 1)) for factor in range(largest, 1, -1))
+    better = tree = next(filter(None, even), None)
+    while better:
+        tree, error = better, better.mean_variance()
+        better = next((other for other in neighbours(tree) if other.mean_variance() < error), None)
     return tree
 
 
@@ -219,7 +210,5 @@ def neighbours(tree: CountTree) -> list[CountTree]:
 
 
 def _tree(bins: int, factors: tuple[int, ...]) -> CountTree | None:
-    blocks = [1]
-    for factor in factors:
-        blocks.append(blocks[-1] * factor)
-    return CountTree(bins, tuple(blocks)) if min(factors, default=2) > 1 and blocks[-1] <= bins else None
+    blocks = tuple(math.prod(factors[:level]) for level in range(len(factors) + 1))
+    return CountTree(bins, blocks) if min(factors, default=2) > 1 and blocks[-1] <= bins else None

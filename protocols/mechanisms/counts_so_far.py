@@ -6,13 +6,13 @@ sum of few releases, so its noise grows with their number, not with that of the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from math import cbrt
 
-from protocols.guarantee import Guarantee, compose
+from protocols.guarantee import Guarantee, compose, weakest
 
 MAX_HORIZON = 1000
 _GRID = 100  # of shares: few different ones, each of which takes a design of noise, and no larger errors
@@ -68,8 +68,8 @@ class Schedule:
         Guarantees: theorem 16.  [test: tests/protocols/test_counts_so_far.py]
         """
         known = {share: spent(share) for share in self.shares}
-        each = [compose(map(known.__getitem__, shares)) for shares in set(map(tuple, self._shares))]
-        return Guarantee(max(one.epsilon for one in each), max(one.delta for one in each))
+        epochs = set(map(tuple, self._shares))
+        return weakest(compose(known[share] for share in shares) for shares in epochs)
 
     def adds_up(self, epochs: int, lost: Container[int] = ()) -> tuple[list[int], list[int]]:
         """Return whose releases add up to the count after so many epochs, and which epochs are missing in it.
@@ -101,7 +101,7 @@ def best_schedule(horizon: int) -> Schedule:
     least, lengths = [0.0], [0]
     for r in range(1, horizon + 1):
         sums = [
-            (_root(r - length + 1) + _root(least[length - 1])) ** 3 + least[r - length]
+            (cbrt(r - length + 1) + cbrt(least[length - 1])) ** 3 + least[r - length]
             for length in range(1, r + 1)
         ]
         least.append(min(sums))
@@ -113,12 +113,8 @@ def best_schedule(horizon: int) -> Schedule:
         if not r:
             continue
         length = lengths[r]
-        own = _root(r - length + 1) / (_root(r - length + 1) + _root(least[length - 1]))
+        own = cbrt(r - length + 1) / (cbrt(r - length + 1) + cbrt(least[length - 1]))
         share = left if length == 1 else Fraction(round(own * left * _GRID), _GRID)
         parts[first + length - 1] = Part(first, share)
         blocks += [(first, length - 1, left - share), (first + length, r - length, left)]
     return Schedule(tuple(parts[t] for t in range(horizon)))
-
-
-def _root(value: float) -> float:
-    return math.cbrt(value)

@@ -6,6 +6,7 @@ in a large group then moves less of what is opened than one in a small group.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,14 +16,13 @@ from itertools import pairwise, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from protocols.accounting.calibration import Neighbors, plan_noise, possible_moves
+from protocols.accounting.calibration import Neighbors, moves_of, plan_noise
 from protocols.accounting.queries import logarithms
+from protocols.arrays import Floats
 from protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin, exp_bounds
 from protocols.circuits.logarithm import scale_bits
 from protocols.guarantee import Guarantee
 from protocols.noise.truncated import error_bound, guarantee_of_moves
-
-Floats = npt.NDArray[np.float64]
 
 MOST_COUNT = 1 << 24  # beyond, a unit of a logarithm has too little epsilon for the noise
 _POINTS = 1 << 9  # counts per power of two at which errors are computed, beyond that many: bounds between
@@ -34,15 +34,11 @@ class ShiftedLog:
     """g(n) = log2(n + offset) in straight lines between powers of 2, in units of 2^-E, from 2^o up.
 
     Source: Finley et al. 2024 (shifted logarithm); Mitchell 1962 (straight lines); see `pi_count.mpc`.
-    Attributes: offset: >= 1; most: counts above it lie on the last straight line.
+    Attributes: offset: >= 1; most: >= 1; counts above it lie on the last straight line.
     """
 
     offset: int
     most: int
-
-    def __post_init__(self) -> None:
-        if self.offset < 1 or self.most < 1:
-            raise ValueError(f"offset and most must be at least 1, not {self.offset} and {self.most}")
 
     @property
     def bits(self) -> int:
@@ -53,6 +49,11 @@ class ShiftedLog:
     def lowest(self) -> int:
         """o: the whole part of log2(offset)."""
         return self.offset.bit_length() - 1
+
+    @property
+    def lines_above_first(self) -> int:
+        """How many powers of 2 above the first begin a straight line: with so many a count is compared."""
+        return self.bits - 1 - self.lowest
 
     def step(self, count: int) -> int:
         """Return the most by which one record moves g where `count` are, one fewer or one more.
@@ -89,9 +90,8 @@ class ShiftedLog:
 
     def _inverse(self, z: Floats) -> Floats:
         unit = 2.0**self.bits
-        part = np.clip(np.floor(z / unit), 0, self.bits - 1 - self.lowest)
-        found: Floats = 2.0 ** (part + self.lowest) * (1 + z / unit - part) - self.offset
-        return found
+        part = np.clip(np.floor(z / unit), 0, self.lines_above_first)
+        return np.asarray(2.0 ** (part + self.lowest) * (1 + z / unit - part) - self.offset)
 
     def interval(self, logarithms: npt.ArrayLike, coins: tuple[Coin, ...], failure: Fraction) -> Floats:
         """Return bounds that miss the true count with probability `failure` at most, shape (..., 2).
@@ -127,10 +127,8 @@ def worst_relative_error(law: ShiftedLog, least: int, coins: Sequence[Coin | flo
     Computes: between neighbouring points a < b at which it is computed, estimates rise with the count, so
     E|.| <= E(.)+ at b + E(.)- at a + (b - a). Exact up to 512 counts per power of two, where all counts
     are points; above that at most 1/512 of n too large.   [test: tests/protocols/test_shifted_log.py]
-    Raises: ValueError: `least` is not from 1 to `law.most`.
+    Args: least: from 1 to `law.most`.
     """
-    if not 1 <= least <= law.most:
-        raise ValueError(f"the least count must be from 1 to {law.most}, not {least}")
     points = _points(least, law.most)
     above, below = _error_parts(law, points, coins)
     found = float(((above + below) / points).max())
@@ -175,24 +173,17 @@ def plan_logarithm(
     Returns: the logarithm, and the epsilon that the release is charged.
     Raises: ValueError: not even plain noise keeps to the target; the message says what it reaches.
     """
-
     reached, last = float("inf"), target.most.bit_length()
     for power in range(last + 1):
         law = ShiftedLog(1 << power, target.most)
         if epsilon < 4 * law.first_step * MIN_EPSILON:  # a unit of the logarithm would have too little
             continue
         release = logarithms(2, law.first_step)
-        unit = epsilon / max(map(sum, possible_moves(release, neighbors)))
+        unit = epsilon / moves_of(release, neighbors).units
         if power < last and not target.met_by(law, _ideal_coins(unit)):
             continue
-        low, high = _SHARES // 4 - 1, _SHARES  # high / _SHARES of epsilon keeps to the target
-        while high - low > 1:
-            middle = (low + high) // 2
-            if target.met_by(law, _ideal_coins(unit * middle / _SHARES)):
-                high = middle
-            else:
-                low = middle
-        for share in range(high, _SHARES + 1):  # real coins err a little more than ideal ones
+        least = _least_share(target, law, unit)
+        for share in range(least, _SHARES + 1):  # real coins err a little more than ideal ones
             charged = epsilon * Fraction(share, _SHARES)
             coins = plan_noise(release, neighbors, charged, delta).coins
             reached = worst_relative_error(law, target.least, coins)
@@ -202,6 +193,15 @@ def plan_logarithm(
         f"a relative error of {target.relative:g} from {target.least} records on cannot be reached; "
         f"{reached:.3g} can"
     )
+
+
+def _least_share(target: ErrorTarget, law: ShiftedLog, unit: Fraction) -> int:
+    """Return how many parts of a unit's epsilon keep to the target with ideal coins, as all of them do."""
+    shares = range(_SHARES // 4, _SHARES)
+    found = bisect_left(
+        shares, True, key=lambda share: target.met_by(law, _ideal_coins(unit * share / _SHARES))
+    )
+    return shares.start + found
 
 
 def _ideal_coins(epsilon: Fraction) -> list[float]:
@@ -250,6 +250,7 @@ def _mass_and_mean_below(coins: Sequence[Coin | float], ends: Floats) -> tuple[F
     """Return P(G < n) and E[G; G < n] of the noise's magnitude G for whole n >= 0, from its bits."""
     chances = [float(coin.probability) if isinstance(coin, Coin) else coin for coin in coins]
     n = np.minimum(ends, float(1 << len(chances))).astype(np.int64)
+    chances.append(0.0)  # of the bit above, which is 1 in n where all of G is below
     mass, mean = np.zeros(n.shape), np.zeros(n.shape)
     equal, prefix = np.ones(n.shape), np.zeros(n.shape)
     rest = float(sum((1 << i) * p for i, p in enumerate(chances)))
@@ -260,6 +261,4 @@ def _mass_and_mean_below(coins: Sequence[Coin | float], ends: Floats) -> tuple[F
         part = np.where(one, equal * (1 - p), 0.0)
         mass, mean = mass + part, mean + part * (prefix + rest)
         equal, prefix = equal * np.where(one, p, 1 - p), prefix + np.where(one, float(1 << i), 0.0)
-    whole = n >= 1 << len(chances)
-    all_of_it = float(sum((1 << i) * p for i, p in enumerate(chances)))
-    return np.where(whole, 1.0, mass), np.where(whole, all_of_it, mean)
+    return mass, mean

@@ -12,10 +12,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import Coin
 from protocols.noise import sums, truncated
-from protocols.noise.tables import BITS, Floats, Integers, OwnNoise
+from protocols.noise.tables import BITS, OwnNoise
+from protocols.noise.truncated import probability_mass
 
+_FINE_BITS = 10  # of a magnitude that the grid of a sum tells apart
 _PLACES = 2048  # of the grid of a sum
 
 Single = tuple[Coin, ...] | OwnNoise
@@ -31,32 +34,35 @@ class Several:
 Noise = Single | Several
 
 
+def singles(noise: Noise) -> tuple[Single, ...]:
+    """Return the independent noises that it is the sum of."""
+    return noise.each if isinstance(noise, Several) else (noise,)
+
+
 def offset(noise: Noise) -> float:
     """Return minus the noise's mean."""
-    if isinstance(noise, Several):
-        return sum(map(offset, noise.each))
-    return 0.0 if isinstance(noise, OwnNoise) else 0.5
+    return sum(0.0 if isinstance(one, OwnNoise) else 0.5 for one in singles(noise))
 
 
 def smallest(noise: Noise) -> int:
-    """Return the smallest value of the noise."""
-    if isinstance(noise, Several):
-        return sum(map(smallest, noise.each))
-    return -noise.largest if isinstance(noise, OwnNoise) else -1 - truncated.largest_noise(noise)
+    """Return the smallest value of the noise: by the mirror image, whose centre is minus the offset."""
+    return -largest(noise) - round(2 * offset(noise))
 
 
 def largest(noise: Noise) -> int:
     """Return the largest value of the noise."""
-    if isinstance(noise, Several):
-        return sum(map(largest, noise.each))
-    return noise.largest if isinstance(noise, OwnNoise) else truncated.largest_noise(noise)
+    return sum(
+        one.largest if isinstance(one, OwnNoise) else truncated.largest_noise(one) for one in singles(noise)
+    )
 
 
 def mean_square_error(noise: Noise) -> Fraction:
     """Return the mean square error, exactly."""
-    if isinstance(noise, Several):
-        return sum(map(mean_square_error, noise.each), Fraction(0))
-    return noise.mean_square_error if isinstance(noise, OwnNoise) else truncated.mean_square_error(noise)
+    errors = (
+        one.mean_square_error if isinstance(one, OwnNoise) else truncated.mean_square_error(one)
+        for one in singles(noise)
+    )
+    return sum(errors, Fraction(0))
 
 
 def error_bound(noise: Noise, failure: Fraction) -> Fraction:
@@ -75,20 +81,16 @@ def error_bound(noise: Noise, failure: Fraction) -> Fraction:
 def noise_sum(noise: Noise, terms: int, positive: bool = False) -> sums.Law:
     """Return the law of a sum of `terms` independent errors, or of their positive parts.
 
-    Computes: of own noise with over 2,048 values, errors rounded to multiples of a width; that is the slack.
-    Several noises are brought onto one grid.
-    Guarantees: a quantile is never below the exact one.  [test: tests/protocols/test_added_noise.py]
+    Guarantees: a quantile is never below the exact one.
+    [test: tests/protocols/test_added_noise.py, tests/protocols/test_sums.py]
     """
     if isinstance(noise, Several):
-        return sums.repeated(_law_of(noise, positive), terms)
-    if not isinstance(noise, OwnNoise):
-        return sums.noise_sum(noise, terms, positive)
-    errors, found = _values(noise), _masses(noise)
-    width = -(-found.size // _PLACES)
-    places = np.rint((np.maximum(errors, 0) if positive else errors) / width).astype(np.int64)
-    grid: Floats = np.bincount(places - places.min(), found).astype(np.float64)
-    slack = 0.0 if width == 1 else width / 2
-    return sums.repeated(sums.Law(float(places.min() * width), width, grid, slack=slack), terms)
+        law = _errors_of_several(noise, positive)
+    elif isinstance(noise, OwnNoise):
+        law = _errors_of_tables(noise, positive)
+    else:
+        law = _errors_of_coins(noise, positive)
+    return sums.repeated(law, terms)
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
@@ -103,8 +105,35 @@ def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ..
     return np.where(rng.random(shape) < 0.5, magnitude, -magnitude)
 
 
-def _law_of(several: Several, positive: bool) -> sums.Law:
-    """Return the law of the sum of all these errors, or of its positive part."""
+def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> sums.Law:
+    """Return the law of an error, or of its positive part.
+
+    Computes: above 10 bits of magnitude the lowest are dropped, which are independent of the others: what
+    they can do is the slack.
+    """
+    low = max(0, len(coins) - _FINE_BITS)
+    magnitudes = np.array([float(p) for g, p in probability_mass(coins[low:]).items() if g >= 0])
+    unit = float(1 << low)
+    slack = unit / 2 if low else 0.0
+    if positive:  # 0, or (g + 1/2) units
+        halves = np.column_stack([np.zeros(magnitudes.size), magnitudes]).ravel()
+        halves[0] = 0.5
+        return sums.Law(0.0, unit / 2, halves, slack=slack)
+    masses = np.concatenate([magnitudes[::-1], magnitudes])
+    return sums.Law((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
+
+
+def _errors_of_tables(own: OwnNoise, positive: bool) -> sums.Law:
+    """Return the law of an error, or of its positive part; over 2,048 values are put on a coarser grid."""
+    errors, masses = _values(own), _masses(own)
+    width = -(-masses.size // _PLACES)
+    places = np.rint((np.maximum(errors, 0) if positive else errors) / width).astype(np.int64)
+    grid = np.bincount(places - places.min(), masses).astype(np.float64)
+    return sums.Law(float(places.min() * width), width, grid, slack=0.0 if width == 1 else width / 2)
+
+
+def _errors_of_several(several: Several, positive: bool) -> sums.Law:
+    """Return the law of the sum of all these errors, on one grid, or of its positive part."""
     laws = [noise_sum(each, terms) for each, terms in Counter(several.each).items()]
     found = sums.weighted_sum(laws, [1.0] * len(laws))
     if not positive:

@@ -1,24 +1,21 @@
-"""Sums of independent noises of one release: their exact distribution on a grid, and its quantiles.
+"""Sums of independent variables: their distribution on a grid, and its quantiles.
 
-Masses come from the coins exactly and are added and multiplied as floats, all of them positive, so that
-every tail is right within a relative 10^-9, by which quantiles are taken more strictly.
+Masses are added and multiplied as floats, all of them positive, so that every tail is right within a relative
+10^-9, by which quantiles are taken more strictly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from protocols.circuits.coins import Coin
-from protocols.noise.truncated import probability_mass
+from protocols.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
 
-_FINE_BITS = 10  # bits of a noise's magnitude that the grid tells apart
 _CUT = 1e-10  # mass that one convolution may drop, on either side
 _TOLERANCE = 1e-9
 _GRID = 2048  # cells of the grid on which sums with different factors are brought together
@@ -63,31 +60,9 @@ class Law:
         return float(self.values[np.argmax(beyond <= allowed)]) + self.slack
 
 
-@lru_cache(maxsize=64)
-def noise_sum(coins: tuple[Coin, ...], terms: int, positive: bool = False) -> Law:
-    """Return the law of a sum of `terms` noises X + 1/2, or of their positive parts.
-
-    Computes: above 10 bits of magnitude the lowest are dropped, which are independent of the others: what
-    they can do is the slack.
-    Guarantees: a quantile is never below the exact one.  [test: tests/protocols/test_sums.py]
-    """
-    low = max(0, len(coins) - _FINE_BITS)
-    mass = probability_mass(coins[low:])
-    magnitudes = np.array([float(mass[g]) for g in range(len(mass) // 2)])
-    unit = float(1 << low)
-    if positive:  # 0, or (g + 1/2) units
-        masses = np.zeros(2 * magnitudes.size)
-        masses[0], masses[1::2] = 0.5, magnitudes
-        one = Law(0.0, unit / 2, masses, slack=0.0 if low == 0 else unit / 2)
-    else:
-        masses = np.concatenate([magnitudes[::-1], magnitudes])
-        one = Law((0.5 - magnitudes.size) * unit, unit, masses, slack=0.0 if low == 0 else unit / 2)
-    return repeated(one, terms)
-
-
 def repeated(law: Law, terms: int) -> Law:
     """Return the law of the sum of `terms` independent variables of this law."""
-    return _times(_cut(law), terms)
+    return repeated_sum(_cut(law), terms, _added)
 
 
 def weighted_sum(laws: Sequence[Law], factors: Sequence[float]) -> Law:
@@ -103,26 +78,22 @@ def weighted_sum(laws: Sequence[Law], factors: Sequence[float]) -> Law:
         masses = np.zeros(int(places.max() - places.min()) + 1)
         np.add.at(masses, places - places.min(), law.masses)
         rounded = Law(places.min() * step, step, masses, law.lost, factor * law.slack + step / 2)
-        total = _cut(_added(total, rounded))
+        total = _added(total, rounded)
     return total
 
 
-def _times(law: Law, terms: int) -> Law:
+def repeated_sum(one: T, terms: int, added: Callable[[T, T], T]) -> T:
+    """Add up `terms` >= 1 times the same, by doubling."""
     if terms == 1:
-        return law
-    half = _times(law, terms // 2)
-    doubled = _cut(_added(half, half))
-    return _cut(_added(doubled, law)) if terms % 2 else doubled
+        return one
+    half = repeated_sum(one, terms // 2, added)
+    doubled = added(half, half)
+    return added(doubled, one) if terms % 2 else doubled
 
 
 def _added(one: Law, other: Law) -> Law:
-    return Law(
-        one.start + other.start,
-        one.step,
-        np.convolve(one.masses, other.masses),
-        one.lost + other.lost,
-        one.slack + other.slack,
-    )
+    masses, lost = np.convolve(one.masses, other.masses), one.lost + other.lost
+    return _cut(Law(one.start + other.start, one.step, masses, lost, one.slack + other.slack))
 
 
 def _cut(law: Law) -> Law:

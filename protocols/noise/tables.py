@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
+from math import ceil, prod
 from typing import Any
 
 import gmpy2
 import numpy as np
-import numpy.typing as npt
 
+from protocols.arrays import Integers, Words
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 
 BITS = 128  # of a table's probabilities, which are multiples of 2^-128
@@ -27,10 +28,6 @@ MAX_EDGE = 1 << 16  # of a table, hence 131 073 entries at most
 
 _ONE = 1 << 256  # fixed point, in which a law's terms are worked out before they are rounded
 _CHUNK = 1 << 16  # draws at a time
-
-Words = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 class NoiseLaw(StrEnum):
@@ -119,15 +116,13 @@ class OwnNoise:
 
     def to_json(self) -> dict[str, Any]:
         """Return the parameters, from which the table follows."""
-        rate = str(self.rate)
-        fields = {"edge": self.edge, "parties": self.parties, "honest": self.honest}
-        return {"law": str(self.law), "rate": rate, **fields}
+        return {**asdict(self), "law": str(self.law), "rate": str(self.rate)}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> OwnNoise:
         """Return the noise of these parameters. Raises: ValueError, KeyError, TypeError: they are none."""
-        sizes = [int(fields[name]) for name in ("edge", "parties", "honest")]
-        return cls(NoiseLaw(fields["law"]), Fraction(fields["rate"]), *sizes)
+        edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
+        return cls(NoiseLaw(fields["law"]), Fraction(fields["rate"]), edge, parties, honest)
 
 
 @lru_cache(maxsize=16)
@@ -158,8 +153,7 @@ def _weights(law: NoiseLaw, rate: Fraction, edge: int, honest: int) -> tuple[int
 
 
 def _exp_up(rate: Fraction) -> int:
-    low, _ = exp_bounds(rate)
-    return -(-_ONE * low.denominator // low.numerator)
+    return ceil(_ONE / exp_bounds(rate)[0])
 
 
 @lru_cache(maxsize=16)
@@ -169,17 +163,11 @@ def _summed(weights: tuple[int, ...], terms: int) -> tuple[int, ...]:
 
 def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
     """Return the convolution of sequences of integers >= 0, exactly: as one product of long integers."""
-    most = 1
-    for factor in factors:
-        most *= sum(factor)
-    width = most.bit_length() // 8 + 1
-    product = gmpy2.mpz(1)
-    for factor in factors:
-        digits = b"".join(int(each).to_bytes(width, "little") for each in factor)
-        product *= gmpy2.mpz(int.from_bytes(digits, "little"))
+    width = prod(map(sum, factors)).bit_length() + 1
+    product = prod(gmpy2.pack(list(factor), width) for factor in factors)
+    found = [int(value) for value in gmpy2.unpack(product, width)]
     length = sum(map(len, factors)) - len(factors) + 1
-    found = int(product).to_bytes(length * width, "little")
-    return [int.from_bytes(found[i : i + width], "little") for i in range(0, length * width, width)]
+    return found + [0] * (length - len(found))
 
 
 @lru_cache(maxsize=16)

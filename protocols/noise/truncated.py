@@ -6,6 +6,7 @@ a second time, from the probability mass function, and turned into the numbers t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
@@ -98,10 +99,8 @@ def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
     for coin in coins:
         p = coin.probability
         magnitudes = [mass * (1 - p) for mass in magnitudes] + [mass * p for mass in magnitudes]
-    half = Fraction(1, 2)
-    masses = {g: half * mass for g, mass in enumerate(magnitudes)}
-    masses |= {-1 - g: half * mass for g, mass in enumerate(magnitudes)}
-    return dict(sorted(masses.items()))
+    halves = [mass / 2 for mass in magnitudes]  # X is G, or as likely -1 - G
+    return dict(enumerate([*reversed(halves), *halves], start=-len(halves)))
 
 
 def largest_noise(coins: tuple[Coin, ...]) -> int:
@@ -111,11 +110,9 @@ def largest_noise(coins: tuple[Coin, ...]) -> int:
 
 def magnitude_moments(coins: tuple[Coin, ...]) -> tuple[Fraction, Fraction]:
     """Return E[G] and E[G^2], from the independence of the bits."""
-    mean = sum(((1 << i) * coin.probability for i, coin in enumerate(coins)), Fraction(0))
-    variance = sum(
-        ((1 << 2 * i) * coin.probability * (1 - coin.probability) for i, coin in enumerate(coins)),
-        Fraction(0),
-    )
+    chances = [coin.probability for coin in coins]
+    mean = sum(((1 << i) * p for i, p in enumerate(chances)), Fraction(0))
+    variance = sum(((1 << 2 * i) * p * (1 - p) for i, p in enumerate(chances)), Fraction(0))
     return mean, variance + mean**2
 
 
@@ -133,13 +130,10 @@ def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
     if n >= 1 << len(coins):
         return Fraction(1)
     below, equal_so_far = Fraction(0), Fraction(1)
-    for i in reversed(range(len(coins))):
-        p = coins[i].probability
-        if n >> i & 1:
-            below += equal_so_far * (1 - p)
-            equal_so_far *= p
-        else:
-            equal_so_far *= 1 - p
+    for i, coin in reversed(list(enumerate(coins))):
+        one, p = n >> i & 1, coin.probability
+        below += one * equal_so_far * (1 - p)
+        equal_so_far *= p if one else 1 - p
     return below
 
 
@@ -156,11 +150,6 @@ def error_bound(coins: tuple[Coin, ...], failure: Fraction) -> Fraction:
     Computes: |X + 1/2| = G + 1/2 whatever the sign; bisection on P(G < n).
     [test: tests/protocols/test_truncated_noise.py]
     """
-    low, high = 1, 1 << len(coins)  # least n with P(G < n) >= 1 - failure
-    while low < high:
-        middle = (low + high) // 2
-        if magnitude_below(coins, middle) >= 1 - failure:
-            high = middle
-        else:
-            low = middle + 1
-    return low - Fraction(1, 2)
+    values = range(1, 1 << len(coins))
+    least = bisect_left(values, 1 - failure, key=lambda n: magnitude_below(coins, n))
+    return least + Fraction(1, 2)

@@ -10,9 +10,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks.measure.samples import TIMES, Sample, append, measured_over
+from benchmarks.measure.samples import Sample, append, measured_over
 from benchmarks.report.compare import FASTER, FEW, NOISE, SLOWER, Change, compare
 from benchmarks.report.export import export, latex
+from harness.engines.run_record import TIMES
 from harness.errors import ResultFileError
 
 HOSTS = tuple(

@@ -12,8 +12,9 @@ from benchmarks.measure.samples import Sample
 from benchmarks.report import html as report
 from benchmarks.report.markdown import markdown
 from benchmarks.report.plots import drawings
-from benchmarks.validation import texts, validate
+from benchmarks.validation import texts
 from benchmarks.validation.cells import Measured
+from benchmarks.validation.checks import validate
 from harness.views.parts import Figure, Heading, Line, Paragraph, Part, Sentences, Table
 from tests.support import synthetic as made_up
 from tests.support.synthetic import spoilt
@@ -44,7 +45,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     measured = Measured.of(samples)
     found = validate(measured, ())
     directory = tmp_path_factory.mktemp("report")
-    report.write(measured, found, list(drawings(measured, found)), directory)
+    report.write(measured, found, list(drawings(measured, found.rows)), directory)
     return directory
 
 

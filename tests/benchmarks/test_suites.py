@@ -14,7 +14,7 @@ from benchmarks.measure.cell import job_of
 from benchmarks.measure.runner import chosen_in
 from benchmarks.measure.samples import by_cell, load
 from benchmarks.papers import privfairfl
-from benchmarks.suites import OURS, SHAPES, SUITES, Grid, Planned, Suite, Until, read_experiment, suite_of
+from benchmarks.suites import OURS, SHAPES, SUITES, Grid, Planned, Suite, Until, read_experiment
 from benchmarks.validation.side_by_side import BESIDE
 from harness.errors import ExperimentError
 from harness.inputs.record_schema import RecordKind
@@ -158,7 +158,7 @@ def test_suites_of_recorded_results_have_the_cells_that_they_had() -> None:
     found = {}
     for name in SUITES:
         for quick in (False, True):
-            plan = suite_of(name).plan(quick=quick)
+            plan = read_experiment(OURS / f"{name}.toml").plan(quick=quick)
             cells = sorted(str((p.key, p.repetitions, p.timeout_s, p.excluded)) for p in plan)
             found[f"{name}{' --quick' * quick}"] = hashlib.sha256("\n".join(cells).encode()).hexdigest()[:16]
     assert found == json.loads((PROJECT / "tests" / "recorded" / "plans.json").read_text())
@@ -205,7 +205,9 @@ def test_cells_are_run_until_their_interval_is_narrow_or_there_are_enough() -> N
 
 
 def test_table_2_has_the_papers_federations_and_models() -> None:
-    cells = [planned.cell for planned in suite_of("table2").plan() if planned.excluded is None]
+    cells = [
+        planned.cell for planned in read_experiment(OURS / "table2.toml").plan() if planned.excluded is None
+    ]
     for shape, sizes in SHAPES.items():
         of_shape = [cell for cell in cells if cell["shape"] == shape]
         assert {(cell["clients"], cell["records"]) for cell in of_shape} == {sizes}
@@ -222,7 +224,7 @@ def test_table_2_has_the_papers_federations_and_models() -> None:
 def test_linearity_in_thresholds_can_be_seen() -> None:
     published = [
         cell
-        for cell in suite_of("table2").plan()
+        for cell in read_experiment(OURS / "table2.toml").plan()
         if cell.cell["variant"] == "published" and not cell.excluded
     ]
     for model in REAL - {"spdz2k"}:  # in which two thresholds take minutes

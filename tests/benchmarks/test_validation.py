@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.samples import Sample
-from benchmarks.validation import Validation, multiplications, validate
+from benchmarks.validation import multiplications
 from benchmarks.validation.cells import Measured
+from benchmarks.validation.checks import Validation, validate
 from benchmarks.validation.findings import Explanation, Status, judge
 from benchmarks.validation.multiplications import ANDS, COMPARISONS, PRODUCTS, checks, implied
 from protocols.spec import PI_ROC_PUBLISHED, ProtocolSpec

@@ -13,7 +13,6 @@ import fairshares as fs
 from harness.pipeline.arrivals import alone
 from harness.security_models import MODELS, Model
 from protocols.circuits.coins import design_coins
-from protocols.mechanisms import counts_so_far
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
@@ -64,7 +63,7 @@ def test_two_epochs(model: Model, here: Path, monkeypatch: pytest.MonkeyPatch) -
     """Of which the second counts the first again, each with half of ε."""
     half, whole = Fraction(1, 2), Fraction(1)
     schedule = Schedule((Part(0, half), Part(0, half), Part(2, whole)))
-    monkeypatch.setattr(counts_so_far, "best_schedule", lambda horizon: schedule)
+    monkeypatch.setattr("harness.releases.series.best_schedule", lambda horizon: schedule)
     arrive(here, *["a0"] * 30, "b1", model=model.name)
     new = ("--horizon", "3", "--epsilon", "20", "--model", model.name, "--population", "people")
     first = epoch(here, "first", *new)
@@ -178,9 +177,9 @@ def test_a_horizon_without_a_series_is_refused(here: Path) -> None:
 
 
 def test_hosts_keep_no_series(here: Path) -> None:
-    given = ("--hosts", "hosts.toml", "--task", "weights", "--epsilon", "1")
+    given = ("weights", "--hosts", "hosts.toml", "--epsilon", "1")
     for series in (("--arrivals", "series"), ("--horizon", "2"), ("--arrivals", "series", "--horizon", "2")):
-        assert "Hosts keep no series of epochs" in refused("hosts.run", *given, *series, cwd=here)
+        assert "Hosts keep no series of epochs" in refused(*given, *series, cwd=here)
     assert not (here / "series").exists()
 
 

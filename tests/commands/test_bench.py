@@ -1,4 +1,4 @@
-"""`bench.utility` and `bench.trust` as a user runs them: files, tables, what they refuse."""
+"""`reproduce utility` and `reproduce trust` as a user runs them: files, tables, what they refuse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.studies.utility.curves import MEASURES
 from benchmarks.studies.utility.releases import METHODS, NOISE_FREE
 from tests.support.command import call, refused
 
-QUICK = ("bench.utility", "--quick", "--repetitions", "2")
+QUICK = ("reproduce", "utility", "--quick", "--repetitions", "2")
 
 
 def test_quick_suite(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_quick_suite(tmp_path: Path) -> None:
             assert 0.9 * line["epsilon"] < line["epsilon_exact"] <= line["epsilon"]
     about = json.loads((found / "about.json").read_text())
     assert about["command"] == (
-        "./inv bench.utility --quick --repetitions 2 --neighboring-relation replace_one"
+        "./inv reproduce utility --quick --repetitions 2 --neighboring-relation replace_one"
     )
     for name in ("utility.png", "utility-groups.png"):
         assert (found / name).read_bytes()[:4] == b"\x89PNG"
@@ -56,18 +56,20 @@ def test_quick_suite(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options_are_refused(options: tuple[str, ...], named: str, tmp_path: Path) -> None:
-    assert named in refused("bench.utility", "--quick", *options, "--out", "found", cwd=tmp_path)
+    assert named in refused("reproduce", "utility", "--quick", *options, "--out", "found", cwd=tmp_path)
 
 
 def test_commands_of_the_suite_are_listed_and_explained(tmp_path: Path) -> None:
     listed = call("--list", cwd=tmp_path).stdout
-    assert "bench.utility" in listed
+    assert "reproduce" in listed
     assert "weights" in listed
-    assert "--repetitions" in call("--help", "bench.utility", cwd=tmp_path).stdout
+    assert "--repetitions" in call("--help", "reproduce", cwd=tmp_path).stdout
 
 
 def test_trust_models_quickly(tmp_path: Path) -> None:
-    done = call("bench.trust", "--quick", "--runs", "200", "--out", "found", "--json", cwd=tmp_path)
+    done = call(
+        "reproduce", "trust", "--quick", "--repetitions", "200", "--out", "found", "--json", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     found = tmp_path / "found"
     files = ["about.json", "clients.csv", "samples.jsonl", "summary.csv", "trust.png"]
@@ -80,7 +82,10 @@ def test_trust_models_quickly(tmp_path: Path) -> None:
         assert summary["epsilon_exact"] <= 1 or line["model"] == PUBLISHED
     needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
-    assert json.loads((found / "about.json").read_text())["command"] == "./inv bench.trust --quick --runs 200"
-    assert "--runs must be" in refused(
-        "bench.trust", "--quick", "--runs", "1", "--out", "other", cwd=tmp_path
+    assert (
+        json.loads((found / "about.json").read_text())["command"]
+        == "./inv reproduce trust --quick --repetitions 200"
+    )
+    assert "--repetitions must be" in refused(
+        "reproduce", "trust", "--quick", "--repetitions", "1", "--out", "other", cwd=tmp_path
     )

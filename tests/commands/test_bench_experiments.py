@@ -1,4 +1,4 @@
-"""`bench.run`, `bench.program`, `bench.export` and `bench.compare` as a user runs them."""
+"""`bench.run` with files, `bench.export` and `bench.compare` as a user runs them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from benchmarks.commands.judged import RESULTS
 from benchmarks.measure.runner import chosen_in
 from benchmarks.measure.samples import load
 from benchmarks.suites import read_experiment
-from benchmarks.validation import validate
 from benchmarks.validation.cells import Measured
+from benchmarks.validation.checks import validate
 from benchmarks.validation.findings import Status
 from tests.support.command import call, command, refused
 
@@ -114,8 +114,8 @@ def test_a_suite_without_quick_runs_says_so(tmp_path: Path) -> None:
 def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None:
     (tmp_path / "my.mpc").write_text(PRODUCT)
     done = call(
-        *("bench.program", "my.mpc", "--args", "3", "--inputs", "3", "--models", "ring,semi2k"),
-        *("--against-options", "-R 64", "--repetitions", "1", "--out", "found"),
+        *("bench.run", "my.mpc", "--args", "3", "--inputs", "3", "--models", "ring,semi2k"),
+        *("--against", "-R 64", "--repetitions", "1", "--out", "found"),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -135,8 +135,7 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
     about = json.loads((tmp_path / "found" / "about.json").read_text())
     assert text == PRODUCT.encode() and about["sha256"] == {"my.mpc": hashlib.sha256(text).hexdigest()}
     assert about["command"] == (
-        "./inv bench.program my.mpc --args 3 --models ring,semi2k --inputs 3 --against-options '-R 64' "
-        "--repetitions 1"
+        "./inv bench.run my.mpc --args 3 --inputs 3 --against '-R 64' --models ring,semi2k --repetitions 1"
     )
     suite = read_experiment(tmp_path / "found" / "experiment.toml")
     assert len(suite.plan()) == 4
@@ -149,7 +148,7 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
 def test_a_portable_program_runs_on_the_embedded_engine(tmp_path: Path) -> None:
     (tmp_path / "one.mpc").write_text('print_ln("OUT one %s", (sint(1) + 1).reveal())\n')
     done = command(
-        *("bench.program", "one.mpc", "--models", "mpyc,ring", "--repetitions", "1", "--out", "found"),
+        *("bench.run", "one.mpc", "--models", "mpyc,ring", "--repetitions", "1", "--out", "found"),
         cwd=tmp_path,
         environment={"MP_SPDZ_HOME": "none"},
     )
@@ -164,7 +163,7 @@ def test_a_portable_program_runs_on_the_embedded_engine(tmp_path: Path) -> None:
 def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> None:
     (tmp_path / "my.mpc").write_text("x = 1\nx.no_such_thing()\n")
     done = call(
-        *("bench.program", "my.mpc", "--models", "ring", "--repetitions", "1", "--out", "found"), cwd=tmp_path
+        *("bench.run", "my.mpc", "--models", "ring", "--repetitions", "1", "--out", "found"), cwd=tmp_path
     )
     assert done.returncode == 1
     (sample,) = load(tmp_path / "found")
@@ -179,10 +178,12 @@ def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> 
         (("my.mpc", "--against", "other/my.mpc"), "--against names a program beside my.mpc"),
         (("my.mpc", "--network", "wam"), "network: --network must be lan"),
         (("my.mpc", "--models", "rong"), "--models must be"),
+        (("my.mpc", "--quick"), "Suite program has nothing to run with --quick"),
+        (("--resume", "found", "--inputs", "3"), "--inputs goes with a program's .mpc alone"),
     ],
 )
 def test_a_program_that_cannot_be_timed_is_refused(
     options: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "my.mpc").write_text(PRODUCT)
-    assert said in refused("bench.program", *options, cwd=tmp_path)
+    assert said in refused("bench.run", *options, cwd=tmp_path)

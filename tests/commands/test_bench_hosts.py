@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure.cell import HERE
-from benchmarks.measure.over_hosts import over_hosts
+from benchmarks.measure.cell import HERE, over_hosts
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample
 from benchmarks.suites import Planned
 from harness.engines.emulated_network import links
@@ -66,7 +65,7 @@ def measuring(made: Site) -> Iterator[Measure]:
 
         def measure(cell: dict[str, Level] = CELL, timeout_s: float = 60.0, **changes: Level) -> Sample:
             planned = Planned({**cell, **changes}, 1, timeout_s)
-            return place.measure("some", planned, 0, made.home, lambda _: None)
+            return place.measure("some", planned, 0, made.home)
 
         yield measure
 
@@ -124,9 +123,7 @@ def test_a_cell_over_hosts_is_the_cell_that_it_is_here(hosts: NetworkedSite, mod
         found = [measure(cell, model=model.name) for cell in (CELL, NOISE, CELL)]
     assert [each.status for each in found] == [OK] * 3, [each.reason for each in found]
     for sample in found:
-        here = HERE.identity(sample.cell)
-        assert here is not None and here.program_hash == sample.program_hash
-        assert here.engine_version == sample.engine_version
+        assert HERE.identity(sample.cell) == (sample.program_hash, sample.engine_version)
         assert len(sample.hosts) == len(sample.sent_bytes) == model.parties
         assert sample.network is not None
         pairs = {tuple(sorted(link["parties"])) for link in sample.network["links"]}
@@ -155,7 +152,7 @@ def test_replicated_shares_over_hosts_are_what_they_are_here(hosts: NetworkedSit
     assert [(each.status, each.reason) for each in found] == [(OK, None)] * 2
     for sample in found:
         here = HERE.identity(sample.cell)
-        assert here is not None and here.program_hash == sample.program_hash
+        assert here is not None and here[0] == sample.program_hash
     assert refused.status == SKIPPED and "needs MP-SPDZ" in str(refused.reason)
 
 
@@ -311,7 +308,7 @@ def test_an_owners_program_runs_over_hosts(hosts: NetworkedSite, tmp_path: Path)
         "a, b = sint.get_input_from(0), sint.get_input_from(1)\n"
         "print_ln('OUT product %s', (a * b).reveal())\n"
     )
-    command = ("bench.program", "mine.mpc", "--models", "ring", "--inputs", "1", "--repetitions", "1")
+    command = ("bench.run", "mine.mpc", "--models", "ring", "--inputs", "1", "--repetitions", "1")
     over = (*command, "--hosts", "hosts.toml", "--out", "results")
     missing = call(*over, cwd=hosts.home)
     assert missing.returncode == 1 and "It has no program" in missing.stderr + missing.stdout

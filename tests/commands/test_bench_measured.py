@@ -1,4 +1,4 @@
-"""`bench.table2` and its like as a user runs them: real parties, interrupted, resumed, refused."""
+"""`bench.run` with suites of ours as a user runs them: real parties, interrupted, resumed, refused."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ LEFT = {"samples.jsonl", "about.json", "experiment.toml", "programs"}
 )
 def test_a_sample_holds_what_a_run_cost(cell: dict[str, Level], tmp_path: Path) -> None:
     known = HERE.identity(cell)
-    sample = HERE.measure("some", Planned(cell, 1, 60.0), 0, tmp_path, lambda _: None)
+    sample = HERE.measure("some", Planned(cell, 1, 60.0), 0, tmp_path)
     assert (sample.status, sample.reason, sample.cell) == (OK, None, cell)
     assert known is not None
-    assert (sample.program_hash, sample.engine_version) == (known.program_hash, known.engine_version)
+    assert (sample.program_hash, sample.engine_version) == known
     parties = len(sample.sent_bytes)
     assert min(sample.sent_bytes) > 0 and len(sample.times["party_mpc_s"]) == parties
     assert 0 < sample.times["mpc_s"] < sample.times["wall_s"]
@@ -76,7 +76,7 @@ def test_a_sample_holds_what_a_run_cost(cell: dict[str, Level], tmp_path: Path) 
 
 def test_quick_suite_where_there_is_no_mp_spdz(tmp_path: Path) -> None:
     done = command(
-        *("bench.table2", "--quick", "--out", "found", "--json"),
+        *("bench.run", "table2", "--quick", "--out", "found", "--json"),
         cwd=tmp_path,
         environment={"MP_SPDZ_HOME": "none"},
     )
@@ -93,12 +93,12 @@ def test_quick_suite_where_there_is_no_mp_spdz(tmp_path: Path) -> None:
         "found"
     ]  # no ledger, no run's directory, no compiled program
     about = json.loads((tmp_path / "found" / "about.json").read_text())
-    assert about["command"] == "./inv bench.table2 --quick" and about["finished"] is True
+    assert about["command"] == "./inv bench.run table2 --quick" and about["finished"] is True
 
 
 def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
     options = ("--quick", "--models", "mpyc", "--timeout", "0.01", "--out", "found")
-    done = call("bench.noise", *options, cwd=tmp_path)
+    done = call("bench.run", "noise", *options, cwd=tmp_path)
     assert done.returncode == 1
     assert "1 failed" in done.stderr and "--resume found" in done.stderr
     (sample,) = load(tmp_path / "found")
@@ -115,7 +115,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(
     around = Surroundings(tmp_path_factory.mktemp("around") / "it")
     around.stop_where(PARTY_0_BEGINS)
     running = start(
-        *("bench.noise", "--quick", "--models", "mpyc", "--repetitions", "3", "--out", "found"),
+        *("bench.run", "noise", "--quick", "--models", "mpyc", "--repetitions", "3", "--out", "found"),
         cwd=tmp_path,
         environment=around.environment,
     )
@@ -131,7 +131,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(
     first = load(samples)
     assert 1 <= len(first) < 3
 
-    done = call("bench.noise", "--resume", "found", "--json", cwd=tmp_path)
+    done = call("bench.run", "--resume", "found", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [row["ok"] for row in json.loads(done.stdout)] == [3]
     assert load(samples)[: len(first)] == first
@@ -139,12 +139,12 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(
 
 
 def test_results_of_another_program_are_refused_by_one_sentence(tmp_path: Path) -> None:
-    quick = ("bench.noise", "--quick", "--models", "mpyc", "--repetitions", "1")
+    quick = ("bench.run", "noise", "--quick", "--models", "mpyc", "--repetitions", "1")
     assert call(*quick, "--out", "found", cwd=tmp_path).returncode == 0
     samples = tmp_path / "found" / "samples.jsonl"
     line: dict[str, Any] = json.loads(samples.read_text())
     samples.write_text(json.dumps({**line, "program_hash": "ab" * 32}) + "\n")
-    done = call("bench.noise", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
+    done = call("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.count("Error:") == 1 and "they cannot be in one table" in done.stderr
     assert len(load(samples)) == 1
@@ -153,11 +153,17 @@ def test_results_of_another_program_are_refused_by_one_sentence(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--models", "ring,other"), "--models"),
-        (("--repetitions", "0"), "--repetitions"),
+        (("scale", "--models", "ring,other"), "--models"),
+        (("scale", "--repetitions", "0"), "--repetitions"),
         (("--out", "one", "--resume", "two"), "--resume"),
         (("--resume", "nowhere"), "nowhere"),
+        (("scale", "--resume", "one"), "--resume goes on with the experiment in one; leave out scale"),
+        (
+            ("scael",),
+            "There is no suite 'scael' (did you mean scale?); name clients, network, noise, paper, ",
+        ),
+        (("scale", "--args", "3"), "--args goes with a program's .mpc alone"),
     ],
 )
 def test_wrong_options_are_refused(options: tuple[str, ...], named: str, tmp_path: Path) -> None:
-    assert named in refused("bench.scale", "--quick", *options, cwd=tmp_path)
+    assert named in refused("bench.run", *options, cwd=tmp_path)

@@ -11,8 +11,9 @@ from benchmarks.commands.judged import RESULTS
 from benchmarks.report import html as report
 from benchmarks.report.markdown import markdown
 from benchmarks.report.plots import drawings
-from benchmarks.validation import multiplications, validate
+from benchmarks.validation import multiplications
 from benchmarks.validation.cells import Measured
+from benchmarks.validation.checks import validate
 from benchmarks.validation.findings import Explanation, Finding, Status, explanations
 from tests.support.command import call, refused
 
@@ -67,15 +68,15 @@ def test_every_known_explanation_is_needed(findings: list[Finding]) -> None:
 @pytest.mark.mpspdz("ring")
 def test_recorded_report_is_of_the_recorded_runs(measured: Measured) -> None:
     found = validate(measured, programs=multiplications.checks())
-    drawn = list(drawings(measured, found))
+    drawn = list(drawings(measured, found.rows))
     written = markdown(*report.titles(measured), report.report(measured, found, drawn))
     assert (REPORT / "report.md").read_text(encoding="utf-8") == written
     assert {path.name for path in REPORT.glob("*.png")} == {f"{figure.name}.png" for _, figure in drawn}
     assert (REPORT / "report.html").stat().st_size < 2**21
 
 
-def test_report_is_a_command(tmp_path: Path) -> None:
-    done = call("bench.report", "--results", str(RESULTS / "table2"), "--out", "found", cwd=tmp_path)
+def test_a_report_is_written_with_the_verdict(tmp_path: Path) -> None:
+    done = call("bench.validate", "--results", str(RESULTS / "table2"), "--out", "found", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "found").iterdir()} >= {
         "report.md",

@@ -13,6 +13,7 @@ from harness.inputs.record_schema import RecordDomain
 from harness.privacy.ledger.entries import Ledger
 from harness.releases.contribution_cap import CapTarget
 from harness.security_models import MODELS, Model
+from protocols.guarantee import Guarantee
 from tests.support.command import call, refused
 from tests.support.running import model_parameters
 
@@ -78,7 +79,7 @@ def test_the_cap_of_curves_is_for_the_variant_that_will_run(model: Model, here: 
     options = ("--release", "thresholds", "--release-epsilon", "1", "--variant", "records")
     run = ("cap", "--shares", "sizes", "--epsilon", "20", "--model", model.name)
     said = succeed(*run, *options, "--out", "cap", cwd=here)
-    release = CapTarget("thresholds", Fraction(1), Fraction(1, 2**40), malleable_slots=True)
+    release = CapTarget("thresholds", Guarantee(Fraction(1), Fraction(1, 2**40)), malleable_slots=True)
     above = release.allowed_above(RecordDomain(("a", "b"), ("0", "1"), 1000))
     assert json.loads((here / "cap" / "cap.json").read_text())["allowed_above"] == above
     first, then = (line for line in said.splitlines() if "./inv " in line)

@@ -23,7 +23,7 @@ from harness.clients.session import Server
 from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge
 from harness.engines.registry import engine_of
 from harness.errors import ClientError, FairSharesError, PartyFailedError
-from harness.pipeline.party_inputs import local_clients
+from harness.pipeline.sources import local_clients
 from harness.security_models import MODELS, Model
 from protocols.circuits.clients import checks
 from protocols.circuits.coins import MAX_EPSILON, design_coins
@@ -76,8 +76,8 @@ def test_clients_values_and_their_traffic(tmp_path: Path) -> None:
     result = run(job(tmp_path / "clients"), tmp_path / "parties")
     assert are_counts(result.outputs["counts"]) and result.left_out == {}
     seed, masked, accepted, offsets = 4 + 32, 4 + 24, 4 + 8, 4 + checks(3) * 8
-    assert result.client_bytes is not None
-    for sent, received in result.client_bytes:
+    traffic = zip(result.client_sent_bytes or (), result.client_received_bytes or (), strict=True)
+    for sent, received in traffic:
         assert sent == 3 * (seed + masked)
         assert received > 3 * (masked + 2 * offsets + accepted)  # and the terms
     assert nothing_is_left(tmp_path)

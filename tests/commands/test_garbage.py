@@ -12,11 +12,11 @@ import pytest
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import read_records
 from harness.inputs.rings import Words
-from harness.inputs.shares import share
 from harness.security_models import MODELS, Model
 from protocols.spec import SPLIT
 from tests.support.command import call
 from tests.support.running import model_parameters
+from tests.support.sharing import share
 
 HEADER = "client_id,group,label\n"
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 1000)

@@ -172,7 +172,7 @@ INVITING = ["--invite", "for-clients", "--clients", "2", "--groups", "a,b", "--l
         (INVITING[:4], "--invite needs --domain, or --groups and --labels"),
         (INVITING[:2], "--invite and --clients (how many) go together"),
         (INVITING[4:], "the domain is the one that was shared; leave out the options for it"),
-        (["--task", "confusion", *INVITING], "pi_cf takes no values by input path 'clients'"),
+        (["--input-path", "replicated", *INVITING], "--invite has clients send during it"),
         (["--model", "mpyc", *INVITING], "Input path 'clients' needs MP-SPDZ"),
         (
             ["--model", "rep4-ring", *INVITING],
@@ -189,6 +189,7 @@ def test_invitations_are_refused_before_any_host_is_asked(
         for i in range(4)
     )
     (tmp_path / "hosts.toml").write_text(text)
-    done = call("hosts.run", "--epsilon", "1", "--out", "none", *options, cwd=tmp_path)
+    run = ["weights", "--hosts", "hosts.toml", "--epsilon", "1", "--out", "none"]
+    done = call(*run, *options, cwd=tmp_path)
     assert done.returncode == 1 and told in " ".join(done.stderr.split())
     assert files_below(tmp_path) - {"for-clients"} == {"hosts.toml"}

@@ -21,10 +21,9 @@ from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engine_of
 from harness.hosts.work import Work
-from harness.inputs.aggregation import ANY
+from harness.inputs.shares.party import ANY
 from harness.inputs.synthetic import Federation
-from harness.pipeline.run import terms_of
-from harness.pipeline.terms import Asked
+from harness.pipeline.terms import request_of_run, terms_of
 from harness.security_models import Model, get_model
 from protocols.spec import CLIENTS, REPLICATED, SHARES
 from tests.conftest import PROJECT
@@ -110,7 +109,7 @@ def test_all_hosts_take_the_same_clients(others: tuple[int, ...], tmp_path: Path
     model = get_model("ring")
     hosts = make_hosts(tmp_path, clients=0, model=model)
     run = asked(model=model.name, input_path=CLIENTS.name)
-    terms = terms_of(run.task, run.statistic_and_release()[1], DOMAIN)
+    terms = terms_of(request_of_run(run), DOMAIN)
     (tmp_path / "clients").mkdir()
     known = [make_key(tmp_path / "clients", f"{i}", f"client-{i}").read_text() for i in range(3)]
     with agents(hosts) as made, free_ports(3 * model.parties) as ports:
@@ -120,7 +119,7 @@ def test_all_hosts_take_the_same_clients(others: tuple[int, ...], tmp_path: Path
             for pair in [ports[3 + 2 * i : 5 + 2 * i]]
         }
         for one in made:
-            one.ask("propose", asked=asdict(run))
+            one.ask("propose", asked=run)
         signed = agreed(made, ports[:3], told_of)
         made[0].ask("start", seconds=600)
         with pytest.raises(Refused, match="about to run something else"):
@@ -130,11 +129,11 @@ def test_all_hosts_take_the_same_clients(others: tuple[int, ...], tmp_path: Path
 def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
     """Hosts agree to a release; then the coordinator has all but one go to a benchmark run of its program."""
     hosts = make_hosts(tmp_path, "benchmark = true\n" + RULE, model=QUICK)
-    run = asdict(asked(model=QUICK.name))
+    run = asked(model=QUICK.name)
     trial = {"model": QUICK.name, "asked": run, "federation": asdict(Federation(1, DOMAIN.max_count, 2, 2))}
     with free_ports(QUICK.parties) as ports, agents(hosts[:1]) as (host,):
         with agents(hosts[1:]) as others:
-            fed([host, *others], Asked(**run))
+            fed([host, *others], run)
             signed = agreed([host, *others], ports)
         with agents(hosts[1:]) as others:
             for i, one in enumerate(others, 1):
@@ -165,7 +164,7 @@ def test_no_host_begins_with_one_of_another_program(file: str, tmp_path: Path) -
     hosts = make_hosts(tmp_path, model=QUICK)
     project = copy_of_project(tmp_path / "project")
     with (project / file).open("a") as text:
-        text.write("\n# another\n")
+        text.write("\nanother = 1\n")
     with agents(hosts[:1]) as first, agents(hosts[1:], project=project) as others:
         made = [*first, *others]
         fed(made, asked(model=QUICK.name))
@@ -180,7 +179,7 @@ def test_no_benchmark_runs_beside_a_release(tmp_path: Path) -> None:
     hosts = make_hosts(tmp_path, "benchmark = true\n" + RULE)
     trial = {
         "model": MODEL.name,
-        "noise": {"sampler": "default", "epsilon": "1", "delta": "2^-40", "samples": 3},
+        "noise": {"sampler": "default", "exact": ["1", "1/1024"], "samples": 3},
     }
     with agents(hosts) as made, agents(hosts) as beside, free_ports(MODEL.parties) as ports:
         fed(made, asked())
@@ -197,7 +196,7 @@ def test_no_request_puts_on_a_host_what_it_computes_on(ending: str, tmp_path: Pa
     (host, *_) = make_hosts(tmp_path)
     (upload,) = (host / "shares").iterdir()
     with agents([host]) as (agent,):
-        agent.ask("propose", asked=asdict(asked()))
+        agent.ask("propose", asked=asked())
         body = upload.read_bytes()
         with pytest.raises(Refused):
             agent.ask("put_file", body, name=f"{upload.stem}.{ending}", bytes=len(body))
@@ -288,7 +287,7 @@ def test_only_a_plain_file_is_an_upload(
     put(odd, odd.rename(tmp_path / "elsewhere"))
     details: dict[str, Any] = {"rules": ANY.to_json()} if request_ == "check_uploads" else {}
     with agents([host]) as (agent,):
-        agent.ask("propose", asked=asdict(asked()))
+        agent.ask("propose", asked=asked())
         agent.send(request_, party=0, **details)
         if odd.is_fifo():
             until(lambda: agent.has_answered or is_read(odd))
@@ -315,7 +314,7 @@ def test_an_aggregate_beside_uploads_is_refused_by_name(tmp_path: Path) -> None:
     forged, _ = sorted((host / "shares").iterdir())
     forged = forged.rename(forged.with_suffix(".aggregate"))
     with agents([host]) as (agent,):
-        agent.ask("propose", asked=asdict(asked()))
+        agent.ask("propose", asked=asked())
         with pytest.raises(Refused, match=forged.name):
             agent.ask("check_uploads", party=0, rules=ANY.to_json())
         with pytest.raises(Refused, match=forged.name):
@@ -329,7 +328,7 @@ def test_a_directory_takes_the_place_of_no_upload(tmp_path: Path) -> None:
     (host / "shares" / "party-0").mkdir()
     first.rename(host / "shares" / "party-0" / first.name)
     with agents([host]) as (agent,):
-        agent.ask("propose", asked=asdict(asked()))
+        agent.ask("propose", asked=asked())
         assert agent.ask("aggregate", party=0)["head"].splitlines()[1] == f"{second.stem}:1:0"
 
 

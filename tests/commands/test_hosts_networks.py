@@ -89,7 +89,8 @@ def ask(site: NetworkedSite, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def run_of(model: Model, out: str = "results") -> list[str]:
-    return ["hosts.run", "--model", model.name, "--epsilon", "1", "--population", "people", "--out", out]
+    run = ["weights", "--hosts", "hosts.toml", "--model", model.name, "--epsilon", "1"]
+    return [*run, "--population", "people", "--out", out]
 
 
 def begin(site: NetworkedSite, *arguments: str) -> subprocess.Popen[str]:

@@ -71,7 +71,8 @@ def test_owners_set_hosts_up_and_a_starter_may_start_their_agents_only(tmp_path:
         assert share.returncode == 0, share.stderr
         for i in range(3):
             shutil.copytree(hosts.home / "shares" / f"party-{i}", hosts.directory(i) / "shares")
-        run = ["hosts.run", "--model", "mpyc", "--epsilon", "1", "--population", "loans", "--out", "results"]
+        run = ["weights", "--hosts", "hosts.toml", "--model", "mpyc", "--epsilon", "1"]
+        run += ["--population", "loans", "--out", "results"]
         refused = call(*run, cwd=hosts.home)
         assert (
             refused.returncode == 1 and "(party 0): Its policy lets 'alice' start nothing" in refused.stderr
@@ -101,9 +102,7 @@ def restrict_to_agent(hosts: Site, i: int) -> None:
 def test_what_is_verified_may_be_named_without_its_flag(tmp_path: Path) -> None:
     for words in (["nowhere"], ["--results", "nowhere"]):
         done = call("verify", *words, cwd=tmp_path)
-        assert (
-            done.returncode == 1 and "Error: nowhere has no signatures.json: hosts.run writes" in done.stderr
-        )
+        assert done.returncode == 1 and "Error: nowhere has no signatures.json: a run on hosts" in done.stderr
     done = call("verify", "one", "two", cwd=tmp_path)
     assert done.returncode == 1 and "'two' belongs to no option of verify" in done.stderr
     assert "Usage: ./inv verify RESULTS [options]" in call("verify", "--help", cwd=tmp_path).stdout

@@ -23,9 +23,8 @@ from harness.errors import HostUnreachableError
 from harness.hosts import wire
 from harness.hosts.connection import Connection
 from harness.hosts.policy import LEDGER
-from harness.inputs.aggregation import read_header
 from harness.inputs.rings import RINGS
-from harness.inputs.shares import SALT_BYTES
+from harness.inputs.shares.file_format import SALT_BYTES, read_header
 from harness.system.files import PREFIX
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_own_noise
 from protocols.accounting.queries import each_cell_once
@@ -37,7 +36,8 @@ from tests.support.running import until
 from tests.support.ssh import POLICY, Site, copy_of_project, site
 
 MODEL = choose_model(None)  # ring, or mpyc where there is no MP-SPDZ
-RUN = ["hosts.run", "--model", MODEL.name, "--epsilon", "1", "--out", "results"]
+HOSTS = ["--hosts", "hosts.toml"]
+RUN = ["weights", *HOSTS, "--model", MODEL.name, "--epsilon", "1", "--out", "results"]
 # Clients' records: 30 of group a and label 0, 20 of b and 1.
 RECORDS = [("a", "0")] * 30 + [("b", "1")] * 20
 PEOPLE = ["--population", "people"]
@@ -427,11 +427,9 @@ def test_a_host_that_goes_away_ends_a_run_that_waits_for_clients(hosts: Site) ->
 
 def test_options_of_another_release_are_refused(hosts: Site) -> None:
     hosts.write()
-    done = call(*RUN, "--task", "gap", "--variant", "records", cwd=hosts.home)
-    assert (
-        done.returncode == 1
-        and "--variant goes with --task thresholds or cap, not with --task gap" in done.stderr
-    )
+    for task, option, value in (("gap", "--variant", "records"), ("confusion", "--invite", "for-clients")):
+        done = call(task, *RUN[1:], option, value, cwd=hosts.home)
+        assert done.returncode == 1 and f"{task} has no option {option}" in done.stderr
 
 
 @pytest.fixture
@@ -457,12 +455,12 @@ def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
     for name in ("sizes", "bad"):
         share = ["share", "--task", "cap", "--records", f"{name}.csv", "--out", name, *declared]
         assert call(*share, cwd=hosts.home).returncode == 0
-    run = ["hosts.run", "--task", "cap", "--model", MODEL.name, "--epsilon", "20"]
+    run = ["cap", *HOSTS, "--model", MODEL.name, "--epsilon", "20"]
     run += ["--population", "many"]
     refused = call(*run, "--out", "cap", cwd=hosts.home)
     assert refused.returncode == 1 and "--release-epsilon is missing" in refused.stderr
     refused = call(*run, "--release-epsilon", "1", "--input-form", "split", "--out", "cap", cwd=hosts.home)
-    assert refused.returncode == 1 and "--input-form must be slots" in refused.stderr
+    assert refused.returncode == 1 and "cap has no option --input-form" in refused.stderr
     for i in range(MODEL.parties):
         (bad,) = (hosts.home / "bad" / f"party-{i}").iterdir()
         shutil.copytree(hosts.home / "sizes" / f"party-{i}", own_shares(hosts, i))

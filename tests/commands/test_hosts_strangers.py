@@ -6,7 +6,6 @@ import json
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,15 +14,14 @@ from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
 from harness.errors import CertificateError
 from harness.hosts import keys
-from harness.inputs.aggregation import ANY
-from harness.pipeline.terms import Asked
+from harness.inputs.shares.party import ANY
 from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened
 from tests.support.parties_on_hosts import charges
 from tests.support.starters import asked, have_port, make_hosts, now
 
 
-def list_of(one: Agent, party: int, run: Asked) -> dict[str, str]:
-    one.ask("propose", asked=asdict(run))
+def list_of(one: Agent, party: int, run: dict[str, str]) -> dict[str, str]:
+    one.ask("propose", asked=run)
     signed: dict[str, str] = one.ask("check_uploads", party=party, rules=ANY.to_json())
     return signed
 

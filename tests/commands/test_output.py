@@ -16,11 +16,12 @@ from harness.errors import BudgetError, LedgerError, PopulationError, UsedUpload
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.ledger.charge import NOTHING_SPENT
 from harness.privacy.ledger.entries import Ledger
-from harness.releases.base import Release
-from harness.releases.registry import STATISTICS
+from harness.releases.registry import STATISTICS, statistic_of
+from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
 from tests.support.command import call, refused
+from tests.support.requests import request_of
 from tests.support.running import QUICKEST
 
 WEIGHTS = ("weights", "--records", "records.csv", "--model", QUICKEST, "--out", "results")
@@ -38,10 +39,10 @@ def test_the_answer_is_first_and_privacy_three_lines(here: Path) -> None:
     assert done.returncode == 0 and table.startswith("┏") and "noisy count" in table
     privacy = told.splitlines()[:3]
     assert [line.partition(":")[0] for line in privacy] == ["Revealed", "Guarantee", "Trust"]
-    assert "ε = 0.1999 (0.20 asked), δ = 9.031e-13, one record added or removed." in privacy[1]
+    assert "ε = 0.1999 (0.2 asked), δ = 9.031e-13, one record added or removed." in privacy[1]
     full = call(*WEIGHTS[:-1], "again", "--epsilon", "0.20", "--verbose", cwd=here).stdout
     assert (
-        "(ε = 0.20 was requested; exact values" in full
+        "(ε = 0.2 was requested; exact values" in full
         and "Cost: " in full
         and "no single party learns" in full
     )
@@ -76,9 +77,7 @@ def test_json_is_alone(here: Path) -> None:
 @pytest.mark.parametrize("started", [False, True])
 def test_an_interrupt_says_what_was_spent(started: bool, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While clients share nothing is spent; once parties were let start all is, also when they ended."""
-    where = (
-        "harness.pipeline.run.privacy_fields" if started else "harness.pipeline.party_inputs.share_and_add_up"
-    )
+    where = "harness.pipeline.run.state_privacy" if started else "harness.pipeline.sources.share_and_add_up"
 
     def interrupted(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -154,8 +153,8 @@ def test_what_a_run_spends_does_not_depend_on_groups_and_labels(task: str) -> No
         else:
             domain = RecordDomain(names, others, 100).with_kind(kind)
         unit = PrivacyUnit.CLIENT if task == "cap" else PrivacyUnit.RECORD
-        spec = next(iter(STATISTICS[task].specs.values()))
+        spec = next(iter(REQUESTS[task].specs().values()))
         form = next(iter(spec.input_forms.values()))
-        release = Release(MODELS["ring"], form, options.epsilon, options.delta, unit=unit)
-        spent.add(options.statistic(spec).prepare(release, domain).plan.exact)
+        release = request_of(MODELS["ring"], form, options.epsilon, options.delta, unit=unit)
+        spent.add(statistic_of(options.request).prepare(release, domain).plan.exact)
     assert len(spent) == 1

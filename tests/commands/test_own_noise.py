@@ -117,16 +117,16 @@ def test_what_does_not_go_is_refused_in_one_sentence(case: str, records: Path, t
 
 @pytest.mark.parametrize("task", ["count", "cap"])
 def test_a_plan_of_others_is_refused(task: str, tmp_path: Path) -> None:
-    clients = ["--clients", "100", "--groups", "2", "--epsilon", "1"]
+    clients = ["--plan", "100", "--groups", "2", "--epsilon", "1"]
     more = ["--release-epsilon", "1"] if task == "cap" else []
-    done = call("plan", "--task", task, "--noise", "own", *clients, *more, cwd=tmp_path)
-    assert done.returncode == 1 and f"pi_{task} has no place for noise" in done.stderr
+    done = call(task, "--noise", "own", *clients, *more, cwd=tmp_path)
+    assert done.returncode == 1 and f"{task} has no option --noise" in done.stderr
 
 
 def test_a_plan_tells_models_apart_by_their_parties(tmp_path: Path) -> None:
-    asked = ["--clients", "1000", "--groups", "2", "--epsilon", "1", "--json"]
+    asked = ["--plan", "1000", "--groups", "2", "--epsilon", "1", "--json"]
     plans = {
-        noise: json.loads(call("plan", "--noise", noise, *asked, cwd=tmp_path).stdout)["releases"]
+        noise: json.loads(call("weights", "--noise", noise, *asked, cwd=tmp_path).stdout)["releases"]
         for noise in ("joint", "own")
     }
     (joint,) = plans["joint"]

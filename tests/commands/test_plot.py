@@ -91,9 +91,9 @@ def test_a_chosen_cap_and_what_follows_are_shown_together(here: Path) -> None:
 
 @pytest.mark.parametrize("task", ["weights", "count", "cap"])
 def test_a_plan(task: str, here: Path) -> None:
-    more = ["--release-epsilon", "1"] if task == "cap" else ["--records", "9000", "--groups", "a:0.7,b:0.3"]
-    given = ["--clients", "9000", "--epsilon", "1", "--task", task, *more]
-    done = call("plan", *given, *(["--groups", "2"] if task == "cap" else []), "--plot", cwd=here)
+    of_cap = ["--plan", "9000", "--groups", "2", "--release-epsilon", "1"]
+    given = of_cap if task == "cap" else ["--plan", "9000,9000", "--groups", "a:0.7,b:0.3"]
+    done = call(task, *given, "--epsilon", "1", "--plot", cwd=here)
     assert done.returncode == 0, done.stderr
     directory = (here / done.stdout.splitlines()[-1].removeprefix("Results: ")).parent
     errors = set() if task == "cap" else {"errors"}
@@ -101,7 +101,7 @@ def test_a_plan(task: str, here: Path) -> None:
 
 
 def test_a_plan_of_a_file_says_whom_it_is_for(here: Path) -> None:
-    done = call("plan", "--from-records", "records.csv", "--epsilon", "1", "--plot", cwd=here)
+    done = call("weights", "--plan", "file", "--records", "records.csv", "--epsilon", "1", "--plot", cwd=here)
     directory = (here / done.stdout.splitlines()[-1].removeprefix("Results: ")).parent
     text = (directory / "report.html").read_text(encoding="utf-8")
     top, _, _ = text.partition("</div>")

@@ -81,8 +81,8 @@ def test_hosts_leave_out_reports_that_differ(model: Model, here: Path) -> None:
             shutil.copytree(here / "shares" / f"party-{i}", hosts.directory(i) / "shares")
             (own,) = (here / ("first" if i else "second") / f"party-{i}").iterdir()
             shutil.copy(own, hosts.directory(i) / "shares")
-        run = ["hosts.run", "--input-form", "product", "--model", model.name, "--epsilon", "20"]
-        run += ["--population", "people", "--out", "results"]
+        run = ["weights", "--hosts", "hosts.toml", "--input-form", "product", "--model", model.name]
+        run += ["--epsilon", "20", "--population", "people", "--out", "results"]
         assert "multiplies plain shares" in call(*run, cwd=hosts.home).stderr
         done = call(*run, *AT_REST, "--verbose", cwd=hosts.home)
         assert done.returncode == 0, done.stderr

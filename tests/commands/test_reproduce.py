@@ -1,15 +1,20 @@
-"""`reproduce.gaps` as a user runs it: its files, its tables, what it refuses."""
+"""`reproduce gaps` as a user runs it: its files, its tables, what it refuses; options of all studies."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import pytest
+
+from benchmarks.commands.options import STUDIES, ReproduceOptions
+from benchmarks.commands.studies import STUDIES as CARRIED_OUT
+from harness.errors import OptionError
 from tests.support.command import call, refused
 
 
 def test_quick_reproduction(tmp_path: Path) -> None:
-    done = call("reproduce.gaps", "--quick", "--out", "found", cwd=tmp_path)
+    done = call("reproduce", "gaps", "--quick", "--out", "found", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (tmp_path / "found").iterdir()) == [
         "about.json",
@@ -24,10 +29,50 @@ def test_quick_reproduction(tmp_path: Path) -> None:
     assert all(cell["agrees"] for cell in shown["table1"] + shown["table2"])
     assert "SYNTHETIC" in done.stdout and "30 of 30 cells" in done.stdout
     about = json.loads((tmp_path / "found" / "about.json").read_text())
-    assert about["command"] == "./inv reproduce.gaps --quick"
+    assert about["command"] == "./inv reproduce gaps --quick"
 
 
 def test_data_that_are_not_there_are_refused(tmp_path: Path) -> None:
     assert "Cannot read absent.zip" in refused(
-        "reproduce.gaps", "--data", "absent.zip", "--out", "found", cwd=tmp_path
+        "reproduce", "gaps", "--data", "absent.zip", "--out", "found", cwd=tmp_path
     )
+
+
+def test_help_says_of_which_studies_an_option_is() -> None:
+    assert STUDIES.keys() == CARRIED_OUT.keys()
+    for name, option in ReproduceOptions.declared.items():
+        studies = [study for study, options in STUDIES.items() if name in options]
+        said = option.help.replace("; training:", ", training").partition(":")[0]
+        told = [study for study in STUDIES if study in said]
+        assert name in ("name", "out", "json") or told == studies, option.flag
+        if name != "neighboring_relation":
+            defaults = {options[name] for options in STUDIES.values() if options.get(name)}
+            assert all(default in option.explained for default in defaults), option.flag
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_an_option_of_another_study_is_refused(study: str) -> None:
+    others = ReproduceOptions.declared.keys() - STUDIES[study].keys() - {"name", "out", "json"}
+    for name in others:
+        (other, *_) = (each for each, options in STUDIES.items() if name in options)
+        text = STUDIES[other][name] or "there"
+        with pytest.raises(OptionError) as refusal:
+            ReproduceOptions(name=study, **{name: text})
+        flag = ReproduceOptions.declared[name].flag
+        assert str(refusal.value).startswith(f"{flag} is an option of ")
+        assert other in str(refusal.value) and str(refusal.value).endswith(f"not of {study}; leave it out.")
+
+
+def test_a_study_has_the_defaults_that_its_command_names() -> None:
+    found = ReproduceOptions(name="capping", movielens="far/ml-100k", held_out="synthetic,far/ml-1m")
+    assert found.clients == [1000, 10_000, 100_000] and found.exponents == [1.5, 2]
+    assert found.command == (
+        "./inv reproduce capping --clients 1000,10000,100000 --exponents 1.5,2 --movielens ml-100k "
+        "--held-out synthetic,ml-1m"
+    )
+    assert ReproduceOptions(name="training", resume="there").command == "./inv reproduce training"
+    assert ReproduceOptions(name="trust", quick=True).repetitions == 1000
+    for study, least in (("plans", 1), ("trust", 100), ("utility", 2)):
+        assert ReproduceOptions(name=study, repetitions=str(least)).repetitions == least
+        with pytest.raises(OptionError, match=f"--repetitions must be a whole number from {least} to"):
+            ReproduceOptions(name=study, repetitions=str(least - 1 or 100_001))

@@ -1,4 +1,4 @@
-"""`reproduce.capping` as a user runs it."""
+"""`reproduce capping` as a user runs it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def some_of_movielens(directory: Path) -> Path:
 def test_tables_and_pictures(tmp_path: Path) -> None:
     some_of_movielens(tmp_path / "ml-1m")
     options = ["--clients", "200", "--exponents", "2", "--movielens", "ml-1m", "--out", "found"]
-    done = call("reproduce.capping", *options, cwd=tmp_path)
+    done = call("reproduce", "capping", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     directory = tmp_path / "found"
     found = json.loads((directory / RESULT).read_text())
@@ -66,4 +66,4 @@ def test_tables_and_pictures(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options(options: list[str], message: str, tmp_path: Path) -> None:
-    assert message in refused("reproduce.capping", *options, "--out", "found", cwd=tmp_path)
+    assert message in refused("reproduce", "capping", *options, "--out", "found", cwd=tmp_path)

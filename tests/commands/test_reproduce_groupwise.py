@@ -1,4 +1,4 @@
-"""`reproduce.groupwise` as a user runs it."""
+"""`reproduce groupwise` as a user runs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.command import call, refused
 
 def test_tables_and_picture(tmp_path: Path) -> None:
     options = ["--error-to", "5000", "--out", "found"]
-    done = call("reproduce.groupwise", *options, cwd=tmp_path)
+    done = call("reproduce", "groupwise", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "found" / "groupwise.json").read_text())
     assert (tmp_path / "found" / "groupwise.png").stat().st_size > 10_000
@@ -47,4 +47,4 @@ def test_tables_and_picture(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options(options: list[str], message: str, tmp_path: Path) -> None:
-    assert message in refused("reproduce.groupwise", *options, "--out", "found", cwd=tmp_path)
+    assert message in refused("reproduce", "groupwise", *options, "--out", "found", cwd=tmp_path)

@@ -147,7 +147,7 @@ def test_a_run_goes_on_without_a_client_that_does_not_come(tmp_path: Path) -> No
         (("--invite", "d"), "--invite and --clients (how many) go together."),
         (
             ("--invite", "d", "--clients", "0", *DOMAIN),
-            "--clients must be how many clients are invited, 1 to",
+            "--clients must be a whole number from 1 to",
         ),
         (("--invite", "d", "--clients", "3"), "--invite needs --domain, or --groups and --labels"),
         (("--invite", "d", "--clients", "3", "--records", "r"), "Give either --records"),

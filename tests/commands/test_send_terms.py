@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,29 +17,38 @@ from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
 from tests.support.command import call
 
-TERMS = {
+DOMAIN = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10}
+REQUEST = {
     "task": "weights",
     "model": "ring",
     "input_form": "product",
-    "domain": {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10},
+    "input_path": "clients",
     "epsilon": "3/2",
     "delta": "1/1099511627776",
     "neighboring_relation": "add_or_remove_one",
+    "privacy_unit": "record",
+    "noise": "joint",
+    "law": "laplace",
+    "reweighing": "balanced",
 }
 
 
-def send(here: Path, *options: str, **changes: Any) -> tuple[str, str]:
-    """Try to send on these terms to nobody; return what was printed, and the error."""
+def send(here: Path, *options: str, **changes: str | None) -> tuple[str, str]:
+    """Try to send on these terms to nobody; return what was printed, and the error.
+
+    Args: changes: of the request; None for a field that is left out.
+    """
     certificate = here / "C0.pem"
     if not certificate.exists():
         make_key(here, "C0", "C0")
+    asked = {**REQUEST, **changes}
     invitation = {
         "schema": SCHEMA,
         "client": 0,
         "certificate": certificate.read_text(),
         "key": certificate.with_suffix(".key").read_text(),
         "servers": [{"host": "127.0.0.1", "port": 9, "certificate": certificate.read_text()}],
-        "terms": {**TERMS, **changes},
+        "terms": {"request": {name: text for name, text in asked.items() if text}, "domain": DOMAIN},
     }
     (here / "client-0.json").write_text(json.dumps(invitation))
     (here / "mine.csv").write_text("client_id,group,label\nme,a,1\n")
@@ -103,11 +111,14 @@ def test_parties_are_named_and_others_than_the_known_ones_get_nothing(tmp_path: 
         {"delta": "1/0"},
         {"delta": "nan"},
         {"neighboring_relation": "none"},
+        {"neighboring_relation": None},
+        {"delta": None},
+        {"input_path": "shares"},
         {"model": "trust-me"},
         {"task": "confusion"},
     ],
 )
-def test_terms_that_cannot_be_shown_are_refused(tmp_path: Path, changes: dict[str, str]) -> None:
+def test_terms_that_cannot_be_shown_are_refused(tmp_path: Path, changes: dict[str, str | None]) -> None:
     shown, error = send(tmp_path, **changes)
     assert shown == ""
     assert error.startswith("Error: client-0.json is not for a run that this version can describe: ")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.inputs.aggregation import UNCOVERED
+from harness.inputs.shares.party import UNCOVERED
 from tests.support.command import call, files_below, refused
 from tests.support.running import QUICKEST
 

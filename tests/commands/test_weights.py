@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness.engines.registry import choose_model
-from harness.inputs.aggregation import check_aggregates, extract_values
 from harness.inputs.rings import RINGS
+from harness.inputs.shares.file_format import check_aggregates, extract_values
 from harness.security_models import MODELS, Model
 from harness.views.quickstart import TOLD
 from protocols.circuits.coins import design_coins

@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 import fairshares
-from fairshares import _calls
+from fairshares import _calls, _lookups
 
 FINDER = doctest.DocTestFinder(recurse=False)
-SHOWN = {name: getattr(_calls, name) for name in fairshares.__all__ if hasattr(_calls, name)}
+SHOWN = {
+    name: function
+    for module in (_calls, _lookups)
+    for name, function in vars(module).items()
+    if name in fairshares.__all__
+}
 SHOWN["SumSession"] = fairshares.SumSession
 WITHOUT_EXAMPLE = {"load"}  # its example is in `save`'s
 

@@ -14,7 +14,6 @@ from matplotlib import pyplot
 from sklearn.linear_model import LogisticRegression
 
 import fairshares as fs
-from fairshares._arguments import with_arguments
 from tests.support.running import QUICKEST
 
 PAIRS = [("a", "0"), ("a", "1"), ("b", "0"), ("b", "1")]
@@ -58,7 +57,7 @@ def test_a_saved_result_is_the_same_when_it_is_loaded(
     loaded = fs.load(tmp_path / "saved")
     assert type(loaded) is type(saved)
     assert loaded.manifest == saved.manifest
-    assert "\n".join([str(loaded), *map(with_arguments, saved._notes)]) == str(saved)
+    assert "\n".join([str(loaded), *saved._notes]) == str(saved)
     for name in (
         "weights",
         "rates",
@@ -212,12 +211,3 @@ def test_what_is_no_result_is_not_loaded(results: dict[str, Any], tmp_path: Path
         fs.FairSharesError, match="the result of 'quickstart'; what can be read is that of weights,"
     ):
         fs.load(tmp_path / "other")
-
-
-def test_arguments_are_named_as_in_python() -> None:
-    assert with_arguments("--epsilon must be 1; give --max-count 2, --out A or --sky") == (
-        "epsilon= must be 1; give max_count=2, out=A or --sky"
-    )
-    assert with_arguments("--population NAME or, with --population none, that") == (
-        'population=NAME or, with population="none", that'
-    )

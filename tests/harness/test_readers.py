@@ -18,8 +18,9 @@ from harness.errors import (
 )
 from harness.forecast.unit_costs import read_units
 from harness.hosts.inventory import read_hosts
-from harness.inputs.aggregation import policy_from_json, read_header, read_lists
 from harness.inputs.record_schema import read_domain
+from harness.inputs.shares.file_format import read_header
+from harness.inputs.shares.party import policy_from_json, read_lists
 from harness.pipeline.terms import read_terms
 from harness.postprocessing.reweighing.sample_weight import read_weights
 from harness.postprocessing.thresholds.rules import rule_from_json
@@ -127,13 +128,20 @@ def test_unit_costs(tmp_path: Path) -> None:
 
 
 TERMS = {
-    "task": "weights",
-    "model": "ring",
-    "input_form": "product",
+    "request": {
+        "task": "weights",
+        "model": "ring",
+        "input_form": "product",
+        "input_path": "clients",
+        "epsilon": "1",
+        "delta": "1/1024",
+        "neighboring_relation": "add_or_remove_one",
+        "privacy_unit": "record",
+        "noise": "joint",
+        "law": "laplace",
+        "reweighing": "balanced",
+    },
     "domain": DOMAIN,
-    "epsilon": "1",
-    "delta": "1/1024",
-    "neighboring_relation": "add_or_remove_one",
 }
 
 
@@ -142,7 +150,7 @@ def test_terms() -> None:
         read_terms(found, "x.json")
 
     read(TERMS)
-    check_refuses(read, (ShareError, RecordDomainError), spoilt(TERMS, optional=("max_count",)))
+    check_refuses(read, (ShareError, RecordDomainError), spoilt(TERMS, optional=("max_count", "input_form")))
 
 
 WEIGHTS = {

@@ -19,19 +19,22 @@ from harness.engines.registry import engine_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
-from harness.inputs.shares import share, split_into_shares
-from harness.pipeline.party_inputs import RecordsSource, SharesSource, Source
+from harness.inputs.shares.client import split_into_shares
 from harness.pipeline.run import Run, RunSettings, run_release
-from harness.releases.base import Release
+from harness.pipeline.sources import RecordsSource, SharesSource, Source
 from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
+from harness.request.base import Request
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.circuits.slots import cell_of_code, slot_bits
+from protocols.guarantee import Guarantee
 from protocols.spec import PI_CAP, SLOTS
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
+from tests.support.requests import request_of
 from tests.support.running import model_parameters, noise_of, opened_with
+from tests.support.sharing import share
 
 EPSILON, DELTA_BITS = "1/4", 45
 COINS = design_coins(Fraction(EPSILON), DELTA_BITS)
@@ -71,8 +74,8 @@ class Case:
 
     def shares(self, parties: int) -> list[npt.NDArray[np.uint64]]:
         """Return each party's words, as sharing makes them, party 1's with the flips."""
-        seeds, rest = split_into_shares(XOR.encode(np.array(self.words, dtype=np.int64)), XOR, parties)
-        shares = [*(XOR.expand(seed, len(self.words)).ravel() for seed in seeds), rest.ravel()]
+        words = XOR.encode(np.array(self.words, dtype=np.int64))
+        shares = [share.ravel() for _, share in split_into_shares(words, XOR, parties)]
         for client, bits in self.flipped.items():
             shares[1][client] ^= np.uint64(bits)
         return shares
@@ -144,13 +147,15 @@ def test_whatever_clients_send_each_exceeds_one_number_of_caps(
 
 DELTA = Fraction(1, 2**40)
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 60)
-STATISTIC = CapStatistic(CapTarget("counts", Fraction(1, 2), DELTA, counts=4))  # 7 clients may exceed the cap
+STATISTIC = CapStatistic(
+    CapTarget("counts", Guarantee(Fraction(1, 2), DELTA), counts=4)
+)  # 7 clients may exceed the cap
 
 
-def settings(model: Model) -> Release:
+def settings(model: Model) -> Request:
     """At ε = 20, where noise decides nothing."""
     form = PI_CAP.input_forms[SLOTS.name]
-    return Release(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
+    return request_of(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
 
 
 def cap_of(source: Source, model: Model, out: Path) -> Run[ChosenCap]:

@@ -15,7 +15,7 @@ from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
-from harness.inputs.shares import split_into_shares
+from harness.inputs.shares.client import split_into_shares
 from harness.security_models import Model
 from protocols import reference
 from protocols.circuits.slots import cell_of_code, slot_bits, value_bits
@@ -80,8 +80,8 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
     expected = moves([word ^ flipped.get(at, 0) for at, word in enumerate(words)])
     assert all(moves([words[at]]) != moves([words[at] ^ mask]) for at, mask in flipped.items())
 
-    seeds, rest = split_into_shares(XOR.encode(np.array(words)), XOR, model.parties)
-    shares = [*(XOR.expand(seed, len(words)).ravel() for seed in seeds), rest.ravel()]
+    split = split_into_shares(XOR.encode(np.array(words)), XOR, model.parties)
+    shares = [share.ravel() for _, share in split]
     for at, mask in flipped.items():
         shares[1][at] ^= np.uint64(mask)
     size = (len(words), model.slots_per_lane, GROUPS, STEPS)

@@ -13,12 +13,12 @@ from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain, RecordKind, bins_of, even_grid
 from harness.inputs.records import ClientRecords
 from harness.inputs.synthetic import Federation
-from harness.pipeline.party_inputs import RecordsSource
 from harness.pipeline.run import RunSettings, run_release
-from harness.releases.base import Release
+from harness.pipeline.sources import RecordsSource
 from harness.releases.score_curves import CurvesStatistic
 from harness.security_models import MODELS, Model
 from protocols.spec import CLIENTS, PI_ROC_PUBLISHED, REPLICATED, SCORES, InputForm
+from tests.support.requests import request_of
 from tests.support.running import model_parameters, opened_less_noise
 
 EPSILON, DELTA_BITS = "1", 40
@@ -55,7 +55,7 @@ def test_counts_what_clients_send(tmp_path: Path) -> None:
     """In an active model, where all of some hundred records come by one connection."""
     federation = Federation(20, 300, 2, 2, RecordKind.SCORE, 3)
     records, model = federation.made_up(), MODELS["rep4-ring"]
-    release = Release(model, SCORES.by(CLIENTS), Fraction(20), Fraction(1, 2**40))
+    release = request_of(model, SCORES.by(CLIENTS), Fraction(20), Fraction(1, 2**40))
     statistic = CurvesStatistic(spec=PI_ROC_PUBLISHED)
     found = run_release(
         statistic, RecordsSource(records), RunSettings(release), tmp_path / "out", lambda _: None

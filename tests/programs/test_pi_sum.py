@@ -20,9 +20,9 @@ from harness.errors import PartyFailedError
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.party_inputs import RecordsSource
 from harness.pipeline.run import make_job
-from harness.releases.base import Release, Statistic
+from harness.pipeline.sources import Delivery, RecordsSource
+from harness.releases.base import Statistic
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.score_curves import CurvesStatistic
@@ -44,7 +44,9 @@ from protocols.spec import (
     SPLIT,
     InputForm,
 )
+from tests.support.requests import request_of
 from tests.support.running import RUN_TIMEOUT_S, copy_of_program, model_parameters, share_values
+from tests.support.sharing import context
 
 GROUPS, LABELS = 2, 2
 GRID = even_grid(7)
@@ -97,12 +99,13 @@ def opened(
     unit: PrivacyUnit = PrivacyUnit.RECORD,
 ) -> tuple[list[int], list[int]]:
     """Return what a run opens less the noise that its parties were given, and what it should."""
-    release = Release(model, form, Fraction(1), Fraction(1, 2**40), None, unit, NoiseLaw.LAPLACE)
+    release = request_of(model, form, Fraction(1), Fraction(1, 2**40), None, unit, NoiseLaw.LAPLACE)
     source, scratch = RecordsSource(held), directory / "inputs"
     scratch.mkdir()
-    described = source.describe(release, scratch, lambda step: None)
+    run = context(release, scratch)
+    described = source.describe(run)
     prepared = statistic.prepare(release, described.domain)
-    inputs = source.deliver(described, release, {}, scratch, lambda step: None, RUN_TIMEOUT_S)
+    inputs = source.deliver(Delivery(run, described, {}))
     job = make_job(prepared, inputs)
     assert engine_of(model).supports(job.spec, model, form) is None
     noise = np.random.default_rng(5).integers(-(2**40), 2**40, (model.parties, prepared.plan.nodes))

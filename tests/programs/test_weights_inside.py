@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.security_models import MODELS, Model
-from protocols import reference
 from protocols.circuits.weights import layout
+from tests.support import exact_weights
 from tests.support.running import TEST_PROGRAMS, Inputs, model_parameters, program_spec, run
 
 MP_SPDZ = [model for model in MODELS.values() if model.virtual_machine]
@@ -38,7 +38,9 @@ def check(case: Case, model: Model, work: Path) -> None:
     """Run the program on these counts, and compare with the oracle."""
     groups, labels = len(case.noisy), len(case.noisy[0])
     chosen = layout(groups, labels, case.reweighing, case.most_records, NOISE_BITS)
-    table = reference.opened_weights([[*row] for row in case.noisy], case.reweighing, chosen.fraction_bits)
+    table = exact_weights.opened_weights(
+        [[*row] for row in case.noisy], case.reweighing, chosen.fraction_bits
+    )
     expected = table[0] if case.reweighing == "label" else [weight for row in table for weight in row]
     arguments = (model.parties, groups, labels, case.reweighing, case.most_records, NOISE_BITS)
     inputs = Inputs(values=[count for row in case.noisy for count in row])

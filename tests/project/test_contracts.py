@@ -12,7 +12,7 @@ import pytest
 from harness.cli.project_checks import STATIC_CHECKS
 from tests.conftest import PROJECT
 
-PACKAGES = ("protocols", "harness", "fairshares")
+PACKAGES = ("protocols", "harness", "fairshares", "benchmarks")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(PROJECT / "pyproject.toml", root)
     for name in PACKAGES:
         if (PROJECT / name).exists():
-            shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "results")
+            )
     return root
 
 
@@ -30,13 +32,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("module", "forbidden"),
     [
         ("harness.errors", "harness.pipeline.run"),
-        ("harness.inputs.shares", "harness.engines.registry"),
+        ("harness.inputs.shares.client", "harness.engines.registry"),
         ("harness.engines.registry", "harness.privacy.ledger.entries"),
         ("harness.postprocessing.curves", "harness.engines.registry"),
         ("harness.releases.weights", "harness.pipeline.run"),
         ("harness.pipeline.run", "harness.cli.app"),
         ("harness.cli.user_commands", "fairshares"),
         ("protocols.spec", "harness.security_models"),
+        ("benchmarks.measure.cell", "harness.cli.terminal"),
     ],
 )
 def test_a_forbidden_import_is_found(module: str, forbidden: str, copy: Path) -> None:

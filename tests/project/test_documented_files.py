@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields as fields_of, replace
+from dataclasses import fields as fields_of, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,28 +14,26 @@ import pytest
 
 from harness.clients.invitations import invitations
 from harness.clients.session import Server
-from harness.engines.emulated_network.profiles import LAN, MeasuredNetwork
+from harness.engines.emulated_network.profiles import LAN
 from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.evaluation.before_after import METRICS
+from harness.evaluation.metrics import METRICS
 from harness.hosts import fleet
 from harness.hosts.cleanup import Kept
 from harness.hosts.inventory import Host
-from harness.hosts.policy import Policy, Rule
+from harness.hosts.policy import Policy, Table
 from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
 from harness.inputs import record_schema
 from harness.inputs.record_schema import domain_from_json
-from harness.pipeline.run import terms_of
-from harness.pipeline.terms import asked_of
+from harness.pipeline.terms import terms_of
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.releases.base import Release
-from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.spec import SPLIT
 from tests.conftest import PROJECT
 from tests.support.command import call
+from tests.support.requests import request_of
 
 REFERENCE = PROJECT / "docs" / "reference"
 HEADING = re.compile(r"## (?:`(.+)`|.*)")
@@ -176,7 +174,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     """Yield what is written in the course of runs that would take long, by the functions that write it."""
     declared = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 1}
     domain = domain_from_json(declared, "here")
-    asked = Release(
+    asked = request_of(
         get_model("ring"),
         SPLIT,
         Fraction(1),
@@ -184,23 +182,22 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
         NeighboringRelation.REPLACE_ONE,
         PrivacyUnit.RECORD,
     )
-    with invitations(
-        [("certificate", "key")], terms_of("weights", asked, domain), place, [Server("h", 1, "c")]
-    ):
+    with invitations([("certificate", "key")], terms_of(asked, domain), place, [Server("h", 1, "c")]):
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
-    yield "manifest.json", {"network": MeasuredNetwork(LAN, 0.001, 1e9).fields()}
+    yield "manifest.json", {"network": LAN.as_measured(0.001, 1e9)}
     kept = Kept("0" * 32, 0, "mpyc", "pi_rw", [], "", "", ["OUT counts [1, 2]"], "")
     yield "<run>.json", fleet._together([replace(kept, party=i) for i in range(3)])
     yield "<run>.json", fleet._together([kept])
-    run = asked_of(WeightsStatistic(), asked, None)
+    run = asked.to_json()
     counts = {"clients": 1, "uploads": 1}
     intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})
-    statement = Statement(intent, {"1": ""}, "1", "0", {"counts": [1]}, {"why": 1}, "")
+    statement = Statement(intent, {"1": ""}, ("1", "0"), {"counts": [1]}, {"why": 1}, "")
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[])
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": what_hosts_ran(intent)}
-    yield "signatures.json", {"schema": SCHEMA, "signed": [sign(statement, own)]}
-    yield "signatures.json", {"said": asdict(statement)}
+    signed = sign(statement, own)
+    yield "signatures.json", {"schema": SCHEMA, "signed": [signed]}
+    yield "signatures.json", {"said": json.loads(signed["said"])}
     yield "party-<i>.certificates", json.loads(exported(place / "host", 0).read_text())
     GroupThresholdPredictor({"a": ThresholdRule((0.0, 0.5, 1.0), (0.25, 0.5, 0.25))}).save(place)
     yield "thresholds.json", json.loads((place / "thresholds.json").read_text())
@@ -253,7 +250,7 @@ def test_fields_that_are_read() -> None:
     assert {field.partition(".")[0] for field in LISTED["domain.json"]} == {
         each.name for each in fields_of(record_schema._Declared)
     }
-    rules = {f"population[].{each.name}" for each in fields_of(Rule)}
+    rules = {f"population[].{name}" for name in Table.__annotations__}
     assert set(LISTED["policy.toml"]) == {*(each.name for each in fields_of(Policy)), *rules} - {"population"}
     assert set(LISTED["hosts.toml"]) == {each.name for each in fields_of(Host)}
 

@@ -18,6 +18,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from harness.engines.registry import PREFERRED, choose_model
+from harness.errors import as_flag
 from tasks import namespace
 from tests.conftest import PROJECT
 from tests.support.command import INVOKE, call
@@ -213,9 +214,15 @@ def test_what_a_page_must_not_show_is_named(
 
 
 def sources() -> str:
-    """Return the code of the harness, the pieces of each text put together."""
+    """Return the code of the harness, the pieces of each text put together, options as commands name them."""
     texts = (path.read_text(encoding="utf-8") for path in sorted((PROJECT / "harness").rglob("*.py")))
-    return " ".join(re.sub(r'"\s*f?"', "", text) for text in texts)
+    code = " ".join(re.sub(r'"\s*f?"', "", text) for text in texts)
+    return re.sub(r"\{named\('(\w+)'(?:, (?:'(\w[^']*)'|([^{}]+)))?\)\}", as_shown, code)
+
+
+def as_shown(found: re.Match[str]) -> str:
+    """Return an option in a message as a command has it; a value that is not known stays code."""
+    return as_flag(found[1], found[2] or (f"{{{found[3]}}}" if found[3] else ""))
 
 
 def lost_messages(page: Page, source: str) -> list[str]:

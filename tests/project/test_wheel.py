@@ -85,9 +85,9 @@ def test_it_works_from_another_directory(python: Path, tmp_path: Path) -> None:
     (tmp_path / "my.csv").write_text(f"client_id,group,label\n{rows}")
     assert "mpyc" in run("fairshares", "schemes")
     listed = run("fairshares")
-    assert "hosts.run" in listed and "bench." not in listed and "\n  test " not in listed
-    assert "./inv" not in listed + run("fairshares", "plan", "--help")
-    assert "ring" in run("fairshares", "plan", "--clients", "100", "--groups", "2", "--epsilon", "1")
+    assert "hosts.check" in listed and "bench." not in listed and "\n  test " not in listed
+    assert "./inv" not in listed + run("fairshares", "weights", "--help")
+    assert "ring" in run("fairshares", "weights", "--plan", "100", "--groups", "2", "--epsilon", "1")
     assert "Not tracked. ε adds up" in run(
         "fairshares", "weights", "--records", "my.csv", "--epsilon", "5", "--model", "mpyc", "--out", "kept"
     )

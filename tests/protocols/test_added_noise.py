@@ -8,9 +8,10 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from protocols.arrays import Floats
 from protocols.circuits.coins import design_coins
-from protocols.noise import added, sums, truncated
-from protocols.noise.tables import Floats, NoiseLaw, OwnNoise
+from protocols.noise import added, truncated
+from protocols.noise.tables import NoiseLaw, OwnNoise
 
 LAPLACE, GAUSSIAN = NoiseLaw
 COINS = design_coins(Fraction(1, 2), 40)
@@ -22,7 +23,6 @@ SEVERAL = added.Several((COINS, design_coins(Fraction(1), 40), COINS, SMALL))
 def test_joint_noise_is_as_it_was() -> None:
     assert added.mean_square_error(COINS) == truncated.mean_square_error(COINS)
     assert added.error_bound(COINS, Fraction(1, 20)) == truncated.error_bound(COINS, Fraction(1, 20))
-    assert np.array_equal(added.noise_sum(COINS, 3).masses, sums.noise_sum(COINS, 3).masses)
     assert (added.smallest(COINS), added.largest(COINS)) == (-(1 << len(COINS)), (1 << len(COINS)) - 1)
     assert added.offset(COINS) == 0.5
 

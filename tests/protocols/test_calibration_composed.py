@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from protocols.circuits.coins import Coin, edge_mass, worst_ratio
-from protocols.guarantee import Budget, Guarantee, compose
+from protocols.guarantee import NOTHING, Budget, Guarantee, compose, weakest
 from protocols.noise.truncated import guarantee, probability_mass
 
 ONE, OTHER = (Coin(1, 2), Coin(1, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))
@@ -56,7 +56,19 @@ def test_the_larger_of_the_two_is_not_enough() -> None:
 def test_composition_is_exact_and_of_nothing_nothing() -> None:
     tenth = Guarantee(Fraction(1, 10), Fraction(1, 2**40))
     assert compose(itertools.repeat(tenth, 10)) == Guarantee(Fraction(1), Fraction(10, 2**40))
-    assert compose([]) == Guarantee(Fraction(0), Fraction(0))
+    assert compose([]) == Guarantee(Fraction(0), Fraction(0)) == NOTHING
+
+
+def test_guarantees_are_scaled_subtracted_and_compared_in_both_figures() -> None:
+    less_epsilon = Guarantee(Fraction(1), Fraction(1, 4))
+    less_delta = Guarantee(Fraction(3), Fraction(1, 8))
+    assert less_epsilon * 3 == compose([less_epsilon] * 3)
+    assert less_epsilon * Fraction(1, 2) == Guarantee(Fraction(1, 2), Fraction(1, 8))
+    assert less_delta - less_epsilon == Guarantee(Fraction(2), Fraction(-1, 8))
+    both = weakest([less_epsilon, less_delta])
+    assert both == Guarantee(Fraction(3), Fraction(1, 4))
+    assert less_epsilon.within(both) and less_delta.within(both) and both.within(both)
+    assert not less_epsilon.within(less_delta) and not less_delta.within(less_epsilon)
 
 
 @pytest.mark.parametrize(

@@ -166,9 +166,6 @@ def given_words(monkeypatch: pytest.MonkeyPatch, *given: int) -> None:
 def test_coins_at_their_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     given_words(monkeypatch, 2**62 - 1, 2**62)
     assert coins(Fraction(1, 4), 2).tolist() == [True, False]
-    for wrong in (Fraction(1, 3), ONE, Fraction(-1, 2)):
-        with pytest.raises(ValueError, match="probability is a multiple"):
-            coins(wrong, 1)
 
 
 def test_rounding_at_random_at_its_edges(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,8 +178,6 @@ def test_rounding_at_random_at_its_edges(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_uniform_integers_reject_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     given_words(monkeypatch, 3, 1, 4 + 2)
     assert below(3, 2).tolist() == [2, 1]
-    with pytest.raises(ValueError, match="from 1 to 2"):
-        below(0, 1)
 
 
 def test_scales_of_noise() -> None:

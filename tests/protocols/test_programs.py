@@ -19,7 +19,6 @@ from harness.engines.base import PROGRAMS, PROJECT
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
-from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import NeighboringRelation
@@ -38,6 +37,7 @@ from protocols.spec import (
     ProtocolSpec,
     with_own_noise,
 )
+from tests.support.requests import request_of
 
 # Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
 # least 20 (coins.py refuses others), law, rate and edge are what each party draws its own noise by (which
@@ -389,7 +389,7 @@ def test_active_parties_are_checked_before_the_opening(spec: ProtocolSpec) -> No
 @pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE])
 def test_the_harness_compiles_what_it_accounts_for(model: Model, relation: NeighboringRelation) -> None:
     """π_RW's arguments lead to the plan's coins, all parties draw, and they draw as many bits as are used."""
-    settings = Release(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
+    settings = request_of(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
     domain = RecordDomain(("a", "b"), ("0", "1", "2"))
     prepared = WeightsStatistic().prepare(settings, domain)
     plan, fed = prepared.plan, PartyInputs(domain, 10, 1, 10, [Path()] * model.parties)

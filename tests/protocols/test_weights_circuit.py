@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from protocols import reference
 from protocols.circuits.weights import LEAST_FRACTION_BITS, MOST_FRACTION_BITS, layout, weights
+from tests.support import exact_weights
 
-REWEIGHINGS = sorted(reference.WEIGHTS)
+REWEIGHINGS = sorted(exact_weights.WEIGHTS)
 NOISE_BITS = 5
 
 
@@ -68,7 +68,7 @@ def computed(opened: Sequence[Sequence[int]], reweighing: str, most_records: int
 
 def check(opened: Sequence[Sequence[int]], reweighing: str, most_records: int) -> None:
     fraction_bits = layout(len(opened), len(opened[0]), reweighing, most_records, NOISE_BITS).fraction_bits
-    assert computed(opened, reweighing, most_records) == reference.opened_weights(
+    assert computed(opened, reweighing, most_records) == exact_weights.opened_weights(
         opened, reweighing, fraction_bits
     )
 

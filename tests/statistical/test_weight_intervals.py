@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pytest
 
 from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, count_intervals
-from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import probability_mass
+from tests.support import exact_weights
 
 N = 300
 ONE, TWO, THREE_TIMES, TWENTIETH = (
@@ -55,7 +55,7 @@ def shares(
     law = [float(p) for p in mass.values()]
     drawn = np.random.default_rng(seed).choice(np.array(list(mass)), size=(N, *truth.shape), p=law)
     raised = np.maximum(truth, FLOOR).astype(int).tolist()
-    weights = np.array(reference.WEIGHTS[reweighing](raised), dtype=np.float64)
+    weights = np.array(exact_weights.WEIGHTS[reweighing](raised), dtype=np.float64)
     found = np.array(
         [count_intervals(np.maximum(truth + x + 0.5, FLOOR), reweighing, claimed) for x in drawn]
     )
@@ -64,7 +64,7 @@ def shares(
     return result
 
 
-@pytest.mark.parametrize("reweighing", reference.WEIGHTS)
+@pytest.mark.parametrize("reweighing", exact_weights.WEIGHTS)
 @pytest.mark.parametrize(
     ("table", "coins"), [(MORTGAGES, ONE), (THREE, ONE), (LARGE, TWENTIETH)], ids=["mortgages", "3", "1/20"]
 )
@@ -76,7 +76,7 @@ def test_intervals_cover_but_not_everything(
     assert found.mean() < 0.995
 
 
-@pytest.mark.parametrize("reweighing", reference.WEIGHTS)
+@pytest.mark.parametrize("reweighing", exact_weights.WEIGHTS)
 @pytest.mark.parametrize("table", [RARE, EMPTY, NOBODY], ids=["rare", "empty", "nobody"])
 def test_small_raised_and_empty_counts_are_covered(table: list[list[int]], reweighing: str) -> None:
     assert shares(reweighing, table, ONE, ONE, seed=32).min() >= accepted()

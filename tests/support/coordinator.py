@@ -13,12 +13,10 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.inputs.aggregation import ANY
-from harness.pipeline.terms import Asked
+from harness.inputs.shares.party import ANY
 from tests.conftest import PROJECT
 from tests.support.starters import have_port, now
 
@@ -115,10 +113,10 @@ def agents(hosts: Iterable[Path], **options: Any) -> Iterator[list[Agent]]:
         yield made
 
 
-def fed(hosts: Sequence[Agent], asked: Asked) -> None:
+def fed(hosts: Sequence[Agent], asked: dict[str, str]) -> None:
     """Propose a release, have hosts list what uploads they have, and add up what all take."""
     for one in hosts:
-        one.ask("propose", asked=asdict(asked))
+        one.ask("propose", asked=asked)
     lists = [one.ask("check_uploads", party=i, rules=ANY.to_json()) for i, one in enumerate(hosts)]
     for i, one in enumerate(hosts):
         for of, signed in enumerate(lists):

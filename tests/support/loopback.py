@@ -16,7 +16,7 @@ from harness.hosts.connection import checked
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner
 from harness.hosts.work import Work
-from harness.pipeline.terms import Asked
+from harness.request.base import Request
 from harness.security_models import Model
 from harness.system.documents import Refusal, call
 from tests.support.starters import have_port
@@ -59,7 +59,7 @@ def honest(_request: str, _work: Work, answer: Any) -> Any:
 def hosts_runner(
     directories: Sequence[Path],
     model: Model,
-    asked: Asked,
+    asked: Request,
     after: dict[int, After] | None = None,
 ) -> Iterator[HostsRunner]:
     """Yield what runs a model on hosts of this process, which were asked for a release.
@@ -79,7 +79,7 @@ def hosts_runner(
         ]
         made._connections = connections
         for one in connections:
-            one.work.propose(asked)
+            one.work.propose(asked.to_json())
         # One after the other, as these hosts have one process, and one cache of programs, in common.
         stack.enter_context(patch.object(runner, "at_once", lambda do, each: [do(one) for one in each]))
         yield made

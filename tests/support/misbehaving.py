@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import harness.inputs.aggregation as why
-from harness.inputs.shares import SALT_BYTES, SUFFIX
+import harness.inputs.shares.party as why
+from harness.inputs.shares.file_format import SALT_BYTES, SUFFIX
 
 # Does something to a file, the upload of which one party is to have.
 Change = Callable[[Path], object]

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from harness.errors import BudgetError
-from harness.privacy.ledger import entries as ledger_module
+from harness.privacy.ledger import rows
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -37,9 +37,9 @@ def hang(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent
     raise AssertionError
 
 
-insert = ledger_module._insert
+insert = rows.insert
 if "hang" in sys.argv:
-    ledger_module._insert = hang
+    rows.insert = hang
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(int(TIMES)):

@@ -22,8 +22,9 @@ from harness.engines.emulated_network import links
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import choose_model, engine_of
 from harness.inputs.rings import XOR
-from harness.inputs.shares import held_by, split_into_shares
-from harness.pipeline.party_inputs import local_clients
+from harness.inputs.shares.client import split_into_shares
+from harness.inputs.shares.file_format import held_by
+from harness.pipeline.sources import local_clients
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
@@ -202,8 +203,7 @@ def share_values(values: Sequence[int], model: Model, directory: Path, copies: i
     """
     domain = model.domain
     encoded = domain.encode(np.array(values, dtype=np.int64))
-    seeds, rest = split_into_shares(encoded, domain, model.parties)
-    shares = [*(domain.expand(seed, len(values)) for seed in seeds), rest]
+    shares = [share for _, share in split_into_shares(encoded, domain, model.parties)]
     paths = [directory / f"party-{i}.values" for i in range(model.parties)]
     for party, path in enumerate(paths):
         held = held_by(party, model.parties, copies)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.inputs.rings import XOR
-from harness.inputs.shares import split_into_shares
+from harness.inputs.shares.client import split_into_shares
 from harness.security_models import Model
 from protocols.circuits.slots import cell_of_code, slot_bits
 from protocols.spec import PI_RW_SLOTS, ProtocolSpec
@@ -51,9 +51,7 @@ class Case:
     def shares(self, parties: int) -> list[npt.NDArray[np.uint64]]:
         """Return each party's words, a slot's after the other's, as sharing makes them."""
         words = XOR.encode(np.array(self.words, dtype=np.int64))
-        seeds, rest = split_into_shares(words, XOR, parties)
-        size = np.size(self.words)
-        shares = [*(XOR.expand(seed, size).ravel() for seed in seeds), rest.ravel()]
+        shares = [share.ravel() for _, share in split_into_shares(words, XOR, parties)]
         for (client, slot), bits in self.flipped.items():
             shares[1][client * CAP + slot] ^= np.uint64(bits)
         return shares

@@ -15,19 +15,19 @@ import numpy as np
 
 from harness.engines.registry import engines
 from harness.hosts import keys
-from harness.hosts.policy import FILE
+from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.signed_results import Signed, UploadList, sign
 from harness.hosts.work import Work
-from harness.inputs.aggregation import ANY, UploadPolicy, UploadReport
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares import share
-from harness.pipeline.terms import Asked, asked_of
-from harness.releases.base import Release, Statistic
-from harness.releases.weights import WeightsStatistic
+from harness.inputs.shares.party import ANY, UploadPolicy, UploadReport
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Status
+from harness.request.releases import REQUESTS, WeightsRequest
 from harness.security_models import Model, get_model
 from protocols.spec import PI_RW, SHARES, InputPath
+from tests.support.sharing import share
 
 MODEL = get_model("mpyc")
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 10)
@@ -35,12 +35,14 @@ ANY_PORT = "port = 0\n"
 RULE = ANY_PORT + '[[population]]\nname = "loans"\nepsilon = 4\ndelta = "2^-20"\nepsilon_per_run = 2\n'
 
 
-def asked(statistic: Statistic[Any] | None = None, **changes: Any) -> Asked:
-    """Return what a starter asks for: weights of the loans at ε = 1 unless said otherwise."""
-    chosen = statistic or WeightsStatistic()
-    form = PI_RW.input_forms["split"].by(SHARES)
-    release = Release(MODEL, form, Fraction(1), Fraction(1, 2**40))
-    return replace(asked_of(chosen, release, "loans"), **changes)
+def asked(task: str = "weights", **changes: Any) -> dict[str, str]:
+    """Return what a starter asks for: weights of the loans at ε = 1 unless said otherwise.
+
+    Args: changes: of the request's JSON; None for a field that is left out.
+    """
+    request = REQUESTS.get(task, WeightsRequest)(epsilon=1, model=MODEL, population="loans")
+    found = {**request.to_json(), "task": task, **changes}
+    return {name: text for name, text in found.items() if text is not None}
 
 
 def records(rows: int = 1) -> ClientRecords:
@@ -81,44 +83,81 @@ class Starter:
 
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
-        party = self.work._laid_out().number
-        listed = {i: each.nonce for i, each in self.work.uploads.heard.items()}
-        nonces = [self.work._nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
-        signed = {str(party): self.work.agree(nonces, now()) or {}}
-        assert self.work._intent is not None
+        party = self.work.run.laid_out().number
+        listed = {i: each.nonce for i, each in self.work.run.uploads.heard.items()}
+        nonces = [self.work.run.nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
+        signed = {str(party): self.work.run.agree(nonces, now()) or {}}
+        assert self.work.run.intent is not None
         for i, host in enumerate(hosts):
             own = host / "keys" / "embedded" / f"P{i}.pem"
             if i != party:
-                signed[str(i)] = sign(replace(self.work._intent, **{"party": i, **others}), own)
-        self.work._is_ready = True  # the party's process, in whose place is none
-        self.work.go({name: Signed(**one) for name, one in signed.items()})
+                signed[str(i)] = sign(replace(self.work.run.intent, **{"party": i, **others}), own)
+        self.work.run._is_ready = True  # the party's process, in whose place is none
+        self.work.run.go({name: Signed(**one) for name, one in signed.items()})
 
-    def tell(self, hosts: list[Path], run: Asked, party: int = 0, rules: UploadPolicy = ANY) -> None:
+    def tell(self, hosts: list[Path], run: dict[str, str], party: int = 0, rules: UploadPolicy = ANY) -> None:
         """Have all hosts list their uploads for a proposed run, and tell this one the others' lists.
 
         Args: rules: that the others are told.
         """
-        self.work.uploads.check_uploads(party, ANY.to_json())
+        self.work.run.uploads.check_uploads(party, ANY.to_json())
         for i, host in enumerate(hosts):
             if i != party:
                 with ExitStack() as stack:
                     other = Starter(host, stack).work
                     other.propose(run)
-                    self.work.uploads.take_list(
-                        i, Signed(**(other.uploads.check_uploads(i, rules.to_json()) or {}))
+                    self.work.run.uploads.take_list(
+                        i, Signed(**(other.run.uploads.check_uploads(i, rules.to_json()) or {}))
                     )
 
-    def prepared(self, run: Asked, party: int = 0) -> Work:
+    def prepared(self, run: dict[str, str], party: int = 0) -> Work:
         """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""
         self.work.propose(run)
-        self.work.uploads.aggregate(party)
-        self.work.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
+        self.work.run.uploads.aggregate(party)
+        self.work.run.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
         return self.work
+
+
+class Party:
+    """Takes the place of a process; says whether it was let go."""
+
+    number, gone = 0, False
+
+    def go(self, _certificates: object) -> None:
+        self.gone = True
+
+    def kill(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def spent(host: Path) -> list[tuple[str, Fraction, Status]]:
+    """Return what a host's ledger has: of whom, ε, and what became of the run."""
+    return [
+        (each.name, charge.exact.epsilon, charge.status)
+        for each in Ledger(host / LEDGER).populations()
+        for charge in each.charges
+    ]
+
+
+def ran(hosts: list[Path], party: int = 0, found: Party | None = None, **changes: Any) -> Party:
+    """Prepare a party on its host and let it go, of which nothing runs; return it."""
+    with ExitStack() as stack:
+        starter = Starter(hosts[party], stack)
+        return let_go(starter, starter.prepared(asked(**changes), party), hosts, found)
+
+
+def let_go(starter: Starter, work: Work, hosts: list[Path], found: Party | None = None) -> Party:
+    made = found or Party()
+    made.number = work.run.laid_out().number
+    work.run._party = made  # type: ignore[assignment]
+    starter.go(hosts)
+    return made
 
 
 def listed(work: Work, party: int = 0, rules: UploadPolicy = ANY) -> UploadReport:
     """Return what a host says, signed, of its uploads."""
-    signed = work.uploads.check_uploads(party, rules.to_json())
+    signed = work.run.uploads.check_uploads(party, rules.to_json())
     assert signed is not None
     return UploadList(**json.loads(signed["said"])).report(party)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.measure.samples import TIMES, Sample
+from benchmarks.measure.samples import Sample
 from benchmarks.papers import privfairfl
+from harness.engines.run_record import TIMES
 
 REPETITIONS = 3
 THRESHOLDS = (5, 10, 20)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cache
 
 import numpy as np
@@ -56,7 +55,7 @@ def metrics(model: Sequence[Array] | None, split: int) -> dict[str, float]:
     predicted = np.ones(len(rows), dtype=int)
     if model is not None:
         predicted = _classifier(model).predict(rows[FEATURES].to_numpy())
-    found = asdict(assess(rows["label"], predicted, rows["group"], GROUPS))
+    found = assess(rows["label"], predicted, rows["group"], GROUPS)
     return {name: found[name] for name in SHOWN}
 
 

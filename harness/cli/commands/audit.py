@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from harness.cli import terminal as cli
-from harness.cli.commands.choices import chosen_law, chosen_model
+from harness.cli.commands.choices import chosen_model
 from harness.cli.options import AuditOptions, NoiseOptions
 from harness.cli.terminal import show
 from harness.errors import AuditError, OptionError
 from harness.pipeline.noise_samples import open_noise
-from harness.pipeline.run import DEFAULT_DELTA, RunSettings
+from harness.pipeline.run import RunSettings
 from harness.privacy.audit.reference import reference_set
 from harness.privacy.audit.releases import RELEASES, SERIES, audit_command
 from harness.privacy.audit.samplers import (
@@ -19,9 +19,10 @@ from harness.privacy.audit.samplers import (
     audit_published,
     audit_sampler,
 )
-from harness.releases.base import JOINT, OWN, Release
 from harness.releases.noise_samples import choose_sampler, own_sampler
+from harness.request.base import DEFAULT_DELTA, JOINT, OWN, chosen_law
 from harness.request.readers import parse_delta
+from harness.request.releases import NoiseRequest
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views.audit import audit as view
 from harness.views.releases import noise as noise_view
@@ -30,9 +31,8 @@ from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text
 from protocols.noise.tables import NoiseLaw
-from protocols.spec import NO_INPUT
 
-DELTA = parse_delta(DEFAULT_DELTA, "--delta")
+DELTA = parse_delta(DEFAULT_DELTA, "delta")
 _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}
 
 
@@ -60,7 +60,7 @@ def audit(options: AuditOptions) -> None:
     if options.json:
         print((directory / "audit.json").read_text(encoding="utf-8"), end="")
     faults = [
-        f"{audited.name} at ε = {exact_text(audited.epsilon)}: {audited.fault}"
+        f"{audited.name} at ε = {exact_text(audited.asked.epsilon)}: {audited.fault}"
         for audited in audits
         if audited.fault
     ]
@@ -71,7 +71,7 @@ def audit(options: AuditOptions) -> None:
 def _only(options: AuditOptions, what: str, *offered: str) -> None:
     """Raise OptionError for an option that says nothing about what is audited."""
     for name, option in options.declared.items():
-        if options.texts[name] and name not in (*offered, "sampler", "release", "out", "plot", "json"):
+        if getattr(options, name) and name not in (*offered, "sampler", "release", "out", "plot", "json"):
             raise OptionError(f"{option.flag} does not go with {what}.")
 
 
@@ -126,7 +126,7 @@ def noise(options: NoiseOptions) -> None:
         if law is None
         else own_sampler(law, options.epsilon, delta, model)
     )
-    settings = RunSettings(Release(model, NO_INPUT, options.epsilon, delta), options.timeout)
+    settings = RunSettings(NoiseRequest(epsilon=1, model=model), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:
         run = open_noise(chosen, options.n, settings, target, begin)

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 
-from harness.cli.commands.releases import conclude, release, settings_of
-from harness.cli.release_options import CAPPED_CURVES, CapOptions
+from harness.cli.commands.releases import conclude, released
+from harness.cli.release_options import CapOptions
+from harness.errors import as_flag
+from harness.request.releases import CAPPED_CURVES
 from harness.views.parts import Line
 from harness.views.releases import cap as view
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import PI_CAP, ProtocolSpec
+from protocols.accounting.rounding import exact_text
+from protocols.spec import ProtocolSpec
 
 
 def cap(options: CapOptions) -> None:
     """Run π_CAP on a records file or on shares."""
-    form = options.input_form if options.hosts else None
-    options = options.but(privacy_unit=PrivacyUnit.CLIENT, input_form=form)
-    settings, curves = settings_of(options, PI_CAP), options.curves
-    if curves:  # the model has to have these, too
-        of_curves = replace(settings.release, form=next(iter(curves.input_forms.values())))
-        replace(settings, release=of_curves).check_supported(curves)
-    run, out = release(options, options.statistic(PI_CAP), settings, view.STEPS)
-    chosen, manifest = run.found, run.manifest
-    following = _following(options, str(chosen.cap), manifest["model"], curves)
-    clients = manifest["inputs"]["clients"]
-    conclude(options, run, out, view.cap(chosen, clients, following), "the cap")
+    curves = options.request.curves
+    run = released(options, view.STEPS)
+    if run is not None:
+        clients = run.manifest["inputs"]["clients"]
+        following = _following(options, str(run.found.cap), run.manifest["model"], curves)
+        conclude(options, run, view.cap(run.found, clients, following), "the cap")
 
 
 def _following(options: CapOptions, cap: str, model: str, curves: ProtocolSpec | None) -> list[Line]:
@@ -35,30 +32,25 @@ def _following(options: CapOptions, cap: str, model: str, curves: ProtocolSpec |
         return [
             Line("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")
         ]
-    kept = options.given("model", "population", "ledger")
-    unit = {
-        "epsilon": options.given("release_epsilon")["release_epsilon"],
-        "privacy-unit": str(PrivacyUnit.CLIENT),
-    }
+    kept = options.written("model", "population", "ledger")
+    unit = {"epsilon": exact_text(options.release_epsilon), "privacy_unit": str(PrivacyUnit.CLIENT)}
     form = {}
     if curves and options.variant and options.variant != CAPPED_CURVES[0]:
         unit["variant"] = options.variant
-        form = {"input-form": next(iter(curves.input_forms))}
+        form = {"input_form": next(iter(curves.input_forms))}
     if options.records:
-        own = options.given("records", "domain", "groups", "labels", "max_count")
+        own = options.written("records", "domain", "groups", "labels", "max_count")
         return [Line("Next", _line(task, {**own, **kept, **unit, "cap": cap}))]
     again = {"records": "FILE", "domain": "FILE", "task": task, "model": model, "cap": cap}
-    where, run = ({**options.given("hosts"), "task": task}, "hosts.run") if options.hosts else ({}, task)
+    where = options.written("hosts") if options.hosts else {"shares": "SHARES"}
     return [
         Line(
             "Next, each client, as what it shared for this is a cap's only", _line("share", {**again, **form})
         ),
-        Line("Then, the parties", _line(run, {**where, "shares": "SHARES", **kept, **unit})),
+        Line("Then, the parties", _line(task, {**where, **kept, **unit})),
     ]
 
 
 def _line(command: str, options: dict[str, str]) -> str:
-    words = [
-        word for name, value in options.items() if value for word in (f"--{name.replace('_', '-')}", value)
-    ]
+    words = [word for name, value in options.items() if value for word in (as_flag(name), value)]
     return shlex.join(["./inv", command, *words])

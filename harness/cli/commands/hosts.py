@@ -6,7 +6,6 @@ from fractions import Fraction
 from pathlib import Path
 
 from harness.cli import terminal as cli
-from harness.cli.command_line import function_at
 from harness.cli.commands.choices import chosen_hosts, read_fingerprints
 from harness.cli.options import (
     HostsCheckOptions,
@@ -16,7 +15,6 @@ from harness.cli.options import (
     HostsSetupOptions,
     VerifyOptions,
 )
-from harness.cli.task_options import HostsRunOptions
 from harness.cli.terminal import print_json, show
 from harness.errors import HostUnfitError, OptionError
 from harness.hosts.checks import check_hosts
@@ -115,19 +113,14 @@ def verify(options: VerifyOptions) -> None:
     signers = verified(options.results, known)
     hosts = [{"party": each.ran.party, "sha256": text, "ended": each.ended} for each, text in signers]
     first = signers[0][0]
+    epsilon, delta = first.spent
     ran = {**what_hosts_ran(first.ran), **first.inputs}
     if options.json:
-        print_json({"signed_by": hosts, "epsilon": first.epsilon, "delta": first.delta, **ran})
+        print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
         return
-    what = f"{first.ran.asked.task} in model {first.ran.asked.model}"
-    spent = Guarantee(Fraction(first.epsilon), Fraction(first.delta))
+    what = "{task} in model {model}".format(**first.ran.asked)
+    spent = Guarantee(Fraction(epsilon), Fraction(delta))
     show(*view.signers(hosts, what, spent, ran, SOURCES[first.ran.source], compared=known is not None))
-
-
-def run(options: HostsRunOptions) -> None:
-    """Run a release on shares, or on what clients send, each party on its host."""
-    chosen = options.of_the_release()
-    function_at(chosen.place)(chosen)
 
 
 def collect(options: HostsCollectOptions) -> None:

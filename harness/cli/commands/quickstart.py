@@ -21,13 +21,12 @@ from harness.evaluation.splits import Fold, held_out_scores
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, records_from_frame
 from harness.pipeline.manifest import combined_manifest
-from harness.pipeline.party_inputs import RecordsSource
-from harness.pipeline.run import DEFAULT_DELTA, RunSettings, run_release
+from harness.pipeline.run import RunSettings, run_release
+from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable
 from harness.postprocessing.thresholds.rules import ThresholdRule, in_words
-from harness.releases.base import Release
 from harness.releases.score_curves import (
     CurvesStatistic,
     NoisyCurves,
@@ -37,16 +36,17 @@ from harness.releases.score_curves import (
     noisy_curves,
 )
 from harness.releases.weights import WeightsStatistic
-from harness.request.readers import parse_delta
+from harness.request.releases import ThresholdsRequest, WeightsRequest
+from harness.security_models import Model
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import quickstart as view
 from harness.views.parts import Heading
 from harness.views.rendering.html import write_page
 from harness.views.run import results
 from protocols import reference
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.added import Noise, simulated_noise
-from protocols.spec import SPLIT
 
 SCHEMES = ("balanced", "kamiran-calders")
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
@@ -59,30 +59,30 @@ _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
 def quickstart(options: QuickstartOptions) -> None:
     """Run the main job on the mortgage applications and show what weights and thresholds do."""
-    release = Release(
-        chosen_model(options.model), SPLIT, options.epsilon, parse_delta(DEFAULT_DELTA, "--delta")
-    )
+    model = chosen_model(options.model)
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
-        found = run(release, target, begin)
+        found = run(model, options.guarantee, target, begin)
     cli.show(Heading(view.TITLE, f": {found.subtitle}"), *view.quickstart(found), results(target, page=True))
 
 
-def run(release: Release, out: Path, progress: cli.Steps) -> view.Quickstart:
+def run(model: Model, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
     """Run π_RW and π_ROC over the training applicants' shares, mitigate, assess on the others.
 
     The fixed split's weights and thresholds come from what the computations opened. For the other splits
     the same releases are simulated in the clear (same counts, same noise distribution), because what is
     asked there is how much the figures vary, and the data are public.
-    Args: release: epsilon and delta are for both runs together.
+    Args: spends: in both runs together.
     Raises: FairSharesError: `out` does not exist then.
     """
     progress("records")
     data = load_loanapp()
     train, test = data.split(FIXED_SPLIT)
     scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
-    of_weights = replace(release, epsilon=release.epsilon * _WEIGHTS_SHARE, delta=release.delta / 2)
-    of_curves = replace(of_weights, epsilon=release.epsilon - of_weights.epsilon)
+    part = spends.epsilon * _WEIGHTS_SHARE
+    of_weights = WeightsRequest(epsilon=1, model=model).spending(Guarantee(part, spends.delta / 2))
+    left = Guarantee(spends.epsilon - part, spends.delta / 2)
+    of_curves = ThresholdsRequest(epsilon=1, model=model).spending(left)
     choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
     statistic = ThresholdsStatistic(CurvesStatistic(), choice)
 

@@ -1,327 +1,140 @@
-"""`confusion`, `gap` and `count`; and what all commands that release a statistic do alike."""
+"""What commands share that release a statistic: run it here or on hosts, or plan it; then show the result."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from harness.cli import terminal as cli
-from harness.cli.commands.choices import (
-    cap_and_release,
-    chosen_account,
-    chosen_form,
-    chosen_hosts,
-    chosen_law,
-    chosen_model,
-    chosen_spec,
-    declared_domain,
-    score_cut,
-    with_cap,
-)
-from harness.cli.release_options import (
-    ConfusionOptions,
-    CountOptions,
-    GapOptions,
-    ReleaseOptions,
-)
-from harness.cli.report import write_beside
+from harness.cli.commands.choices import chosen_hosts
+from harness.cli.report import tell, write_beside
 from harness.cli.terminal import show
-from harness.cli.train_options import TrainOptions
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
-from harness.errors import FairSharesError, OptionError
-from harness.inputs.aggregation import UploadPolicy
-from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
-from harness.inputs.record_schema import DEFAULT_MAX_COUNT, RecordDomain, RecordKind, read_domain
-from harness.inputs.records import ClientRecords, ScoreCut, read_records
-from harness.inputs.shares import MAX_VALUES
-from harness.pipeline.capped_run import cap_directory, run_with_chosen_cap
-from harness.pipeline.party_inputs import InvitedSource, RecordsSource, SharesSource, Source
-from harness.pipeline.run import (
-    Run,
-    RunSettings,
-    check_unread,
-    run_release,
+from harness.errors import FairSharesError, OptionError, named, naming
+from harness.pipeline.capped_run import cap_directory
+from harness.pipeline.release import (
+    chooses_cap,
+    declared_domain,
+    policy_of,
+    run_on_records,
+    score_cut,
+    settings_of,
+    with_cap,
 )
-from harness.pipeline.terms import asked_of
+from harness.pipeline.run import Run, RunSettings, run_release
+from harness.pipeline.sources import InvitedSource, SharesSource
 from harness.privacy.ledger.charge import UNCHARGED
-from harness.releases.base import Release, Statistic
-from harness.releases.contribution_cap import ChosenCap
-from harness.request.readers import parse_cap, parse_choice
-from harness.system.result_files import check_new, default_out
+from harness.releases.registry import statistic_of
+from harness.request.fields import as_text
+from harness.request.plans import Expected, in_plan
+from harness.system.result_files import default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
 from harness.views.parts import Part, View
 from harness.views.releases import cap as cap_view
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Guarantee
-from protocols.spec import (
-    CLIENTS,
-    PI_CAP,
-    REPLICATED,
-    SHARES,
-    SLOTS,
-    ProtocolSpec,
-)
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from harness.hosts.runner import HostsRunner
-
-_ANY = ("a", "b")  # groups or labels, where nothing depends on which there are
-
-T = TypeVar("T")
+# A command until it is refused, as it begins to read; and what it would import after that.
+_A_COMMAND = f"""
+import cryptography.hazmat.primitives.ciphers, harness.views.releases.weights, msgspec.json
+from invoke import Collection
+from harness.cli.app import Commands
+from harness.cli.user_commands import COMMANDS
+refused = ["", "weights", "--records", {os.devnull!r}, "--epsilon", "1"]
+try: Commands(namespace=Collection(*COMMANDS)).run_to_the_end(refused)
+except SystemExit: pass
+"""
 
 
-def confusion(options: ConfusionOptions) -> None:
+def confusion(options: Any) -> None:
     """Run π_CF on a records file or on shares."""
-    from harness.views.releases import confusion as confusion_view  # each command pays for its own
+    from harness.views.releases import confusion as view  # each command pays for its own
 
     cut = score_cut(options)
     if cut is not None and options.shares:
         raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
-    run, out = released(options, confusion_view.STEPS, cut)
-    shown = confusion_view.confusion(run.found, cut)
-    conclude(options, run, out, shown, "confusion matrices")
+    if (run := released(options, view.STEPS)) is not None:
+        conclude(options, run, view.confusion(run.found, cut), "confusion matrices")
 
 
-def gap(options: GapOptions) -> None:
+def gap(options: Any) -> None:
     """Run π_GAP on a file of clients' values or on shares."""
-    from harness.views.releases import gaps as gaps_view
+    from harness.views.releases import gaps as view
 
-    run, out = released(options, gaps_view.STEPS)
-    conclude(options, run, out, gaps_view.gaps(run.found), "gaps")
+    if (run := released(options, view.STEPS)) is not None:
+        conclude(options, run, view.gaps(run.found), "gaps")
 
 
-def count(options: CountOptions) -> None:
+def count(options: Any) -> None:
     """Run π_COUNT on a records file or on shares."""
-    from harness.views.releases import counts as counts_view
+    from harness.views.releases import counts as view
 
-    run, out = released(options, counts_view.STEPS)
-    conclude(options, run, out, counts_view.counts(run.found), "counts")
-
-
-def released(
-    options: ReleaseOptions, steps: dict[str, str], cut: ScoreCut | None = None
-) -> tuple[Run[Any], Path]:
-    """Run the statistic that the options make. Args, returns: as `release`."""
-    spec = chosen_spec(options)
-    settings = settings_of(options, spec)
-    return release(options, options.statistic(spec), settings, steps, cut)
+    if (run := released(options, view.STEPS)) is not None:
+        conclude(options, run, view.counts(run.found), "counts")
 
 
-def settings_of(options: ReleaseOptions, spec: ProtocolSpec) -> RunSettings:
-    """Check how the options go together, and return what they stand for.
+def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
+    """Run what the options ask for; None where they ask for its plan, which is shown.
 
-    Raises: OptionError; UnsupportedError: the model cannot do it.
+    Args: options: a `ReleaseOptions`; steps: what to call the steps.
     """
-    if not any(form.capped for form in spec.input_forms.values()):
-        parse_choice("--privacy-unit", str(options.privacy_unit), [str(PrivacyUnit.RECORD)])
-    _check_sources(options)
-    hosts = _hosts(options) if options.hosts else None
-    of_cap = _of_the_cap(options)
-    release = Release(
-        model=hosts.model if hosts else chosen_model(options.model),
-        form=chosen_form(
-            spec.input_forms, options.input_form, CLIENTS if options.invite else options.input_path
-        ),
-        epsilon=options.epsilon - of_cap.epsilon,
-        delta=options.delta - of_cap.delta,
-        relation=options.neighboring_relation,
-        unit=options.privacy_unit,
-        law=chosen_law(options.noise, options.law),
-    )
-    settings = RunSettings(
-        release,
-        timeout_s=options.timeout,
-        account=chosen_account(options.population, options.budget, options.ledger),
-        hosts=hosts,
-    )
-    settings.check_supported(spec)
-    return settings
+    if options.plan is not None:
+        _plan(options)
+        return None
+    hosts, model = None, options.model
+    if options.hosts:
+        if getattr(options, "arrivals", None) or getattr(options, "horizon", None):
+            raise OptionError(
+                "Hosts keep no series of epochs (docs/decisions/0043-arrivals.md says why); leave out "
+                "--arrivals and --horizon: each run on hosts then counts all uploads, and is charged by "
+                "itself."
+            )
+        from harness.hosts.runner import HostsRunner  # it loads what talks ssh
 
-
-def _check_sources(options: ReleaseOptions) -> None:
-    """Raise OptionError unless it is clear where clients' values come from."""
-    if not options.hosts and sum(map(bool, (options.records, options.shares, options.invite))) != 1:
-        raise OptionError(
-            "Give either --records (a file of clients' records) or --shares (what `share` wrote)"
-            + (", or --invite (a directory for clients' invitations)." if options.invite else ".")
-        )
-    if options.clients_per_upload and (options.records or options.invite):
-        raise OptionError("--clients-per-upload is about uploads; it goes with --shares.")
-    if bool(options.invite) != bool(options.clients):
-        raise OptionError("--invite and --clients (how many) go together.")
-    if not (options.records or options.invite) and options.input_path is CLIENTS:
-        raise OptionError(
-            "Shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
-            "replicated if they are."
-        )
-    if options.invite and options.input_path is REPLICATED:
-        raise OptionError(
-            "--input-path replicated is of shares that wait for the run, and --invite has clients send "
-            "during it; leave out one of them."
-        )
-    if options.wants_chosen_cap and not options.chooses_cap:
-        parse_cap(AUTO)  # which says why not
-    if options.cap_epsilon and not options.chooses_cap:
-        raise OptionError(f"--cap-epsilon is for --cap {AUTO}; give both, or neither.")
-
-
-def _of_the_cap(options: ReleaseOptions) -> Guarantee:
-    """Return how much of the command's epsilon and delta choosing the cap may spend."""
-    if not options.chooses_cap:
-        return Guarantee(Fraction(0), Fraction(0))
-    return cap_and_release(options)[0]
-
-
-def release(
-    options: ReleaseOptions,
-    statistic: Statistic[T],
-    settings: RunSettings,
-    steps: dict[str, str],
-    cut: ScoreCut | None = None,
-) -> tuple[Run[T], Path]:
-    """Run the statistic on the records or shares; return what it found, and where its files are.
-
-    Args: steps: what to call the steps; cut: as for `read_records`.
-    """
-    target = options.out or default_out(statistic.name)
+        found, model = chosen_hosts(options.hosts, options.model)
+        hosts = HostsRunner(found, model)
+    options = options.but(model=model)
+    settings = settings_of(options, hosts, cli.announce)
+    out = options.out or default_out(options.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
-        if settings.hosts is not None:
-            return _run_on_hosts(options, statistic, settings, target, begin), target
-        if options.shares:
-            source = SharesSource(options.shares, policy_of(options, statistic, settings))
-            return run_release(statistic, source, settings, target, begin), target
-        if options.invite:
-            return run_release(statistic, _invited(options, settings), settings, target, begin), target
-        assert options.records is not None
-        return run_on_records(options, statistic, options.records, settings, target, begin, cut), target
-
-
-def run_on_records(
-    options: ReleaseOptions,
-    statistic: Statistic[T],
-    source: Path | pd.DataFrame,
-    settings: RunSettings,
-    target: Path,
-    begin: Progress,
-    cut: ScoreCut | None = None,
-) -> Run[T]:
-    """Run the statistic on the records of a file or a table; where the options say so, after a cap's choice.
-
-    Args: target: a new directory for the files.
-    """
-    domain = declared_domain(options, of_values=statistic.kind is RecordKind.VALUE)
-    _check_unread(options, statistic, settings, domain, target)
-    begin("records")
-    records = read_records(
-        source,
-        domain,
-        options.max_count or DEFAULT_MAX_COUNT,
-        kind=statistic.kind,
-        cut=cut,
-    )
-    if options.chooses_cap:
-        return _run_after_cap(options, statistic, records, settings, target, begin)
-    records = replace(records, domain=with_cap(records.domain, options.cap, settings.release.unit))
-    return run_release(statistic, RecordsSource(records), settings, target, begin)
-
-
-def _check_unread(
-    options: ReleaseOptions,
-    statistic: Statistic[T],
-    settings: RunSettings,
-    declared: RecordDomain | None,
-    target: Path,
-) -> None:
-    """Check what can be known before records are read: the cap, the directories, the budget."""
-    unit, total = settings.release.unit, None
-    named = str(options.texts.get("positive_label") or _ANY[0])
-    labels = tuple(sorted((named, _ANY[named == _ANY[0]])))  # any other
-    domain = declared or RecordDomain(_ANY, labels, options.max_count or DEFAULT_MAX_COUNT)
-    if not domain.values:
-        domain = domain.with_kind(statistic.kind)
-    cap = options.cap
-    if options.chooses_cap and not domain.cap:
-        cap, total = Cap(caps_to_choose_from(domain.max_count)[-1]), Guarantee(options.epsilon, options.delta)
-        check_new(cap_directory(target))
-    check_unread(statistic, settings, with_cap(domain, cap, unit), target, total)
-
-
-def policy_of(options: ReleaseOptions, statistic: Statistic[T], settings: RunSettings) -> UploadPolicy:
-    """Return what uploads have to be."""
-    if any(options.given("groups", "labels", "max_count", "range", "steps", "cap").values()):
-        raise OptionError(
-            "With --shares the domain is the one that was shared; leave out the options for it, or name "
-            "a file with it by --domain."
+        if hosts is not None:
+            return _run_on_hosts(options, settings, out, begin)
+        if options.records:
+            return run_on_records(options, options.records, settings, out, begin, _say_cap)
+        statistic = statistic_of(settings.release)
+        source = (
+            _invited(options, settings)
+            if options.invite
+            else SharesSource(options.shares, policy_of(options))
         )
-    most = options.clients_per_upload or MAX_VALUES
-    if not options.domain:
-        return UploadPolicy(clients=most)
-    domain = read_domain(options.domain).with_kind(statistic.kind)
-    return UploadPolicy(with_cap(domain, None, settings.release.unit), most)
+        return run_release(statistic, source, settings, out, begin)
 
 
-def _run_after_cap(
-    options: ReleaseOptions,
-    statistic: Statistic[T],
-    records: ClientRecords,
-    settings: RunSettings,
-    target: Path,
-    begin: Progress,
-) -> Run[T]:
-    spent = _of_the_cap(options)
-    release = settings.release
-    form, path = PI_CAP.input_forms[SLOTS.name], release.form.path
-    form = form.by(path if path in PI_CAP.input_paths else SHARES)
-    first = replace(release, form=form, epsilon=spent.epsilon, delta=spent.delta, law=None)
-    of_cap = replace(settings, release=first)
-
-    def chosen(cap: ChosenCap) -> None:
-        left = Guarantee(release.epsilon, release.delta)
-        cli.announce(*cap_view.going_on_with(cap, records.clients, left))
-
-    return run_with_chosen_cap(statistic, records, of_cap, settings, target, begin, chosen)
+def _say_cap(*chosen: Any) -> None:
+    cli.announce(*cap_view.going_on_with(*chosen))
 
 
-def _hosts(options: ReleaseOptions) -> HostsRunner:
-    from harness.hosts.runner import HostsRunner  # it loads what talks ssh
-
-    assert options.hosts is not None
-    hosts, model = chosen_hosts(options.hosts, options.model)
-    return HostsRunner(hosts, model)
-
-
-def _run_on_hosts(
-    options: ReleaseOptions, statistic: Statistic[T], settings: RunSettings, target: Path, begin: Progress
-) -> Run[T]:
+def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progress) -> Run[Any]:
     from harness.hosts.runner import HostsRunner, HostsSource
 
     hosts = settings.hosts
     assert isinstance(hosts, HostsRunner)
-    source: Source
-    if options.invite:
-        source = _invited(options, settings)
-    else:
-        source = HostsSource(hosts, policy_of(options, statistic, settings))
-    asked = asked_of(statistic, settings.release, settings.account.population)
-    with hosts.connected(asked, begin):
-        return run_release(statistic, source, settings, target, begin)
+    request = settings.release.but(population=settings.account.population)
+    source = _invited(options, settings) if options.invite else HostsSource(hosts, policy_of(options))
+    with hosts.connected(request, begin):
+        return run_release(statistic_of(request), source, settings, out, begin)
 
 
-def _invited(options: ReleaseOptions, settings: RunSettings) -> InvitedSource:
+def _invited(options: Any, settings: RunSettings) -> InvitedSource:
     """Return what clients may have, where their invitations are to be, and how many; say so."""
     directory, clients = options.invite, options.clients
-    assert directory is not None and clients is not None
     domain = declared_domain(options)
     if domain is None:
         raise OptionError("--invite needs --domain, or --groups and --labels: nobody has all records.")
-    domain = with_cap(domain, options.cap, settings.release.unit)
+    domain = with_cap(domain, options.cap, settings.release.privacy_unit)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -334,10 +147,36 @@ def _invited(options: ReleaseOptions, settings: RunSettings) -> InvitedSource:
     return InvitedSource(domain, directory, clients)
 
 
+def _plan(options: Any) -> None:
+    """Say what to expect of a release."""
+    from harness.forecast.requested import planned
+    from harness.forecast.wall_clock import starting_s
+    from harness.views import plan as view
+
+    others = [
+        name for name in ("shares", "hosts", "invite", "clients", "arrivals") if getattr(options, name, None)
+    ]
+    if others:
+        raise OptionError(f"--plan runs nothing: leave out {', '.join(map(named, others))}.")
+    of_file = not options.plan["clients"]
+    if bool(options.records) != of_file:
+        raise OptionError(
+            "--plan file is of the clients of --records: give both; or give a number of clients, and no "
+            "records."
+        )
+    names = ("groups", "labels", "steps", "max_count", "thresholds")
+    texts = {name: as_text(getattr(options, name, None)) for name in names}
+    texts["from_records"] = as_text(options.records)
+    with naming(in_plan):
+        expected = Expected(**texts, **options.plan)
+        found = planned(options.request, expected, started=partial(starting_s, _A_COMMAND))
+    shown, title = list(view.plan(found)), f"Plan of {options.task}"
+    tell("plan", title, shown, lambda: view.to_json(found), plot=options.plot, as_json=options.json)
+
+
 def conclude(
-    options: ReleaseOptions,
+    options: Any,
     run: Run[Any],
-    target: Path,
     answer: View,
     what: str,
     hints: Sequence[str] = (),
@@ -348,8 +187,9 @@ def conclude(
     Args: what: it is, in the plural; hints: what can be done next.
     Raises: problem, if there is one: why the result falls short although its epsilon is spent.
     """
+    target = run.out
     after = [
-        *(run_view.chosen_cap(run.manifest, cap_directory(target)) if options.chooses_cap else ()),
+        *(run_view.chosen_cap(run.manifest, cap_directory(target)) if chooses_cap(options) else ()),
         *hints,
         charge(run.charging, options.population == UNCHARGED),
     ]
@@ -358,7 +198,7 @@ def conclude(
 
 
 def present(
-    options: ReleaseOptions | TrainOptions,
+    options: Any,
     manifest: dict[str, Any],
     target: Path,
     title: str,
@@ -389,17 +229,17 @@ def present(
         print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")
 
 
-def _in_short(options: ReleaseOptions, run: Run[Any]) -> Iterator[Part]:
+def _in_short(options: Any, run: Run[Any]) -> Iterator[Part]:
     yield ""
     here = not options.hosts
-    yield run_view.in_short(run.manifest, options.given("epsilon")["epsilon"], here)
+    yield run_view.in_short(run.manifest, as_text(options.epsilon), here)
     if options.hosts:  # what the starter saw, and could do, goes beyond the model
         yield run_view.on_hosts(bool(options.invite))
     yield from run_view.left_out(run.manifest)
 
 
-def _in_full(options: ReleaseOptions, run: Run[Any], what: str) -> Iterator[Part]:
-    yield from run_view.statement(run.manifest, what, options.given("epsilon")["epsilon"])
+def _in_full(options: Any, run: Run[Any], what: str) -> Iterator[Part]:
+    yield from run_view.statement(run.manifest, what, as_text(options.epsilon))
     if options.hosts:
         yield run_view.on_hosts(bool(options.invite))
     else:

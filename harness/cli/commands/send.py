@@ -6,24 +6,26 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from harness.cli.commands.choices import chosen_account, read_fingerprints
+from harness.cli.commands.choices import read_fingerprints
 from harness.cli.options import SendOptions
 from harness.cli.terminal import announce, plain, say
 from harness.clients.invitations import read_invitation
 from harness.clients.session import Server
 from harness.engines.parties.certificates import fingerprint
-from harness.errors import FairSharesError, LedgerError, OptionError, ShareError
+from harness.errors import FairSharesError, LedgerError, OptionError, ShareError, named
 from harness.inputs.encoding import as_upload, columns_of
 from harness.inputs.records import read_records
-from harness.pipeline.terms import Terms, read_terms
+from harness.pipeline.terms import read_terms
+from harness.privacy.ledger.accounts import chosen_account
 from harness.privacy.ledger.charge import Entry
 from harness.privacy.ledger.populations import NOT_STARTED, PrivacyEvent, Status
 from harness.privacy.statement import OWN, SHIFTED, who_learns_nothing
+from harness.request.base import Request
+from harness.request.fields import as_text
 from harness.views import ledger as ledger_view
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
 from protocols.circuits.clients import CHECKS
-from protocols.guarantee import Guarantee
 
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",
@@ -37,32 +39,32 @@ def send(options: SendOptions) -> None:
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     found = read_invitation(options.invitation)
     invitation = str(options.invitation)
-    terms = read_terms(found.terms, invitation)
-    release, form = terms.release, terms.release.form
-    for sentence in (*_sentences(terms), *_servers(found.servers, invitation, known)):
+    request, domain = read_terms(found.terms, invitation)
+    form = request.form
+    for sentence in (*_sentences(request), *_servers(found.servers, invitation, known)):
         say(plain(sentence))  # before anything is sent
     for name, letter in (("epsilon", "ε"), ("delta", "δ")):
-        spent, most = getattr(terms.release, name), getattr(options, name)
+        spent, most = getattr(request, name), getattr(options, name)
         if most is not None and spent > most:
             raise OptionError(
-                f"This run spends {letter} = {digits_up(spent, 4)}, and --{name} {options.texts[name]} is "
+                f"This run spends {letter} = {digits_up(spent, 4)}, and {named(name, as_text(most))} is "
                 "the most that you accept; nothing was sent."
             )
-    own = read_records(options.records, terms.domain, may_be_empty=True, say=announce)
+    own = read_records(options.records, domain, may_be_empty=True, say=announce)
     if own.clients != 1:
         raise OptionError(
             f"{options.records} holds records of {own.clients} clients; an invitation is for one."
         )
     event = PrivacyEvent(
-        terms.statistic.name,
-        release.model.name,
-        Guarantee(release.epsilon, release.delta),  # no run of these terms spends more
-        release.unit,
-        terms.relation,
+        request.task,
+        request.model.name,
+        request.guarantee,  # no run of these terms spends more
+        request.privacy_unit,
+        request.neighboring_relation,
         options.invitation,
     )
     with _nothing_sent():
-        account = chosen_account(options.population, options.budget, options.ledger)
+        account = chosen_account(options.population, options.budget, options.ledger, announce)
         charging = Entry(account)
         charging.check(event)  # parties would wait for a client that leaves after it has its masks
 
@@ -92,26 +94,26 @@ def _nothing_sent() -> Iterator[None]:
         raise
 
 
-def _sentences(terms: Terms) -> list[str]:
+def _sentences(request: Request) -> list[str]:
     """Return what a client agrees to; parties that run on other terms get nothing."""
-    release, revealed = terms.release, "; ".join(terms.statistic.spec.revealed)
-    model = release.model
-    learns = who_learns_nothing(model, release.law is not None)
+    model, law = request.model, request.own_law
+    learns = who_learns_nothing(model, law is not None)
     if model.tolerates == "active":
         learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
     honest, parties = model.parties - model.corruptions, model.parties
-    own = OWN.format(law=release.law, honest_parties=honest, parties=parties, shifted=SHIFTED)
+    own = OWN.format(law=law, honest_parties=honest, parties=parties, shifted=SHIFTED)
     early = (
         "What you send is with the parties while they run only. Values that were shared before, by share "
         f"--input-path replicated, any {model.corruptions + 1} of them can read together while they wait."
     )
     return [
-        f"The run reveals: {revealed}. Guarantee: (ε, δ)-differential privacy with ε = "
-        f"{digits_up(release.epsilon, 4)} and δ = {digits_up(release.delta, 4)} in total, for "
-        f"{_CHANGES[terms.relation]}.",
+        f"The run reveals: {'; '.join(request.spec.revealed)}. Guarantee: (ε, δ)-differential privacy with ε "
+        "= "
+        f"{digits_up(request.epsilon, 4)} and δ = {digits_up(request.delta, 4)} in total, for "
+        f"{_CHANGES[request.neighboring_relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
-        *([own] if release.law else []),
+        *([own] if law else []),
         *([early] if model.replicated else []),
     ]
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 
-from harness.cli.commands.choices import chosen_form, declared_domain, score_cut, with_cap
 from harness.cli.options import ACCEPTED_DELTA, AggregateOptions, ShareOptions, UploadsOptions
 from harness.cli.terminal import announce, plain, say, steps
 from harness.engines.registry import choose_model
-from harness.errors import OptionError, UnsupportedError
-from harness.inputs import aggregation
-from harness.inputs.aggregation import (
+from harness.errors import OptionError, UnsupportedError, named
+from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.encoding import as_upload, shared_over
+from harness.inputs.record_schema import RecordKind, read_domain
+from harness.inputs.records import read_records
+from harness.inputs.shares import party as parties
+from harness.inputs.shares.client import Client, of_what_is_left
+from harness.inputs.shares.file_format import MAX_VALUES, SUFFIX
+from harness.inputs.shares.party import (
     HINT,
     UNDECLARED,
     UploadPolicy,
@@ -22,15 +26,12 @@ from harness.inputs.aggregation import (
     uploads_at,
     write_uploads,
 )
-from harness.inputs.client_policy import ClientPolicy
-from harness.inputs.counted import of_what_is_left
-from harness.inputs.encoding import as_upload, shared_over
-from harness.inputs.record_schema import RecordKind, read_domain
-from harness.inputs.records import read_records
-from harness.inputs.shares import MAX_VALUES, SUFFIX, share_in_parts
+from harness.pipeline.release import declared_domain, score_cut, with_cap
 from harness.privacy.ledger.populations import spent_text
 from harness.releases.registry import STATISTICS
+from harness.request.base import chosen_form
 from harness.request.readers import parse_choice, parse_delta
+from harness.request.releases import REQUESTS
 from harness.views.releases import confusion as cut_view
 from harness.views.run import STEPS
 from protocols.accounting.calibration import PrivacyUnit
@@ -44,7 +45,7 @@ TASKS = {name: statistic for name, statistic in STATISTICS.items() if name != "c
 def share(options: ShareOptions) -> None:
     """Write one share file per party for the clients of a records file."""
     statistic = TASKS[options.task]
-    forms, kind = statistic.input_forms(), statistic.kind
+    forms, kind = REQUESTS[options.task].input_forms(), statistic.kind
     if (options.range or options.steps) and kind is not RecordKind.VALUE:
         raise OptionError("--range and --steps go with --task gap only.")
     domain = declared_domain(options, of_values=kind is RecordKind.VALUE)
@@ -58,6 +59,8 @@ def share(options: ShareOptions) -> None:
     form = chosen_form(forms, options.input_form or slots, options.input_path)
     if (reason := model.refusal(form.path)) is not None:
         raise UnsupportedError(reason)
+    if options.positive_label and options.threshold is None:
+        raise OptionError("--positive-label is the label that --threshold predicts; give both, or neither.")
     cut = score_cut(options)
     if cut is not None and kind is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
@@ -76,7 +79,7 @@ def share(options: ShareOptions) -> None:
         if options.counted and domain.cap:
             found = of_what_is_left(found, domain.cap, options.counted)
         over = shared_over(form, model.domain)
-        batches = share_in_parts(found, form, over, model.parties, options.out, policy)
+        batches = Client(form, over, model.parties, policy).share(found, options.out)
     earlier = len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(batches)
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     if cut is not None:
@@ -97,25 +100,24 @@ def share(options: ShareOptions) -> None:
     if policy:
         say(
             f"Who has a file can read your policy in it: {', '.join(policy.tasks)}; in all at most "
-            f"{spent_text(Guarantee(Fraction(policy.epsilon), Fraction(policy.delta)))}, per {policy.unit}."
+            f"{spent_text(policy.total)}, per {policy.unit}."
         )
 
 
 def _policy(options: ShareOptions, kind: RecordKind) -> ClientPolicy | None:
     """Return what the client allows, None for every run. Raises: OptionError: options do not go together."""
-    if options.epsilon is None:
+    if not options.epsilon:
         for name in ("delta", "for_tasks", "privacy_unit"):
-            if options.texts[name]:
-                flag = ShareOptions.declared[name].flag
+            if getattr(options, name):
                 raise OptionError(
-                    f"{flag} goes with --epsilon, the most ε that runs on the upload may spend."
+                    f"{named(name)} goes with --epsilon, the most ε that runs on the upload may spend."
                 )
         return None
     fitting = [name for name, statistic in STATISTICS.items() if statistic.kind is kind]
-    tasks = [parse_choice("--for-tasks", task, fitting) for task in options.for_tasks or fitting]
+    tasks = [parse_choice("for_tasks", task, fitting) for task in options.for_tasks or fitting]
     unit = options.privacy_unit or PrivacyUnit.RECORD
-    delta = options.delta or parse_delta(ACCEPTED_DELTA, "--delta")
-    return ClientPolicy(tuple(tasks), str(options.epsilon), str(delta), unit)
+    delta = options.delta or parse_delta(ACCEPTED_DELTA, "delta")
+    return ClientPolicy(tuple(tasks), Guarantee(options.epsilon, delta), unit)
 
 
 def uploads(options: UploadsOptions) -> None:
@@ -145,7 +147,7 @@ def aggregate(options: AggregateOptions) -> None:
         left_out = described(agreement.left_out)
     with steps(STEPS) as begin:
         begin("aggregate")
-        header = aggregation.aggregate(party, directory, options.out, taken)
+        header = parties.aggregate(party, directory, options.out, taken)
     if left_out:
         say(f"Uploads left out, by all parties alike: {left_out}.")
     say(

@@ -7,7 +7,8 @@ from pathlib import Path
 from harness.cli.commands.releases import conclude, present, released
 from harness.cli.release_options import ThresholdsOptions
 from harness.pipeline.earlier_curves import choose_again, read_curves
-from harness.system.result_files import default_out
+from harness.releases.score_curves import choice_of
+from harness.system.result_files import default_out, write_files
 from harness.views.releases import thresholds as view
 from harness.views.run import in_short, privacy
 
@@ -17,15 +18,16 @@ def thresholds(options: ThresholdsOptions) -> None:
     if options.curves:
         _choose_again(options.curves, options)
         return
-    run, target = released(options, view.STEPS)
-    hints, shown = [view.another_choice(target)], view.thresholds(run.found)
-    conclude(options, run, target, shown, "thresholds", hints, run.found.problem)
+    if (run := released(options, view.STEPS)) is not None:
+        hints, shown = [view.another_choice(run.out)], view.thresholds(run.found)
+        conclude(options, run, shown, "thresholds", hints, run.found.problem)
 
 
 def _choose_again(directory: Path, options: ThresholdsOptions) -> None:
     target = options.out or default_out("thresholds")
     curves = read_curves(directory)
-    found = choose_again(curves, options.choice, options.positive_label or "", target)
+    found, files = choose_again(curves, choice_of(options), options.positive_label or "")
+    write_files(target, files)
     again, manifest = view.chosen_again(curves.run), curves.manifest
     short, full = in_short(manifest), privacy(manifest)
     shown = list(view.thresholds(found))

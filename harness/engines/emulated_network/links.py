@@ -12,13 +12,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
 from harness.engines.emulated_network import relay
-from harness.engines.emulated_network.profiles import MeasuredNetwork, Network
+from harness.engines.emulated_network.profiles import Network
 from harness.errors import ClientError, FairSharesError, PartyFailedError, PartyTimeoutError, RelayError
 from harness.system.processes import leashed
 from harness.system.signals import uninterrupted
@@ -40,7 +41,7 @@ class Links:
     """
 
     ports: tuple[tuple[int, ...], ...]
-    measured: MeasuredNetwork | None = None
+    measured: dict[str, str | float] | None = None
 
 
 @contextmanager
@@ -96,15 +97,15 @@ def _shown_ports(process: subprocess.Popen[str], network: Network, count: int) -
     return ports
 
 
-def _measure(network: Network, port: int, listening: socket.socket) -> MeasuredNetwork:
-    """Measure a link of the relay while the parties do not use it yet."""
+def _measure(network: Network, port: int, listening: socket.socket) -> dict[str, str | float]:
+    """Measure a link of the relay while the parties do not use it yet; return what a manifest says of it."""
     with socket.create_connection((relay.HOST, port)) as here, listening.accept()[0] as there:
         for one in (here, there):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             one.settimeout(_START_S + 2 * network.rtt_s)
         try:
             rtt_s = _round_trip_s(here, there)
-            return MeasuredNetwork(network, rtt_s, _bits_per_s(here, there, network))
+            return network.as_measured(rtt_s, _bits_per_s(here, there, network))
         except OSError:
             raise RelayError(f"{_relay_of(network)} passes nothing on; no party was started.") from None
 
@@ -117,8 +118,7 @@ def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
         started = time.perf_counter()
         for source, target in ((here, there), (there, here)):
             source.sendall(b"-")
-            if not target.recv(1):
-                raise ConnectionResetError
+            _receive(target, 1)
         round_trips_s.append(time.perf_counter() - started)
     return statistics.median(round_trips_s)
 
@@ -130,21 +130,22 @@ def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> 
     is busy, and would make the rate look higher than it is.
     """
     size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
-    unsent, received = memoryview(bytes(size)), 0
-    here.setblocking(False)
-    started = time.perf_counter()
-    while received < size:
-        readable, writable, _ = select.select([there], [here] if unsent else [], [], there.gettimeout())
-        if not readable and not writable:
-            raise TimeoutError
-        if writable:
-            unsent = unsent[here.send(unsent) :]
-        if readable:
-            arrived = len(there.recv(_MOST_BYTES))
-            if not arrived:
-                raise ConnectionResetError
-            received += arrived
-    return 8 * size / (time.perf_counter() - started - network.rtt_s / 2)
+    with ThreadPoolExecutor(1) as pool:  # nothing takes in all of it before some is received
+        started = time.perf_counter()
+        sent = pool.submit(here.sendall, bytes(size))
+        _receive(there, size)
+        seconds = time.perf_counter() - started
+        sent.result()
+    return 8 * size / (seconds - network.rtt_s / 2)
+
+
+def _receive(one: socket.socket, size: int) -> None:
+    """Take in so many bytes. Raises: OSError: they do not come."""
+    while size:
+        arrived = len(one.recv(size))
+        if not arrived:
+            raise ConnectionResetError
+        size -= arrived
 
 
 def _explained(error: FairSharesError, process: subprocess.Popen[str], network: Network) -> FairSharesError:
@@ -154,11 +155,9 @@ def _explained(error: FairSharesError, process: subprocess.Popen[str], network: 
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return RelayError(f"{_relay_of(network)} {how}; {stopped}")
     try:
-        cut = process.communicate(timeout=_END_S)[0].split()
+        process.communicate(timeout=_END_S)
     except subprocess.TimeoutExpired:
         return RelayError(f"{_relay_of(network)} hangs; {stopped}")
-    if cut:
-        return type(error)(f"The link between parties {cut[0].replace('-', ' and ')} was cut. {error}")
     if isinstance(error, PartyTimeoutError):
         return PartyTimeoutError(f"{error} The network between them was {network.name}.")
     return error
@@ -169,10 +168,5 @@ def _relay_of(network: Network) -> str:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    with uninterrupted():
+    with uninterrupted(), contextlib.suppress(BrokenPipeError), process:
         process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()

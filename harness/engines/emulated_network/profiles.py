@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from harness.errors import OptionError
+from harness.errors import OptionError, named
 
 _MOST_RTT_S = 10.0
 _BANDWIDTHS = (1e3, 100e9)  # least and most
@@ -36,23 +36,14 @@ class Network:
                 f"100Gbit per second; got {self.name!r}."
             )
 
-
-@dataclass(frozen=True)
-class MeasuredNetwork:
-    """A network as two sockets of its relay found it: what was wanted, and what there was."""
-
-    wanted: Network
-    rtt_s: float
-    bandwidth_bits_per_s: float
-
-    def fields(self) -> dict[str, str | float]:
-        """Return what a manifest says of it."""
+    def as_measured(self, rtt_s: float, bandwidth_bits_per_s: float) -> dict[str, str | float]:
+        """Return what a manifest says of it: what was wanted, and what two sockets of its relay found."""
         return {
-            "profile": self.wanted.name,
-            "rtt_s": self.wanted.rtt_s,
-            "bandwidth_bits_per_s": self.wanted.bandwidth_bits_per_s,
-            "measured_rtt_s": self.rtt_s,
-            "measured_bandwidth_bits_per_s": self.bandwidth_bits_per_s,
+            "profile": self.name,
+            "rtt_s": self.rtt_s,
+            "bandwidth_bits_per_s": self.bandwidth_bits_per_s,
+            "measured_rtt_s": rtt_s,
+            "measured_bandwidth_bits_per_s": bandwidth_bits_per_s,
         }
 
 
@@ -77,8 +68,8 @@ def parse_network(text: str) -> Network | None:
     time, rate = _RTT.fullmatch(rtt.strip()), _BANDWIDTH.fullmatch(bandwidth.strip())
     if time is None or rate is None or len(text) > _LONGEST:
         raise OptionError(
-            f"--network must be {', '.join(PROFILES)}, none, or a round-trip time and a bandwidth per second "
-            f"such as 40ms,100Mbit; got {text[: 2 * _LONGEST]!r}."
+            f"{named('network')} must be {', '.join(PROFILES)}, none, or a round-trip time and a bandwidth "
+            f"per second such as 40ms,100Mbit; got {text[: 2 * _LONGEST]!r}."
         )
     name = f"{time[1]}{time[2]},{rate[1]}{rate[2]}bit"
     return Network(name, float(time[1]) * _SECONDS[time[2]], float(rate[1]) * _BITS[rate[2]])

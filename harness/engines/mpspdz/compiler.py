@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -43,7 +43,7 @@ class Bytecode:
     name: str
     program_hash: str
     compile_s: float
-    estimate: str = ""
+    estimate: str
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -95,22 +95,19 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
     digest = program_hash(job, (*options, version))
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
     cache = cache_directory()
-    final = cache / digest
-    bytecode = Bytecode(final / "Programs", name, digest, 0.0)
-    started = time.monotonic()
+    final, compile_s, started = cache / digest, 0.0, time.monotonic()
     try:
         if not is_cached(digest):
             _fill(final, job, home, options)
-            bytecode = replace(bytecode, compile_s=time.monotonic() - started)
+            compile_s = time.monotonic() - started
         check_trusted(cache.parent, cache, final)
         os.utime(final)  # used now
-        bytecode = replace(bytecode, estimate=(final / _ESTIMATE).read_text())
+        return Bytecode(final / "Programs", name, digest, compile_s, (final / _ESTIMATE).read_text())
     except OSError as error:
         raise CompileError(
             f"Cannot keep compiled programs in {cache}: {error.strerror}; "
             "make room there, or set XDG_CACHE_HOME to another directory of yours."
         ) from None
-    return bytecode
 
 
 def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
@@ -159,16 +156,10 @@ def check_trusted(*directories: Path) -> None:
 
 def _prune(cache: Path) -> None:
     """Remove the programs that were used longest ago, none that runs."""
-
-    def used(entry: Path) -> float:
-        try:
-            return entry.stat().st_mtime
-        except FileNotFoundError:  # another process removed it
-            return 0.0
-
-    entries = sorted((entry for entry in cache.glob("[0-9a-f]*")), key=used, reverse=True)
-    for entry in entries[KEPT:]:
-        remove_unless_held(entry)
+    with suppress(FileNotFoundError):  # another process removed one, and is at it
+        entries = sorted(cache.glob("[0-9a-f]*"), key=lambda entry: -entry.stat().st_mtime)
+        for entry in entries[KEPT:]:
+            remove_unless_held(entry)
 
 
 def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...]) -> str:
@@ -192,12 +183,8 @@ def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...])
             f"Compiling {job.spec.name} took more than {_TIMEOUT_S} s and was stopped."
         ) from None
     if done.returncode:
-        lines = [line.strip() for line in (done.stderr.strip() or done.stdout.strip()).splitlines()]
-        last = (
-            " | ".join(
-                [line for line in lines if line.strip("^~ ")][-1 if job.is_production else -_LAST_LINES :]
-            )
-            or "no message"
-        )
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        lines = [line.strip() for line in said if line.strip("^~ ")]
+        last = " | ".join(lines[-1 if job.is_production else -_LAST_LINES :]) or "no message"
         raise CompileError(f"MP-SPDZ's compiler refused {' '.join([job.spec.name, *job.arguments])}: {last}")
     return done.stdout

@@ -64,21 +64,16 @@ def find_installation() -> Installation | str:
     chosen = os.environ.get("MP_SPDZ_HOME", "")
     if chosen == "none":
         return "MP-SPDZ is switched off by MP_SPDZ_HOME=none."
-    if chosen:
-        candidates = [Path(chosen).expanduser()]
-        missing = (
-            f"MP_SPDZ_HOME is {chosen}, but there is no compile.py in it; point it at a build of MP-SPDZ."
-        )
-    else:
-        candidates = [Path.home() / "MP-SPDZ", Path("/opt/MP-SPDZ")]
-        missing = (
-            "MP-SPDZ was not found at $MP_SPDZ_HOME, ~/MP-SPDZ or /opt/MP-SPDZ; "
-            f"build it as its documentation says, {DOCUMENTATION}."
-        )
+    candidates = [Path(chosen).expanduser()] if chosen else [Path.home() / "MP-SPDZ", Path("/opt/MP-SPDZ")]
     for home in candidates:
         if (home / "compile.py").is_file():
             return _inspect(home.resolve())
-    return missing
+    if chosen:
+        return f"MP_SPDZ_HOME is {chosen}, but there is no compile.py in it; point it at a build of MP-SPDZ."
+    return (
+        "MP-SPDZ was not found at $MP_SPDZ_HOME, ~/MP-SPDZ or /opt/MP-SPDZ; "
+        f"build it as its documentation says, {DOCUMENTATION}."
+    )
 
 
 def _inspect(home: Path) -> Installation:

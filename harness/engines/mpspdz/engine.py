@@ -20,7 +20,7 @@ from harness.security_models import Model
 _USUAL_BATCH = 1000  # of machines that use oblivious transfer, without -b
 
 # How a machine keeps shares of its own in files: what they begin with, and which of a party's shares, in the
-# order of `harness.inputs.shares.held_by`, come first in each value.
+# order of `harness.inputs.shares.file_format.held_by`, come first in each value.
 _PERSISTENCE = {
     "ps-rep-ring-party.x": (b"replicated Z2^64", [1, 0]),
     "rep4-ring-party.x": (b"Z2^64^3", [0, 1, 2]),
@@ -45,14 +45,12 @@ class MpSpdzEngine(Engine):
         return installation.version if isinstance(installation, Installation) else None
 
     def availability(self, model: Model) -> str | None:
-        installation = find_installation()
-        if isinstance(installation, str):
-            return installation
-        return installation.fault(str(model.virtual_machine))
+        found = find_installation()
+        return found if isinstance(found, str) else found.fault(str(model.virtual_machine))
 
     def fault_of_links(self, model: Model) -> str | None:
-        library = self._asking_library(model)
-        return None if isinstance(library, Path) else library
+        asking = self._asking_library(model)
+        return asking if isinstance(asking, str) else None
 
     def _asking_library(self, model: Model) -> Path | str:
         """Return what the model's machine asks for certificates by, or one sentence on why it cannot."""
@@ -121,15 +119,14 @@ class MpSpdzEngine(Engine):
             "environment": dict(prepared.environment),
         }
 
-    def _costs(self, lines: Sequence[str]) -> PartyCosts | None:
+    def _costs(self, lines: Sequence[str]) -> PartyCosts:
         seconds, sent, phases = (
-            next((match for line in lines if (match := pattern.match(line))), None)
+            [match.groups() for line in lines if (match := pattern.match(line))]
             for pattern in (_TIME, _SENT, _PHASES)
         )
-        if seconds is None or sent is None:
-            return None
-        online, offline = map(float, phases.groups()) if phases else (None, None)
-        return PartyCosts(float(seconds[1]), round(float(sent[1]) * 1e6), int(sent[2]), online, offline)
+        megabytes, rounds = sent[0]
+        online, offline = map(float, phases[0]) if phases else (None, None)
+        return PartyCosts(float(seconds[0][0]), round(float(megabytes) * 1e6), int(rounds), online, offline)
 
 
 def _options(model: Model) -> tuple[str, ...]:

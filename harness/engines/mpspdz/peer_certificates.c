@@ -37,13 +37,13 @@ static void note(SSL *ssl)
     unsigned int length = 0;
     const char *place = getenv("FAIRSHARES_MET"), *peers = getenv("FAIRSHARES_PEERS");
     X509 *certificate = SSL_get_peer_certificate(ssl);
-    if (certificate == NULL || !X509_digest(certificate, EVP_sha256(), digest, &length))
+    if (certificate == NULL || !X509_digest(certificate, EVP_sha256(), digest, &length) || length == 0)
         end("has no certificate");
     X509_free(certificate);
     for (unsigned int i = 0; i < length; i++)
-        snprintf(line + 3 * i, 4, "%02X%c", digest[i], i + 1 < length ? ':' : '\n');
+        snprintf(line + 3 * i, 4, "%02X:", digest[i]);
     line[3 * length - 1] = 0;
-    if (length == 0 || peers == NULL || strstr(peers, line) == NULL)
+    if (peers == NULL || strstr(peers, line) == NULL)
         end("shows a certificate of none of them");
     line[3 * length - 1] = '\n';
     int file = place == NULL ? -1 : open(place, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -78,8 +78,8 @@ class EmbeddedEngine(Engine):
             "security_bits": model.statistical_security_bits,
         }
 
-    def _costs(self, lines: Sequence[str]) -> PartyCosts | None:
-        seconds, sent = (
+    def _costs(self, lines: Sequence[str]) -> PartyCosts:
+        (seconds,), (sent,) = (
             [match[1] for line in lines if (match := pattern.fullmatch(line))] for pattern in (_TIME, _SENT)
         )
-        return PartyCosts(float(seconds[0]), int(sent[0])) if len(seconds) == len(sent) == 1 else None
+        return PartyCosts(float(seconds), int(sent))

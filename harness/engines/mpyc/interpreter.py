@@ -28,10 +28,9 @@ def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
         machine.check_inputs_used()
     except (UnsupportedFeature, DomainOverflow) as error:
         raise type(error)(f"{_where(error, path)}: {error}") from error
-    except NameError as error:
-        raise UnsupportedFeature(f"{_where(error, path)}: {unsupported(str(error.name))}") from error
-    except (AttributeError, TypeError) as error:
-        raise UnsupportedFeature(f"{_where(error, path)}: {error}") from error
+    except (AttributeError, NameError, TypeError) as error:
+        what = unsupported(str(error.name)) if isinstance(error, NameError) else error
+        raise UnsupportedFeature(f"{_where(error, path)}: {what}") from error
     except SyntaxError as error:
         raise CompileError(f"{path.name}:{error.lineno}: {error.msg}.") from error
     except (ArithmeticError, AssertionError, LookupError, ValueError) as error:

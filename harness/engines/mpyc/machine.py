@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,13 +35,11 @@ class Machine:
 
     def input_elements(self, party: int, size: int) -> Any:
         """Return `size` secret field elements that `party` reads from its binary input file."""
-        own = self._own_elements(size) if party == self.mpc.pid else None
-        return self._share(party, own, (size,))
+        return self._share(party, self._own_elements, size)
 
     def input_bits(self, party: int, width: int, lanes: int) -> Any:
         """Return `width` rows of `lanes` secret bits; `party` reads an integer of `width` bits per lane."""
-        own = self._own_bits(width, lanes) if party == self.mpc.pid else None
-        return self._share(party, own, (width, lanes))
+        return self._share(party, self._own_bits, width, lanes)
 
     def start_timer(self, number: int) -> None:
         """Start a timer, number 1 or more. Raises: UnsupportedFeature: it runs already, or is below 1."""
@@ -65,9 +64,9 @@ class Machine:
         if self._words or self._read(self._integers).read().strip():
             raise ShareError(f"Party {self.mpc.pid} was given more input bits than the program reads.")
 
-    def _share(self, party: int, own: Any, shape: tuple[int, ...]) -> Any:
-        mine = self.array(None, shape) if own is None else self.array(own)
-        return self.mpc.input(mine, senders=party)
+    def _share(self, party: int, read: Callable[..., Any], *shape: int) -> Any:
+        own = self.array(read(*shape)) if party == self.mpc.pid else self.array(None, shape)
+        return self.mpc.input(own, senders=party)
 
     def _own_elements(self, size: int) -> Any:
         raw = self._read(self._elements).read(size * FIELD.value_bytes)

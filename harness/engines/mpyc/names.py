@@ -73,13 +73,23 @@ def _refuse(owner: str, name: str) -> NoReturn:
 
 
 class Value(metaclass=_Closed):
-    """What all values of a program share: they can neither decide nor be compared by Python."""
+    """What all values of a program share: they can neither decide nor be compared by Python.
+
+    What holds one value per lane has `_lanes`, an array of MPyC's or numpy's, shape (n,).
+    """
 
     _machine: ClassVar[Machine]
+    _lanes: Any
     __array_ufunc__ = None  # keeps numpy from taking a vector apart lane by lane
 
     def __init_subclass__(cls, name: str) -> None:
         cls.__name__ = name  # as messages call it
+
+    @classmethod
+    def _of(cls, lanes: Any) -> Any:
+        vector = object.__new__(cls)
+        vector._lanes = lanes
+        return vector
 
     def __getattr__(self, name: str) -> Any:
         _refuse(type(self).__name__, name)
@@ -93,19 +103,7 @@ class Value(metaclass=_Closed):
     __ne__ = __eq__
 
 
-class _Laned(Value, name="lanes"):
-    """What holds one value per lane: `_lanes` is an array of MPyC's or numpy's, shape (n,)."""
-
-    _lanes: Any
-
-    @classmethod
-    def _of(cls, lanes: Any) -> Any:
-        vector = object.__new__(cls)
-        vector._lanes = lanes
-        return vector
-
-
-class _Vector(_Laned, name="vector"):
+class _Vector(Value, name="vector"):
     """Lanes of integers."""
 
     def __len__(self) -> int:
@@ -274,7 +272,7 @@ class Secret(_Vector, name="sint"):
         return self._of(self._machine.mpc.np_sgn(difference._lanes, **{which: True}))
 
 
-class Bits(_Laned, name="sbits"):
+class Bits(Value, name="sbits"):
     """Secret bits, one per lane: field elements 0 and 1, so that `sint(bits)` costs nothing."""
 
     def __and__(self, other: Any) -> Any:

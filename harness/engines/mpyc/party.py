@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
-from harness.errors import FairSharesError, PartyFailedError
+from harness.errors import PartyFailedError
 
 MIN_SECURITY_BITS = 40
 
@@ -25,18 +25,10 @@ def run_party(config: dict[str, Any]) -> int:
     """Run one party to the end in the current directory; return the exit code of its process.
 
     Reveals: prints the program's `OUT` lines, `Time`, `Data sent` (payload and MPyC's headers, without
-    TLS's), or one line `fairshares: <message>`.
+    TLS's).
     Args: config: what the engine wrote; party, addresses, threshold, security_bits, program, arguments.
+    Raises: FairSharesError: the program, or a peer, is not as it has to be.
     """
-    try:
-        _run(config)
-    except FairSharesError as error:
-        print("fairshares:", " ".join(str(error).split()), flush=True)
-        return 1
-    return 0
-
-
-def _run(config: dict[str, Any]) -> None:
     _lay_out_certificates(config["party"], len(config["addresses"]))
     mpc = _load_mpyc(config)
     # Imported late, like MPyC: a party that is refused at the start should not pay for it.
@@ -46,12 +38,12 @@ def _run(config: dict[str, Any]) -> None:
     mpc.run(mpc.start())
     _check_peers(mpc)
     started = time.perf_counter()
-    machine = Machine(mpc, Path(DATA))
-    execute(Path(config["program"]), config["arguments"], machine)
+    execute(Path(config["program"]), config["arguments"], Machine(mpc, Path(DATA)))
     seconds = time.perf_counter() - started
     sent = sum(peer.protocol.nbytes_sent for peer in mpc.parties if peer.pid != mpc.pid)
     mpc.run(mpc.shutdown())
     print(f"Time = {seconds:.6f} seconds\nData sent = {sent} bytes", flush=True)
+    return 0
 
 
 def _lay_out_certificates(party: int, parties: int) -> None:
@@ -99,11 +91,10 @@ def listen_on_loopback(loop: Any) -> None:
 
 def _check_peers(mpc: Any) -> None:
     """Check that each peer has the certificate of the number it claims; MPyC takes a client's word for it."""
-    for peer in mpc.parties:
-        if peer.pid != mpc.pid:
-            shown = peer.protocol.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-            own = ssl.PEM_cert_to_DER_cert(Path(DATA, certificate_file(peer.pid)).read_text())
-            if shown != own:
-                raise PartyFailedError(f"Who connected as party {peer.pid} has another party's certificate.")
-            with Path(MET).open("a") as notes:
-                notes.write(f"{fingerprint(Path(DATA, certificate_file(peer.pid)).read_bytes())}\n")
+    for peer in (each for each in mpc.parties if each.pid != mpc.pid):
+        shown = peer.protocol.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        own = Path(DATA, certificate_file(peer.pid)).read_text()
+        if shown != ssl.PEM_cert_to_DER_cert(own):
+            raise PartyFailedError(f"Who connected as party {peer.pid} has another party's certificate.")
+        with Path(MET).open("a") as notes:
+            notes.write(f"{fingerprint(own.encode())}\n")

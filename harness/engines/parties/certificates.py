@@ -19,6 +19,7 @@ from harness.errors import CertificateError
 
 OF_A_RUN = timedelta(days=1)
 _CLOCK_SKEW = timedelta(hours=1)
+_NO_AUTHORITY = x509.BasicConstraints(ca=False, path_length=None)
 
 
 def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta = OF_A_RUN) -> Path:
@@ -35,7 +36,7 @@ def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta =
         .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + lifetime)
         # Not an authority: else a party could sign a certificate in another party's name.
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_NO_AUTHORITY, critical=True)
         .sign(key, hashes.SHA256())
     )
     private = directory / f"{stem}.key"
@@ -70,21 +71,24 @@ def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
     """Return a certificate that may be trusted to be that party's. Raises: CertificateError, as `trust`."""
     try:
         certificate = x509.load_pem_x509_certificate(pem)
+        extensions = [extension.value for extension in certificate.extensions]
     except ValueError:
         raise CertificateError(f"{called} is not a certificate.") from None
-    if pem.strip() != certificate.public_bytes(serialization.Encoding.PEM).strip():
-        raise CertificateError(f"{called} is not one certificate alone: OpenSSL would trust all in its file.")
-    if [str(attribute.value) for attribute in certificate.subject] != [common_name]:
-        raise CertificateError(f"{called} was made for another party than {common_name}.")
-    if certificate.issuer != certificate.subject:
-        raise CertificateError(f"{called} was not issued by {common_name} itself.")
-    if not _stands_for_itself_only(certificate):
-        raise CertificateError(f"{called} could stand for, or sign for, other parties.")
     now, day = datetime.now(UTC), "%-d %B %Y"
-    if now > certificate.not_valid_after_utc:
-        raise CertificateError(f"{called} expired on {certificate.not_valid_after_utc:{day}}.")
-    if now < certificate.not_valid_before_utc:
-        raise CertificateError(f"{called} is not valid before {certificate.not_valid_before_utc:{day}}.")
+    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    alone = pem.strip() == certificate.public_bytes(serialization.Encoding.PEM).strip()
+    names = [str(attribute.value) for attribute in certificate.subject]
+    for fault, message in (
+        (not alone, "is not one certificate alone: OpenSSL would trust all in its file"),
+        (names != [common_name], f"was made for another party than {common_name}"),
+        (certificate.issuer != certificate.subject, f"was not issued by {common_name} itself"),
+        # One that does not say that it is no authority may be taken for one.
+        (extensions != [_NO_AUTHORITY], "could stand for, or sign for, other parties"),
+        (now > last, f"expired on {last:{day}}"),
+        (now < first, f"is not valid before {first:{day}}"),
+    ):
+        if fault:
+            raise CertificateError(f"{called} {message}.")
     return certificate
 
 
@@ -96,12 +100,6 @@ def fingerprint(pem: bytes) -> str:
 def expecting(certificates: Iterable[Path]) -> dict[str, str]:
     """Return by which variable a virtual machine is told the certificates that its links may accept."""
     return {"FAIRSHARES_PEERS": " ".join(fingerprint(one.read_bytes()) for one in certificates)}
-
-
-def _stands_for_itself_only(certificate: x509.Certificate) -> bool:
-    """Return whether it says that it is no authority (else it may be taken for one), and no more."""
-    values = [extension.value for extension in certificate.extensions]
-    return len(values) == 1 and isinstance(values[0], x509.BasicConstraints) and not values[0].ca
 
 
 def subject_hash(name: x509.Name) -> str:

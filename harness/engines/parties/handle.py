@@ -24,7 +24,7 @@ from typing import Any
 from harness.engines.base import PROJECT, Job
 from harness.engines.parties import main as child
 from harness.engines.parties.certificates import fingerprint
-from harness.engines.parties.peak_memory import PeakMemory, pause_s
+from harness.engines.parties.peak_memory import PeakMemory
 from harness.engines.parties.working_directory import (
     CLAIM,
     CONFIG,
@@ -127,13 +127,10 @@ class LocalProcess(PartyProcess):
     def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
         self.number: int = config["party"]
         self.name = f"Party {self.number}"
-        self._directory = directory
-        self._process: subprocess.Popen[str] | None = None
+        self._config, self._directory = config, directory
         self._has_children = job.clients is not None
-        self._takes_columns = "rounds" in config
+        self._process: subprocess.Popen[str] | None = None
         self._memory: PeakMemory | None = None
-        self._began = self._look_at = 0.0
-        self._notes_links: bool = config.get("notes_links", False)
         self._peers: dict[int, str] = {}  # fingerprints of their certificates
         _lay_out(job, config, directory, values)
 
@@ -176,20 +173,17 @@ class LocalProcess(PartyProcess):
         process = self._started()
         assert process.stdin is not None
         self._memory = PeakMemory(process.pid, children=self._has_children)
-        self._began = self._look_at = time.monotonic()
         with contextlib.suppress(BrokenPipeError):  # it died, as its exit code will say
             process.stdin.write(child.GO + "\n")
             process.stdin.flush()
-        if not self._takes_columns:
-            with contextlib.suppress(BrokenPipeError):
+            if "rounds" not in self._config:
                 process.stdin.close()
 
     def exit_code(self) -> int | None:
-        code, now = self._started().poll(), time.monotonic()
-        if code is None and self._memory is not None and now >= self._look_at:
-            self._memory.look()
-            self._look_at = now + pause_s(now - self._began)
-        return _WRONG_LINKS if code == 0 and self._notes_links and not self._met_all() else code
+        code = self._started().poll()
+        if code is None and self._memory is not None:
+            self._memory.look_if_due()
+        return _WRONG_LINKS if code == 0 and self._config.get("notes_links") and not self._met_all() else code
 
     def met(self) -> dict[int, str]:
         """Return the fingerprints, by party, of the certificates that its links have accepted so far."""
@@ -223,13 +217,9 @@ class LocalProcess(PartyProcess):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        if self._process is None:
-            return
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
+        if self._process is not None:
+            with contextlib.suppress(BrokenPipeError), self._process:
+                self._process.wait()
 
     @property
     def columns(self) -> int:
@@ -289,12 +279,9 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
 
 
 def _kept_lines(log: Path) -> Iterator[str]:
-    try:
-        with log.open(errors="replace") as lines:
-            for line in lines:
-                if KEPT.match(line):
-                    yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]
-                elif known := _KNOWN_ERROR.search(line):
-                    yield known[0].strip()
-    except FileNotFoundError:
-        return
+    with contextlib.suppress(FileNotFoundError), log.open(errors="replace") as lines:
+        for line in lines:
+            if KEPT.match(line):
+                yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]
+            elif known := _KNOWN_ERROR.search(line):
+                yield known[0].strip()

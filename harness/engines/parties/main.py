@@ -16,7 +16,6 @@ import os
 import resource
 import secrets
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,6 +31,7 @@ from harness.engines.parties.working_directory import (
     certificate_file,
     values_file,
 )
+from harness.errors import FairSharesError
 from harness.system.processes import die_with_parent
 
 READY, GO = "ready", "go"
@@ -42,10 +42,12 @@ def main() -> int:
     """Run the party that the current directory describes; return its exit code."""
     try:
         return _main()
+    except FairSharesError as error:
+        print("fairshares:", " ".join(str(error).split()), flush=True)
     except OSError as error:  # its disk is full, most likely, and so may be its log
         with contextlib.suppress(OSError):
-            print(f"fairshares: {error.strerror}", flush=True)
-        return 1
+            print("fairshares:", error.strerror, flush=True)
+    return 1
 
 
 def _main() -> int:
@@ -59,26 +61,21 @@ def _main() -> int:
         return CLAIMED_EXIT
     # Imported late: a refused start should not pay for it.
     from harness.engines.parties.certificates import make_key, trust
-    from harness.errors import CertificateError
 
     data, names, stem = Path(DATA), config["common_names"], f"P{config['party']}"
+    own = data / f"{stem}.pem"
     if "keys" in config:  # this host's own, made before
-        own = data / f"{stem}.pem"
         for suffix in ("pem", "key"):
             (data / f"{stem}.{suffix}").symlink_to(Path(config["keys"], f"{stem}.{suffix}"))
     else:
-        own = make_key(data, stem, names[config["party"]])
+        make_key(data, stem, names[config["party"]])
     print(READY, flush=True)
     if os.read(0, len(GO) + 1).decode().strip() != GO:  # and no more: columns may follow
         return 1
     columns = os.dup(0)
     _redirect_output()
-    try:
-        for i, name in enumerate(names):
-            trust(own if i == config["party"] else Path(PEERS, certificate_file(i)), data, name)
-    except CertificateError as error:
-        print(f"fairshares: {error}", flush=True)
-        return 1
+    for i, name in enumerate(names):
+        trust(own if i == config["party"] else Path(PEERS, certificate_file(i)), data, name)
     if "front" in config:
         return _run_with_front(config, float(sys.argv[1]))
     if "rounds" in config:
@@ -138,53 +135,29 @@ def _redirect_output() -> None:
 
 
 def _supply_secrets(config: dict[str, Any]) -> None:
-    """Put this party's random bits, or its own noise, where the engine reads them, and nowhere else."""
-    _supply_bits(config)
-    if "own_noise" in config:
-        _supply_noise(config["own_noise"], Path(DATA, values_file(config["party"])))
+    """Put this party's bits, or its values with its own noise, where the engine reads them, and nowhere else.
 
-
-def _supply_noise(told: dict[str, Any], values: Path) -> None:
-    """Put this party's values with its own noise where the engine reads them: in memory, as its bits.
-
-    The noise is fresh at every start, by the operating system's bits and a table that follows from public
-    numbers. A test program's is given, as bits are.
+    They are in memory only, gone with the process. Before the bits come its shares of clients' bits, if there
+    are any. Bits and noise come from the operating system, fresh at every start; noise by a table that
+    follows from public numbers. A test program's come from a file that the test wrote; the engine lets no
+    other program have one.
     """
-    import numpy as np  # a party without own noise should not pay for it
+    data, party, own = Path(DATA), config["party"], config.get("own_noise")
+    shared, file = data / SHARED_BITS, data / GIVEN_BITS
+    given = [int(word) for word in file.read_text().split()] if file.exists() else None
+    if own:
+        from harness.engines.parties import own_noise  # a party without own noise should not pay for it
 
-    from harness.engines.parties.own_noise import with_noise
-    from harness.errors import ShareError
-    from protocols.noise.tables import OwnNoise
-
-    given = Path(DATA, GIVEN_BITS)
-    if given.exists():
-        drawn = np.array(given.read_text().split(), dtype=np.int64)
-    else:
-        drawn = OwnNoise.from_json(told["noise"]).draw(told["samples"])
-    try:
+        values = data / values_file(party)
         held = values.read_bytes() if values.exists() else b""
-        _link_to_memory(values, with_noise(told, held, drawn))
-    except ShareError as error:
-        print(f"fairshares: {error}", flush=True)
-        sys.exit(1)
-
-
-def _supply_bits(config: dict[str, Any]) -> None:
-    """Put this party's binary input where the engine reads it: in memory only, gone with the process.
-
-    First come its shares of clients' bits, if there are any. Its own bits come from the operating system,
-    fresh at every start. A test program's come from a file that the test wrote; the engine lets no other
-    program have one.
-    """
-    given, shared = Path(DATA, GIVEN_BITS), Path(DATA, SHARED_BITS)
-    values: Iterable[int]
-    if given.exists() and "own_noise" not in config:
-        values = [int(word) for word in given.read_text().split()]
-    else:
-        values = (secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes))
+        drawn = own_noise.law_of(own).draw(own["samples"]) if given is None else given
+        _link_to_memory(values, own_noise.with_noise(own, held, drawn))
+    bits = given
+    if bits is None or own:
+        bits = [secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)]
     of_clients = shared.read_text() if shared.exists() else ""
-    text = of_clients + "".join(f"{value}\n" for value in values)
-    _link_to_memory(Path(DATA, bits_file(config["party"])), text.encode())
+    text = of_clients + "".join(f"{value}\n" for value in bits)
+    _link_to_memory(data / bits_file(party), text.encode())
 
 
 def _link_to_memory(place: Path, content: bytes) -> None:

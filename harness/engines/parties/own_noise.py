@@ -15,9 +15,15 @@ import numpy.typing as npt
 from harness.errors import ShareError
 from harness.inputs.rings import RINGS, Ring, Words
 from protocols.circuits.blocks import block_sizes, block_sums
+from protocols.noise.tables import OwnNoise
 
 
-def with_noise(told: Mapping[str, Any], held: bytes, drawn: npt.NDArray[np.int64]) -> bytes:
+def law_of(told: Mapping[str, Any]) -> OwnNoise:
+    """Return the law of a party's noise. Args: told: by `Engine.config`."""
+    return OwnNoise.from_json(told["noise"])
+
+
+def with_noise(told: Mapping[str, Any], held: bytes, drawn: npt.ArrayLike) -> bytes:
     """Return what a party inputs: sums of its values with its noise in them, or values and then noise.
 
     Guarantees: noise is where the program takes it from, as the party holds no more values than the program
@@ -32,7 +38,7 @@ def with_noise(told: Mapping[str, Any], held: bytes, drawn: npt.NDArray[np.int64
             f"This party holds {len(held) // domain.value_bytes} values, not the {told['values']} that are "
             "to be counted."
         )
-    noise = domain.encode(drawn)
+    noise = domain.encode(np.asarray(drawn, dtype=np.int64))
     if not held or told["blocks"] is None:
         return held + domain.to_bytes(noise)
     histograms, bins, sizes = told["blocks"]

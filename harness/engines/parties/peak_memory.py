@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 _PEAK = re.compile(rb"VmHWM:\s*(\d+) kB")
@@ -24,6 +25,14 @@ class PeakMemory:
     def __init__(self, process: int, *, children: bool = False) -> None:
         self._process, self._with_children = process, children
         self._peaks: dict[int, int] = {}
+        self._began = self._due = time.monotonic()
+
+    def look_if_due(self) -> None:
+        """Look, unless the last look was so short ago that little can have come since."""
+        now = time.monotonic()
+        if now >= self._due:
+            self.look()
+            self._due = now + pause_s(now - self._began)
 
     def look(self) -> None:
         """Read the peaks so far; a process that has ended keeps what was read last."""

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from io import FileIO
+from itertools import islice
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import numpy as np
-
-from harness.engines.parties.own_noise import with_noise
+from harness.engines.parties.own_noise import law_of, with_noise
 from harness.engines.parties.working_directory import DATA, GIVEN_BITS, bits_file, values_file
 from harness.system.processes import die_with_parent
-from protocols.noise.tables import OwnNoise
 
 
 def begin(config: dict[str, Any], columns: int) -> None:
@@ -46,47 +44,34 @@ def begin(config: dict[str, Any], columns: int) -> None:
 
 
 def _fill(config: dict[str, Any], columns: int, values: int, bits: int) -> None:
-    rounds, own = config["rounds"], config.get("own_noise")
-    given = Path(DATA, GIVEN_BITS)
-    of_test = iter(given.read_text().split()) if given.exists() else None
-    draw = _noise(own, of_test) if own else _bits(config["fair_bits"], of_test)
-    for _ in range(rounds["number"]):
-        drawn = draw()  # while the column is on its way
-        held = _read(columns, rounds["column_bytes"])
-        if len(held) < rounds["column_bytes"]:
-            return
-        if own:
-            _write(values, with_noise(own, held, np.array(drawn, dtype=np.int64)))
-        else:  # the engine may want either first
-            other = Thread(target=_write, args=(bits, "".join(f"{each}\n" for each in drawn).encode()))
-            other.start()
-            _write(values, held)
-            other.join()
+    rounds, own, file = config["rounds"], config.get("own_noise"), Path(DATA, GIVEN_BITS)
+    given = map(int, file.read_text().split()) if file.exists() else None
+    law = law_of(own) if own else None
+    number = own["samples"] if own else sum(lanes for _, lanes in config["fair_bits"])
+    with open(columns, "rb") as waiting, open(values, "wb", 0) as to_values, open(bits, "wb", 0) as to_bits:
+        for _ in range(rounds["number"]):
+            drawn: Any
+            if given is not None:
+                drawn = list(islice(given, number))
+            elif law:  # while the column is on its way
+                drawn = law.draw(number)
+            else:
+                drawn = [
+                    secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)
+                ]
+            held = waiting.read(rounds["column_bytes"])
+            if len(held) < rounds["column_bytes"]:
+                return
+            if own:
+                _write(to_values, with_noise(own, held, drawn))
+            else:  # the engine may want either first
+                other = Thread(target=_write, args=(to_bits, "".join(f"{each}\n" for each in drawn).encode()))
+                other.start()
+                _write(to_values, held)
+                other.join()
 
 
-def _noise(own: dict[str, Any], given: Iterator[str] | None) -> Callable[[], Any]:
-    law = OwnNoise.from_json(own["noise"])
-    if given is None:
-        return lambda: law.draw(own["samples"])
-    return lambda: [int(next(given)) for _ in range(own["samples"])]
-
-
-def _bits(fair: list[tuple[int, int]], given: Iterator[str] | None) -> Callable[[], list[int]]:
-    return lambda: [
-        secrets.randbits(width) if given is None else int(next(given))
-        for width, lanes in fair
-        for _ in range(lanes)
-    ]
-
-
-def _read(columns: int, size: int) -> bytes:
-    held = bytearray()
-    while len(held) < size and (part := os.read(columns, size - len(held))):
-        held += part
-    return bytes(held)
-
-
-def _write(pipe: int, content: bytes) -> None:
+def _write(pipe: FileIO, content: bytes) -> None:
     left = memoryview(content)
     while left:
-        left = left[os.write(pipe, left) :]
+        left = left[pipe.write(left) :]

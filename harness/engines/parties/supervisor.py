@@ -7,6 +7,7 @@ that holds that party's shares and key only.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import re
@@ -16,17 +17,24 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.clients.gateway import FAILED
-from harness.clients.session import ClientInputs, Server, elsewhere
+from harness.clients.session import ClientInputs, Server
 from harness.engines.base import Address, Job, no_charge
 from harness.engines.output_parser import PartyLog, parse_outputs
 from harness.engines.parties.handle import FAILED_CHECK, KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
-from harness.errors import ClientError, PartyFailedError, PartyTimeoutError, UnsupportedError
+from harness.errors import (
+    ClientError,
+    FairSharesError,
+    PartyFailedError,
+    PartyTimeoutError,
+    UnsupportedError,
+    named,
+)
 from harness.system.signals import uninterrupted
 
 _POLL_S = 0.005
@@ -64,11 +72,10 @@ def _is_free(port: int) -> bool:
 
 
 def _bind(one: socket.socket, port: int) -> bool:
-    try:
+    with contextlib.suppress(OSError):
         one.bind(("", port))
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def run_parties(
@@ -88,7 +95,7 @@ def run_parties(
     """
     fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
     with _laid_out(job, configs, work, job.party_inputs) as parties:
-        return run_to_completion(parties, timeout_s, starting, beginning(job.clients, fronts))
+        return run_to_completion(parties, timeout_s, starting, job.clients, fronts)
 
 
 @contextmanager
@@ -199,38 +206,26 @@ def rounds_of(
         yield rounds
 
 
-Beginning = Callable[[Mapping[int, str]], contextlib.AbstractContextManager[None]]
-
-
-def beginning(clients: ClientInputs | None, addresses: Sequence[Address]) -> Beginning:
-    """Return what lets clients begin, if there are any, once the parties' certificates are there.
-
-    Args: addresses: where clients find each party's gateway.
-    """
-    if clients is None:
-        return elsewhere
-
-    def begin(certificates: Mapping[int, str]) -> contextlib.AbstractContextManager[None]:
-        return clients.begin([Server(*address, certificates[i]) for i, address in enumerate(addresses)])
-
-    return begin
-
-
 def run_to_completion(
     parties: Sequence[PartyProcess],
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
-    clients: Beginning = elsewhere,
+    clients: ClientInputs | None = None,
+    addresses: Sequence[Address] = (),
 ) -> list[PartyLog]:
     """Start the parties, wherever they are, exchange their certificates, and wait until all have ended.
 
     Guarantees: on return and on every exception all processes have ended.
     [test: tests/commands/test_faults.py]
-    Args: clients: lets those that send begin, given the parties' certificates.
+    Args: clients: that send to the parties, None if nobody does; they begin once the parties' certificates
+    are there; addresses: where they find each party's gateway.
     Raises: as `run_parties`.
     """
     with _started(parties, timeout_s, starting) as (certificates, deadline):
-        with clients(certificates):
+        begun: AbstractContextManager[None] = nullcontext()
+        if clients is not None:
+            begun = clients.begin([Server(*address, certificates[i]) for i, address in enumerate(addresses)])
+        with begun:
             _watch(parties, deadline, timeout_s)
         return _logs(parties)
 
@@ -272,42 +267,48 @@ def _started(
 def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -> None:
     """Wait until all parties have ended. Raises: as `run_parties`."""
     codes: dict[int, int] = {}
-    failed_at: float | None = None
+    failed_at = math.inf
     while len(codes) < len(parties):
-        for i, each in enumerate(parties):
-            code = each.exit_code() if i not in codes else None
-            if code is not None:
-                codes[i] = code
-        failed = [i for i, code in codes.items() if code]
-        now = time.monotonic()
-        if failed and failed_at is None:
-            failed_at = now
-        if failed_at is not None and (now - failed_at > _GRACE_S or len(codes) == len(parties)):
-            errors = {i: _errors(each) for i, each in enumerate(parties)}
-            culprits = _culprits(codes, errors, failed)
-            searched = now > min(failed_at + _SEARCH_S, deadline) or len(codes) == len(parties)
-            if culprits or searched:
-                _raise_for_clients(errors)
-                if not culprits:
-                    raise PartyFailedError(_disconnection(failed, errors))
-                if codes[culprits[0]] > 0 and (checks := _failed_checks(failed, errors)):
-                    raise PartyFailedError(_one_of(len(parties), checks))
-                raise PartyFailedError(_failure(parties, codes, culprits[0], errors))
-        if now > deadline and failed_at is None:
-            raise PartyTimeoutError(_still_running(parties, codes, timeout_s))
         time.sleep(_POLL_S)
+        now, codes = time.monotonic(), _exit_codes(parties)
+        failed = [i for i, code in codes.items() if code]
+        if not failed and now > deadline:
+            raise PartyTimeoutError(_still_running(parties, codes, timeout_s))
+        failed_at = min(failed_at, now) if failed else math.inf
+        all_ended = len(codes) == len(parties)
+        if failed and (all_ended or now - failed_at > _GRACE_S):
+            errors = [_errors(each) for each in parties]
+            culprits = _culprits(codes, errors, failed)
+            if culprits or all_ended or now > min(failed_at + _SEARCH_S, deadline):
+                raise _failure(parties, codes, errors, failed, culprits)
 
 
-def _raise_for_clients(errors: Mapping[int, Sequence[str]]) -> None:
-    """Raise ClientError if a party ended because of clients, of which all parties agreed."""
-    for line in chain.from_iterable(errors.values()):
-        if line.startswith(OWN + FAILED):
-            raise ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
+def _exit_codes(parties: Sequence[PartyProcess]) -> dict[int, int]:
+    """Return how parties ended, by number, as far as they have."""
+    codes = {i: each.exit_code() for i, each in enumerate(parties)}
+    return {i: code for i, code in codes.items() if code is not None}
 
 
-def _culprits(
-    codes: Mapping[int, int], errors: Mapping[int, Sequence[str]], failed: Sequence[int]
-) -> list[int]:
+def _failure(
+    parties: Sequence[PartyProcess],
+    codes: Mapping[int, int],
+    errors: Sequence[Sequence[str]],
+    failed: Sequence[int],
+    culprits: Sequence[int],
+) -> FairSharesError:
+    """Return what to raise when parties have failed: whose fault it is, as far as it can be told."""
+    for line in chain.from_iterable(errors):
+        if line.startswith(OWN + FAILED):  # because of clients, of which all parties agreed
+            return ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
+    if not culprits:
+        return PartyFailedError(_disconnection(failed, errors))
+    checks = _failed_checks(failed, errors)
+    if checks and codes[culprits[0]] > 0:
+        return PartyFailedError(_one_of(len(parties), checks))
+    return PartyFailedError(_end_of(parties, codes, culprits[0], errors))
+
+
+def _culprits(codes: Mapping[int, int], errors: Sequence[Sequence[str]], failed: Sequence[int]) -> list[int]:
     """Return the failed parties that did not only lose a peer, the likeliest culprits first."""
     lost = LOST_PEER.fullmatch
     # A party that lost its peer fails too, right after, and may be seen first.
@@ -317,11 +318,11 @@ def _culprits(
     return [*killed, *alone, *more]
 
 
-def _failure(
+def _end_of(
     parties: Sequence[PartyProcess],
     codes: Mapping[int, int],
     culprit: int,
-    errors: Mapping[int, Sequence[str]],
+    errors: Sequence[Sequence[str]],
 ) -> str:
     code = codes[culprit]
     names = {each.value: each.name for each in signal.Signals}
@@ -336,7 +337,7 @@ def _failure(
     )
 
 
-def _failed_checks(failed: Sequence[int], errors: Mapping[int, Sequence[str]]) -> dict[int, re.Match[str]]:
+def _failed_checks(failed: Sequence[int], errors: Sequence[Sequence[str]]) -> dict[int, re.Match[str]]:
     """Return what parties found wrong with what others sent, of those that did."""
     found = {i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed}
     return {i: matches[0] for i, matches in sorted(found.items()) if matches}
@@ -355,7 +356,7 @@ def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
     )
 
 
-def _disconnection(failed: list[int], errors: Mapping[int, Sequence[str]]) -> str:
+def _disconnection(failed: Sequence[int], errors: Sequence[Sequence[str]]) -> str:
     """Say that parties lost others, with none of them to blame."""
     lines = dict.fromkeys(chain.from_iterable(errors[i] for i in failed))
     return (
@@ -371,7 +372,7 @@ def _still_running(parties: Sequence[PartyProcess], ended: Collection[int], time
     hint = f" (stopped: {', '.join(map(str, stopped))})" if stopped else ""
     return (
         f"Parties {', '.join(map(str, running))} had not finished after {timeout_s:g} s{hint}; "
-        "all were stopped and no result was written. Give more time with --timeout."
+        f"all were stopped and no result was written. Give more time with {named('timeout')}."
     )
 
 

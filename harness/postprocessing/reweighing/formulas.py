@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from harness.inputs.contribution_bounds import scale_of
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, count_intervals
+from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, Table, count_intervals
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL
-
-Table = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,9 @@ class GroupWeights:
 
     domain: RecordDomain
     noisy_counts: Table
-    floored: npt.NDArray[np.bool_]
+    floored: NDArray[np.bool_]
     weights: Table
-    interval: npt.NDArray[np.float64]
+    interval: Table
     reweighing: str
     confidence: Fraction = CONFIDENCE
 
@@ -56,47 +55,6 @@ class GroupWeights:
         }
 
 
-def balanced_weights(noisy: NoisyCounts) -> GroupWeights:
-    """Weigh every (group, label) pair equally: W(s, y) = N / (k m c(s, y)).
-
-    Source: PrivFairFL, Protocol 2, lines 14-20; k groups and m labels for its 2 and 2; the floor is
-    ours, as noisy counts may be zero or negative there.
-    Computes: c = max(noisy count, 1), N = sum of c; so that the weighted c of all pairs are equal and
-    add up to N.
-    Guarantees: each interval holds the weight of the true counts (floored likewise) with probability at
-    least 95 %.  [test: tests/statistical/test_weight_intervals.py]
-    Edge cases: a pair that nobody has gets a count near 0, so a large weight that applies to nobody.
-    """
-    return _group_weights(noisy, BALANCED)
-
-
-def label_weights(noisy: NoisyCounts) -> GroupWeights:
-    """Weigh every label equally, whatever the group: W(s, y) = N / (m c(y)).
-
-    Source: PrivFairFL, section 4.1, "Extending to other reweighing algorithms", for m labels.
-    Guarantees, edge cases: as `balanced_weights`.
-    """
-    return _group_weights(noisy, LABEL)
-
-
-def kamiran_calders_weights(noisy: NoisyCounts) -> GroupWeights:
-    """Weigh group and label into independence: W(s, y) = c(s) c(y) / (N c(s, y)).
-
-    Source: Kamiran and Calders 2012, "Data preprocessing techniques for classification without
-    discrimination"; as PrivFairFL, section 4.1 proposes.
-    Guarantees, edge cases: as `balanced_weights`; intervals of pairs with less than about 100/epsilon
-    records hold more than 95 %.
-    """
-    return _group_weights(noisy, KAMIRAN_CALDERS)
-
-
-REWEIGHINGS: dict[str, Callable[[NoisyCounts], GroupWeights]] = {
-    BALANCED: balanced_weights,
-    LABEL: label_weights,
-    KAMIRAN_CALDERS: kamiran_calders_weights,
-}
-
-
 # Of positive counts, shape (..., groups, labels).
 _FORMULAS: dict[str, Callable[[Table], Table]] = {
     BALANCED: lambda c: _sum(c, -2, -1) / (c.shape[-2] * c.shape[-1] * c),
@@ -105,16 +63,29 @@ _FORMULAS: dict[str, Callable[[Table], Table]] = {
 }
 
 
+def _sum(counts: Table, *axes: int) -> Table:
+    return np.asarray(counts.sum(axis=axes, keepdims=True))
+
+
 def weights_of_counts(counts: Table, reweighing: str) -> Table:
     """Return a scheme's weights of noisy counts: shape (..., groups, labels), for as many tables."""
     return _FORMULAS[reweighing](np.maximum(counts, FLOOR))
 
 
-def _sum(counts: Table, *axes: int) -> Table:
-    return np.asarray(counts.sum(axis=axes, keepdims=True))
+def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:
+    """Weigh each group and label by a scheme.
 
-
-def _group_weights(noisy: NoisyCounts, reweighing: str) -> GroupWeights:
+    Computes: with c = max(noisy count, 1), N = sum of c, k groups and m labels: `balanced` weighs every pair
+    equally, W(s, y) = N / (k m c(s, y)); `label` every label, whatever the group, W(s, y) = N / (m c(y));
+    `kamiran-calders` has group and label independent, W(s, y) = c(s) c(y) / (N c(s, y)).
+    Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for its 2 groups and 2 labels; the floor is
+    ours, as noisy counts may be zero or negative there. Kamiran and Calders 2012, "Data preprocessing
+    techniques for classification without discrimination".
+    Guarantees: each interval holds the weight of the true counts (floored likewise) with probability at
+    least 95 %; that of Kamiran and Calders' more, for pairs with less than about 100/epsilon records.
+    [test: tests/statistical/test_weight_intervals.py]
+    Edge cases: a pair that nobody has gets a count near 0, so a large weight that applies to nobody.
+    """
     return GroupWeights(
         domain=noisy.domain,
         noisy_counts=noisy.table,
@@ -123,3 +94,8 @@ def _group_weights(noisy: NoisyCounts, reweighing: str) -> GroupWeights:
         interval=count_intervals(np.maximum(noisy.table, FLOOR), reweighing, noisy.noise),
         reweighing=reweighing,
     )
+
+
+REWEIGHINGS: dict[str, Callable[[NoisyCounts], GroupWeights]] = {
+    name: partial(group_weights, name) for name in _FORMULAS
+}

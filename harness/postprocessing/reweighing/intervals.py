@@ -157,19 +157,16 @@ def _kamiran_calders(counts: Table, noise: Noise) -> Table:
     gives less, as for small counts, it is used: the weight is monotone in all but a, and has one minimum.
     """
     groups, labels = counts.shape
-    row, column = counts.sum(axis=1, keepdims=True), counts.sum(axis=0, keepdims=True)
-    total = np.full_like(counts, counts.sum())
-    row, column = row + 0 * counts, column + 0 * counts
-    parts = [counts, row - counts, column - counts, total - row - column + counts]
-    terms = [1, labels - 1, groups - 1, (labels - 1) * (groups - 1)]
-    sums = [row, column, total]
-    sum_terms = [labels, groups, counts.size]
+    sums = counts.sum(axis=1, keepdims=True), counts.sum(axis=0, keepdims=True), counts.sum()
+    counts, row, column, total = np.broadcast_arrays(counts, *sums)
+    rest = total - row - column + counts
+    values = [counts, row - counts, column - counts, rest, row, column, total]
+    terms = [1, labels - 1, groups - 1, (labels - 1) * (groups - 1), labels, groups, counts.size]
     shares = [_OWN, *[_OTHER] * 6]
-    values = zip(parts + sums, terms + sum_terms, shares, strict=True)
-    low, high = zip(*(_box(*value, noise) for value in values), strict=True)
-    boxed = _boxed_weights(low, high)
+    boxes = [_box(*value, noise) for value in zip(values, terms, shares, strict=True)]
+    low, high = zip(*boxes, strict=True)
+    lowest, highest = _boxed_weights(low, high)
 
-    weight = row * column / (total * counts)
     half = (_FAILURE - _RAISED) / 2 - _OWN - 6 * _OTHER
     factors = np.stack(
         [
@@ -179,21 +176,17 @@ def _kamiran_calders(counts: Table, noise: Noise) -> Table:
             -1 / total,
         ]
     )
-    laws = [noise.sum(n) for n in terms]
-    linear = np.array(
-        [weighted_sum(laws, np.abs(each)).quantile(half) for each in factors.reshape(4, -1).T]
-    ).reshape(counts.shape)
-    of = {"a": 0, "R": 4, "L": 5, "N": 6}
-    noisy = {"a": counts, "R": row, "L": column, "N": total}
-    bend = {}
-    for name, i in of.items():
-        value = noisy[name]
-        n = (terms + sum_terms)[i]
-        linear = linear + noise.sum(n).quantile(shares[i]) * (1 / low[i] - 1 / value)
-        bend[name] = np.maximum(_bend(value / low[i] - 1), _bend(value / high[i] - 1))
-    lowest = weight * np.exp(-linear - bend["N"] - bend["a"])
-    highest = weight * np.exp(linear + bend["R"] + bend["L"])
-    return np.stack([np.maximum(lowest, boxed[0]), np.minimum(highest, boxed[1])], axis=-1)
+    laws = [noise.sum(n) for n in terms[:4]]
+    of_cells = np.abs(factors.reshape(4, -1).T).tolist()
+    quantiles = [weighted_sum(laws, of_cell).quantile(half) for of_cell in of_cells]
+    linear, bends = np.array(quantiles).reshape(counts.shape), []
+    for i in (0, 4, 5, 6):  # a, R, L, N
+        linear = linear + noise.sum(terms[i]).quantile(shares[i]) * (1 / low[i] - 1 / values[i])
+        bends.append(np.maximum(_bend(values[i] / low[i] - 1), _bend(values[i] / high[i] - 1)))
+    weight = row * column / (total * counts)
+    lowest = np.maximum(lowest, weight * np.exp(-linear - bends[3] - bends[0]))
+    highest = np.minimum(highest, weight * np.exp(linear + bends[1] + bends[2]))
+    return np.stack([lowest, highest], axis=-1)
 
 
 def _box(value: Table, terms: int, failure: float, noise: Noise) -> tuple[Table, Table]:

@@ -89,8 +89,7 @@ def look_up_weights(
         )
     if not (np.isfinite(table) & (table >= 0)).all():
         raise RecordDomainError("Every weight must be a finite number that is not negative.")
-    row = _positions("group", groups, sensitive_feature)
-    column = _positions("label", labels, y)
+    row, column = _positions("group", groups, sensitive_feature), _positions("label", labels, y)
     if len(row) != len(column):
         raise RecordsError(
             f"There are {len(row)} groups but {len(column)} labels; each sample needs one of each."
@@ -101,8 +100,7 @@ def look_up_weights(
 def _positions(kind: str, declared: Sequence[str], values: npt.ArrayLike) -> Indices:
     found = np.asarray(values).astype(str)
     at = pd.Index(list(declared)).get_indexer(pd.Index(found))
-    unknown = np.flatnonzero(at < 0)
-    if len(unknown):
+    if len(unknown := np.flatnonzero(at < 0)):
         raise RecordsError(
             f"Sample {unknown[0]} has the {kind} {str(found[unknown[0]])!r}, for which there is no weight; "
             f"declare it (declared: {', '.join(map(shown, declared))}) and compute the weights again."

@@ -9,11 +9,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError
+from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError, named
 from harness.postprocessing.curve_intervals import population_bands
-from harness.postprocessing.curves import GroupCurves, OperatingPoints
+from harness.postprocessing.curves import Floats, GroupCurves, OperatingPoints
 from harness.postprocessing.thresholds.rules import ThresholdRule, in_words
 from harness.postprocessing.thresholds.search import (
     ACCURACY,
@@ -27,8 +26,6 @@ from harness.postprocessing.thresholds.search import (
     least_tolerance,
     task_for,
 )
-
-Floats = npt.NDArray[np.float64]
 
 CONSTRAINTS = (EQUALIZED_ODDS, EQUAL_OPPORTUNITY, DEMOGRAPHIC_PARITY)
 OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)
@@ -123,11 +120,14 @@ def choose_thresholds(
     TooNoisyError: a group's records with a label may all be noise; InfeasibleError: only accepting
     everybody or nobody in all groups meets the constraint without randomisation.
     """
-    _check_options(constraint, objective, tolerance or 0.0)
-    points = curves.points()
+    chosen, points = tolerance or 0.0, curves.points()
+    for kind, value, known in (("constraint", constraint, CONSTRAINTS), ("objective", objective, OBJECTIVES)):
+        if value not in known:
+            raise OptionError(f"The {kind} must be one of {', '.join(known)}, not {value!r}.")
+    if not 0 <= chosen <= 1:
+        raise OptionError(f"The tolerance must be between 0 and 1, not {chosen:g}.")
     _check_curves(curves, points, constraint, objective)
     task = task_for(points, constraint, objective)
-    chosen = tolerance or 0.0
     rules = best_pure_rules(task, chosen) if deterministic else best_mixed_rules(task, chosen)
     if rules is None and tolerance is None:
         chosen = least_tolerance(task)
@@ -157,7 +157,7 @@ def _assessed(
         band = np.stack([np.fmin(band[:, 0], estimates), np.fmax(band[:, 1], estimates)], axis=1)
         rates[name], intervals[name] = estimates, np.clip(band, 0, 1)
     gaps = np.array([_gap(intervals[name]) for name in task.constrained])
-    tpr, fpr = (np.nan_to_num(rates[name]) for name in ("true_positive_rate", "false_positive_rate"))
+    tpr, fpr = (np.nan_to_num(rates[name]) for name in RATES[:2])
     return GroupThresholds(
         constraint=task.constraint,
         objective=task.objective,
@@ -180,14 +180,6 @@ def _gap(intervals: Floats) -> tuple[float, float]:
     return max(float(apart), 0.0), float(differences.max())
 
 
-def _check_options(constraint: str, objective: str, tolerance: float) -> None:
-    for kind, value, known in (("constraint", constraint, CONSTRAINTS), ("objective", objective, OBJECTIVES)):
-        if value not in known:
-            raise OptionError(f"The {kind} must be one of {', '.join(known)}, not {value!r}.")
-    if not 0 <= tolerance <= 1:
-        raise OptionError(f"The tolerance must be between 0 and 1, not {tolerance:g}.")
-
-
 def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str, objective: str) -> None:
     both = constraint == EQUALIZED_ODDS or objective == BALANCED_ACCURACY
     needed = {
@@ -195,23 +187,26 @@ def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str,
         "negatives": (points.negatives, 1, both),
         "records": (points.positives + points.negatives, 2, True),
     }
-    error = float(curves.noise.standard_errors()[-1]) if curves.noise is not None else 0.0
+    error, or_epsilon = 0.0, ""
+    if curves.noise is not None:
+        error = float(curves.noise.standard_errors()[-1])
+        or_epsilon = ", or spend more epsilon; the budget of this release is spent"
     for what, (totals, labels, is_needed) in needed.items():
         for group, total in zip(points.groups, totals.tolist(), strict=True):
             if is_needed and total <= 0:
                 raise UndefinedRateError(
                     f"By the revealed counts group {group!r} has no {what}, so a rate that {constraint} "
                     f"with {objective} needs is 0/0. Merge the group with another, or gather more of its "
-                    f"records{_or_epsilon(curves)}."
+                    f"records{or_epsilon}."
                 )
             noise = math.sqrt(labels) * error
             if is_needed and total <= DETECTABLE * noise:
                 more = math.ceil(noise / (GOOD_RATIO * total))
-                or_epsilon = f", or spend {more} times the epsilon" if more <= _MOST_TIMES else ""
+                times = f", or spend {more} times the epsilon" if more <= _MOST_TIMES else ""
                 raise TooNoisyError(
                     f"The noise hides group {group!r}: its {what} are estimated to be {total:.1f}, with a "
                     f"standard error of {noise:.1f} from the noise. Merge the group with another, or gather "
-                    f"{math.ceil(noise / GOOD_RATIO):,} such records{or_epsilon}: then that error is "
+                    f"{math.ceil(noise / GOOD_RATIO):,} such records{times}: then that error is "
                     f"{GOOD_RATIO:.0%} of them. The budget of this release is spent."
                 )
 
@@ -222,7 +217,7 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
     message = (
         f"Without randomization, {task.constraint} within a tolerance of {tolerance:g} is met only by "
         f"accepting everybody, or nobody, in all groups. Allow a tolerance of {least:g}, or let decisions "
-        "be randomized: choosing again on the same curves (--curves) costs no epsilon."
+        f"be randomized: choosing again on the same curves ({named('curves')}) costs no epsilon."
     )
     if curves.noise is not None:
         error = float(curves.noise.standard_errors().max())
@@ -240,10 +235,6 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
     return InfeasibleError(message)
 
 
-def _or_epsilon(curves: GroupCurves) -> str:
-    return "" if curves.noise is None else ", or spend more epsilon; the budget of this release is spent"
-
-
 def constant_prediction(curves: GroupCurves, objective: str) -> float:
     """Return the objective of predicting the same for everybody, whichever label is better."""
     positives, negatives = (max(float(counts.sum()), 0.0) for counts in (curves.positives, curves.negatives))
@@ -259,27 +250,22 @@ def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list
     Args: curves: that the thresholds were chosen on; positive: the positive label.
     """
     said = []
-    areas = curves.points().area_under_curve.tolist()
-    below = [repr(group) for i, group in enumerate(found.rules) if _below_diagonal(curves, i, areas[i])]
-    if below:
+    if below := [repr(group) for i, group in enumerate(found.rules) if _below_diagonal(curves, i)]:
         said.append(
-            f"In {_named(below)} higher scores go with the other label more often than with "
-            f"{positive!r}. If the scores are for the other label, name it by --positive-label; it costs "
-            "no ε."
+            f"In {_named(below)} higher scores go with the other label more often than with {positive!r}. If "
+            f"the scores are for the other label, name it by {named('positive_label')}; it costs no ε."
         )
     selection = found.rates["selection_rate"]
     extremes = {"hardly anybody": selection <= 1 - NEARLY_ALL, "almost everybody": selection >= NEARLY_ALL}
     for what, alike in extremes.items():
         if groups := [repr(group) for group, each in zip(found.rules, alike.tolist(), strict=True) if each]:
-            other = (
-                ""
-                if found.objective == BALANCED_ACCURACY
-                else (f" --objective {BALANCED_ACCURACY} weighs both labels alike, and costs no ε.")
-            )
+            balanced = named("objective", BALANCED_ACCURACY)
+            other = f" {balanced} weighs both labels alike, and costs no ε."
             said.append(
                 f"{what.capitalize()} of {_named(groups)} is predicted {positive!r}: "
                 f"{in_words(found.objective)} {found.objective_value:.3f}, where predicting one label for "
-                f"everybody has {constant_prediction(curves, found.objective):.3f}.{other}"
+                f"everybody has {constant_prediction(curves, found.objective):.3f}."
+                + (other if found.objective != BALANCED_ACCURACY else "")
             )
     return said
 
@@ -288,10 +274,10 @@ def _named(groups: Sequence[str]) -> str:
     return f"group{'s' * (len(groups) > 1)} {' and '.join(groups)}"
 
 
-def _below_diagonal(curves: GroupCurves, group: int, area: float) -> bool:
+def _below_diagonal(curves: GroupCurves, group: int) -> bool:
     positives, negatives = float(curves.positives[group]), float(curves.negatives[group])
     if min(positives, negatives) <= 0:
         return False
     sample = (positives + negatives + 1) / (12 * positives * negatives)
     noise = float(curves.noise.standard_errors().max()) / min(positives, negatives) if curves.noise else 0.0
-    return 0.5 - area > 2 * math.sqrt(sample + noise**2)
+    return 0.5 - float(curves.points().area_under_curve[group]) > 2 * math.sqrt(sample + noise**2)

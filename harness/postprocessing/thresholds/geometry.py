@@ -76,7 +76,7 @@ class Hull:
         """Return the points, at most two, and the shares of each that make the hull's point above x."""
         right = int(np.clip(np.searchsorted(self.x, x), 1, len(self.x) - 1))
         share = (x - self.x[right - 1]) / (self.x[right] - self.x[right - 1])
-        share = float(snapped(np.asarray(share)))
+        share = float(snapped(share))
         pairs = [(int(self.corners[right - 1]), 1 - share), (int(self.corners[right]), share)]
         return [(point, part) for point, part in pairs if part]
 
@@ -111,19 +111,14 @@ def mixed_two_rates(
     peaks = [hull.peak(g * hull.y - c * hull.x) for hull, g, c in zip(hulls, gain, loss, strict=True)]
 
     def best_points(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-        xs, ys = [], []
+        xs, ceiling = [], np.minimum(b + tolerance, 1.0)
         for hull, peak in zip(hulls, peaks, strict=True):
-            ceiling = np.minimum(b + tolerance, 1.0)
-            x = np.clip(
-                peak,
-                np.maximum(a, hull.first_reach(b)),
-                np.minimum(a + tolerance, hull.first_reach(ceiling)),
-            )
-            below = ceiling <= hull.at(a)  # the window's top left corner is below the hull
-            x = np.where(below, a, x)
-            xs.append(x)
-            ys.append(np.minimum(hull.at(x), ceiling))
-        return np.array(xs), np.array(ys)
+            least = np.maximum(a, hull.first_reach(b))
+            x = np.clip(peak, least, np.minimum(a + tolerance, hull.first_reach(ceiling)))
+            xs.append(np.where(ceiling <= hull.at(a), a, x))  # the window's top left corner is below the hull
+        return np.array(xs), np.array(
+            [np.minimum(hull.at(x), ceiling) for hull, x in zip(hulls, xs, strict=True)]
+        )
 
     def value(a: Floats, b: Floats) -> Floats:
         x, y = best_points(a, b)
@@ -146,14 +141,12 @@ def snapped(shares: Floats) -> Floats:
 def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> Integers | None:
     """Return each group's point, all x within the tolerance, that makes the sum of y largest.
 
-    Computes: for each window [x, x + tolerance] that begins at some point, each group's best in it by
-    a range-maximum table: O(P log P) for P points in all.
+    Computes: for each window [x, x + tolerance] that begins at some point, each group's best in it.
     Args: points: per group x and y; x sorted. Returns: (k,) indices; None if there are none.
     """
     starts = np.unique(np.concatenate([x for x, _ in points]))
-    ranges = [_window(x, starts, tolerance) for x, _ in points]
-    best = np.array([_RangeMaximum(y).index(*window) for (_, y), window in zip(points, ranges, strict=True)])
-    value = np.asarray(sum(_values(y, index) for (_, y), index in zip(points, best, strict=True)))
+    best = np.array([_largest(y, *_window(x, starts, tolerance)) for x, y in points])
+    value = _total([y for _, y in points], best)
     if not np.isfinite(value).any():
         return None
     spread = np.ptp([x[index] for (x, _), index in zip(points, best, strict=True)], axis=0)
@@ -171,87 +164,46 @@ def pure_two_rates(
     give at best, until none could beat the best found.
     Args: points: per group x and y, both sorted. Returns: (k,) indices; None if there are none.
     """
-    groups = [
-        _Curve(x, y, _RangeMaximum(g * y - c * x)) for (x, y), g, c in zip(points, gain, loss, strict=True)
-    ]
+    ys = [y for _, y in points]
+    values = [g * y - c * x for (x, y), g, c in zip(points, gain, loss, strict=True)]
     starts = np.unique(np.concatenate([x for x, _ in points]))
-    windows = _narrowed(
-        groups, np.array([_window(group.x, starts, tolerance) for group in groups]), tolerance
-    )
-    at_best = np.sum(
-        [
-            _values(group.table.values, group.table.index(*window))
-            for group, window in zip(groups, windows, strict=True)
-        ],
-        axis=0,
-    )
+    windows = _narrowed(ys, np.array([_window(x, starts, tolerance) for x, _ in points]), tolerance)
+    at_best = _total(values, [_largest(v, *window) for v, window in zip(values, windows, strict=True)])
     best, chosen = -np.inf, None
     for i in np.argsort(-at_best, kind="stable").tolist():
         if at_best[i] <= best + ROUNDING:
             break
-        found = [(group, *windows[g, :, i].tolist()) for g, group in enumerate(groups)]
-        bottoms = np.unique(np.concatenate([group.y[low : high + 1] for group, low, high in found]))
+        ends = windows[..., i].tolist()
+        bottoms = np.unique(np.concatenate([y[a : b + 1] for y, (a, b) in zip(ys, ends, strict=True)]))
         indices = []
-        for group, low, high in found:
-            first, last = _window(group.y, bottoms, tolerance)
-            indices.append(group.table.index(np.maximum(first, low), np.minimum(last, high)))
-        value = np.asarray(
-            sum(_values(group.table.values, index) for group, index in zip(groups, indices, strict=True))
-        )
+        for y, worth, (low, high) in zip(ys, values, ends, strict=True):
+            first, last = _window(y, bottoms, tolerance)
+            indices.append(_largest(worth, np.maximum(first, low), np.minimum(last, high)))
+        value = _total(values, indices)
         if value.max() > best + ROUNDING:
             best, chosen = float(value.max()), np.array(indices)[:, np.argmax(value)]
     return chosen
 
 
-@dataclass(frozen=True, eq=False)
-class _Curve:
-    x: Floats
-    y: Floats
-    table: _RangeMaximum
-
-
-def _narrowed(groups: Sequence[_Curve], windows: Integers, tolerance: float) -> Integers:
+def _narrowed(ys: Sequence[Floats], windows: Integers, tolerance: float) -> Integers:
     """Leave out of windows of x the points whose y another group cannot come near in the same window.
 
     Args, Returns: windows: first and last index, shape (k, 2, windows).
     """
-    reached = [
-        (group.y[np.minimum(first, len(group.y) - 1)], group.y[last])
-        for group, (first, last) in zip(groups, windows, strict=True)
-    ]
-    floor = np.max([low for low, _ in reached], axis=0) - tolerance
-    ceiling = np.min([high for _, high in reached], axis=0) + tolerance
-    narrowed = []
-    for group, (first, last) in zip(groups, windows, strict=True):
-        low = np.searchsorted(group.y, floor - ROUNDING, side="left")
-        high = np.searchsorted(group.y, ceiling + ROUNDING, side="right") - 1
-        narrowed.append((np.maximum(first, low), np.minimum(last, high)))
-    return np.array(narrowed)
+    lows = [y[np.minimum(first, len(y) - 1)] for y, (first, _) in zip(ys, windows, strict=True)]
+    highs = [y[last] for y, (_, last) in zip(ys, windows, strict=True)]
+    floor, ceiling = np.max(lows, axis=0) - tolerance, np.min(highs, axis=0) + tolerance
+    low = [np.searchsorted(y, floor - ROUNDING, side="left") for y in ys]
+    high = [np.searchsorted(y, ceiling + ROUNDING, side="right") - 1 for y in ys]
+    return np.stack([np.maximum(windows[:, 0], low), np.minimum(windows[:, 1], high)], axis=1)
 
 
-class _RangeMaximum:
-    """Answers where the largest of values[low..high] is, for many ranges at once."""
-
-    def __init__(self, values: Floats) -> None:
-        self.values = values
-        levels = [np.arange(len(values))]  # level j, place i: where the largest of values[i..i + 2^j - 1] is
-        while 2 ** len(levels) <= len(values):
-            step = 2 ** (len(levels) - 1)
-            longer = levels[-1].copy()
-            longer[:-step] = self._larger(levels[-1][:-step], levels[-1][step:])
-            levels.append(longer)
-        self._levels = np.array(levels)
-
-    def _larger(self, i: Integers, j: Integers) -> Integers:
-        return np.where(self.values[j] > self.values[i], j, i)
-
-    def index(self, low: Integers, high: Integers) -> Integers:
-        """Return the indices, -1 where low > high; low, high: same shape, inclusive."""
-        empty = low > high
-        low, high = np.where(empty, 0, low), np.where(empty, 0, high)
-        level = np.frexp(high - low + 1)[1] - 1  # floor of the logarithm
-        found = self._larger(self._levels[level, low], self._levels[level, high + 1 - 2**level])
-        return np.where(empty, -1, found)
+def _largest(values: Floats, low: Integers, high: Integers) -> Integers:
+    """Return where the first of the largest of values[low..high] is, for many ranges; -1 where low > high."""
+    order = np.lexsort((-np.arange(len(values)), values))
+    rank = np.append(np.argsort(order), -1)  # with an end for ranges that go up to the last value
+    best = np.maximum.reduceat(rank, np.column_stack([low, high + 1]).ravel())[::2]
+    return np.where(low > high, -1, order[best])
 
 
 def _window(values: Floats, starts: Floats, width: float) -> tuple[Integers, Integers]:
@@ -260,9 +212,10 @@ def _window(values: Floats, starts: Floats, width: float) -> tuple[Integers, Int
     return low, np.searchsorted(values, starts + width + ROUNDING, side="right") - 1
 
 
-def _values(values: Floats, index: Integers) -> Floats:
-    """Return values[index], and minus infinity for -1."""
-    return np.where(index < 0, -np.inf, values[index])
+def _total(values: Sequence[Floats], indices: Sequence[Integers] | Integers) -> Floats:
+    """Return the sum of each group's values at its indices; -1 has minus infinity."""
+    pairs = zip(values, indices, strict=True)
+    return np.asarray(sum(np.where(index < 0, -np.inf, each[index]) for each, index in pairs))
 
 
 def _best(value: Floats, spread: Floats) -> int:

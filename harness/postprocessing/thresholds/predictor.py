@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from sklearn.utils import check_random_state
 from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
 from harness.inputs.record_schema import as_names, shown
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
-from harness.system.result_files import SCHEMA, read_result, result_path
+from harness.system.result_files import SCHEMA, read_result, result_path, write_json
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,17 +62,12 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         Raises: ResultFileError: the file cannot be read, or holds no rules; ThresholdRuleError: a rule
         makes no sense.
         """
-        result = read_result(path, FILE)
-        rules, positive_label = result.get("thresholds"), result.get("positive_label")
-        path = result_path(path, FILE)
-        if not isinstance(rules, dict) or not rules or not isinstance(positive_label, str | None):
+        result, path = read_result(path, FILE), result_path(path, FILE)
+        found, positive_label = result.get("thresholds"), result.get("positive_label")
+        if not isinstance(found, dict) or not found or not isinstance(positive_label, str | None):
             raise ResultFileError(f"{path} is not the {FILE} of a run.")
-        return cls(
-            {group: rule_from_json(rule, f"{path}, group {group!r},") for group, rule in rules.items()},
-            estimator,
-            unseen_group,
-            positive_label,
-        )
+        rules = {group: rule_from_json(rule, f"{path}, group {group!r},") for group, rule in found.items()}
+        return cls(rules, estimator, unseen_group, positive_label)
 
     def save(self, path: Path | str) -> None:
         """Write the rules, and nothing of the estimator, so that `load` reads them.
@@ -86,8 +80,7 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
             "deterministic": all(rule.is_deterministic for rule in self.rules.values()),
             "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
         }
-        text = json.dumps(found, indent=2, allow_nan=False) + "\n"
-        result_path(path, FILE).write_text(text, encoding="utf-8")
+        write_json(result_path(path, FILE), found)
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> GroupThresholdPredictor:  # noqa: ARG002, N803
         """Do nothing: the rules are there and the estimator is fitted."""
@@ -113,11 +106,8 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
             edges = np.cumsum(rule.probabilities)[:-1]
             drawn[rows] = np.array(rule.thresholds)[np.searchsorted(edges, draws[rows], side="right")]
         positive = scores >= drawn
-        classes = getattr(self.estimator, "classes_", None)
-        if classes is None:
-            return positive.astype(np.int64)
-        at = self._positive_class()
-        return np.asarray(classes)[np.where(positive, at, 1 - at)]
+        classes, at = np.asarray(getattr(self.estimator, "classes_", (0, 1))), self._positive_class()
+        return classes[np.where(positive, at, 1 - at)]
 
     def positive_probability(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
         """Return with which probability `predict` predicts each sample positive, shape (n,).
@@ -164,14 +154,12 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
                     f"{', '.join(map(shown, self.rules))}). Compute thresholds with that group, or say which "
                     "threshold to take with unseen_group."
                 )
+            elif isinstance(self.unseen_group, int | float) and not isinstance(self.unseen_group, bool):
+                yield rows, ThresholdRule((float(self.unseen_group),))
             else:
-                yield rows, ThresholdRule((_fallback(self.unseen_group),))
-
-
-def _fallback(unseen_group: Any) -> float:
-    if isinstance(unseen_group, bool | str) or not isinstance(unseen_group, int | float):
-        raise ThresholdRuleError(f'unseen_group must be "{ERROR}" or a threshold, not {unseen_group!r}.')
-    return float(unseen_group)
+                raise ThresholdRuleError(
+                    f'unseen_group must be "{ERROR}" or a threshold, not {self.unseen_group!r}.'
+                )
 
 
 def _scores(found: Any) -> Floats:
@@ -200,22 +188,17 @@ def _groups(found: Any, index: Any, samples: int) -> pd.Series:
                 f"sensitive_features has {found.shape[1]} columns; cross them into one, as the groups were."
             )
         found = found.iloc[:, 0]
-    if isinstance(found, pd.Series):
-        if isinstance(index, pd.Index) and not index.equals(found.index):
-            raise RecordsError(
-                "X and sensitive_features must have the same index: they belong to the same rows."
-            )
-        series = found.reset_index(drop=True)
-    else:
-        values = np.asarray(found)
-        if values.ndim != 1:
-            raise RecordsError(f"sensitive_features must have shape (n,), not {values.shape}.")
-        series = pd.Series(values)
-    if len(series) != samples:
+    of_rows = isinstance(found, pd.Series) and isinstance(index, pd.Index)
+    if of_rows and not index.equals(found.index):
+        raise RecordsError("X and sensitive_features must have the same index: they belong to the same rows.")
+    values = found if isinstance(found, pd.Series) else np.asarray(found)
+    if values.ndim != 1:
+        raise RecordsError(f"sensitive_features must have shape (n,), not {values.shape}.")
+    if len(values) != samples:
         raise RecordsError(
-            f"There are {samples} samples but {len(series)} sensitive features; each needs one."
+            f"There are {samples} samples but {len(values)} sensitive features; each needs one."
         )
-    return as_names(series)
+    return as_names(pd.Series(values).reset_index(drop=True))
 
 
 def _uniform(count: int, random_state: Any) -> Floats:

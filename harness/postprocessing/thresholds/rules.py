@@ -10,9 +10,11 @@ from typing import Any
 from harness.errors import ThresholdRuleError
 from harness.system.documents import Refusal, as_type
 
-_ONE = frozenset({"threshold"})
-_TWO = frozenset({"threshold", "threshold_alt", "probability_alt"})
-_MORE = frozenset({"thresholds", "probabilities"})
+_KEYS = (
+    {"threshold"},
+    {"threshold", "threshold_alt", "probability_alt"},
+    {"thresholds", "probabilities"},
+)
 
 
 def in_words(option: str) -> str:
@@ -82,14 +84,14 @@ def rule_from_json(found: Any, where: str) -> ThresholdRule:
 
     Raises: ThresholdRuleError: it has another shape or makes no rule; `where` is named.
     """
-    keys = frozenset(found) if isinstance(found, dict) else frozenset()
-    if keys not in (_ONE, _TWO, _MORE):
+    keys = set(found) if isinstance(found, dict) else set()
+    if keys not in _KEYS:
         raise ThresholdRuleError(
             f"{where} must have the key threshold; or threshold, threshold_alt and probability_alt; or the "
             "lists thresholds and probabilities; and no other."
         )
     refusal = Refusal(ThresholdRuleError, where, "a rule of numbers only", "choose thresholds again")
-    if keys == _MORE:
+    if "thresholds" in keys:
         lists = as_type(dict[str, list[float]], found, refusal)
         thresholds, probabilities = lists["thresholds"], lists["probabilities"]
     else:

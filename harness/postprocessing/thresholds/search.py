@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.postprocessing.curves import OperatingPoints
 from harness.postprocessing.thresholds.geometry import (
+    Floats,
     Hull,
     mixed_one_rate,
     mixed_two_rates,
@@ -19,9 +19,6 @@ from harness.postprocessing.thresholds.geometry import (
     snapped,
 )
 from harness.postprocessing.thresholds.rules import ThresholdRule, mixture
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 EQUALIZED_ODDS = "equalized_odds"
 EQUAL_OPPORTUNITY = "equal_opportunity"
@@ -93,39 +90,28 @@ def task_for(points: OperatingPoints, constraint: str, objective: str) -> Thresh
     which averages the groups' own balanced accuracies, as Fairlearn does.
     Args: points: groups have records of each label that the constraint and the objective need.
     """
-    sizes = points.positives + points.negatives
+    gain, loss, constant = points.positives, points.negatives, 0.5
+    sizes = gain + loss
     if objective == ACCURACY:
-        gain, loss, constant = points.positives, points.negatives, points.negatives.sum() / sizes.sum()
-        gain, loss = gain / sizes.sum(), loss / sizes.sum()
+        gain, loss, constant = gain / sizes.sum(), loss / sizes.sum(), loss.sum() / sizes.sum()
     elif constraint == EQUALIZED_ODDS:
-        gain, loss, constant = points.positives, points.negatives, 0.5
         gain, loss = gain / gain.sum() / 2, loss / loss.sum() / 2
     else:
-        gain, loss, constant = sizes / sizes.sum() / 2, sizes / sizes.sum() / 2, 0.5
+        gain = loss = sizes / sizes.sum() / 2
     return ThresholdTask(points, constraint, objective, float(constant), gain, loss)
 
 
 def best_mixed_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule]:
     """Return each group's best rule if decisions may be drawn by chance."""
     if task.constraint != EQUALIZED_ODDS:
-        hulls = [
-            Hull.over(_constrained(task, curve), value)
-            for curve, value in zip(task.curves, _values(task), strict=True)
-        ]
-        best = mixed_one_rate(hulls, tolerance)
-        return [
-            curve.rule(hull.mix(x)) for curve, hull, x in zip(task.curves, hulls, best.tolist(), strict=True)
-        ]
+        hulls = [Hull.over(*one_rate) for one_rate in _one_rate(task)]
+        best = zip(task.curves, hulls, mixed_one_rate(hulls, tolerance).tolist(), strict=True)
+        return [curve.rule(hull.mix(x)) for curve, hull, x in best]
     hulls = [Hull.over(curve.false_positive_rate, curve.true_positive_rate) for curve in task.curves]
     half_a_record = 0.5 / np.column_stack([task.points.negatives, task.points.positives])
     aim = max(tolerance - 2 * PAIR_SLACK, 0.0)  # so that what pairs miss stays within the tolerance
-    fpr, tpr = mixed_two_rates(hulls, task.gain, task.loss, aim)
-    return [
-        _rule_at(curve, hull, x, y, half)
-        for curve, hull, x, y, half in zip(
-            task.curves, hulls, fpr.tolist(), tpr.tolist(), half_a_record.tolist(), strict=True
-        )
-    ]
+    fpr, tpr = (rate.tolist() for rate in mixed_two_rates(hulls, task.gain, task.loss, aim))
+    return list(map(_rule_at, task.curves, hulls, fpr, tpr, half_a_record.tolist()))
 
 
 def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule] | None:
@@ -135,7 +121,7 @@ def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule
     that is not what would be best without it.
     """
     chosen = _best_points(task, tolerance, slice(None))
-    free = [int(np.argmax(value)) for value in _values(task)]
+    free = [int(np.argmax(value)) for _, value in _one_rate(task)]
     if chosen is None or (
         _is_trivial(task, chosen)
         and not _is_trivial(task, free)
@@ -159,20 +145,12 @@ def _best_points(task: ThresholdTask, tolerance: float, among: slice) -> list[in
     if any(len(curve.thresholds[among]) == 0 for curve in task.curves):
         return None
     if task.constraint == EQUALIZED_ODDS:
-        chosen = pure_two_rates(
-            [(curve.false_positive_rate[among], curve.true_positive_rate[among]) for curve in task.curves],
-            task.gain,
-            task.loss,
-            tolerance,
-        )
+        points = [
+            (curve.false_positive_rate[among], curve.true_positive_rate[among]) for curve in task.curves
+        ]
+        chosen = pure_two_rates(points, task.gain, task.loss, tolerance)
     else:
-        chosen = pure_one_rate(
-            [
-                (_constrained(task, curve)[among], value[among])
-                for curve, value in zip(task.curves, _values(task), strict=True)
-            ],
-            tolerance,
-        )
+        chosen = pure_one_rate([(rate[among], value[among]) for rate, value in _one_rate(task)], tolerance)
     return None if chosen is None else (chosen + (among.start or 0)).tolist()
 
 
@@ -182,15 +160,14 @@ def _is_trivial(task: ThresholdTask, chosen: Sequence[int]) -> bool:
     return not any(chosen) or list(chosen) == lasts
 
 
-def _constrained(task: ThresholdTask, curve: GroupPoints) -> Floats:
-    return np.asarray(getattr(curve, task.constrained[0]))
-
-
-def _values(task: ThresholdTask) -> list[Floats]:
-    """Return what each point of each group adds to the objective."""
+def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
+    """Return, for each group's points, the first rate that is constrained and what adds to the objective."""
     return [
-        np.asarray(g * curve.true_positive_rate - c * curve.false_positive_rate)
-        for curve, g, c in zip(task.curves, task.gain, task.loss, strict=True)
+        (
+            getattr(curve, task.constrained[0]),
+            np.asarray(gain * curve.true_positive_rate - loss * curve.false_positive_rate),
+        )
+        for curve, gain, loss in zip(task.curves, task.gain, task.loss, strict=True)
     ]
 
 
@@ -202,8 +179,7 @@ def _rule_at(curve: GroupPoints, hull: Hull, x: float, y: float, half_a_record: 
     """
     if y >= float(hull.at(x)) - _SAME:
         return curve.rule(hull.mix(x))
-    pair = _pair_at(curve, x, y, half_a_record)
-    if pair is not None:
+    if pair := _pair_at(curve, x, y, half_a_record):
         return curve.rule(pair)
     beside = hull.y * x - hull.x * y  # falls along the hull, 0 where the line meets it
     right = min(int(np.flatnonzero(beside >= 0)[-1]) + 1, len(beside) - 1)

@@ -6,24 +6,24 @@ from fractions import Fraction
 from math import log
 
 from harness.privacy.audit.samplers import Audited, Figure
+from protocols.guarantee import Guarantee
 from protocols.local_dp.exact_privacy import claimed_for_l, epsilon_of_l, epsilon_of_r, log_ratio_of_l
 from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR
 
 _GROUPS = 2
+_PARAMETERS: dict[str, str | int] = {"groups": _GROUPS, "neighboring_relation": "replace_one"}
 _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio is shown
 
 
 def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
     """Audit M_R. Args: end: of the subject; repaired: else epsilon_1 = epsilon_2 = epsilon, as published."""
-    if repaired:
-        mechanism = MechanismR.private(_GROUPS, epsilon)
-    else:
-        mechanism = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
-    found = epsilon_of_r(mechanism)
+    as_published = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
+    found = epsilon_of_r(MechanismR.private(_GROUPS, epsilon) if repaired else as_published)
     fault = f"its ε is {float(found):.4g}" if repaired and found > epsilon else None
     figures: dict[str, Figure] = {"epsilon": found, "epsilon_claimed": epsilon}
     name = f"M_R, {'repaired' if repaired else 'as published'}"
-    return _audited(f"ldp.m_r.{end}", name, {}, epsilon, figures, claimed=repaired, fault=fault)
+    asked = Guarantee(epsilon, Fraction(0))
+    return Audited(f"ldp.m_r.{end}", name, asked, _PARAMETERS, figures, claimed=repaired, fault=fault)
 
 
 def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
@@ -41,31 +41,11 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
         epsilon_1 = Fraction(log(2 / k)).limit_denominator(10**9) + epsilon * (1 - Fraction(1, k))
         grr = Grr.private(_GROUPS, epsilon_1)
     found = epsilon_of_l(grr.odds, epsilon, Fraction(k))
-    figures: dict[str, Figure] = {"epsilon": found}
-    figures["epsilon_claimed"] = Fraction(claimed_for_l(epsilon_1, epsilon, Fraction(k))).limit_denominator(
-        10**9
-    )
+    stated = Fraction(claimed_for_l(epsilon_1, epsilon, Fraction(k))).limit_denominator(10**9)
+    figures: dict[str, Figure] = {"epsilon": found, "epsilon_claimed": stated}
     if found is None:
         figures["log_ratio_at_10"] = Fraction(log_ratio_of_l(epsilon_1, epsilon, Fraction(k), _FAR))
     fault = None if not claimed or (found is not None and found <= epsilon) else "it does not keep to its ε"
-    name = f"M_L, k = {k}"
-    return _audited(f"ldp.m_l.{end}", name, {"k": k}, epsilon, figures, claimed=claimed, fault=fault)
-
-
-def _audited(
-    subject: str,
-    name: str,
-    further: dict[str, str | int],
-    epsilon: Fraction,
-    figures: dict[str, Figure],
-    *,
-    claimed: bool,
-    fault: str | None,
-) -> Audited:
-    parameters: dict[str, str | int] = {
-        "epsilon": str(epsilon),
-        "groups": _GROUPS,
-        "neighboring_relation": "replace_one",
-        **further,
-    }
-    return Audited(subject, name, parameters, epsilon, figures, claimed=claimed, fault=fault)
+    asked, parameters = Guarantee(epsilon, Fraction(0)), {**_PARAMETERS, "k": k}
+    subject, name = f"ldp.m_l.{end}", f"M_L, k = {k}"
+    return Audited(subject, name, asked, parameters, figures, claimed=claimed, fault=fault)

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
+from math import lcm
 
-from harness.errors import OptionError
-from harness.privacy.audit.own_noise import audit_own_noise
-from harness.privacy.audit.samplers import DELTAS, Audited, Figure, budget_parameters, no_noise
-from harness.releases.base import no_place
+from harness.errors import OptionError, named
+from harness.privacy.audit.samplers import DELTAS, Audited, Figure, fitting
 from harness.releases.registry import STATISTICS
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, PrivacyUnit, plan_noise
+from harness.request.base import no_place
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    PrivacyUnit,
+    plan_noise,
+    plan_own_noise,
+)
 from protocols.accounting.exact_privacy import (
     PrivacyCurve,
     amounts_moved,
     composed,
     curve_of_coins,
+    curve_of_law,
     impossible_mass,
     impossible_mass_of_clients,
     values_moved,
 )
-from protocols.accounting.queries import AboveThreshold, LinearQueries
+from protocols.accounting.losses import LossLaw, loss_law
+from protocols.accounting.queries import AboveThreshold
+from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Schedule, best_schedule
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.tables import BITS, NoiseLaw
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
 from protocols.spec import ProtocolSpec, declared_release
@@ -36,9 +45,13 @@ DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 _MAX_CELLS = 10**6
 _JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
 
+_STEPS = 8000  # of the loss, in epsilon: finer than what chose an own noise's table
+_MOST_SPREADS = 12  # records of a client, whose 77 ways to spread are listed
+
 SERIES = ("weights", "weights-of-clients", "weights-of-clients-active")  # that go on epoch by epoch
 
 RELEASES = {name: target for each in STATISTICS.values() for name, target in each.audited.items()}
+_protocol_4 = cache(protocol_4)  # of a thousand thresholds, which takes a second
 
 
 def audit_release(
@@ -53,80 +66,120 @@ def audit_release(
 
     Computes: basic composition over the values that a record moves, of the audited noise; for up to three
     also the joint law's own curve, which is exact. Where values move by more than 1: the worst ratio once per
-    unit, and each value's outermost atoms, one by one.
+    unit, and each value's outermost atoms, one by one. Of an index: two ratios of the audited noise, the
+    bound's and one count's; an atom of each.
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
-    relation, cap = neighbors.relation, neighbors.cap
-    text = {name: str(value) for name, value in arguments.items()}
-    if spec.release and isinstance(index := spec.release(text), AboveThreshold):
-        return _audit_index(name, spec, index, neighbors, epsilon, delta)
-    try:
-        release = declared_release(spec, text)
+    cap, text = neighbors.cap, {name: str(value) for name, value in arguments.items()}
+    asked, index = Guarantee(epsilon, delta), spec.release(text) if spec.release else None
+    with fitting(asked):
+        release = index if isinstance(index, AboveThreshold) else declared_release(spec, text)
         plan = plan_noise(release, neighbors, epsilon, delta)
-    except ValueError as error:
-        raise no_noise(epsilon, delta, error) from None
-    moved = values_moved(release, neighbors)
     one = curve_of_coins(plan.coins)
     ratio = one.least_ratio(one.impossible)
     assert ratio is not None  # at that delta it is finite by definition
-    figures: dict[str, Figure] = {"values": release.nodes, "values_moved": moved}
-    if release.amounts:
-        moves = amounts_moved(release, neighbors)
-        figures["values_moved"], figures["units_moved"] = max(map(len, moves)), moved
-        epsilon_found = moved * log_upper_bound(ratio)
-        delta_found = max(impossible_mass(plan.coins, move) for move in moves)
-    elif cap > 1:
-        ways = 2 if neighbors.malleable_slots else 1  # on a level some counts fall, and others may rise
-        levels, cells = max(map(len, release.columns)), min(ways * cap, release.cells)
-        figures["values_moved"], figures["units_moved"] = levels * cells, moved
-        epsilon_found = moved * log_upper_bound(ratio)
-        delta_found = impossible_mass_of_clients(plan.coins, ways * levels, cap)
-    else:
-        epsilon_found, delta_found = log_upper_bound(ratio**moved), one.impossible * moved
-    figures |= {"epsilon": epsilon_found, "delta": delta_found}
+    parameters: dict[str, str | int] = {**arguments, "neighboring_relation": str(neighbors.relation)}
+    figures: dict[str, Figure]
     joint = None
-    if moved <= _JOINT_VALUES and cap == 1:
-        joint = composed([one] * moved)
-        figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
+    if isinstance(release, AboveThreshold):
+        figures = {"values": release.queries + 1, "values_moved": release.queries}
+        found = Guarantee(log_upper_bound(ratio**2), one.impossible * (1 + release.queries))
+        takes = f"an index of {release.queries} counts takes"
+    else:
+        moved, by = values_moved(release, neighbors), "units in all"
+        figures = {"values": release.nodes, "values_moved": moved}
+        if release.amounts:
+            moves = amounts_moved(release, neighbors)
+            figures |= {"values_moved": max(map(len, moves)), "units_moved": moved}
+            lost = max(impossible_mass(plan.coins, move) for move in moves)
+            found = Guarantee(moved * log_upper_bound(ratio), lost)
+        elif cap > 1:
+            ways = 2 if neighbors.malleable_slots else 1  # on a level some counts fall, and others may rise
+            levels, cells = max(map(len, release.columns)), min(ways * cap, release.cells)
+            figures |= {"values_moved": levels * cells, "units_moved": moved}
+            lost = impossible_mass_of_clients(plan.coins, ways * levels, cap)
+            found = Guarantee(moved * log_upper_bound(ratio), lost)
+        else:
+            by, found = "values", Guarantee(log_upper_bound(ratio**moved), one.impossible * moved)
+        if moved <= _JOINT_VALUES and cap == 1:
+            joint = composed([one] * moved)
+        if plan.unit is PrivacyUnit.CLIENT:
+            parameters["cap"] = cap
+        takes = f"a {plan.unit} moves {moved} {by}, which takes"
+    figures |= {"epsilon": found.epsilon, "delta": found.delta, **_at_small_deltas(joint)}
     fault = None
-    if epsilon_found > plan.exact.epsilon or delta_found > plan.exact.delta:
-        by = "units in all" if release.amounts or cap > 1 else "values"
-        fault = f"a {plan.unit} moves {moved} {by}, which takes more than the ε and δ that are claimed"
-    parameters = {**arguments, **budget_parameters(epsilon, delta), "neighboring_relation": str(relation)}
-    if plan.unit is PrivacyUnit.CLIENT:
-        parameters["cap"] = cap
-    subject = f"{spec.name}.{relation}" + ".active" * neighbors.malleable_slots
-    return Audited(subject, name, parameters, epsilon, figures, joint, True, fault)
+    if found.epsilon > plan.exact.epsilon or found.delta > plan.exact.delta:
+        fault = f"{takes} more than the ε and δ that are claimed"
+    subject = f"{spec.name}.{neighbors.relation}" + ".active" * neighbors.malleable_slots
+    return Audited(subject, name, asked, parameters, figures, joint, True, fault)
 
 
-def _audit_index(
+def _at_small_deltas(curve: PrivacyCurve | None) -> dict[str, Fraction | None]:
+    """Return the figures of a curve at a few deltas; none without a curve."""
+    return {f"epsilon_at_{at}": curve.least_epsilon(least) for at, least in DELTAS.items()} if curve else {}
+
+
+def audit_own_noise(
     name: str,
     spec: ProtocolSpec,
-    release: AboveThreshold,
+    arguments: Mapping[str, int | str],
     neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
+    law: NoiseLaw,
+    parties: int,
+    tolerated: int,
 ) -> Audited:
-    """Audit an index: two ratios of the audited noise, the bound's and one count's; an atom of each."""
-    try:
-        plan = plan_noise(release, neighbors, epsilon, delta)
-    except ValueError as error:
-        raise no_noise(epsilon, delta, error) from None
-    one = curve_of_coins(plan.coins)
-    ratio = one.least_ratio(one.impossible)
-    assert ratio is not None  # as above
-    spent, uncovered = log_upper_bound(ratio**2), one.impossible * (1 + release.queries)
-    moved = {"values": release.queries + 1, "values_moved": release.queries}
+    """Audit a release with own noise: what the tables of all parties but those tolerated protect.
+
+    Computes: from the atoms of the honest parties' sum, for all ways in which a client's records spread, the
+    same on each level: Laplace: the sum of the moved values' deltas, each at its share of epsilon; Gaussian:
+    the delta of their losses together, which is not too low.
+    Raises: OptionError: no table reaches epsilon and delta, or a client has over 12 records.
+    """
+    relation, cap = neighbors.relation, neighbors.cap
+    if cap > _MOST_SPREADS:
+        raise OptionError(
+            f"An audit of own noise lists how records spread: {named('cap', _MOST_SPREADS)} at most."
+        )
+    text, asked = {each: str(value) for each, value in arguments.items()}, Guarantee(epsilon, delta)
+    release = declared_release(spec, text)
+    with fitting(asked):
+        plan = plan_own_noise(release, neighbors, epsilon, delta, law, parties, tolerated)
+    own, claim = plan.own, plan.exact
+    assert own is not None
+    moved = values_moved(release, neighbors)
+    if release.amounts:
+        moves = amounts_moved(release, neighbors)
+    else:
+        moves = {tuple(spread) * (moved // cap) for spread in _spreads(cap, cap)}
+    scale = 1 << BITS * own.honest
+    atoms = {x: Fraction(mass, scale) for x, mass in enumerate(own.summed(own.honest))}
+    pairs = {s: curve_of_law(atoms, [s]) for s in {*sum(moves, ())}}
+    if law is NoiseLaw.LAPLACE:
+        deltas = {s: curve.delta(exp_bounds(claim.epsilon * s / moved)[0]) for s, curve in pairs.items()}
+        found = max(sum((deltas[s] for s in move), Fraction(0)) for move in moves)
+    else:
+        step = Fraction(max(1, round(claim.epsilon * 10**9 / _STEPS)), 10**9)
+        laws = {s: _losses(curve.pairs[0], step) for s, curve in pairs.items()}
+        found = max(reduce(LossLaw.composed, [laws[s] for s in move]).delta(claim.epsilon) for move in moves)
     fault = None
-    if spent > plan.exact.epsilon or uncovered > plan.exact.delta:
-        fault = f"an index of {release.queries} counts takes more than the ε and δ that are claimed"
-    parameters: dict[str, str | int] = {
-        "queries": release.queries,
-        **budget_parameters(epsilon, delta),
-        "neighboring_relation": str(neighbors.relation),
+    if found > claim.delta or claim.epsilon > epsilon:
+        fault = f"its δ at ε = {float(claim.epsilon):g} is {float(found):.3g}, not {float(claim.delta):.3g}"
+    figures: dict[str, Figure] = {
+        "values": release.nodes,
+        "values_moved": max(map(len, moves)),
+        "units_moved": moved,
+        "epsilon": claim.epsilon,
+        "delta": found,
+        "honest_parties": own.honest,
+        "table_entries": len(own.weights),
+        "mean_square_error": own.mean_square_error,
     }
-    figures: dict[str, Figure] = {**moved, "epsilon": spent, "delta": uncovered}
-    return Audited(f"{spec.name}.{neighbors.relation}", name, parameters, epsilon, figures, None, True, fault)
+    parameters: dict[str, str | int] = {**arguments, "neighboring_relation": str(relation), "cap": cap}
+    parameters |= {"law": str(law), "parties": parties, "tolerated": tolerated}
+    subject = f"{spec.name}.own.{law}.{relation}" + ".active" * neighbors.malleable_slots
+    return Audited(subject, name, asked, parameters, figures, None, True, fault)
 
 
 def audit_command(
@@ -162,11 +215,9 @@ def audit_command(
     if cap is None:
         several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
         cap = DEFAULT_CAP if several else 1
-    try:
+    with fitting(Guarantee(epsilon, delta)):
         neighbors = Neighbors(relation, cap, release.malleable_slots)
         spec, arguments = release.declared(chosen, neighbors, epsilon, delta, own[0] if own else None)
-    except ValueError as error:
-        raise no_noise(epsilon, delta, error) from None
     asked = (name, spec, arguments, neighbors, epsilon, delta)
     if own is None:
         return audit_release(*asked)
@@ -207,13 +258,13 @@ def audit_series(
     if moved <= _JOINT_VALUES and all(one.curve for one in each.values()):
         of_ways = [composed([curve for share in way if (curve := each[share].curve)]) for way in ways]
         joint = PrivacyCurve(tuple(pair for curve in of_ways for pair in curve.pairs))
-        figures |= {f"epsilon_at_{at}": joint.least_epsilon(least) for at, least in DELTAS.items()}
+    figures |= _at_small_deltas(joint)
     fault = next((one.fault for one in each.values() if one.fault), None)
     if found.epsilon > min(epsilon, claim.epsilon) or found.delta > min(delta, claim.delta):
         fault = f"its {horizon} epochs take more than the ε and δ that are claimed of all together"
-    parameters = {**first.parameters, **budget_parameters(epsilon, delta), "horizon": horizon}
-    name = f"{first.name}, {horizon} epochs"
-    return Audited(f"{first.subject}.series", name, parameters, epsilon, figures, joint, True, fault)
+    asked, parameters = Guarantee(epsilon, delta), {**first.parameters, "horizon": horizon}
+    subject, name = f"{first.subject}.series", f"{first.name}, {horizon} epochs"
+    return Audited(subject, name, asked, parameters, figures, joint, True, fault)
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
@@ -222,7 +273,7 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
     Computes: epsilon exactly: every value that a record moves, moves by 1, and their worst ratios multiply.
     What it still is at a small delta is a numerical bound, for the ideal Laplace distribution.
     """
-    moved = values_moved(_papers_release(), Neighbors(relation))
+    moved = values_moved(_protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS), Neighbors(relation))
     at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
     figures: dict[str, Figure] = {
         "values_moved": moved,
@@ -230,15 +281,24 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
         "epsilon_at_1e-6": Fraction(at),
     }
     parameters: dict[str, str | int] = {
-        "epsilon": str(epsilon),
         "thresholds": PAPERS_THRESHOLDS,
         "groups": PAPERS_GROUPS,
         "neighboring_relation": str(relation),
     }
     subject = "pi_roc.published" + (".replace_one" if relation is NeighboringRelation.REPLACE_ONE else "")
-    return Audited(subject, "thresholds as published", parameters, epsilon, figures)
+    asked = Guarantee(epsilon, Fraction(0))
+    return Audited(subject, "thresholds as published", asked, parameters, figures)
 
 
-@cache
-def _papers_release() -> LinearQueries:
-    return protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS)
+def _spreads(units: int, most: int) -> Iterator[list[int]]:
+    """List all ways to write a number as a sum of parts, none above `most`."""
+    if not units:
+        yield []
+    for first in range(min(units, most), 0, -1):
+        for rest in _spreads(units - first, first):
+            yield [first, *rest]
+
+
+def _losses(pair: tuple[tuple[Fraction, Fraction], ...], step: Fraction) -> LossLaw:
+    total = lcm(*(mass.denominator for masses in pair for mass in masses))
+    return loss_law([(int(p * total), int(q * total)) for p, q in pair], total, step, 4 * _STEPS)

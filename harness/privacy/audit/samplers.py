@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
 
-from harness.errors import OptionError
+from harness.errors import OptionError, named
 from protocols.accounting.calibration import bits_at_most
 from protocols.accounting.empirical import estimate_delta
 from protocols.accounting.exact_privacy import (
@@ -18,13 +18,13 @@ from protocols.accounting.exact_privacy import (
     second_moment,
 )
 from protocols.accounting.rounding import exact_text, float_up
-from protocols.circuits.coins import MIN_DELTA_BITS, Coin, design_coins, exp_bounds
+from protocols.circuits.coins import Coin, design_coins, exp_bounds
+from protocols.circuits.noise import fair_bits_per_sample
 from protocols.guarantee import Guarantee
 from protocols.noise import truncated as noise
 from protocols.published_baselines import FRACTION_BITS, ONE, TRUNCATED, ideal_log, laplace_law, mp_spdz_log
 
 Figure = Fraction | int | str | None  # None: no finite value has the property; str: exact, "p/q"
-Coins = TypeVar("Coins")
 
 DELTAS = {"1e-6": Fraction(1, 10**6), "1e-9": Fraction(1, 10**9), "2^-40": Fraction(1, 2**40)}
 EMULATED = " (MP-SPDZ)"  # in the names of what was audited with MP-SPDZ's own logarithm
@@ -36,16 +36,21 @@ CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
 class Audited:
     """One sampler or release, audited.
 
-    Attributes: subject: how its rows' names begin; name: what people call it; parameters: what it was
-    audited at; epsilon: the one it was asked for; figures: by the end of their rows' names; curve: its
-    delta(epsilon), where that was computed; claimed: whether this project states a guarantee for it;
-    fault: why that does not hold, None if it does.
+    Attributes:
+        subject: how its rows' names begin.
+        name: what people call it.
+        asked: the ε and δ that it was asked for; a δ of 0 where ε alone is.
+        parameters: what else it was audited at.
+        figures: by the end of their rows' names.
+        curve: its δ(ε), where that was computed.
+        claimed: whether this project states a guarantee for it.
+        fault: why that does not hold, None if it does.
     """
 
     subject: str
     name: str
+    asked: Guarantee
     parameters: Mapping[str, str | int]
-    epsilon: Fraction
     figures: Mapping[str, Figure]
     curve: PrivacyCurve | None = None
     claimed: bool = False
@@ -53,45 +58,49 @@ class Audited:
 
     def rows(self) -> list[dict[str, object]]:
         """Return a row per figure as `--json` has it; bounds are rounded up."""
+        delta = {"delta": power_of_two(self.asked.delta)} if self.asked.delta else {}
+        parameters = {"epsilon": str(self.asked.epsilon), **delta, **self.parameters}
         return [
-            {"subject": f"{self.subject}.{end}", "parameters": dict(self.parameters), "value": _json(figure)}
+            {"subject": f"{self.subject}.{end}", "parameters": parameters, "value": _json(figure)}
             for end, figure in self.figures.items()
         ]
 
 
 def _json(figure: Figure) -> int | float | str:
-    if figure is None:
-        return "inf"
-    return float_up(figure) if isinstance(figure, Fraction) else figure
+    exact = float_up(figure) if isinstance(figure, Fraction) else figure
+    return "inf" if exact is None else exact
 
 
 def audit_coins(
     coins: tuple[Coin, ...],
-    epsilon: Fraction,
+    asked: Guarantee,
     claim: Guarantee,
-    parameters: Mapping[str, str | int],
     sensitivity: int = 1,
     subject: str = "pi_lap.default",
 ) -> Audited:
     """Audit our sampler, from its distribution.
 
-    Args: coins: those of the sampler; epsilon: what they were designed for; claim: what
-    is said of them, a fault unless it is so.
+    Args:
+        coins: those of the sampler.
+        asked: what they were designed for.
+        claim: what is said of them, a fault unless it is so.
+        sensitivity: by how much a count moves at most.
+        subject: how its rows' names begin.
     """
     curve, spent = curve_of_coins(coins, sensitivity), cost(coins)
     figures: dict[str, Figure] = {
-        **_curve_figures(curve, epsilon, claim.delta),
+        **_curve_figures(curve, asked.epsilon, claim.delta),
         "largest_noise": noise.largest_noise(coins),
         "mean_square_error": noise.mean_square_error(coins),
         "ands": spent.ands,
         "and_depth": spent.depth,
-        "fair_bits": spent.fair_bits,
+        "fair_bits": fair_bits_per_sample(coins),
     }
     found = curve.delta(exp_bounds(claim.epsilon)[0])
     fault = None
     if found > claim.delta:
         fault = f"its δ at ε = {float(claim.epsilon):g} is {float(found):.3g}, not {float(claim.delta):.3g}"
-    return Audited(subject, "default", parameters, epsilon, figures, curve, True, fault)
+    return Audited(subject, "default", asked, {"sensitivity": sensitivity}, figures, curve, True, fault)
 
 
 def audit_sampler(
@@ -104,14 +113,12 @@ def audit_sampler(
     Raises: OptionError: no coins reach epsilon and delta.
     """
     most = sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)
-    bits = max(MIN_DELTA_BITS, bits_at_most(delta / most))
-    parameters = {**budget_parameters(epsilon, delta), "sensitivity": sensitivity}
-    try:
+    bits = bits_at_most(delta / most)
+    asked = Guarantee(epsilon, delta)
+    with fitting(asked):
         coins = design_coins(epsilon / sensitivity, bits)
-        claim = noise.guarantee(coins) if sensitivity == 1 else Guarantee(epsilon, delta)
-        return audit_coins(coins, epsilon, claim, parameters, sensitivity, subject)
-    except ValueError as error:
-        raise no_noise(epsilon, delta, error) from None
+        claim = noise.guarantee(coins) if sensitivity == 1 else asked
+        return audit_coins(coins, asked, claim, sensitivity, subject)
 
 
 def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
@@ -125,7 +132,7 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
         law = laplace_law(1 / epsilon, LOGARITHMS[log], rounded=rounded)
     except OverflowError as error:
         raise OptionError(
-            f"--epsilon {exact_text(epsilon)} is too small for the published sampler: {error}."
+            f"{named('epsilon', exact_text(epsilon))} is too small for the published sampler: {error}."
         ) from None
     unit = 1 if rounded else ONE
     curve = curve_of_law(law, [unit])
@@ -135,14 +142,13 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
         "mean_square_error": second_moment(law) / unit**2,
     }
     parameters: dict[str, str | int] = {
-        "epsilon": str(epsilon),
         "sensitivity": 1,
         "fraction_bits": FRACTION_BITS,
         "logarithm": log,
         "revealed": "rounded" if rounded else "raw",
     }
     name = f"published, {'rounded' if rounded else 'raw'}{EMULATED if log == 'mp-spdz' else ''}"
-    return Audited(subject, name, parameters, epsilon, figures, curve)
+    return Audited(subject, name, Guarantee(epsilon, Fraction(0)), parameters, figures, curve)
 
 
 def audit_truncated() -> Audited:
@@ -150,15 +156,14 @@ def audit_truncated() -> Audited:
 
     Computes: the recorded tally's estimate. Its law is not known, so this is empirical and no upper bound.
     """
-    epsilon = Fraction(1)
-    found = estimate_delta(TRUNCATED, float(epsilon), float(CONFIDENCE))
+    asked = Guarantee(Fraction(1), Fraction(0))
+    found = estimate_delta(TRUNCATED, float(asked.epsilon), float(CONFIDENCE))
     figures: dict[str, Figure] = {
         "delta": Fraction(found.value),
         "delta_low": Fraction(found.low),
         "delta_high": Fraction(found.high),
     }
     parameters: dict[str, str | int] = {
-        "epsilon": str(epsilon),
         "sensitivity": 1,
         "fraction_bits": FRACTION_BITS,
         "logarithm": "mp-spdz, probabilistic truncation",
@@ -168,14 +173,19 @@ def audit_truncated() -> Audited:
         "confidence": str(CONFIDENCE),
     }
     subject = "pi_lap.published.raw.probabilistic"
-    return Audited(subject, "published, raw, default truncation", parameters, epsilon, figures)
+    return Audited(subject, "published, raw, default truncation", asked, parameters, figures)
 
 
-def no_noise(epsilon: Fraction, delta: Fraction, error: ValueError) -> OptionError:
-    """Return the error for a budget that nothing fits."""
-    return OptionError(
-        f"No noise fits --epsilon {exact_text(epsilon)} and --delta {float(delta):.3g}: {error}."
-    )
+@contextmanager
+def fitting(asked: Guarantee) -> Iterator[None]:
+    """Raise OptionError where the block finds no noise for what is asked for, and says so by ValueError."""
+    try:
+        yield
+    except ValueError as error:
+        raise OptionError(
+            f"No noise fits {named('epsilon', exact_text(asked.epsilon))} and "
+            f"{named('delta', f'{float(asked.delta):.3g}')}: {error}."
+        ) from None
 
 
 def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
@@ -186,11 +196,6 @@ def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> d
         "delta_at_every_epsilon": str(curve.impossible),
         **{f"epsilon_at_{at}": curve.least_epsilon(delta) for at, delta in DELTAS.items()},
     }
-
-
-def budget_parameters(epsilon: Fraction, delta: Fraction) -> dict[str, str | int]:
-    """Return the parameters that say what was asked for."""
-    return {"epsilon": str(epsilon), "delta": power_of_two(delta)}
 
 
 def power_of_two(delta: Fraction) -> str:

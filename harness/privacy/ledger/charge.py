@@ -18,8 +18,8 @@ from harness.privacy.ledger.populations import (
     Status,
     exact_json,
     key_of,
+    spent_text,
 )
-from protocols.accounting.rounding import digits_up
 from protocols.guarantee import Budget
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
@@ -113,7 +113,7 @@ class Entry:
             "runs": len(self.population.charges),
             "spent": exact_json(self.population.spent),
             "budget": exact_json(self.population.budget),
-            **({"renyi": renyi} if (renyi := self.population.renyi) else {}),
+            **(self.population.accountant.to_json() if self.population.accountant else {}),
         }
 
     def settle(self, status: Status, timeout_s: float) -> None:
@@ -124,13 +124,10 @@ class Entry:
 
 def _spent(account: Account, release: PrivacyEvent) -> str:
     """Say what a run has spent, whatever becomes of it: its parties may open values from now on."""
-    epsilon, delta = (digits_up(value, 4) for value in (release.exact.epsilon, release.exact.delta))
-    charged = (
-        "no ledger counts it"
-        if account.population is None
-        else f"charged to population {account.population!r} in {account.ledger.path}"
-    )
-    return f"Spent: ε = {epsilon} and δ = {delta} by {release.task}, as its parties had started; {charged}."
+    charged = "no ledger counts it"
+    if account.population is not None:
+        charged = f"charged to population {account.population!r} in {account.ledger.path}"
+    return f"Spent: {spent_text(release.exact)} by {release.task}, as its parties had started; {charged}."
 
 
 @contextmanager

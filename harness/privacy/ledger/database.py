@@ -13,12 +13,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import LedgerError
+from harness.errors import LedgerError, named
 
 APPLICATION_ID = 0x46534C47  # says of any copy of the file whose it is: "FSLG"
 
-_ELSEWHERE = "name another file with --ledger"
-_LOCKED = "another program has kept it locked for {timeout_s:g} s; end that program, or try again"
+_ELSEWHERE = "name another file with {ledger}"
+_LOCKED = "another program has kept it locked for {timeout_s} s; end that program, or try again"
 _DAMAGED = "it is damaged; restore it from a copy"
 _REASONS = {  # by SQLite's primary result code
     sqlite3.SQLITE_BUSY: _LOCKED,
@@ -51,7 +51,15 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that sees one state of the file throughout; nothing is written."""
+        """Yield a connection that sees one state of the file throughout, an empty one if there is no file.
+
+        Nothing is written.
+        """
+        if not self.exists():
+            with closing(sqlite3.connect(":memory:")) as empty:
+                empty.executescript(self.tables)
+                yield empty
+            return
         with self._transaction("BEGIN") as connection:
             yield connection
 
@@ -68,13 +76,15 @@ class Database:
 
     def error(self, reason: str) -> LedgerError:
         """Return the error that says this of the file."""
-        return LedgerError(f"Cannot use the ledger {self.path}: {reason}.")
+        said = reason.replace("{ledger}", named("ledger"))
+        return LedgerError(f"Cannot use the ledger {self.path}: {said}.")
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         try:
+            file = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(
-                sqlite3.connect(self._uri, uri=True, timeout=self.timeout_s, isolation_level=None)
+                sqlite3.connect(file, uri=True, timeout=self.timeout_s, isolation_level=None)
             ) as connection:
                 connection.execute("PRAGMA synchronous=EXTRA")
                 connection.execute("PRAGMA foreign_keys=ON")
@@ -88,10 +98,8 @@ class Database:
                         connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise self._reason(error) from None
-
-    @property
-    def _uri(self) -> str:
-        return f"{self.path.absolute().as_uri()}?mode=rw"
+        except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of what rows should hold
+            raise self.error("an entry in it is damaged; restore it from a copy") from error
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Raise LedgerError unless the file is a sound ledger of this version."""
@@ -137,4 +145,4 @@ class Database:
     def _reason(self, error: sqlite3.Error) -> LedgerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         reason = _REASONS.get(code, f"SQLite says: {error}")
-        return self.error(reason.format(timeout_s=self.timeout_s))
+        return self.error(reason.replace("{timeout_s}", f"{self.timeout_s:g}"))

@@ -7,18 +7,17 @@ neighbouring relation: only then do their epsilons and deltas add up to a guaran
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from harness.errors import BudgetError, PopulationError
+from harness.errors import BudgetError, PopulationError, UsedUploadsError, named
 from harness.inputs.client_policy import ClientPolicy
-from harness.privacy.ledger import filters
+from harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import digits_down, digits_up, exact_text
-from protocols.circuits.coins import Coin
 from protocols.guarantee import Budget, Guarantee, compose
 
 
@@ -35,22 +34,18 @@ NOT_STARTED = "No party was started."
 
 
 @dataclass(frozen=True)
-class NoiseEvent:
-    """The noise of a release, so far as one record can move it: so many values, each by 1.
-
-    The ledger keeps none of a release whose values move by more.
-    """
-
-    coins: tuple[Coin, ...]
-    values: int
-
-
-@dataclass(frozen=True)
 class PrivacyEvent:
     """What a run is about to open.
 
-    Attributes: noise: None where it is of another kind; uploads: their identities; policies: of those whose
-    clients have one, by identity; epoch: its identity, "" where the run is of no series.
+    Attributes:
+        task, model: what is run, and under which security model.
+        exact: what it spends.
+        unit, relation: what it protects.
+        out: where its results will be.
+        noise: its noise; None where one record moves a value by more than 1.
+        uploads: the identities of those that it uses.
+        policies: of the uploads whose clients have one, by identity.
+        epoch: its identity; "" where the run is of no series.
     """
 
     task: str
@@ -64,20 +59,24 @@ class PrivacyEvent:
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
     epoch: str = ""
 
+    @property
+    def loss(self) -> Loss:
+        """What it spends, as accountants add it up."""
+        return Loss(self.exact, self.noise)
 
-@dataclass(frozen=True)
-class Charge:
-    """One run in the ledger. time: UTC, ISO 8601; out: where its results are, if it came so far."""
+
+@dataclass(frozen=True, kw_only=True)
+class Charge(PrivacyEvent):
+    """A run in the ledger, without its uploads.
+
+    Attributes:
+        id: its number.
+        time: when it was charged, UTC, ISO 8601.
+        status: what became of it.
+    """
 
     id: int
     time: str
-    task: str
-    model: str
-    exact: Guarantee
-    unit: PrivacyUnit
-    relation: NeighboringRelation
-    noise: NoiseEvent | None
-    out: str
     status: Status
 
 
@@ -100,27 +99,43 @@ class Population:
         return self.charges[0].relation if self.charges else None
 
     @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What each of its runs spent, whatever became of it."""
+        return tuple(charge.loss for charge in self.charges)
+
+    @property
     def spent(self) -> Guarantee:
         """What all its runs spent, by basic composition."""
-        return compose(charge.exact for charge in self.charges)
+        return compose(loss.exact for loss in self.losses)
+
+    @property
+    def accountant(self) -> Accountant | None:
+        """By which its budget is kept; None where it has no budget."""
+        return None if self.budget is None else accountant_of(self.budget, self.losses)
 
     @property
     def left(self) -> Budget | None:
         """What its budget leaves; None where it has no budget."""
-        return None if self.budget is None else filters.left(self.budget, [*map(_spent, self.charges)])
-
-    @property
-    def renyi(self) -> dict[str, Any] | None:
-        """What its runs spent by the filter that keeps its budget, as JSON; None where none does."""
-        order = self.budget.order if self.budget else None
-        if order is None:
-            return None
-        rho, apart = filters.renyi_spent(order, [*map(_spent, self.charges)])
-        return {"order": str(order), "rho": rho, "delta": str(apart)}
+        return None if self.accountant is None else self.accountant.left
 
 
-def _spent(run: Charge | PrivacyEvent) -> filters.Spent:
-    return (None if run.noise is None else (run.noise.coins, run.noise.values)), run.exact
+class Use(NamedTuple):
+    """A charge that some uploads went into last.
+
+    Attributes:
+        charge: its number.
+        key, name: of its population; None of nobody.
+        out: where its results are.
+        uploads: how many went into it.
+        example: one of them.
+    """
+
+    charge: int
+    key: str | None
+    name: str
+    out: str
+    uploads: int
+    example: str
 
 
 def key_of(name: str) -> str:
@@ -147,7 +162,7 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
     if budget is not None and population.budget not in (None, budget):
         raise PopulationError(
             f"Population {population.name!r} has a budget of {budget_text(population.budget)}, "
-            f"not {budget_text(budget)}. Leave --budget out, or change it with `./inv ledger`."
+            f"not {budget_text(budget)}. Leave {named('budget')} out, or change it with `./inv ledger`."
         )
 
 
@@ -157,34 +172,31 @@ def refuse_late_rule(population: Population, budget: Budget | None) -> None:
     if population.charges and budget not in (None, population.budget) and rules:
         raise PopulationError(
             f"Population {population.name!r} has runs already, and a budget of {budget_text(rules[0])} is "
-            "declared before the first and stays. Leave --budget out, or take a limit of ε or ε,δ where the "
-            "population has none of that kind."
+            f"declared before the first and stays. Leave {named('budget')} out, or take a limit of ε or ε,δ "
+            "where the population has none of that kind."
         )
 
 
-def refuse_overspending(population: Population, more: Guarantee, noise: NoiseEvent | None = None) -> None:
+def refuse_overspending(population: Population, loss: Loss) -> None:
     """Raise BudgetError unless a population's budget covers one more release, by the budget's own rule.
 
     Guarantees: no sum is too low; a run that takes all that is left is allowed.
     [test: tests/harness/privacy/test_ledger_properties.py, tests/harness/privacy/test_ledger_rules.py]
-    Args: noise: the release's, where it is known.
     """
-    budget, spent = population.budget, [*map(_spent, population.charges)]
-    event = None if noise is None else (noise.coins, noise.values)
-    if budget is None or filters.allows(budget, [*spent, (event, more)]):
+    budget, accountant, runs = population.budget, population.accountant, runs_text(population.charges)
+    if budget is None or accountant is None or accountant.allows(loss):
         return
     if budget.runs is not None:
         raise BudgetError(
             f"Population {population.name!r} has a budget of {budget_text(budget)}, for {budget.runs} runs "
-            f"with the noise of the first; after {runs_text(population.charges)} this one is beyond them, "
-            f"has other noise, or so many like it exceed the budget. {NOT_STARTED} Repeat the first run's "
-            "--epsilon and --delta; before the first run, ask for less."
+            f"with the noise of the first; after {runs} this one is beyond them, has other noise, or so many "
+            f"like it exceed the budget. {NOT_STARTED} Repeat the first run's {named('epsilon')} and "
+            f"{named('delta')}; before the first run, ask for less."
         )
-    left = filters.left(budget, spent)
     raise BudgetError(
-        f"Population {population.name!r} has {left_text(left)} left of its budget of {budget_text(budget)}, "
-        f"after {runs_text(population.charges)}; this run needs {spent_text(more)}. {NOT_STARTED} "
-        "Ask for less with --epsilon or --delta."
+        f"Population {population.name!r} has {left_text(accountant.left)} left of its budget of "
+        f"{budget_text(budget)}, after {runs}; this run needs {spent_text(loss.exact)}. {NOT_STARTED} "
+        f"Ask for less with {named('epsilon')} or {named('delta')}."
     )
 
 
@@ -214,8 +226,54 @@ def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> N
         raise BudgetError(
             f"The policies of clients do not cover this run, in {len(found)} of its {len(release.uploads)} "
             f"uploads; {min(found)} is one. {NOT_STARTED} Run it again on share files, which leaves "
-            "them out, or ask for less with --epsilon or --delta."
+            f"them out, or ask for less with {named('epsilon')} or {named('delta')}."
         )
+
+
+def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -> None:
+    """Raise where uploads were used and nobody would count it, or were charged to others.
+
+    Args:
+        uses: the last charges of these uploads.
+        name: the population that is to be charged; None for nobody.
+        uploads: of a run.
+    Raises: UsedUploadsError; PopulationError.
+    """
+    others = [use for use in uses if use.key is not None and (name is None or use.key != key_of(name))]
+    owners = listed(sorted({use.name for use in others}))
+    if name is None and uses:
+        whose = f" They belong to {owners}." if owners else ""
+        raise UsedUploadsError(
+            f"{sum(use.uploads for use in uses)} of these {len(uploads)} uploads went into a run before "
+            f"({uses[-1].out}); a second run spends their ε again, and has to be charged.{whose} "
+            f"Name the population that they are of with {named('population')}; {_sent_again(uses[-1])}."
+        )
+    if others:
+        raise PopulationError(
+            f"Some of these uploads were charged to {owners}, not to {name!r}: a record has one population. "
+            f"Correct {named('population')}; {_sent_again(others[-1])}."
+        )
+
+
+def refuse_elsewhere(uses: Sequence[Use], key: str | None, out: Path, uploads: Sequence[str]) -> None:
+    """Raise UsedUploadsError where another population's run, or nobody's, had uploads of a series.
+
+    Args:
+        uses: the last charges of these uploads.
+        key: the population's that the series is charged to; None for nobody's.
+        out: where the series is.
+        uploads: that are new in it.
+    """
+    others = [use for use in uses if use.key is None or use.key != key]
+    if others:
+        raise UsedUploadsError(
+            f"{sum(use.uploads for use in others)} of these {len(uploads)} new uploads went into another run "
+            f"before ({others[-1].out}), which {out} is not charged with; {_sent_again(others[-1])}."
+        )
+
+
+def _sent_again(use: Use) -> str:
+    return f"if a client sent an old upload again, as {use.example} may be, remove it at every party"
 
 
 def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
@@ -223,8 +281,9 @@ def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
     others = sorted(population.name for population in known if population.budget)
     if others:
         raise PopulationError(
-            f"{path} has no population {name!r}, but budgets for {listed(others)}. Correct --population; "
-            "or, if these are other people, give them a budget with --budget."
+            f"{path} has no population {name!r}, but budgets for {listed(others)}. Correct "
+            f"{named('population')}; or, if these are other people, give them a budget with "
+            f"{named('budget')}."
         )
 
 
@@ -232,9 +291,8 @@ def exact_json(total: Guarantee | Budget | None) -> dict[str, str | None] | None
     """Return epsilon and delta as rationals `p/q`; a delta that is not limited is None."""
     if total is None:
         return None
-    rule = {name: getattr(total, name, None) for name in ("order", "runs")}
-    exact = {"epsilon": str(total.epsilon), "delta": None if total.delta is None else str(total.delta)}
-    return exact | {name: str(value) for name, value in rule.items() if value is not None}
+    texts = {name: None if value is None else str(value) for name, value in asdict(total).items()}
+    return {name: text for name, text in texts.items() if text is not None or name == "delta"}
 
 
 def spent_text(spent: Guarantee) -> str:

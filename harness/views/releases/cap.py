@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from harness.errors import named
 from harness.releases.contribution_cap import CONFIDENCE, ChosenCap
 from harness.views import run
 from harness.views.parts import Findings, Line, Part, Table
@@ -47,7 +48,8 @@ def going_on_with(found: ChosenCap, clients: int, left: Guarantee) -> Iterator[s
 
     Args: left: epsilon and delta of the other, which spends them when its parties start.
     """
-    rest = f"--cap {found.cap} --epsilon {left.epsilon} --delta {left.delta}"
+    asked = {"cap": found.cap, "epsilon": left.epsilon, "delta": left.delta}
+    rest = " ".join(named(field, value) for field, value in asked.items())
     yield (
         f"Cap: {found.cap} of a client's records, by noisy counts; its part of ε is spent. If the run that "
         f"follows fails, repeat it with {rest}. That keeps to the total if its parties had not started; "

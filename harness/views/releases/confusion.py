@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from harness.inputs.contribution_bounds import scale_of
-from harness.releases.confusion import CONFIDENCE, RATES
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ScoreCut
+from harness.postprocessing.thresholds.choose import GroupThresholds
+from harness.releases.confusion import CONFIDENCE, RATES, Confusion
 from harness.views import run
 from harness.views.parts import Part, Stacked, Table, from_least_to_most
 from harness.views.releases.weights import of_what
 from harness.views.rendering.plots import Floats, intervals, matrices
 from protocols.accounting.rounding import interval_shown
-
-if TYPE_CHECKING:  # its libraries take a second to load
-    from harness.inputs.record_schema import RecordDomain
-    from harness.inputs.records import ScoreCut
-    from harness.releases.confusion import Confusion
 
 STEPS = {**run.STEPS, "run": "parties: run π_CF", "read": "derive rates from the noisy counts"}
 RATE_COLUMNS = [name.replace("_", " ") for name in RATES]
@@ -52,22 +50,21 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
         caption=f"Noisy counts{of_clients}.",
     )
     of_all = found.positive is None
-    shown = [at for at in pairs if of_all or at[1] == found.positive]
-    cells = {", ".join(names[at]) if of_all else names[at][0]: at for at in shown}
-    for rate, name in zip(RATES[:2], RATE_COLUMNS, strict=False):
-        yield from_least_to_most(
-            f"The {name} goes from", {cell: found.rates[rate][at] for cell, at in cells.items()}, 3
-        )
+    shown = {at: rates_of(found, at) for at in pairs if of_all or at[1] == found.positive}
+    cells = {", ".join(names[at]) if of_all else names[at][0]: rates for at, rates in shown.items()}
+    for i in range(2):
+        rates = {cell: float(estimates[i, 0]) for cell, estimates in cells.items()}
+        yield from_least_to_most(f"The {RATE_COLUMNS[i]} goes from", rates, 3)
     yield intervals(
         "rates",
         RATE_COLUMNS,
-        {cell: rates_drawn(found.rates, found.intervals, at) for cell, at in cells.items()},
+        cells,
         "rate",
         "Rates by the noisy counts, with intervals for the noise.",
     )
     yield Table(
         ["group", "label" if of_all else "positive label", *RATE_COLUMNS],
-        [[*names[at], *rates_shown(found.rates, found.intervals, at)] for at in shown],
+        [[*names[at], *rates_shown(rates)] for at, rates in shown.items()],
         "ll" + "r" * len(RATE_COLUMNS),
         caption=f"Rates{' of each label against the rest' if of_all else ''}, with intervals that hold the "
         f"rates of the true counts{of_what(domain)} all at once with {float(CONFIDENCE):.0%} probability "
@@ -75,15 +72,11 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
     )
 
 
-def rates_drawn(rates: Mapping[str, Any], intervals: Mapping[str, Any], at: Any) -> Floats:
-    """Return `RATES` and their intervals for a picture, shape (rates, 3). Args: as for `rates_shown`."""
-    return np.array([[rates[name][at], *intervals[name][at]] for name in RATES])
+def rates_of(found: Confusion | GroupThresholds, at: Any) -> Floats:
+    """Return `RATES` and their intervals, shape (rates, 3). Args: at: where in the arrays."""
+    return np.array([[found.rates[name][at], *found.intervals[name][at]] for name in RATES])
 
 
-def rates_shown(rates: Mapping[str, Any], intervals: Mapping[str, Any], at: Any) -> Iterable[str]:
-    """Return each of `RATES` above its interval, for a table; a rate that is not a number has none.
-
-    Args: rates, intervals: arrays by name; at: where in them.
-    """
-    ranges = [(rates[name][at], *intervals[name][at]) for name in RATES]
-    return [Stacked(f"{rate:.3f}\n{interval_shown(low, high, 3)}") for rate, low, high in ranges]
+def rates_shown(rates: Floats) -> Iterable[str]:
+    """Return each of `rates_of` above its interval, for a table; a rate that is not a number has none."""
+    return [Stacked(f"{rate:.3f}\n{interval_shown(low, high, 3)}") for rate, low, high in rates.tolist()]

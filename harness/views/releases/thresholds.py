@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness.postprocessing.thresholds.choose import constant_prediction
+from harness.errors import named
+from harness.postprocessing.thresholds.choose import GroupThresholds, constant_prediction
 from harness.postprocessing.thresholds.rules import in_words
+from harness.releases.score_curves import Thresholds
 from harness.views import run
 from harness.views.parts import Findings, Paragraph, Part, Table
-from harness.views.releases.confusion import RATE_COLUMNS, rates_drawn, rates_shown
+from harness.views.releases.confusion import RATE_COLUMNS, rates_of, rates_shown
 from harness.views.rendering.plots import intervals, roc
 from protocols.accounting.rounding import interval_shown
-
-if TYPE_CHECKING:  # its libraries take a second to load, and these functions get it loaded
-    from harness.postprocessing.thresholds.choose import GroupThresholds
-    from harness.releases.score_curves import Thresholds
 
 STEPS = {
     **run.STEPS,
@@ -70,8 +67,11 @@ def chosen_again(earlier: str) -> str:
 
 def another_choice(directory: Path) -> str:
     """Say that these curves allow other thresholds, too. Args: directory: of the run's files."""
+    *choices, label, alone = map(
+        named, ("constraint", "objective", "tolerance", "positive_label", "deterministic")
+    )
     return (
-        "Another --constraint, --objective, --tolerance or --positive-label, or --deterministic, costs no ε: "
+        f"Another {', '.join(choices)} or {label}, or {alone}, costs no ε: "
         f"./inv thresholds --curves {directory} chooses again on these curves."
     )
 
@@ -87,10 +87,11 @@ def rules(found: GroupThresholds, constant: float) -> Iterator[Part]:
             f"{objective.capitalize()} is {value}",
         ]
     )
+    rates = {group: rates_of(found, i) for i, group in enumerate(found.rules)}
     yield intervals(
         "rates",
         RATE_COLUMNS,
-        {group: rates_drawn(found.rates, found.intervals, i) for i, group in enumerate(found.rules)},
+        rates,
         f"rate, under {constraint}",
         "What the chosen thresholds do: estimates, and intervals for the noise and the sample.",
     )
@@ -103,7 +104,7 @@ def rules(found: GroupThresholds, constant: float) -> Iterator[Part]:
     )
     yield Table(
         ["group", *RATE_COLUMNS],
-        [[group, *rates_shown(found.rates, found.intervals, i)] for i, group in enumerate(found.rules)],
+        [[group, *rates_shown(shown)] for group, shown in rates.items()],
         caption=f"Estimates, and intervals that hold all at once with {float(found.confidence):.0%} "
         "probability over the noise and the sample.",
     )

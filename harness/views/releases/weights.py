@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.inputs.record_schema import RecordDomain
+from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.releases.expected_errors import by_cell
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
 from harness.views.rendering.plots import Floats, intervals, with_ends
 from protocols.accounting.rounding import interval_shown
-
-if TYPE_CHECKING:  # their libraries take a second to load, and these functions get them loaded
-    from harness.inputs.record_schema import RecordDomain
-    from harness.postprocessing.reweighing.formulas import GroupWeights
 
 STEPS = {**run.STEPS, "run": "parties: run π_RW", "read": "derive weights from the noisy counts"}
 

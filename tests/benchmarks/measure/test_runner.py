@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from benchmarks.measure import runner
-from benchmarks.measure.cell import HERE, Identity
+from benchmarks.measure.cell import HERE
 from benchmarks.measure.runner import Chosen, Standing, go_on, missing, start, time_left
-from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Level, Sample, by_cell, load, summary
+from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, by_cell, load, summary
 from benchmarks.suites import Exclusion, Grid, Planned, Suite, Until
 from harness.engines.base import PROGRAMS
+from harness.engines.run_record import TIMES
 from harness.errors import MixedResultsError, OptionError
 from harness.security_models import MODELS
 
@@ -62,7 +63,7 @@ factors.model = "mpyc"
 where = { model = ["spdz2k"] }
 reason = "It takes too long."
 """
-CHOSEN = Chosen(SUITE)
+CHOSEN = Chosen(SUITE, told="bench.run some")
 ENVIRONMENT = {"cores": 2}
 
 
@@ -97,8 +98,8 @@ class StandIn:
     def why_not(self, planned: Planned) -> str | None:
         return planned.excluded or ("There is none." if planned.cell["model"] in self.absent else None)
 
-    def identity(self, cell: Mapping[str, Level]) -> Identity | None:
-        return None if cell["model"] in self.absent else Identity(self.program, self.version)
+    def identity(self, cell: Mapping[str, Level]) -> tuple[str, str] | None:
+        return None if cell["model"] in self.absent else (self.program, self.version)
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def found(stand_in: StandIn, tmp_path: Path) -> Path:
 
 def run(directory: Path, chosen: Chosen = CHOSEN) -> list[Standing]:
     seen: list[Standing] = []
-    go_on(directory, chosen, seen.append, lambda _: None)
+    go_on(directory, chosen, seen.append)
     return seen
 
 
@@ -138,7 +139,7 @@ def test_a_suite_runs_by_repetition_and_says_once_what_it_skips(found: Path, sta
     assert len(load(found)) == 5
     assert [standing.done for standing in seen] == [0, 1, 2, 2, 3]
     assert {standing.total for standing in seen} == {4}
-    assert about(found)["finished"] is True and about(found)["command"] == "./inv bench.some"
+    assert about(found)["finished"] is True and about(found)["command"] == "./inv bench.run some"
     assert {path.name for path in found.iterdir()} == {
         *("samples.jsonl", "about.json", "experiment.toml", "programs")
     }
@@ -246,11 +247,11 @@ def test_only_one_command_measures_into_a_directory(found: Path, stand_in: Stand
 def test_more_repetitions_are_added_to_what_is_there(found: Path, stand_in: StandIn) -> None:
     run(found)
     stand_in.ran.clear()
-    more = Chosen(SUITE, models=("ring",), repetitions=3, timeout_s=60.0)
+    more = replace(CHOSEN, models=("ring",), repetitions=3, timeout_s=60.0)
     run(found, more)
     assert stand_in.ran == [("ring", 2)]
     assert runner.chosen_in(found).plan() == more.plan()
-    assert about(found)["command"] == "./inv bench.some --models ring --repetitions 3 --timeout 60"
+    assert about(found)["command"] == "./inv bench.run some --models ring --repetitions 3 --timeout 60"
 
 
 def test_time_left_is_told_by_the_cells_that_ran() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.samples import (
-    TIMES,
     Sample,
     Summary,
     append,
@@ -17,6 +16,7 @@ from benchmarks.measure.samples import (
     load,
     summary,
 )
+from harness.engines.run_record import TIMES
 from harness.errors import ResultFileError
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from benchmarks.studies.arrays import Floats
 from benchmarks.studies.capping.bounds import (
     GAMMA,
     HYPOTHESES,
@@ -31,7 +32,6 @@ from benchmarks.studies.capping.bounds import (
     worst_of_all,
     zipf_shares,
 )
-from benchmarks.studies.capping.population import Floats
 
 
 def random_users(rng: np.random.Generator) -> tuple[Floats, float]:

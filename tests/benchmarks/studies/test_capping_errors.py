@@ -27,7 +27,7 @@ from harness.inputs.contribution_bounds import Cap
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import each_cell_once
 from protocols.noise.truncated import magnitude_moments
-from protocols.reference import balanced_weights
+from tests.support.exact_weights import balanced_weights
 
 SMALL = Population(
     "small", np.array([0, 0, 1, 1]), np.array([[3, 2], [1, 0], [0, 4], [2, 2]])

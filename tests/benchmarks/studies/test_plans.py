@@ -13,7 +13,6 @@ import pytest
 from benchmarks.studies import plans
 from benchmarks.studies.plans import CASES, Case, outcome, run, write_records
 from harness.cli.release_options import RELEASES
-from harness.cli.task_options import PlanOptions
 from harness.inputs.records import read_records
 from harness.releases.registry import STATISTICS
 from tests.support.command import call
@@ -39,7 +38,7 @@ def test_there_are_20_commands_and_no_two_alike() -> None:
 def test_a_case_is_a_command_with_a_plan(case: Case, tmp_path: Path) -> None:
     options = {**texts(case.options), "epsilon": "1"}
     RELEASES[case.task](**options, records="records.csv")
-    PlanOptions(**options, task=case.task, from_records="records.csv")
+    RELEASES[case.task](**options, records="records.csv", plan="file")
     small = Case(case.task, case.options, 12, 60, case.groups, case.labels)
     write_records(small, tmp_path / "records.csv")
     found = read_records(tmp_path / "records.csv", None, kind=STATISTICS[case.task].kind)
@@ -52,15 +51,15 @@ def test_ratios_are_planned_over_measured(monkeypatch: pytest.MonkeyPatch) -> No
     seconds = iter([4.0, 2.0, 2.5, 9.0])
 
     def played(arguments: Sequence[str], _scratch: Path) -> tuple[float, float, str]:
-        asked.append(arguments[0])
-        if arguments[0] == "plan":
+        asked.append("plan" if "--plan" in arguments else arguments[0])
+        if "--plan" in arguments:
             return 1.0, 1.0, json.dumps({"models": [PLANNED]})
         return next(seconds), 1.0, ""
 
     monkeypatch.setattr(plans, "_inv", played)
     found = run(CASES[:1], 3, lambda _done, _of: None)
     assert asked == ["plan", "weights", "plan", "weights", "weights", "weights"]
-    assert [each.ratio for each in found] == [0.75, 1.2]  # of the median of three
+    assert [each["ratio"] for each in found] == [0.75, 1.2]  # of the median of three
     told: list[dict[str, Any]] = outcome(found).json
     assert [(line["compiled"], line["ratio"]) for line in told] == [(False, 0.75), (True, 1.2)]
     last = list(outcome(found).view)[-1]
@@ -68,7 +67,9 @@ def test_ratios_are_planned_over_measured(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_commands_are_compared(tmp_path: Path) -> None:
-    done = call("bench.plans", "--quick", "--repetitions", "1", "--out", "found", "--json", cwd=tmp_path)
+    done = call(
+        "reproduce", "plans", "--quick", "--repetitions", "1", "--out", "found", "--json", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [each["compiled"] for each in found] == [False, True] * 2

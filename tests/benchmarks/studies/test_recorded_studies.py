@@ -14,7 +14,7 @@ import pytest
 from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.population import zipf
-from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED, TARGETS, study
+from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED, TARGETS, outcome, study
 from benchmarks.studies.gaps.reproduced import table1
 from benchmarks.studies.gaps.study import FIGURES, RESULT as GAPS, WHOLE
 from benchmarks.studies.outcome import SUMMARY
@@ -87,19 +87,19 @@ def test_capping_is_whole(capping: dict[str, Any]) -> None:
 
 
 def test_a_population_computed_again_is_the_same(capping: dict[str, Any]) -> None:
-    again = study([zipf(1000, 2.0, SEED)])
-    name = again.found[0].population.name
+    population = zipf(1000, 2.0, SEED)
+    again, name = outcome(*study([population])), population.name
     recorded = [row for row in capping["choices"] if row["population"] == name]
-    for row, now in zip(recorded, again.rows(), strict=True):
+    for row, now in zip(recorded, again.json["choices"], strict=True):
         for key, value in now.items():
             assert row[key] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-3)), key
     errors = [row for row in recorded_rows("reproduce-capping", ERRORS) if row["population"] == name]
-    for each, then in zip(again.errors(), errors, strict=True):
+    for each, then in zip(again.tables[ERRORS], errors, strict=True):
         for key in ("epsilon", "models", "quantity"):
             assert each[key] == then[key]
         for key in ("cap", "noise", "bias", "total"):
             assert then[key] == each[key] or each[key] == pytest.approx(float(then[key]), rel=1e-3)
-    theorem = again.to_json()["theorem_1"]
+    theorem = again.json["theorem_1"]
     assert [each["bias"] for each in theorem] == [each["bias"] for each in capping["theorem_1"]]
 
 
@@ -217,15 +217,15 @@ def test_gaps_are_of_the_whole_data() -> None:
 
 def test_table1_of_gaps_on_record_is_that_of_today(gaps: dict[str, Any]) -> None:
     for cell, row in zip(table1(), gaps["table1"], strict=True):
-        exact = None if cell.true_epsilon is None else float_up(cell.true_epsilon)
-        assert (cell.mechanism, cell.clients, cell.published, exact) == (
+        exact = None if cell["true_epsilon"] is None else float_up(cell["true_epsilon"])
+        assert (cell["mechanism"], cell["clients"], cell["published"], exact) == (
             row["mechanism"],
             row["clients"],
             row["published"],
             row["true_epsilon"],
         )
         assert row["reproduced"] == (
-            None if cell.reproduced is None else pytest.approx(cell.reproduced, 1e-4)
+            None if cell["reproduced"] is None else pytest.approx(cell["reproduced"], 1e-4)
         )
 
 

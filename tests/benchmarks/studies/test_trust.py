@@ -19,9 +19,9 @@ from benchmarks.studies.trust.models import (
     REPAIRED,
     STEPS,
     Central,
-    NoiseInComputation,
-    NoisePerAggregator,
     TrustModel,
+    noise_in_computation,
+    noise_per_aggregator,
     population,
     trust_model,
 )
@@ -52,13 +52,13 @@ def test_all_protect_a_replaced_client_at_the_same_epsilon(epsilon: Fraction) ->
 
 def test_one_aggregator_s_noise_alone_meets_epsilon() -> None:
     """A move by s costs s times the rate; of all replaced clients, the one that moves furthest costs 1."""
-    model, costs = NoisePerAggregator(ONE), set()
+    model, costs = noise_per_aggregator(ONE, 2, 1), set()
     for (g, v), (other, w) in product(product((0, 1), (-STEPS, 0, STEPS)), repeat=2):
         one, two = np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.int64)
         one[2 * g : 2 * g + 2] = v, STEPS
         two[2 * other : 2 * other + 2] = w, STEPS
-        costs.add(int(abs(one - two).sum()) * model.rate)
-    assert max(costs) == 1 and model.guarantee == Guarantee(ONE, Fraction(0))
+        costs.add(int(abs(one - two).sum()) * model.most_exponent)
+    assert max(costs) == pytest.approx(1) and model.guarantee == Guarantee(ONE, Fraction(0))
 
 
 def law_of_aggregators(rate: float, aggregators: int) -> dict[float, float]:
@@ -75,11 +75,11 @@ def small_models() -> list[tuple[Central, dict[float, float]]]:
     """Return models with noise of a few values, and its law."""
     coins = design_coins(ONE, 40)
     exact = Guarantee(ONE, Fraction(1, 2**40))
-    wide = NoisePerAggregator(Fraction(STEPS), 2)  # a rate of 1/4
+    wide = noise_per_aggregator(Fraction(STEPS), 2, 1)  # a rate of 1/4
     return [
-        (NoiseInComputation(coins, exact), {x + 0.5: float(p) for x, p in probability_mass(coins).items()}),
+        (noise_in_computation(coins, exact), {x + 0.5: float(p) for x, p in probability_mass(coins).items()}),
         (wide, law_of_aggregators(0.25, 2)),
-        (NoisePerAggregator(Fraction(2 * STEPS), 3), law_of_aggregators(0.5, 3)),
+        (noise_per_aggregator(Fraction(2 * STEPS), 3, 1), law_of_aggregators(0.5, 3)),
     ]
 
 
@@ -170,7 +170,7 @@ def test_estimates_are_those_of_the_gap_command() -> None:
     plan = plan_noise(
         sums_and_sizes(2, STEPS), Neighbors(NeighboringRelation.REPLACE_ONE), ONE, trust_models.DELTA
     )
-    model, people, runs = NoiseInComputation(plan.coins, plan.exact), population(200), 40
+    model, people, runs = noise_in_computation(plan.coins, plan.exact), population(200), 40
     errors = model.errors(200, runs, np.random.default_rng(1))
     noise = model.draw((runs, 4), np.random.default_rng(1))
     sums = [float(v @ n) for v, n in zip(people.values, people.clients, strict=True)]
@@ -180,7 +180,7 @@ def test_estimates_are_those_of_the_gap_command() -> None:
         (gap,) = gaps(each[[0, 2, 1, 3]], domain, plan).gaps.values()
         expected = 0.0 if math.isnan(gap.estimate) else min(max(gap.estimate, -2), 2)
         assert error == pytest.approx(expected - truth)
-    nothing = NoisePerAggregator(Fraction(1, 100)).errors(200, 200, np.random.default_rng(1))
+    nothing = noise_per_aggregator(Fraction(1, 100), 2, 1).errors(200, 200, np.random.default_rng(1))
     cut = np.isclose(nothing, -truth, atol=0.02).sum()  # a size not above 0: an estimate of 0
     assert cut > 50 and abs(nothing).max() <= 2 + abs(truth) + 0.02
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tampering import attack as runs
-from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, interposer
+from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
 from benchmarks.tampering.operations import OPERATIONS, Operation
 from benchmarks.tampering.production import NOISE, PROGRAMS
 from benchmarks.tampering.walk import Parties, sites
@@ -45,7 +45,7 @@ def by_model(names: list[str]) -> list[object]:
 def make(tmp_path: Path) -> Iterator[Make]:
     """Lay out parties of a model, for an operation, one of which tampers."""
     with ExitStack() as stack:
-        built = stack.enter_context(interposer(tmp_path))
+        built = build_interposer(tmp_path)
 
         def attack(model: str, operation: str, tamperer: int) -> Attack:
             made = Attack(MODELS[model], ALL[operation], tamperer, built, tmp_path / operation)
@@ -207,7 +207,8 @@ def test_a_message_that_is_not_sent_is_not_changed(make: Make) -> None:
 )
 def test_seeded_messages(tried: Sequence[Operation], most: int, model: str, tmp_path: Path) -> None:
     """Some messages of all that a walk changes: no honest party takes, or sees, a wrong result."""
-    with interposer(tmp_path) as built, ExitStack() as stack:
+    built = build_interposer(tmp_path)
+    with ExitStack() as stack:
         parties = Parties([MODELS[model]], tried, tmp_path / "parties", built, stack)
         chosen = random.Random(model).sample(sites(parties, 1), most)
         counted = Counter(parties.run(site).outcome for site in chosen)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.tampering.attack import Change, Kind, Message, interposer
+from benchmarks.tampering.attack import Change, Kind, Message, build_interposer
 from harness.engines.base import Address, Prepared
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpspdz.peer_certificates import ENVIRONMENT
@@ -29,7 +29,7 @@ Opened = Callable[[Change | None], list[int] | None]
 
 
 @pytest.fixture
-def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
     """Return what a run opens less its noise, None if it ends, of clients that send; a message is changed."""
     process, order = MpSpdzEngine._process, [""]
 
@@ -60,8 +60,8 @@ def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         return [value - x for value, x in zip(found, noise, strict=True)]
 
     monkeypatch.setattr(MpSpdzEngine, "_process", tampering)
-    with interposer(tmp_path) as built:
-        yield run
+    built = build_interposer(tmp_path)
+    return run
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler cc is there")

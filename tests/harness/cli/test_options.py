@@ -12,14 +12,13 @@ from harness.cli.release_options import (
     RELEASES,
     CapOptions,
     CountOptions,
-    ErrorOptions,
-    ThresholdsOptions,
     WeightsOptions,
 )
-from harness.cli.task_options import HostsRunOptions
 from harness.errors import FairSharesError, OptionError
-from harness.request.fields import Option, as_given
-from harness.request.readers import parse_path, parse_population
+from harness.pipeline.release import chooses_cap
+from harness.request.fields import Option
+from harness.request.readers import as_given, parse_path, parse_population
+from harness.request.releases import ErrorOptions
 from protocols.accounting.calibration import PrivacyUnit
 from tasks import namespace
 
@@ -40,7 +39,7 @@ def test_every_option_reads_what_it_says_and_nothing_else(name: str, option: Opt
     if option.parse is None:
         assert option.read(True) is True and option.read("") is False
         return
-    assert (option.read("") is None) == (not option.default or name == "plan --network")
+    assert (option.read("") is None) == (not option.default)
     if option.example:
         assert option.read(option.example) is not None
     if option.parse not in (as_given, parse_path, parse_population):
@@ -50,7 +49,7 @@ def test_every_option_reads_what_it_says_and_nothing_else(name: str, option: Opt
 
 
 def test_commands_have_help_and_options_with_two_dashes() -> None:
-    assert len(commands()) == 47
+    assert len(commands()) == 31
     for name, command in commands().items():
         assert command.__doc__ and command.__doc__.endswith("."), name
         assert all(flag.startswith("--") and said for flag, said in command.help_rows())
@@ -79,15 +78,15 @@ def test_shared_code_asks_options_that_a_release_has_not_got() -> None:
     texts = {"epsilon": "1", "release_epsilon": "1"}
     for release in RELEASES.values():
         found = release(**{name: text for name, text in texts.items() if name in release.declared})
-        assert not found.chooses_cap and found.range is None and found.hosts is None
+        assert found.invite is None and found.hosts is None and not chooses_cap(found)
     assert CapOptions(**texts).privacy_unit is PrivacyUnit.CLIENT
-    assert not CountOptions.declared["input_form"].offered
+    assert "input_form" not in CountOptions.declared and CountOptions(**texts).input_form is None
 
 
 def test_a_cap_is_chosen_where_records_are_at_hand() -> None:
-    assert WeightsOptions(epsilon="1", records="r.csv", cap="auto").chooses_cap
-    assert not WeightsOptions(epsilon="1", shares="shares", cap="auto").chooses_cap
-    assert not WeightsOptions(epsilon="1", records="r.csv", cap="9").chooses_cap
+    assert chooses_cap(WeightsOptions(epsilon="1", records="r.csv", cap="auto"))
+    assert not chooses_cap(WeightsOptions(epsilon="1", shares="shares", cap="auto"))
+    assert not chooses_cap(WeightsOptions(epsilon="1", records="r.csv", cap="9"))
 
 
 def test_an_error_has_a_range_of_counts() -> None:
@@ -95,13 +94,3 @@ def test_an_error_has_a_range_of_counts() -> None:
     assert (target.relative, target.least, target.most) == (0.1, 100, 1 << 20)
     with pytest.raises(OptionError, match="--error-from 9 is above --error-to 3; give a range of counts"):
         ErrorOptions(error_from="9", error_to="3").target()
-
-
-def test_hosts_read_the_options_of_the_release_that_they_run() -> None:
-    found = HostsRunOptions(task="thresholds", epsilon="1", blocks="flat", shares="shares").of_the_release()
-    assert isinstance(found, ThresholdsOptions)
-    assert (found.blocks, found.variant, str(found.hosts)) == ("flat", "histogram", "hosts.toml")
-    with pytest.raises(OptionError, match="--blocks goes with --task thresholds, not with --task weights"):
-        HostsRunOptions(epsilon="1", blocks="flat").of_the_release()
-    with pytest.raises(OptionError, match="--epsilon is missing"):
-        HostsRunOptions(task="cap").of_the_release()

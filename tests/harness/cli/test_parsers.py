@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from harness.cli.parsers import parse_budget
 from harness.errors import FairSharesError, OptionError
 from harness.request.readers import (
+    parse_budget,
     parse_choice,
     parse_delta,
     parse_epsilon,
@@ -97,13 +97,13 @@ def test_a_decimal_comma_is_told_its_point(text: str, example: str) -> None:
     ],
 )
 def test_delta(text: str, value: Fraction) -> None:
-    assert parse_delta(text, "--delta") == value
+    assert parse_delta(text, "delta") == value
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBER, "0", "1", "-0.5", "1.5", "2^0", "2^1", "1e400"])
 def test_no_delta(text: str) -> None:
     with pytest.raises(OptionError) as error:
-        parse_delta(text, "--delta")
+        parse_delta(text, "delta")
     assert str(error.value) == f"--delta must be a number between 0 and 1, for example 2^-40; got {text!r}."
 
 
@@ -127,14 +127,14 @@ def test_no_max_count(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("600", 600.0), ("0.5", 0.5), ("1e7", 1e7)])
 def test_seconds(text: str, value: float) -> None:
-    assert parse_seconds(text, "--timeout") == value
+    assert parse_seconds(text, "timeout") == value
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBER, "0", "-5", "1e8", "1e400", "9e99"])
 def test_no_seconds(text: str) -> None:
     """More than a system call can wait for is refused here, not by the system call."""
     with pytest.raises(OptionError) as error:
-        parse_seconds(text, "--timeout")
+        parse_seconds(text, "timeout")
     assert (
         str(error.value)
         == f"--timeout must be a number of seconds above 0 and at most 10000000; got {text!r}."
@@ -153,18 +153,18 @@ def test_relation() -> None:
 
 @pytest.mark.parametrize("text", ["", "Split", "split ", "splits"])
 def test_choice_is_to_the_letter(text: str) -> None:
-    assert parse_choice("--input-form", "split", ["split", "product"]) == "split"
+    assert parse_choice("input_form", "split", ["split", "product"]) == "split"
     with pytest.raises(OptionError, match=r"^--input-form must be split or product; got "):
-        parse_choice("--input-form", text, ["split", "product"])
+        parse_choice("input_form", text, ["split", "product"])
 
 
 def test_names() -> None:
-    assert parse_names("b, a,a b ,NA", "--groups") == ["b", "a", "a b", "NA"]
+    assert parse_names("b, a,a b ,NA", "groups") == ["b", "a", "a b", "NA"]
     for text in ("", "a,", ",a", "a,,b", " "):
         with pytest.raises(
             OptionError, match=r"^--groups must be names separated by commas, for example a,b; got "
         ):
-            parse_names(text, "--groups")
+            parse_names(text, "groups")
 
 
 def test_model() -> None:
@@ -179,7 +179,7 @@ def test_model() -> None:
 )
 def test_what_was_typed_is_repeated_on_one_line(parse: Callable[[str, str], object]) -> None:
     with pytest.raises(FairSharesError) as error:
-        parse("1\n2\x1b[31m", "--option")
+        parse("1\n2\x1b[31m", "option")
     assert "\n" not in str(error.value)
     assert "\x1b" not in str(error.value)
 
@@ -246,4 +246,4 @@ def test_a_range_has_two_floats(text: str) -> None:
 def test_what_a_float_makes_of_a_number_has_to_be_good_too() -> None:
     for parse, text in ((parse_positive, "1e-400"), (parse_momentum, "0." + "9" * 30)):
         with pytest.raises(OptionError, match="--x must be"):
-            parse(text, "--x")
+            parse(text, "x")

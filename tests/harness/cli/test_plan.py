@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.cli.commands.plan import plan
-from harness.cli.task_options import PlanOptions
 from harness.errors import FairSharesError, OptionError, RecordDomainError
 from harness.inputs.record_schema import RecordDomain
-from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
 from harness.request.readers import parse_cap, parse_shares
 from harness.security_models import MODELS
@@ -23,6 +20,8 @@ from protocols.accounting.calibration import NeighboringRelation, Neighbors, Pri
 from protocols.mechanisms.shifted_log import ErrorTarget, plan_logarithm
 from protocols.noise.truncated import mean_square_error
 from protocols.spec import PI_RW_SLOTS, SLOTS
+from tests.support.plans import show_plan
+from tests.support.requests import request_of
 
 GIVEN: dict[str, Any] = {
     "task": "weights",
@@ -38,7 +37,7 @@ GIVEN: dict[str, Any] = {
 
 
 def planned(capsys: pytest.CaptureFixture[str], **options: Any) -> dict[str, Any]:
-    plan(PlanOptions(**{**GIVEN, **options, "json": True}))
+    show_plan(**{**GIVEN, **options, "json": True})
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
@@ -57,7 +56,7 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
     path = tmp_path / "records.csv"
     path.write_text("client_id,group,label\n" + "".join(f'{c},"{g}",{y}\n' for c, g, y in rows))
     texts = {"from_records": str(path), "epsilon": "1", "model": "mpyc"}
-    plan(PlanOptions(**texts, json=True))
+    show_plan(**texts, json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["from_records"] is True and (found["clients"], found["records"]) == (40, 2000)
     # A balanced weight of a cell with few records is off by the noise over its records, to first order.
@@ -65,13 +64,13 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
     assert errors["rmse"]["b, c, 0"] == pytest.approx(errors["count_rmse"] / 6, rel=0.02)
     assert errors["rmse"]["a, 0"] == pytest.approx(errors["count_rmse"] / 994, rel=0.2)
 
-    plan(PlanOptions(**texts))
+    show_plan(**texts)
     said = " ".join(capsys.readouterr().out.split())
     assert "without noise: they are for the owner of its records only. No ε was spent." in said
     assert "The worst is b, c, 0, with 6 records that count: it is mostly noise." in said
-    plan(PlanOptions(**{**texts, "epsilon": "20"}))
+    show_plan(**{**texts, "epsilon": "20"})
     assert "6 records that count: it survives the noise" in " ".join(capsys.readouterr().out.split())
-    plan(PlanOptions(**texts, privacy_unit="client", cap="5", json=True))  # a tenth of 50 each
+    show_plan(**texts, privacy_unit="client", cap="5", json=True)  # a tenth of 50 each
     capped = only(json.loads(capsys.readouterr().out))["errors"]
     assert capped["rmse"]["b, c, 0"] == pytest.approx(capped["count_rmse"] / 0.6, rel=0.02)
 
@@ -80,9 +79,9 @@ def test_a_plan_of_a_file_takes_no_other_sizes(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text("client_id,group,label\nc,a,0\nd,a,1\n")
     texts = {"from_records": str(tmp_path / "r.csv"), "epsilon": "1"}
     with pytest.raises(OptionError, match="--from-records replaces --clients, --groups"):
-        plan(PlanOptions(**texts, clients="3", groups="2"))
+        show_plan(**texts, clients="3", groups="2")
     with pytest.raises(RecordDomainError, match="has 1 different groups; a plan is for 2 to 50"):
-        plan(PlanOptions(**texts))
+        show_plan(**texts)
 
 
 def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,14 +230,14 @@ def test_curves_need_a_cap_for_exchanged_records_only_where_keys_are_sorted(
 
 
 def test_people_are_told_of_both_releases(capsys: pytest.CaptureFixture[str]) -> None:
-    plan(PlanOptions(**{**GIVEN, **AUTO}))
+    show_plan(**{**GIVEN, **AUTO})
     shown = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "ε = 0.2 is for choosing the cap, ε = 0.8 for the weights" in shown
     assert "If all clients have 10 records, the cap is about this" in shown
     assert "cap and weights together" in shown
-    plan(PlanOptions(**{**GIVEN, **OF_CAP, "clients": "30"}))
+    show_plan(**{**GIVEN, **OF_CAP, "clients": "30"})
     assert "any other choice is noise alone" in re.sub(r"\s+", " ", capsys.readouterr().out)
-    plan(PlanOptions(**{**GIVEN, "task": "count", "groups": "30", "records": "10^5", "error_to": "10000"}))
+    show_plan(**{**GIVEN, "task": "count", "groups": "30", "records": "10^5", "error_to": "10000"})
     assert "… 40 more" in capsys.readouterr().out
 
 
@@ -283,7 +282,7 @@ def test_noise_is_the_releases_and_records_beyond_a_cap_do_not_count(
         found = planned(capsys, **BY_CLIENT, cap=cap, model="ring")
         domain = RecordDomain(("a", "b"), ("0", "1"), 2**31, cap=parse_cap(cap))
         statistic = WeightsStatistic(spec=PI_RW_SLOTS)
-        settings = Release(MODELS["ring"], SLOTS, Fraction(1), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
+        settings = request_of(MODELS["ring"], SLOTS, Fraction(1), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
         noise = statistic.prepare(settings, domain).plan.coins
         scale = 60 if cap == "weight-one" else 1
         rmse = math.sqrt(mean_square_error(noise)) / scale
@@ -312,7 +311,7 @@ def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) 
     assert found["errors"]["count_rmse"] == found["errors"]["epochs"][-1]["count_rmse"]
     assert found["needed"]["epsilon"] > once["needed"]["epsilon"]
     assert series["models"][0]["mpc_s"] > 0 and series["models"][0]["wall_s"] is None
-    plan(PlanOptions(**{**GIVEN, **given, "horizon": "40", "epsilon": "0.5"}))
+    show_plan(**{**GIVEN, **given, "horizon": "40", "epsilon": "0.5"})
     said = " ".join(capsys.readouterr().out.split())
     assert "Counts so far are off by 12.4 over all 40 epochs, most after epoch 40: by 16.2" in said
     assert "What an epoch would cost at most, all parties" in said and "from Enter" not in said
@@ -326,11 +325,11 @@ def test_networks_cost_time_and_nothing_else(capsys: pytest.CaptureFixture[str])
 
 
 def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.CaptureFixture[str]) -> None:
-    plan(PlanOptions(**{**GIVEN, "records": "20"}))
+    show_plan(**{**GIVEN, "records": "20"})
     shown = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "Mostly noise" in shown and "error of the weight" in shown
     assert all(name in shown for name in MODELS)
-    plan(PlanOptions(**GIVEN))
+    show_plan(**GIVEN)
     assert "Mostly noise" not in capsys.readouterr().out
 
 
@@ -348,11 +347,10 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({"delta": "1"}, "--delta"),
         ({"model": "ringg"}, "no model 'ringg'"),
         ({"network": "fast"}, "--network"),
-        ({"task": "weigh"}, "--task"),
         ({"task": "thresholds", "variant": "fast"}, "--variant"),
         ({"task": "thresholds", "labels": "3"}, "two labels"),
-        ({"thresholds": "11"}, "--thresholds goes with --task thresholds"),
-        ({"task": "gap"}, "neither --labels nor --records"),
+        ({"thresholds": "11"}, "--thresholds goes with thresholds or cap, not with weights"),
+        ({"task": "gap"}, "neither --labels nor a number of records"),
         ({"input_form": "keys"}, "--input-form"),
         ({"error": "2"}, "--error"),
         ({"privacy_unit": "people"}, "--privacy-unit"),
@@ -376,23 +374,20 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
             "at most 100000",
         ),
         ({"units": "nowhere"}, "nowhere"),
-        ({**OF_CAP, "records": "9"}, "leave out --records, --cap and --error"),
+        ({**OF_CAP, "records": "9"}, "leave out the number of records and the error"),
         ({**OF_CAP, "release_epsilon": ""}, "--release-epsilon is missing"),
         ({**OF_CAP, "release": "counts"}, "--counts"),
         ({**OF_CAP, "max_count": "1"}, "no cap to choose"),
         ({**OF_CAP, "clients": "2000000"}, "--clients is at most 1000000"),
-        ({"release": "weights"}, "--release goes with --task cap"),
-        ({"relative_error": "0.1"}, "--relative-error goes with --task count"),
-        ({"task": "count", "error": "0.1"}, "leave --error out"),
+        ({"task": "count", "error": "0.1"}, "leave error out"),
         ({"task": "count", "error_to": "50"}, "--error-from 100 is above --error-to 50"),
         (
             {"task": "count", "records": "8e6", "error_to": "900"},
             "--error-to 900 is below the 2,000,000 records of",
         ),
         ({"task": "count", "epsilon": "0.01", "error_from": "1", "error_to": "2"}, "cannot be reached"),
-        ({"task": "count", "privacy_unit": "client", "cap": "9"}, "keeps no client to a cap"),
+        ({"task": "count", "privacy_unit": "client"}, "needs to know how much of a client counts"),
         ({**AUTO, "privacy_unit": "record"}, "say --privacy-unit client"),
-        ({**AUTO, "task": "gap"}, "--cap auto goes with --task weights or confusion or thresholds"),
         ({**OF_CAP, "release": "thresholds", "variant": "published"}, "--variant"),
         ({**OF_CAP, "variant": "records"}, "--variant goes with --release thresholds only"),
         ({**AUTO, "cap_epsilon": "1"}, "leaves nothing"),
@@ -400,7 +395,6 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({**AUTO, "max_count": "1"}, "no cap to choose"),
         ({**AUTO, "horizon": "40"}, "which were shared with a cap; give --cap a number"),
         ({"horizon": "1001"}, "--horizon"),
-        ({"horizon": "40", "task": "confusion"}, "--horizon goes with --task weights"),
         ({"horizon": "4", "privacy_unit": "client", "cap": "weight-one"}, "no uploads with --cap weight-one"),
         ({"horizon": "4", "privacy_unit": "client", "cap": "2", "noise": "own"}, "takes joint noise only"),
         ({"horizon": "1000", "epsilon": "1e-7"}, "No noise fits"),
@@ -414,14 +408,14 @@ def test_bad_options_end_in_one_sentence(
     options: dict[str, str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(FairSharesError, match=re.escape(named)):
-        plan(PlanOptions(**{**GIVEN, **options}))
+        show_plan(**{**GIVEN, **options})
     assert not capsys.readouterr().out
 
 
 def test_shares_are_numbers_names_or_names_with_shares() -> None:
-    assert parse_shares("2", "--groups") == {"group 1": Fraction(1, 2), "group 2": Fraction(1, 2)}
-    assert parse_shares("a,b,c", "--groups") == dict.fromkeys("abc", Fraction(1, 3))
-    assert parse_shares("a:0.7, b:3/10", "--groups") == {"a": Fraction(7, 10), "b": Fraction(3, 10)}
+    assert parse_shares("2", "groups") == {"group 1": Fraction(1, 2), "group 2": Fraction(1, 2)}
+    assert parse_shares("a,b,c", "groups") == dict.fromkeys("abc", Fraction(1, 3))
+    assert parse_shares("a:0.7, b:3/10", "groups") == {"a": Fraction(7, 10), "b": Fraction(3, 10)}
     for wrong in ("", "1", "1001", "a", "a,a", "a:0.5,b", "a:0.5,b:0.4", "a:1,b:0", "a:2,b:-1", ":0.5,b:0.5"):
         with pytest.raises(OptionError, match="--groups"):
-            parse_shares(wrong, "--groups")
+            parse_shares(wrong, "groups")

@@ -23,7 +23,7 @@ budget = [3, 1e-6]
 [weights]
 epsilon = "1/4"
 groups = ["a", "b"]
-["hosts.run"]
+[gap]
 timeout = 30
 """
 
@@ -54,7 +54,7 @@ def test_a_table_goes_before_and_what_is_typed_before_both() -> None:
     assert filled("weights")[1]["--groups"] == "a,b"
     said, options = filled("weights", "--epsilon", "2")
     assert options["--epsilon"] == "2" and "--epsilon" not in said
-    assert filled("hosts.run", "--task", "weights")[1]["--timeout"] == "30"
+    assert filled("gap")[1]["--timeout"] == "30"
     assert filled("weights")[1]["--timeout"] == ""
 
 
@@ -72,17 +72,18 @@ def test_a_table_goes_before_and_what_is_typed_before_both() -> None:
 def test_what_no_command_takes_is_refused(text: str, said: str, here: Path) -> None:
     (here / "fairshares.toml").write_text(text)
     with pytest.raises(OptionError) as refusal:
-        filled("plan")
+        filled("gap")
     assert str(refusal.value).startswith(said)
 
 
 def test_a_command_says_what_it_took(here: Path) -> None:
-    planned = ["plan", "--clients", "1000", "--groups", "2"]
+    planned = ["confusion", "--plan", "1000", "--groups", "2"]
     done = call(*planned, "--json", cwd=here)
-    assert json.loads(done.stderr) == {"announcement": "From fairshares.toml: --model mpyc, --epsilon 0.5"}
+    taken = "From fairshares.toml: --model mpyc, --epsilon 0.5, --budget 3,1e-06"
+    assert json.loads(done.stderr) == {"announcement": taken}
     assert {model["model"] for model in json.loads(done.stdout)["models"]} == {"mpyc"}
     said = call(*planned, cwd=here).stderr
-    assert said == "From fairshares.toml: --model mpyc, --epsilon 0.5\n"
+    assert said == f"{taken}\n"
     (here / "fairshares.toml").write_text("modle = 1")
     assert "did you mean model?" in refused(*planned, cwd=here)
     assert call("--list", cwd=here).returncode == 0

@@ -269,14 +269,14 @@ def log_of(text: str) -> PartyLog:
 def test_costs_of_recorded_logs(
     text: str, seconds: float, rounds: int, sent_bytes: int, online_s: float, offline_s: float
 ) -> None:
-    costs = MpSpdzEngine()._costs_of(0, log_of(text))
+    (costs,) = MpSpdzEngine().costs([log_of(text)])
     assert (costs.seconds, costs.rounds, costs.sent_bytes) == (seconds, rounds, sent_bytes)
     assert (costs.online_s, costs.offline_s) == (online_s, offline_s)
 
 
 def test_costs_in_scientific_notation_and_without_phases() -> None:
     log = "Time = 9.1e-05 seconds\nData sent = 1.6e-05 MB in ~1 rounds (party 0 only)\n"
-    costs = MpSpdzEngine()._costs_of(0, log_of(log))
+    (costs,) = MpSpdzEngine().costs([log_of(log)])
     assert (costs.seconds, costs.rounds, costs.sent_bytes) == (9.1e-05, 1, 16)
     assert costs.online_s is None and costs.offline_s is None
 
@@ -285,4 +285,4 @@ def test_costs_in_scientific_notation_and_without_phases() -> None:
 def test_a_log_without_costs_is_refused(missing: str) -> None:
     lines = [line for line in RING_LOG.splitlines() if not line.startswith(missing)]
     with pytest.raises(OutputError, match="Party 2 ended well but did not report its time and traffic"):
-        MpSpdzEngine()._costs_of(2, log_of("\n".join(lines)))
+        MpSpdzEngine().costs([*[log_of(RING_LOG)] * 2, log_of("\n".join(lines))])

@@ -27,7 +27,7 @@ from harness.engines.output_parser import PartyLog
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.working_directory import DATA
 from harness.engines.program_hash import program_hash
-from harness.errors import OutputError
+from harness.errors import OutputError, PartyFailedError
 from harness.security_models import get_model
 from protocols.spec import NO_INPUT, PI_LAP
 
@@ -60,9 +60,10 @@ def test_without_mpyc_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[str, ...]) -> None:
     engine = EmbeddedEngine()
-    assert engine._costs(("Time = 0.5 seconds", "Data sent = 5 bytes")) == PartyCosts(0.5, 5)
+    whole = PartyLog(("Time = 0.5 seconds", "Data sent = 5 bytes"))
+    assert engine.costs([whole]) == [PartyCosts(0.5, 5)]
     with pytest.raises(OutputError, match="Party 2 "):
-        engine._costs_of(2, PartyLog(lines))
+        engine.costs([whole, whole, PartyLog(lines)])
 
 
 def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setattr(template, "run_parties", run_parties)
     job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), (None,) * 3, fair_bits=((59, 2),))
     result = EmbeddedEngine().run(job, MPYC, tmp_path / "run", 9.0, lambda step: None)
-    assert (result.outputs, result.mpc_s, result.sent_bytes) == ({"noise": (4, -4)}, 0.75, (7, 8, 9))
+    assert (result.outputs, result.times["mpc_s"], result.sent_bytes) == ({"noise": (4, -4)}, 0.75, (7, 8, 9))
     assert result.program_hash == program_hash(job, ("MPyC 0.11",))
     assert [config["party"] for config in given] == [0, 1, 2]
     for config in given:
@@ -125,7 +126,7 @@ def test_a_peer_is_who_its_certificate_says(certificates: list[Path]) -> None:
 
 
 def test_no_program_runs_among_peers_who_are_not_who_they_say(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], certificates: list[Path]
+    monkeypatch: pytest.MonkeyPatch, certificates: list[Path]
 ) -> None:
     """Neither with another party's certificate, nor with another one in the same name."""
     (Path("other")).mkdir()
@@ -134,9 +135,8 @@ def test_no_program_runs_among_peers_who_are_not_who_they_say(
         mpc = SimpleNamespace(pid=0, parties=peers, run=lambda started: None, start=lambda: None)
         monkeypatch.setattr(mpyc_party, "_lay_out_certificates", lambda party, parties: None)
         monkeypatch.setattr(mpyc_party, "_load_mpyc", lambda config, mpc=mpc: mpc)
-        assert mpyc_party.run_party({"party": 0, "addresses": [("a", 1)] * 3}) == 1
-        said = "fairshares: Who connected as party 2 has another party's certificate.\n"
-        assert capsys.readouterr().out == said
+        with pytest.raises(PartyFailedError, match="Who connected as party 2 has another party's"):
+            mpyc_party.run_party({"party": 0, "addresses": [("a", 1)] * 3})
 
 
 SHOW_OPTIONS = """

@@ -19,7 +19,6 @@ from harness.engines.parties.own_noise import with_noise
 from harness.engines.parties.working_directory import DATA, GIVEN_BITS
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.rings import FIELD, RING, Ring
-from harness.releases.base import Release
 from harness.security_models import MODELS
 from protocols.noise.tables import BITS, NoiseLaw, OwnNoise
 from protocols.spec import (
@@ -38,6 +37,7 @@ from protocols.spec import (
     SPLIT,
     with_own_noise,
 )
+from tests.support.requests import request_of
 from tests.support.rings import to_integers
 
 NOISE = OwnNoise(NoiseLaw.LAPLACE, Fraction(1, 2), 40, 3, 2)
@@ -232,7 +232,7 @@ def test_which_protocols_have_a_place_for_own_noise() -> None:
 @pytest.mark.parametrize("spec", [PI_COUNT, PI_CAP, PI_ROC_PUBLISHED], ids=lambda one: one.name)
 def test_others_are_refused_by_name(spec: Any) -> None:
     form = next(iter(spec.input_forms.values()))
-    release = Release(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), law=NoiseLaw.LAPLACE)
+    release = request_of(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), law=NoiseLaw.LAPLACE)
     with pytest.raises(OptionError, match=f"{spec.name} has no place for noise of the parties' own"):
         release.program_of(spec)
-    assert replace(release, law=None).program_of(spec) is spec
+    assert release.but(noise="joint").program_of(spec) is spec

@@ -37,7 +37,7 @@ def test_whatever_its_number_it_draws_them_all(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(DATA).mkdir()
-    party._supply_bits({"party": number, "fair_bits": [[63, 3], [5, 2]]})
+    party._supply_secrets({"party": number, "fair_bits": [[63, 3], [5, 2]]})
     assert drawn == [63, 63, 63, 5, 5]
     link = Path(DATA, f"Input-P{number}-0")
     assert link.read_text().split() == ["0", "1", "2", "3", "4"]
@@ -52,7 +52,7 @@ def test_given_bits_are_taken_instead(
     monkeypatch.chdir(tmp_path)
     Path(DATA).mkdir()
     Path(DATA, GIVEN_BITS).write_text("7\n9")
-    party._supply_bits({"party": 0, "fair_bits": [[63, 2]]})
+    party._supply_secrets({"party": 0, "fair_bits": [[63, 2]]})
     assert drawn == []
     assert Path(DATA, "Input-P0-0").read_text().split() == ["7", "9"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Any
 
 import fairlearn.metrics as oracle
 import numpy as np
@@ -13,7 +15,7 @@ import sklearn.metrics
 from hypothesis import assume, given, settings, strategies as st
 
 from harness.evaluation.metrics import (
-    Assessment,
+    METRICS,
     PaperMetrics,
     assess,
     corrected_metrics,
@@ -38,12 +40,16 @@ RIGGED = table(
 )  # fmt: skip
 
 
+def assessed(*columns: Any) -> SimpleNamespace:
+    return SimpleNamespace(**assess(*columns))
+
+
 def test_rigged_data_has_visible_fractions() -> None:
     rates = group_rates(*RIGGED, ["a", "b"])
     assert rates.selection_rate.tolist() == [4 / 6, 1 / 5]
     assert rates.true_positive_rate.tolist() == [3 / 4, 1 / 2]
     assert rates.false_positive_rate.tolist() == [1 / 2, 0]
-    found = asdict(assess(*RIGGED, ["a", "b"]))
+    found = assess(*RIGGED, ["a", "b"])
     assert found == pytest.approx(
         {
             "accuracy": 8 / 11,
@@ -59,7 +65,9 @@ def test_rigged_data_has_visible_fractions() -> None:
 
 def test_perfect_predictions_and_equal_groups() -> None:
     y_true, _, feature = table(("a", 1, 1, 2), ("a", 0, 0, 2), ("b", 1, 1, 1), ("b", 0, 0, 1))
-    assert assess(y_true, y_true, feature, ["a", "b"]) == Assessment(1, 1, 1 / 2, 0, 0, 0, 1)
+    assert assess(y_true, y_true, feature, ["a", "b"]) == dict(
+        zip(METRICS, (1, 1, 1 / 2, 0, 0, 0, 1), strict=True)
+    )
 
 
 def test_order_of_groups_does_not_matter() -> None:
@@ -67,7 +75,7 @@ def test_order_of_groups_does_not_matter() -> None:
 
 
 def test_group_without_records_is_undefined_not_fair() -> None:
-    found = assess(*RIGGED, ["a", "b", "c"])
+    found = assessed(*RIGGED, ["a", "b", "c"])
     assert np.isnan(group_rates(*RIGGED, ["a", "b", "c"]).selection_rate).tolist() == [False, False, True]
     assert math.isnan(found.demographic_parity_difference) and math.isnan(found.disparate_impact_ratio)
     assert math.isnan(found.equalized_odds_difference) and math.isnan(found.equal_opportunity_difference)
@@ -76,23 +84,23 @@ def test_group_without_records_is_undefined_not_fair() -> None:
 
 def test_group_without_negatives_leaves_only_what_needs_them_undefined() -> None:
     cells = table(("a", 1, 1, 1), ("a", 0, 1, 1), ("b", 1, 0, 1))
-    found = assess(*cells, ["a", "b"])
+    found = assessed(*cells, ["a", "b"])
     assert found.equal_opportunity_difference == 1 and found.demographic_parity_difference == 1
     assert math.isnan(found.equalized_odds_difference)
 
 
 def test_one_label_leaves_balanced_accuracy_undefined() -> None:
-    found = assess([1, 1], [1, 0], ["a", "b"], ["a", "b"])
+    found = assessed([1, 1], [1, 0], ["a", "b"], ["a", "b"])
     assert math.isnan(found.balanced_accuracy) and found.accuracy == 1 / 2
 
 
 def test_nobody_selected_has_no_ratio() -> None:
-    found = assess([1, 0, 1, 0], [0, 0, 0, 0], ["a", "a", "b", "b"], ["a", "b"])
+    found = assessed([1, 0, 1, 0], [0, 0, 0, 0], ["a", "a", "b", "b"], ["a", "b"])
     assert math.isnan(found.disparate_impact_ratio) and found.demographic_parity_difference == 0
 
 
 def test_no_records_at_all() -> None:
-    assert all(math.isnan(value) for value in asdict(assess([], [], [], ["a", "b"])).values())
+    assert all(math.isnan(value) for value in assess([], [], [], ["a", "b"]).values())
 
 
 @pytest.mark.parametrize(
@@ -113,7 +121,7 @@ def test_refuses(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, feature: npt.Arra
 def compare_with_fairlearn(
     y_true: Integers, y_pred: Integers, feature: npt.NDArray[np.str_], groups: list[str]
 ) -> None:
-    found = assess(y_true, y_pred, feature, groups)
+    found = assessed(y_true, y_pred, feature, groups)
     of_groups = {"y_true": y_true, "y_pred": y_pred, "sensitive_features": feature}
     assert found.accuracy == pytest.approx(sklearn.metrics.accuracy_score(y_true, y_pred))
     assert found.balanced_accuracy == pytest.approx(sklearn.metrics.balanced_accuracy_score(y_true, y_pred))
@@ -161,7 +169,7 @@ def test_fairlearn_counts_undefined_rates_as_zero() -> None:
     """The one documented disagreement; if Fairlearn changes, the docstring of `assess` must."""
     y_true, y_pred, feature = table(("a", 1, 1, 1), ("a", 0, 1, 1), ("b", 1, 1, 1))
     assert oracle.equalized_odds_difference(y_true, y_pred, sensitive_features=feature) == 1
-    assert math.isnan(assess(y_true, y_pred, feature, ["a", "b"]).equalized_odds_difference)
+    assert math.isnan(assessed(y_true, y_pred, feature, ["a", "b"]).equalized_odds_difference)
 
 
 def test_paper_metrics_in_visible_fractions() -> None:

@@ -68,7 +68,7 @@ Program requires at most:
        48 bit opens
        99 virtual machine rounds
 """
-    assert read_estimate(text, 8) == Counts(99, 0, 20, 7, 100, 20, 43, 12, 18, 8)
+    assert read_estimate(text, 8) == Counts(20, 7, 20, 43, 12, 18, rounds=99, ands=100, batch=8)
     with pytest.raises(PlanError, match="no estimate"):
         read_estimate("Hash: 12 ab\n", 8)
 

@@ -1,7 +1,7 @@
 """Plans against runs on record: bytes and rounds of each cell within a factor of 1.5, seconds of 2.
 
-Unit costs were measured by `bench.units`, none of whose cells is one of these. Runs below 20 ms are left out
-of seconds: the same one varies more than 2 times there, by how a machine schedules its processes.
+Unit costs were measured by `bench.run units`, none of whose cells is one of these. Runs below 20 ms are left
+out of seconds: the same one varies more than 2 times there, by how a machine schedules its processes.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def test_a_prediction_is_a_sum_and_a_network_adds_waiting() -> None:
     there = units.predict(RING, COUNTS, parse_network("40ms,100Mbit"))
     waiting = rounds * 0.5 * 0.04 + sent * 0.25 * 8 / 100e6
     assert there.mpc_s == pytest.approx(here.mpc_s + waiting)
-    with pytest.raises(PlanError, match=r"semi2k.*bench.units"):
+    with pytest.raises(PlanError, match=r"semi2k.*bench.run units"):
         units.predict(MODELS["semi2k"], COUNTS)
     with pytest.raises(PlanError, match="network"):
         UnitCosts({"ring": replace(PLANTED, trips=None)}, {}).predict(RING, COUNTS, parse_network("lan"))
@@ -138,7 +138,7 @@ def test_without_runs_on_networks_there_are_no_units_for_them() -> None:
 )
 def test_files_that_hold_no_unit_costs_are_refused(spoilt: dict[str, Any], tmp_path: Path) -> None:
     write(tmp_path, {"schema": 1, "measured": {}, **spoilt})
-    with pytest.raises(ResultFileError, match=r"bench[.]units"):
+    with pytest.raises(ResultFileError, match=r"bench[.]run units"):
         read_units(tmp_path)
 
 

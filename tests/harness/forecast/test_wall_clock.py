@@ -13,30 +13,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli.commands.plan import _A_COMMAND, planned
-from harness.cli.release_options import RELEASES
-from harness.cli.task_options import PlanOptions
+from harness.cli.commands.releases import _A_COMMAND
 from harness.engines.base import PROJECT
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import cache_directory
 from harness.engines.registry import engine_of
 from harness.forecast import wall_clock
 from harness.forecast.expected_accuracy import plan_releases
-from harness.forecast.plan import PlanRequest, plan_model
+from harness.forecast.plan import PlannedRelease, plan_model
 from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
 from harness.forecast.wall_clock import WallClock, deriving_s, parties_start_s, reading_s, sharing_s
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.synthetic import Federation
-from harness.releases.base import Release
-from harness.releases.registry import STATISTICS
+from harness.releases.registry import statistic_of
 from harness.releases.weights import WeightsStatistic
+from harness.request.releases import ThresholdsRequest
 from harness.security_models import MODELS
-from protocols.noise.tables import NoiseLaw
+from harness.views import plan as view
 from protocols.spec import PI_RW
+from tests.support.plans import plan_of
+from tests.support.requests import request_of
 
-RELEASE = Release(MODELS["ring"], next(iter(PI_RW.input_forms.values())), Fraction(1), Fraction(1, 2**40))
+RELEASE = request_of(MODELS["ring"], next(iter(PI_RW.input_forms.values())), Fraction(1), Fraction(1, 2**40))
 SHARES = {"a": Fraction(1, 2), "b": Fraction(1, 2)}
-ASKED = PlanRequest("weights", WeightsStatistic(spec=PI_RW), RELEASE, 90, 300, SHARES, SHARES, 1000, 0, 0)
+ASKED = PlannedRelease(RELEASE, WeightsStatistic(spec=PI_RW), 90, 300, SHARES, SHARES, 1000, 0, 0)
 
 
 def test_all_parts_add_up_unless_one_is_not_known() -> None:
@@ -73,10 +73,10 @@ def test_parties_start_as_many_at_once_as_there_are_processors(monkeypatch: pyte
 
     monkeypatch.setattr(wall_clock, "starting_s", load)
     monkeypatch.setattr("harness.forecast.wall_clock.os.cpu_count", lambda: 2)
-    of_three, of_two = (parties_start_s(replace(RELEASE, model=MODELS[name])) for name in ("ring", "semi2k"))
+    of_three, of_two = (parties_start_s(RELEASE.but(model=MODELS[name])) for name in ("ring", "semi2k"))
     assert of_three == pytest.approx(0.15) and of_two == pytest.approx(0.1)
-    parties_start_s(replace(RELEASE, law=NoiseLaw.LAPLACE))
-    parties_start_s(replace(RELEASE, model=MODELS["mpyc"]))
+    parties_start_s(RELEASE.but(noise="own"))
+    parties_start_s(RELEASE.but(model=MODELS["mpyc"]))
     ours, _, own, mpyc = imported
     assert own.startswith(ours) and "mpyc.runtime" in mpyc and "mpyc.runtime" not in own
 
@@ -101,9 +101,8 @@ def test_a_command_is_started_until_it_begins_to_read(tmp_path: Path) -> None:
 
 def test_results_are_derived_from_the_records_that_a_plan_knows() -> None:
     read = []
-    options = RELEASES["thresholds"](epsilon="1")
-    statistic = options.statistic(next(iter(STATISTICS["thresholds"].specs.values())))
-    asked = replace(ASKED, task="thresholds", statistic=statistic, records=30_000, thresholds=21)
+    request = ThresholdsRequest(epsilon=1, model="ring")
+    asked = replace(ASKED, request=request, statistic=statistic_of(request), records=30_000, thresholds=21)
 
     def reading(opened: Any, clients: int) -> Any:
         read.append(asked.prepared.read(opened, clients))
@@ -120,8 +119,9 @@ def test_a_command_takes_what_is_tried_out_around_its_computation() -> None:
     assert found.design_s > 0 and found.derive_s > 0
     wall = plan_model([ASKED], MODELS["ring"], units, None, lambda: 0.25, 3.0, 5.0).wall
     assert wall is not None and (wall.design_s, wall.derive_s) == (3.0, 5.0)
-    asked = PlanOptions(clients="90", records="300", groups="2", epsilon="1", model="ring")
-    (told,) = planned(asked)[1]["models"]
+    (told,) = view.to_json(plan_of(clients="90", records="300", groups="2", epsilon="1", model="ring"))[
+        "models"
+    ]
     assert told["design_s"] > 0 and told["derive_s"] > 0
 
 

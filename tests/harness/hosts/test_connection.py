@@ -13,10 +13,9 @@ import pytest
 
 from harness.errors import HostUnfitError, HostUnreachableError
 from harness.hosts import connection, wire
-from harness.hosts.checks import ask_facts
+from harness.hosts.checks import Facts
 from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
-from harness.security_models import get_model
 from tests.support.running import until
 
 HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
@@ -29,6 +28,7 @@ class Session:
     """
 
     def __init__(self, said: bytes = b"", *, goes_on: bool = False) -> None:
+        self._ending = threading.Lock()
         reads, self._writes = os.pipe()
         self._incoming = os.fdopen(reads, "rb")
         self.say(said)
@@ -42,9 +42,10 @@ class Session:
         os.write(self._writes, said)
 
     def end(self) -> None:
-        if self._writes >= 0:
-            os.close(self._writes)
-        self._writes = -1
+        with self._ending:  # a connection may end from either side
+            writes, self._writes = self._writes, -1
+        if writes >= 0:
+            os.close(writes)
         self.status_event.set()
 
     def create_session(self) -> Session:
@@ -121,7 +122,7 @@ def test_a_broken_answer_is_one_sentence(
 ) -> None:
     session = Session(HELLO, goes_on=True)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(ask_facts, connect(session, monkeypatch), get_model("mpyc"))
+        asked = pool.submit(connect(session, monkeypatch).ask, "check", kind=Facts)
         until(lambda: any(b'"check"' in line for line in session.sent))
         session.say(wire.encode(answer))
         with pytest.raises(HostUnfitError, match=rf"^Host one\.example .*{said}") as raised:

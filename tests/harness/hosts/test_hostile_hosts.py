@@ -18,19 +18,18 @@ from harness.hosts.checks import Finding, check_connected
 from harness.hosts.connection import checked
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner, HostsSource
-from harness.inputs.aggregation import ANY
+from harness.inputs.shares.party import ANY
 from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.terms import asked_of
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
-from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
 from protocols.spec import PI_RW, SHARES
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.loopback import hosts_runner
+from tests.support.requests import request_of
 from tests.support.starters import MODEL, make_hosts
 
-RELEASE = Release(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40))
+RELEASE = request_of(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40))
 HOSTS = [Host(i, f"{name}.example", "/d", "/p", 9000 + i) for i, name in enumerate("abc")]
 ENDED = "ended"  # which no request is for
 EXTREMES: dict[type, tuple[Any, ...]] = {
@@ -79,9 +78,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[Answers]:
 
     hosts = make_hosts(at)
     after = {i: noted(i) for i in range(MODEL.parties)}
-    with hosts_runner(hosts, MODEL, asked_of(WeightsStatistic(), RELEASE, "loans"), after) as runner:
-        findings = [Finding(host) for host in runner._hosts]
-        check_connected(list(zip(findings, runner._connections, strict=True)), MODEL, lambda step: None)
+    with hosts_runner(hosts, MODEL, RELEASE.but(population="loans"), after) as runner:
+        findings = [Finding(one.host, one) for one in runner._connections]
+        check_connected(findings, MODEL, lambda step: None)
         release(runner, at / "out")
         for one, each in zip(runner._connections, said, strict=True):
             each[ENDED] = [json.loads(json.dumps(one.ended))]
@@ -144,9 +143,8 @@ def test_a_host_of_which_any_facts_are_told(said: list[Answers]) -> None:
     """Its answer is a fault of its own, or right; of others nothing is said."""
     (good,) = said[1]["check"]
     for wrong in [*(wrong for _, wrong in spoilt(good)), *extreme(good)]:
-        findings = [Finding(host) for host in HOSTS]
-        connections: list[Any] = [*replay(said, 1, "check", wrong)]
-        check_connected(list(zip(findings, connections, strict=True)), MODEL, lambda step: None)
+        findings = [Finding(one.host, one) for one in replay(said, 1, "check", wrong)]
+        check_connected(findings, MODEL, lambda step: None)
         for finding in findings:
             json.dumps(finding.to_json())
             assert all(one.startswith(finding.host.title) for one in finding.faults.values())

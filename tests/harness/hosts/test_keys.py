@@ -13,6 +13,7 @@ from harness.engines.parties.certificates import make_key
 from harness.engines.registry import engines
 from harness.errors import CertificateError, HostUnfitError
 from harness.hosts import keys
+from harness.security_models import get_model
 
 
 def certificates(*made: dict[str, str]) -> dict[str, dict[int, str]]:
@@ -74,16 +75,16 @@ def test_what_a_run_needs_is_there_and_valid(
     pair: tuple[Path, Path, dict[str, dict[int, str]]], tmp_path: Path
 ) -> None:
     one, _, _ = pair
-    keys.RunKeys(one, "mp-spdz", 2).check(0)
+    keys.RunKeys(one, get_model("semi2k")).check(0)
     with pytest.raises(HostUnfitError, match="No certificate of party 2"):
-        keys.RunKeys(one, "mp-spdz", 3).check(0)
+        keys.RunKeys(one, get_model("ring")).check(0)
     place = one / "keys" / "mp-spdz" / "peers" / "P1.pem"
     shutil.copyfile(make_key(tmp_path, "late", "P1", timedelta(minutes=-5)), place)
     with pytest.raises(CertificateError, match=r"The certificate of party 1 .* expired on .* --renew"):
-        keys.RunKeys(one, "mp-spdz", 2).check(0)
+        keys.RunKeys(one, get_model("semi2k")).check(0)
     shutil.copyfile(make_key(tmp_path, "other", "P0"), place)
     with pytest.raises(CertificateError, match="was made for another party than P1"):
-        keys.RunKeys(one, "mp-spdz", 2).check(0)
+        keys.RunKeys(one, get_model("semi2k")).check(0)
     place.write_text("none")
     with pytest.raises(CertificateError, match="is not a certificate"):
-        keys.RunKeys(one, "mp-spdz", 2).check(0)
+        keys.RunKeys(one, get_model("semi2k")).check(0)

@@ -10,6 +10,7 @@ import pytest
 
 from harness.errors import PolicyError
 from harness.hosts.policy import DEFAULT, FILE, checked_policy, read_policy, write_policy
+from harness.pipeline.terms import request_of_run
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from tests.support.starters import RULE, asked
@@ -24,10 +25,10 @@ def host(tmp_path: Path) -> Path:
 def test_the_default_covers_every_population_within_limits(host: Path) -> None:
     write_policy(host, DEFAULT)
     assert (host / FILE).stat().st_mode & 0o777 == 0o600
-    rule = read_policy(host).rule_for(asked(population="whoever"))
+    rule = read_policy(host).rule_for(request_of_run(asked(population="whoever")))
     assert (rule.budget.epsilon, rule.budget.delta) == (Fraction(10), Fraction(1, 2**30))
     assert (rule.per_run.epsilon, rule.per_run.delta) == (Fraction(4), Fraction(1, 2**36))
-    assert (rule.tasks, rule.models) == (list(STATISTICS), list(MODELS))
+    assert (rule.table["tasks"], rule.table["models"]) == (list(STATISTICS), list(MODELS))
 
 
 def test_every_commented_line_of_the_default_is_one_that_may_be_used(host: Path) -> None:
@@ -40,12 +41,12 @@ def test_every_commented_line_of_the_default_is_one_that_may_be_used(host: Path)
 def test_limits_are_exact_however_they_are_written(host: Path) -> None:
     for text in ("0.1", '"0.1"', '"1/10"', "1e-1"):
         write_policy(host, RULE.replace("epsilon = 4", f"epsilon = {text}"))
-        assert read_policy(host).population[0].budget.epsilon == Fraction(1, 10)
+        assert read_policy(host).rules[0].budget.epsilon == Fraction(1, 10)
 
 
 def test_a_population_is_the_same_in_any_spelling(host: Path) -> None:
     write_policy(host, RULE)
-    assert read_policy(host).rule_for(asked(population="LOANS")).name == "loans"
+    assert read_policy(host).rule_for(request_of_run(asked(population="LOANS"))).name == "loans"
 
 
 @pytest.mark.parametrize(

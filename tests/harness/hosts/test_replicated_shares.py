@@ -19,20 +19,21 @@ from harness.hosts import keys
 from harness.hosts.runner import HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, Signed, UploadList, check_agreement, sign, verify
 from harness.hosts.work import Work
-from harness.inputs.aggregation import ANY, CHANGED, NOT_THE_SAME, SAYS, read_header
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
-from harness.inputs.shares import SALT_BYTES, share
+from harness.inputs.shares.file_format import SALT_BYTES, read_header
+from harness.inputs.shares.party import ANY, CHANGED, NOT_THE_SAME, SAYS
 from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.terms import asked_of
 from harness.privacy.ledger.charge import Account
-from harness.releases.base import Release
 from harness.releases.weights import WeightsStatistic
+from harness.request.base import Request
 from harness.security_models import MODELS, Model
 from protocols.spec import REPLICATED, SPLIT
 from tests.support.loopback import After, hosts_runner
+from tests.support.requests import request_of
 from tests.support.running import model_parameters
+from tests.support.sharing import share
 from tests.support.starters import make_hosts
 
 ABLE = [model for model in MODELS.values() if model.replicated]
@@ -74,12 +75,12 @@ class Site:
         return self.hosts[party] / "shares" / f"{self.batches[cell]}.share"
 
     @property
-    def release(self) -> Release:
-        return Release(self.model, FORM, Fraction(1), Fraction(1, 2**40))
+    def release(self) -> Request:
+        return request_of(self.model, FORM, Fraction(1)).but(population="loans")
 
     def fed(self, after: dict[int, After] | None = None) -> tuple[set[str], Any]:
         """Have the hosts agree and add up; return what all took, and how many were left out, by why."""
-        asked = asked_of(WeightsStatistic(), self.release, "loans")
+        asked = self.release
         scratch = self.at / "scratch"
         scratch.mkdir(exist_ok=True)
         with hosts_runner(self.hosts, self.model, asked, after) as hosts:
@@ -88,7 +89,7 @@ class Site:
 
     def run(self, after: dict[int, After] | None = None) -> list[float]:
         """Run π_RW on the hosts; return the noisy counts."""
-        asked, statistic = asked_of(WeightsStatistic(), self.release, "loans"), WeightsStatistic()
+        asked, statistic = self.release, WeightsStatistic()
         with hosts_runner(self.hosts, self.model, asked, after) as hosts:
             account = Account(population="loans")
             settings = RunSettings(self.release, timeout_s=600, account=account, hosts=hosts)
@@ -104,7 +105,7 @@ def changed_at(file: Path, held: int, offset: int) -> bytes:
     """Return a file with one of its shares changed in one bit. Args: offset: from where its salt begins."""
     header, whole = read_header(file), bytearray(file.read_bytes())
     start = whole.index(b"\n") + 1
-    before = [len(piece) for _, piece, _ in header.pieces(bytes(whole[start:]))][:held]
+    before = [len(piece) for _, piece in header.pieces(bytes(whole[start:]))][:held]
     whole[start + sum(before) + offset] ^= 1
     return bytes(whole)
 
@@ -141,10 +142,10 @@ def test_a_share_changed_after_ends_the_run(model: Model, party: int, held: int,
 
     def change(request: str, work: Work, answer: Any) -> Any:
         if request == "aggregate":
-            assert work.uploads.values is not None
-            words = RING.from_bytes(work.uploads.values.read_bytes()).copy()
+            assert work.run.uploads.values is not None
+            words = RING.from_bytes(work.run.uploads.values.read_bytes()).copy()
             words[held * DOMAIN.cells + 2] += np.uint64(1)
-            work.uploads.values.write_bytes(RING.to_bytes(words))
+            work.run.uploads.values.write_bytes(RING.to_bytes(words))
         return answer
 
     with pytest.raises(FairSharesError):
@@ -338,9 +339,7 @@ def test_who_may_have_said_different_things_is_named(
 ) -> None:
     """Host 0 has a list of 2, and so has 1, but not the same: 2 signed both, or 1 says what is not so."""
     hosts = make_hosts(tmp_path, clients=0)
-    asked = asked_of(
-        WeightsStatistic(), Release(MODELS["mpyc"], SPLIT, Fraction(1), Fraction(1, 2**40)), None
-    )
+    asked = request_of(MODELS["mpyc"], SPLIT, Fraction(1)).to_json()
     own = Intent(
         *(["0", "1", "2"], 0, "", "", asked, {}, UPLOADS, {}, "aa", "hash", "MPyC", 0),
         {"0": "x", "1": "y", "2": "z"},
@@ -374,7 +373,7 @@ def test_hosts_add_replicated_shares_up_themselves(model: Model, tmp_path: Path)
 def test_a_host_lists_its_uploads_once(model: Model, tmp_path: Path) -> None:
     """Else a starter could have it sign two lists, as if it lied."""
     site = Site(tmp_path, model)
-    asked = asked_of(WeightsStatistic(), site.release, "loans")
+    asked = site.release
     with hosts_runner(site.hosts, model, asked) as hosts:
         one = hosts._connections[0]
         nobody = {"said": "", "signature": "", "certificate": ""}

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,7 @@ def test_requests_take_little_memory_before_a_run_is_accepted(host: Path) -> Non
     *_, idle = told(host)
     answers, code, peak = told(host, line(wire.SHORT) * 100)
     assert (len(answers), code) == (100, 0) and peak - idle < MORE
-    refused = wire.encode({"do": "propose", "asked": asdict(asked(population="others"))})
+    refused = wire.encode({"do": "propose", "asked": asked(population="others")})
     for before in ([], [refused]):
         answers, code, peak = told(host, *before, line(1 << 23) * 3)
         assert (len(answers), code) == (len(before), 1) and peak - idle < MORE
@@ -87,7 +86,7 @@ def test_requests_take_little_memory_before_a_run_is_accepted(host: Path) -> Non
 
 def test_long_requests_are_taken_once_a_run_is_accepted(host: Path) -> None:
     """As a list of a million uploads is; not what makes more of itself in memory than any list does."""
-    accepted = wire.encode({"do": "propose", "asked": asdict(asked())})
+    accepted = wire.encode({"do": "propose", "asked": asked()})
     answers, code, idle = told(host, accepted, line(1 << 20, "take_list"))
     assert [*map(list, answers)] == [["ok"], ["error"]] and code == 0
     answers, code, peak = told(host, accepted, line(3 * documents._MAX_VALUES + (1 << 20)))

@@ -14,6 +14,8 @@ from harness.engines.parties.certificates import fingerprint, make_key
 from harness.errors import SignatureError
 from harness.hosts.signed_results import AGGREGATE, SCHEMA, UPLOADS, Intent, Statement, sign, verify
 from harness.pipeline.run import SIGNATURES, privacy_of, result_files
+from harness.pipeline.terms import request_of_run
+from harness.releases.registry import statistic_of
 from harness.system.result_files import write_json
 from tests.support.starters import DOMAIN, MODEL, asked
 
@@ -34,9 +36,10 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
     """Return the directory of a run's results, as it is when all is well."""
     made = tmp_path / "results"
     made.mkdir()
-    statistic, release = asked().statistic_and_release()
+    release = request_of_run(asked())
+    statistic = statistic_of(release)
     prepared = statistic.prepare(release, DOMAIN)
-    privacy = privacy_of(prepared, 0)
+    privacy = privacy_of(prepared, 0).to_json()
     found = prepared.read({"counts": tuple(COUNTS)}, 50)
     for name, fields in result_files(statistic, found, privacy).items():
         write_json(made / name, fields)
@@ -56,7 +59,8 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
 
 def statement(party: int, keys: list[Path], ran: dict[str, Any] | None = None, **changes: Any) -> Statement:
     """Return what a host signs. Args: ran: what it ran otherwise; changes: what else it says."""
-    statistic, release = asked().statistic_and_release()
+    release = request_of_run(asked())
+    statistic = statistic_of(release)
     spent = statistic.prepare(release, DOMAIN).plan.exact
     peers = {str(i): fingerprint(path.read_bytes()) for i, path in enumerate(keys) if i != party}
     intent = Intent(
@@ -67,8 +71,7 @@ def statement(party: int, keys: list[Path], ran: dict[str, Any] | None = None, *
         *(
             replace(intent, **(ran or {})),
             peers,
-            str(spent.epsilon),
-            str(spent.delta),
+            (str(spent.epsilon), str(spent.delta)),
             {"counts": COUNTS},
             {},
         ),
@@ -152,7 +155,7 @@ def test_every_byte_of_a_signed_statement_counts(results: Path) -> None:
     ("changes", "said"),
     [
         ({"outputs": {"counts": [5, 7, 1, 12]}}, "parties 0 and 1 signed different runs"),
-        ({"epsilon": "1/100"}, "parties 0 and 1 signed different runs"),
+        ({"spent": ("1/100", "0")}, "parties 0 and 1 signed different runs"),
         ({"ran": {"party": 1, "uploads": "bb"}}, "parties 0 and 1 signed different runs"),
         ({"ran": {"party": 1, "program_hash": "1"}}, "parties 0 and 1 signed different runs"),
         ({"ran": {"party": 1, "asked": asked(epsilon="2")}}, "parties 0 and 1 signed different runs"),
@@ -172,10 +175,10 @@ def test_hosts_that_did_not_sign_the_same_are_named(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"epsilon": "1/100"}, "another ε or δ than this version computes"),
+        ({"spent": ("1/100", "0")}, "another ε or δ than this version computes"),
         ({"outputs": {"counts": [4, 7, 1]}}, "no result follows"),
         ({"outputs": {}}, "no result follows"),
-        ({"ran": {"asked": asked(protocol="pi_lap")}}, "no result follows"),
+        ({"ran": {"asked": asked(input_form="keys")}}, "no result follows"),
     ],
 )
 def test_what_all_hosts_sign_has_to_make_a_result(
@@ -222,5 +225,5 @@ def test_other_hosts_than_the_known_ones(results: Path, keys: list[Path]) -> Non
 
 
 def test_results_that_no_host_signed(tmp_path: Path) -> None:
-    with pytest.raises(SignatureError, match=f"has no {SIGNATURES}: hosts.run writes it"):
+    with pytest.raises(SignatureError, match=f"has no {SIGNATURES}: a run on hosts writes it"):
         verify(tmp_path)

@@ -16,11 +16,12 @@ import pytest
 from harness.engines.base import Job
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
+from harness.hosts.party_run import Sending
 from harness.hosts.policy import LEDGER
 from harness.hosts.trials import Noise, Program, Trial
-from harness.hosts.work import Sending, Work
+from harness.hosts.work import Work
 from harness.inputs.synthetic import Federation, public_integers
-from harness.pipeline.party_inputs import BENCHMARK_TERMS
+from harness.pipeline.sources import BENCHMARK_TERMS
 from harness.pipeline.terms import read_terms
 from harness.system.files import PREFIX
 from protocols.spec import CLIENTS, PI_RW, ProtocolSpec
@@ -29,7 +30,7 @@ from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, now,
 ALLOWED = "benchmark = true\n"
 RUN = "0" * 32
 OF_WEIGHTS = Trial(MODEL.name, asked(population=None), Federation(7, 23, 2, 2))
-OF_NOISE = Trial(MODEL.name, noise=Noise("default", "1", f"1/{2**40}", 3))
+OF_NOISE = Trial(MODEL.name, noise=Noise("default", ("1", f"1/{2**40}"), 3))
 
 
 @pytest.fixture
@@ -43,20 +44,14 @@ def work(hosts: list[Path], stack: ExitStack) -> Work:
     return Starter(hosts[1], stack).work
 
 
-@pytest.fixture
-def stack() -> Any:
-    with ExitStack() as made:
-        yield made
-
-
 def prepare(work: Work, clients: Sending | None = None) -> dict[str, Any]:
-    return work.prepare(RUN, 1, [(LOOPBACK, 0)] * MODEL.parties, clients)
+    return work.run.prepare(RUN, 1, [(LOOPBACK, 0)] * MODEL.parties, clients)
 
 
 def test_a_host_takes_part_by_its_owners_word_only(hosts: list[Path], work: Work) -> None:
     work.benchmark(1, OF_NOISE)
     write_rules(hosts[1], RULE)
-    for ask in (lambda: work.benchmark(1, OF_NOISE), lambda: work.time_links([])):
+    for ask in (lambda: work.benchmark(1, OF_NOISE), lambda: work.host.time_links([])):
         with pytest.raises(PolicyError, match=r"no benchmark runs; ask its owner to put benchmark = true"):
             ask()
     write_rules(hosts[1], 'starters = ["alice"]\n' + ALLOWED + RULE)
@@ -75,7 +70,7 @@ def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, int, int
 @pytest.mark.parametrize("samples", [0, 10**9])
 def test_a_host_draws_no_more_samples_than_it_has_room_for(samples: int, tmp_path: Path) -> None:
     with pytest.raises(HostUnfitError, match="no samples of noise, or for more than 10,000,000"):
-        replace(OF_NOISE, noise=Noise("default", "1", f"1/{2**40}", samples)).job(tmp_path)
+        replace(OF_NOISE, noise=Noise("default", ("1", f"1/{2**40}"), samples)).job(tmp_path)
 
 
 @pytest.mark.parametrize("trial", [OF_WEIGHTS, OF_NOISE], ids=["weights", "noise"])
@@ -92,15 +87,15 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, hosts: list[Path], work: W
     held = [path.read_bytes() for path in hosts[1].glob(f"{PREFIX}*/party/Player-Data/*")]
     assert [set(each) for each in held] == ([] if trial is OF_NOISE else [{0}])
     assert all(share.stat().st_atime == 0 for share in (hosts[1] / "shares").iterdir())
-    assert work.agree(["", work._nonce, ""], now()) is None  # nothing that another host takes for a signature
+    assert work.run.agree(["", work.run.nonce, ""], now()) is None  # nothing that others take for a signature
     assert not (hosts[1] / LEDGER).exists()
 
 
 def tried(work: Work) -> list[Callable[[], object]]:
     return [
         lambda: work.propose(asked()),
-        lambda: work.uploads.aggregate(1),
-        lambda: work.uploads.check_uploads(1, {}),
+        lambda: work.run.uploads.aggregate(1),
+        lambda: work.run.uploads.check_uploads(1, {}),
     ]
 
 
@@ -109,14 +104,14 @@ def test_a_release_becomes_no_benchmark_run(hosts: list[Path], stack: ExitStack)
     with pytest.raises(HostUnfitError, match="another run already"):
         work.benchmark(1, OF_NOISE)
     with pytest.raises(HostUnfitError, match="agreed to no run"):
-        work.go({})
+        work.run.go({})
 
 
 def test_a_run_takes_the_place_of_the_one_before(hosts: list[Path], work: Work) -> None:
     for trial in (OF_WEIGHTS, OF_NOISE, OF_WEIGHTS):
         work.benchmark(1, trial)
         prepare(work)
-        party = work._laid_out()
+        party = work.run.laid_out()
         party.start()
         assert len([*hosts[1].glob(f"{PREFIX}*")]) == 1
     work.benchmark(1, OF_NOISE)
@@ -129,16 +124,16 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(hosts: list[Pa
     form = PI_RW.input_forms["product"].by(CLIENTS)
     sends = asked(population=None, model="ring", input_form=form.name, input_path=form.path.name)
     work.benchmark(1, Trial("ring", sends, Federation(2, 2, 2, 2)))
-    job = work._job(Sending({"task": "weights"}, ["one", "two"], (1, 2), 1.0))
+    job, _ = work.run.inputs(Sending({"task": "weights"}, ["one", "two"], (1, 2), 1.0))
     assert job.clients is not None and job.clients.terms == BENCHMARK_TERMS
     assert [upload.certificate for upload in job.clients.uploads] == ["one", "two"]
     with pytest.raises(ShareError):
         read_terms(BENCHMARK_TERMS, "What clients are told")
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        work._job(None)
+        work.run.inputs(None)
     work.benchmark(1, OF_WEIGHTS)
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
-        work._job(Sending({}, [], (1, 2), 1.0))
+        work.run.inputs(Sending({}, [], (1, 2), 1.0))
 
 
 def test_a_program_is_the_one_that_the_owner_put_there(hosts: list[Path], work: Work, tmp_path: Path) -> None:
@@ -157,7 +152,7 @@ def test_a_program_is_the_one_that_the_owner_put_there(hosts: list[Path], work: 
     shutil.copy(sent, own)
     found = job_at(work, trial)
     assert (found.source, found.arguments, found.given_bits) == (own, ("3",), job.given_bits)
-    assert found.party_inputs == (None,) * MODEL.parties and work._values is None
+    assert found.party_inputs == (None,) * MODEL.parties and work.run.inputs(None)[1] is None
     own.chmod(0o666)
     with pytest.raises(HostUnfitError, match=f"Others can change {own}"):
         job_at(work, trial)
@@ -189,7 +184,8 @@ def test_no_other_file_and_no_option_with_effects_is_compiled(
 
 def job_at(work: Work, trial: Trial) -> Job:
     work.benchmark(1, trial)
-    return work._job(None)
+    job, _ = work.run.inputs(None)
+    return job
 
 
 @pytest.mark.parametrize(
@@ -198,8 +194,8 @@ def job_at(work: Work, trial: Trial) -> Job:
         Trial(MODEL.name),
         Trial(MODEL.name, asked(population=None)),
         replace(OF_WEIGHTS, model="ring"),
-        Trial(MODEL.name, asked(population=None, protocol="pi_cf"), Federation(2, 2, 2, 2)),
-        Trial(MODEL.name, noise=Noise("default", "-1", "1", 1)),
+        Trial(MODEL.name, asked(population=None, task="pi_cf"), Federation(2, 2, 2, 2)),
+        Trial(MODEL.name, noise=Noise("default", ("-1", "1"), 1)),
     ],
 )
 def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:

@@ -10,8 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, replace
-from fractions import Fraction
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any
@@ -24,20 +23,16 @@ from harness.errors import HostUnfitError, ShareError
 from harness.hosts import cleanup, wire
 from harness.hosts.policy import DEFAULT, FILE, write_policy
 from harness.hosts.work import Work
-from harness.inputs.aggregation import ANY, UNREADABLE, UploadPolicy
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
-from harness.inputs.shares import share
-from harness.pipeline.terms import Asked, asked_of
-from harness.releases.base import Release
-from harness.releases.weights import WeightsStatistic
-from harness.security_models import get_model
+from harness.inputs.shares.party import ANY, UNREADABLE, UploadPolicy
+from harness.request.releases import WeightsRequest
 from harness.system.files import PREFIX
 from harness.system.processes import birth
-from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import PI_RW_SLOTS, SLOTS
+from protocols.spec import SLOTS
+from tests.support.sharing import share
 from tests.support.starters import ANY_PORT, Starter, listed, make_hosts
 
 PREPARE: dict[str, Any] = {"run": "0" * 32, "party": 0}
@@ -49,16 +44,9 @@ def make_host(directory: Path) -> None:
     write_policy(directory, DEFAULT)
 
 
-def asked(**changes: Any) -> Asked:
+def asked(**changes: str) -> dict[str, str]:
     """Return what a starter asks for: weights in the embedded engine, of slots unless said otherwise."""
-    release = Release(
-        get_model("mpyc"),
-        PI_RW_SLOTS.input_forms["slots"],
-        Fraction(1),
-        Fraction(1, 2**40),
-        unit=PrivacyUnit.CLIENT,
-    )
-    return replace(asked_of(WeightsStatistic(spec=PI_RW_SLOTS), release, None), **changes)
+    return {**WeightsRequest(epsilon=1, model="mpyc", privacy_unit="client").to_json(), **changes}
 
 
 @pytest.fixture
@@ -71,7 +59,7 @@ def work(tmp_path: Path) -> Iterator[Work]:
 
 
 def test_no_party_unprepared(work: Work) -> None:
-    for request in (work.state, lambda: work.start(1.0), lambda: work.go({})):
+    for request in (work.run.state, lambda: work.run.start(1.0), lambda: work.run.go({})):
         with pytest.raises(HostUnfitError, match="has prepared no party"):
             request()
 
@@ -80,9 +68,9 @@ def test_nothing_is_taken_for_no_release(tmp_path: Path) -> None:
     with ExitStack() as stack:
         work = Work(tmp_path, stack)
         for request in (
-            lambda: work.uploads.check_uploads(0, ANY.to_json()),
-            lambda: work.uploads.aggregate(0),
-            lambda: work.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
+            lambda: work.run.uploads.check_uploads(0, ANY.to_json()),
+            lambda: work.run.uploads.aggregate(0),
+            lambda: work.run.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
         ):
             with pytest.raises(HostUnfitError, match="No release was proposed to it"):
                 request()
@@ -91,7 +79,7 @@ def test_nothing_is_taken_for_no_release(tmp_path: Path) -> None:
 
 def test_no_shares(work: Work) -> None:
     with pytest.raises(ShareError, match="holds no share files"):
-        work.uploads.aggregate(0)
+        work.run.uploads.aggregate(0)
 
 
 def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
@@ -123,12 +111,12 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         with ExitStack() as stack:
             starter = proposed(host, stack)
             starter.tell(hosts, asked(), i)
-            assert starter.work.uploads.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
+            assert starter.work.run.uploads.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
     (hosts[0] / "shares").rename(hosts[0] / "shares-before")
     (hosts[0] / "aggregates").mkdir()
     (hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
     with ExitStack() as stack:  # parties agreed before
-        assert proposed(hosts[0], stack).work.uploads.check_uploads(0, ANY.to_json()) is None
+        assert proposed(hosts[0], stack).work.run.uploads.check_uploads(0, ANY.to_json()) is None
 
 
 def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None:
@@ -146,10 +134,10 @@ def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None
         starter.work.propose(asked())
         starter.tell(hosts, asked())
         with pytest.raises(ShareError, match="No upload is sound at every party"):
-            starter.work.uploads.aggregate(0)
+            starter.work.run.uploads.aggregate(0)
         with pytest.raises(HostUnfitError, match="It has been asked to add its shares up already"):
-            starter.work.uploads.aggregate(0)
-        assert starter.work.uploads.values is None
+            starter.work.run.uploads.aggregate(0)
+        assert starter.work.run.uploads.values is None
 
 
 def test_hosts_judge_uploads_by_the_same_rules(tmp_path: Path) -> None:
@@ -162,7 +150,7 @@ def test_hosts_judge_uploads_by_the_same_rules(tmp_path: Path) -> None:
         with pytest.raises(
             HostUnfitError, match="What party 1 signed is not its list of uploads: it was told other rules"
         ):
-            starter.work.uploads.aggregate(0)
+            starter.work.run.uploads.aggregate(0)
 
 
 def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
@@ -176,7 +164,7 @@ def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
     ) as agent:
         assert agent.stdin is not None and agent.stdout is not None
         agent.stdin.write(wire.encode({"do": "nonsense"}))
-        agent.stdin.write(wire.encode({"do": "propose", "asked": asdict(asked())}))
+        agent.stdin.write(wire.encode({"do": "propose", "asked": asked()}))
         agent.stdin.write(wire.encode({"do": "aggregate", "party": 0}))
         agent.stdin.flush()
         said: list[bytes] = []
@@ -247,13 +235,13 @@ def test_an_agent_answers_what_it_does_not_know(tmp_path: Path) -> None:
     ready, *answers, last = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
     assert ready == {"agent": wire.VERSION} and last == {"ok": None} and len(answers) == len(REQUESTS)
     for request, answer in zip(REQUESTS, answers, strict=True):
-        assert answer["error"][0] in ("HostUnfitError", "RecordDomainError"), (request, answer)
+        assert answer["error"][0] in ("HostUnfitError", "OptionError", "RecordDomainError"), (request, answer)
     assert [path.name for path in (tmp_path / "host").iterdir()] == [FILE]
 
 
 def test_cleaning_ends_other_agents_and_removes_what_is_left(work: Work, tmp_path: Path) -> None:
     host = tmp_path / "host"
-    work._own_scratch()
+    work.run.own_scratch()
     (own,) = host.glob(f"{PREFIX}*")
     left = host / f"{PREFIX}left"
     left.mkdir()
@@ -285,8 +273,8 @@ def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "kill", lambda *asked: ended.set() if asked == (os.getpid(), SIGTERM) else None)
     (host, *_) = make_hosts(tmp_path, clients=0)
     with ExitStack() as stack:
-        Starter(host, stack).work.listen(0)
+        Starter(host, stack).work.host.listen(0)
         assert ended.wait(600) and waits == [3600.0]
         with ExitStack() as other:
-            said = Starter(host, other).work.check(0, "mpyc", 0, [])["port"]
+            said = Starter(host, other).work.host.check(0, "mpyc", 0, [])["port"]
         assert f"on it (process {os.getpid()}, for a key without a name); wait" in said

@@ -14,7 +14,14 @@ import numpy as np
 import pytest
 
 from harness.errors import ShareError
-from harness.inputs.aggregation import (
+from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.contribution_bounds import Cap
+from harness.inputs.encoding import shared_over
+from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.records import ClientRecords
+from harness.inputs.rings import XOR
+from harness.inputs.shares.file_format import UploadKind, check_aggregates, extract_values
+from harness.inputs.shares.party import (
     ANY,
     CROWDED,
     FOREIGN,
@@ -26,28 +33,18 @@ from harness.inputs.aggregation import (
     UNDECLARED,
     UNREADABLE,
     WRONG_SIZE,
-    UploadKind,
     UploadPolicy,
     UploadReport,
     aggregate,
-    check_aggregates,
     common_uploads,
-    extract_values,
     paths_of,
     read_lists,
     report_from_json,
     uploads_at,
     write_uploads,
 )
-from harness.inputs.client_policy import ClientPolicy
-from harness.inputs.contribution_bounds import Cap
-from harness.inputs.encoding import shared_over
-from harness.inputs.record_schema import RecordDomain, RecordKind
-from harness.inputs.records import ClientRecords
-from harness.inputs.rings import XOR
-from harness.inputs.shares import share
-from harness.pipeline.party_inputs import SharesSource, feed_heads, sound_uploads
-from harness.releases.base import Release
+from harness.pipeline.party_inputs import feed_heads, sound_uploads
+from harness.pipeline.sources import SharesSource
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
@@ -56,10 +53,12 @@ from tests.support.misbehaving import (
     copy_under_another_name,
     misbehave,
 )
+from tests.support.requests import request_of
 from tests.support.rings import to_integers
+from tests.support.sharing import all_covered, allowing, context, share
 
 RING = MODELS["ring"]
-RELEASE = Release(RING, SLOTS, Fraction(1), Fraction(1, 2**40))
+RELEASE = request_of(RING, SLOTS, Fraction(1), Fraction(1, 2**40))
 PARTIES = 3
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(4))
 
@@ -87,7 +86,7 @@ def three_uploads(shares: Path) -> str:
 
 def taken(shares: Path, out: Path, rules: UploadPolicy = ANY) -> tuple[list[int], Mapping[str, int]]:
     """Return the codes that parties take of these uploads, sorted, and how many are left out, by why."""
-    uploads, left_out, _ = sound_uploads(shares, SLOTS, RING, rules)
+    uploads, left_out, _ = sound_uploads(shares, SLOTS, RING, rules, all_covered)
     out = out / f"taken-{len(list(out.iterdir()))}"
     aggregates = [out / f"{i}.aggregate" for i in range(PARTIES)]
     for i, path in enumerate(aggregates):
@@ -102,7 +101,7 @@ OF_HONEST = [0, 0, 0, 0, 1, 1, 2, 4]
 def fed(shares: Path, out: Path, form: InputForm, model: Model) -> tuple[list[bytes], Mapping[str, int]]:
     """Return what parties are fed of these uploads, byte by byte, and how many are left out, by why."""
     out.mkdir()
-    uploads, left_out, _ = sound_uploads(shares, form, model)
+    uploads, left_out, _ = sound_uploads(shares, form, model, ANY, all_covered)
     for i, paths in enumerate(uploads):
         aggregate(i, shares / f"party-{i}", out / f"{i}", paths)
     return [(out / f"{i}").read_bytes() for i in range(model.parties)], left_out
@@ -153,9 +152,9 @@ def test_an_aggregate_among_uploads_stands_for_none_of_them(tmp_path: Path) -> N
     for read in (
         lambda: uploads_at(0, own),
         lambda: aggregate(0, own, tmp_path / "0.aggregate"),
-        lambda: sound_uploads(tmp_path / "shares", SLOTS, RING),
-        lambda: sound_uploads(tmp_path / "shares", SPLIT, RING),
-        lambda: SharesSource(tmp_path / "shares").describe(RELEASE, tmp_path, lambda _: None),
+        lambda: sound_uploads(tmp_path / "shares", SLOTS, RING, ANY, all_covered),
+        lambda: sound_uploads(tmp_path / "shares", SPLIT, RING, ANY, all_covered),
+        lambda: SharesSource(tmp_path / "shares").describe(context(RELEASE, tmp_path)),
     ):
         with pytest.raises(ShareError, match=r"holds the upload [0-9a-f]{64}\.share and .* mine\.aggregate"):
             read()
@@ -208,10 +207,10 @@ def test_most_uploads_or_the_user_say_what_the_domain_is(tmp_path: Path) -> None
     assert taken(shares, tmp_path, UploadPolicy(DOMAIN)) == ([0, 0, 0, 1], {UNDECLARED: 2})
     third = RecordDomain(("a", "b", "c"), ("0", "1"))
     with pytest.raises(ShareError, match=r"party: 3 of another domain than was declared\. .*\"cap\": 10"):
-        sound_uploads(shares, SLOTS, RING, UploadPolicy(third))
+        sound_uploads(shares, SLOTS, RING, UploadPolicy(third), all_covered)
     share(client(0, domain=DOMAIN), SLOTS, XOR, PARTIES, shares)
     with pytest.raises(ShareError, match=r"4 uploads are of 2 domains .*; say by --domain"):
-        sound_uploads(shares, SLOTS, RING)
+        sound_uploads(shares, SLOTS, RING, ANY, all_covered)
 
 
 def test_an_upload_of_more_clients_than_one_may_be_of(tmp_path: Path) -> None:
@@ -249,9 +248,9 @@ def test_if_most_are_of_another_form_the_user_is_wrong(of_run: int, tmp_path: Pa
         with pytest.raises(
             ShareError, match=r"shares are split over ring64 for 3 parties; .* slots takes slots over xor64"
         ):
-            SharesSource(shares).describe(RELEASE, tmp_path, lambda step: None)
+            SharesSource(shares).describe(context(RELEASE, tmp_path))
     else:
-        found = SharesSource(shares).describe(RELEASE, tmp_path, lambda step: None)
+        found = SharesSource(shares).describe(context(RELEASE, tmp_path))
         assert (found.clients, found.excluded) == (2, {FOREIGN: 2})
         public = found.public(SLOTS)
         assert (public["excluded_uploads"], public["excluded_because"]) == (2, {FOREIGN: 2})
@@ -259,11 +258,11 @@ def test_if_most_are_of_another_form_the_user_is_wrong(of_run: int, tmp_path: Pa
 
 def test_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(ShareError, match="No upload is sound at every party: there is none"):
-        sound_uploads(tmp_path, SLOTS, RING)
+        sound_uploads(tmp_path, SLOTS, RING, ANY, all_covered)
     bad = share(client(0), SLOTS, XOR, PARTIES, tmp_path)
     misbehave(lambda file: file.write_bytes(b""), tmp_path, bad, range(PARTIES))
     with pytest.raises(ShareError, match="No upload is sound at every party: 1 unreadable or of another"):
-        sound_uploads(tmp_path, SLOTS, RING)
+        sound_uploads(tmp_path, SLOTS, RING, ANY, all_covered)
 
 
 @pytest.mark.parametrize("shift", [0, 1, 2])
@@ -319,6 +318,7 @@ def test_a_name_that_is_no_text_is_listed_and_nobody_has_two_voices(tmp_path: Pa
     assert common_uploads([two, *others]).left_out == {UNREADABLE: 1}
 
 
+KIND_FIELDS = ("form", "arithmetic", "parties", "domain", "copies")
 LIST = {"schema": 1, "party": 0, "sound": [], "unsound": {}}
 
 
@@ -328,7 +328,9 @@ LIST = {"schema": 1, "party": 0, "sound": [], "unsound": {}}
         *("", "[]", "{}", json.dumps({**LIST, "schema": 2}), json.dumps({**LIST, "party": "0"})),
         json.dumps({**LIST, "unsound": {"a": "as its client has the record 7"}}),
         json.dumps({**LIST, "sound": [{"form": "slots", "uploads": ["a"]}]}),
-        json.dumps({**LIST, "sound": [{**{name: [] for name in UploadKind._fields}, "uploads": ["a"]}]}),
+        json.dumps(
+            {**LIST, "sound": [{**{name: [] for name in UploadKind.__dataclass_fields__}, "uploads": ["a"]}]}
+        ),
     ],
 )
 def test_damaged_lists_are_refused(change: str, tmp_path: Path) -> None:
@@ -345,14 +347,14 @@ def test_a_list_of_each_party_is_needed(tmp_path: Path) -> None:
     write_uploads(UploadReport(0, {"b": kind}, {}), tmp_path / "party-0.uploads")
     with pytest.raises(ShareError, match="No upload is sound at every party: 2 not the same"):
         read_lists(tmp_path)
-    kind = kind._replace(parties=3)
+    kind = replace(kind, parties=3)
     for party in range(2):
         write_uploads(UploadReport(party, {"a": kind}, {}), tmp_path / f"party-{party}.uploads")
     with pytest.raises(ShareError, match="lists of 2 parties, of uploads for 3"):
         read_lists(tmp_path)
 
 
-ALLOWS = ClientPolicy(("weights",), "1", "1/2", PrivacyUnit.RECORD)
+ALLOWS = allowing(("weights",), "1", "1/2", PrivacyUnit.RECORD)
 
 
 @pytest.mark.parametrize("form", [SLOTS, SPLIT], ids=lambda form: form.name)
@@ -374,8 +376,8 @@ def test_whose_policy_does_not_cover_a_run_is_left_out(form: InputForm, tmp_path
         assert each is not None and {path.stem for path in each} == {*free, kept}
         assert {path.parent.name for path in each} == {f"party-{i}"}
     assert left_out == {UNCOVERED: 2} and policies == {kept: ALLOWS}
-    release = replace(RELEASE, form=form)
-    fed = SharesSource(shares).describe(release, tmp_path, lambda step: None, uncovered)
+    release = RELEASE.but(form=form)
+    fed = SharesSource(shares).describe(context(release, tmp_path, uncovered))
     assert (fed.clients, fed.excluded, fed.policies) == (3, {UNCOVERED: 2}, {kept: ALLOWS})
     for batch in free:
         misbehave(Path.unlink, shares, batch, range(PARTIES))

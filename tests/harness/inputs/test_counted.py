@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from harness.errors import RecordsError
-from harness.inputs import counted
 from harness.inputs.contribution_bounds import Cap
-from harness.inputs.counted import of_what_is_left
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
+from harness.inputs.shares import client
+from harness.inputs.shares.client import of_what_is_left
 from harness.system.files import write_whole
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100, cap=Cap(3))
@@ -79,7 +79,7 @@ def test_of_two_at_once_the_second_sees_what_the_first_shared(
             assert not held
         write_whole(path, text)
 
-    monkeypatch.setattr(counted, "write_whole", then_the_second)
+    monkeypatch.setattr(client, "write_whole", then_the_second)
     held.append(of_what_is_left(records(0, 0), Cap(3), file))
     second.join()
     assert [len(each.client) for each in held] == [2, 1]

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
@@ -348,12 +347,6 @@ def test_a_table_in_memory_numbers_rows_from_one() -> None:
     frame = pd.DataFrame({"client_id": ["k", "l"], "group": ["a", "x"], "label": ["0", "1"]}, index=[7, 8])
     with pytest.raises(RecordsError, match=r"^The records, row 2: group 'x' is not declared"):
         records_from_frame(frame, DECLARED)
-
-
-def test_no_records_at_all() -> None:
-    nothing = np.array([], dtype=np.int64)
-    with pytest.raises(RecordsError, match="There are no clients; at least one is needed"):
-        ClientRecords(DECLARED, np.array([], dtype=str), nothing, nothing, nothing)
 
 
 @pytest.mark.parametrize(("clients", "fits"), [(1, True), (2, False), (3, False)])

@@ -12,17 +12,19 @@ import pytest
 from harness.engines.engine import Engine
 from harness.engines.registry import engine_of
 from harness.errors import OptionError, ShareError
-from harness.inputs.aggregation import CHANGED, NOT_THE_SAME, SAYS, aggregate, extract_values, read_header
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
-from harness.inputs.shares import SALT_BYTES, commitment, held_by, share
-from harness.pipeline.party_inputs import SharesSource, feed_heads, sound_uploads
-from harness.releases.base import Release
+from harness.inputs.shares.file_format import SALT_BYTES, commitment, extract_values, held_by, read_header
+from harness.inputs.shares.party import ANY, CHANGED, NOT_THE_SAME, SAYS, aggregate
+from harness.pipeline.party_inputs import feed_heads, sound_uploads
+from harness.pipeline.sources import SharesSource
 from harness.security_models import MODELS, Model
 from protocols.noise.tables import NoiseLaw
 from protocols.spec import PI_COUNT, PI_GAP_SLOTS, PI_RW, PRODUCT, REPLICATED, SLOTS, SPLIT, InputForm
+from tests.support.requests import request_of
 from tests.support.rings import to_integers
+from tests.support.sharing import all_covered, context, share
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
 ABLE = [model for model in MODELS.values() if model.replicated]
@@ -49,7 +51,7 @@ def totals(
     model: Model, shares: Path, work: Path, form: InputForm = SUMS
 ) -> tuple[list[int], dict[str, int]]:
     """Take the parties' steps; return the counts that all hold shares of, and what is left out, by why."""
-    paths, left_out, _ = sound_uploads(shares, form, model)
+    paths, left_out, _ = sound_uploads(shares, form, model, ANY, all_covered)
     work.mkdir()
     written = [work / f"{i}.aggregate" for i in range(model.parties)]
     for i, path in enumerate(written):
@@ -85,7 +87,7 @@ def test_a_changed_share_drops_that_report_at_all_parties_alike(model: Model, tm
         header = read_header(file)
         start = whole.index(b"\n") + 1
         places = [start]
-        for _, piece, _ in header.pieces(whole[start:]):
+        for _, piece in header.pieces(whole[start:]):
             places.append(places[-1] + len(piece))
         assert places[-1] == len(whole) and len(places) == model.parties
         for number, place in enumerate(places[:-1]):
@@ -134,7 +136,7 @@ def test_a_client_whose_files_have_other_commitments_is_only_dropped(model: Mode
     file = file_of(tmp_path / "shares", 0, batch)
     header, following = read_header(file), file.read_bytes().partition(b"\n")[2]
     changed = bytes([following[0] ^ 1]) + following[1:]
-    number, salted, _ = next(header.pieces(changed))
+    number, salted = next(header.pieces(changed))
     told = [*header.commitments]
     told[number] = commitment(salted)
     other = replace(header, commitments=tuple(told))
@@ -153,12 +155,10 @@ def test_additive_and_replicated_shares_are_told_apart(model: Model, tmp_path: P
         (SUMS, "additive", "are additive"),
         (SPLIT, "replicated", "are replicated"),
     ):
-        release = Release(model, form, Fraction(1), Fraction(1, 2**40))
+        release = request_of(model, form, Fraction(1), Fraction(1, 2**40))
         (tmp_path / f"scratch-{directory}").mkdir()
         with pytest.raises(ShareError, match=said):
-            SharesSource(tmp_path / directory).describe(
-                release, tmp_path / f"scratch-{directory}", lambda step: None
-            )
+            SharesSource(tmp_path / directory).describe(context(release, tmp_path / f"scratch-{directory}"))
 
 
 def test_other_models_say_which_take_them() -> None:
@@ -190,6 +190,6 @@ def test_slots_that_no_party_can_change_take_single_noise(model: Model) -> None:
 
 
 def test_noise_of_the_parties_own_is_refused() -> None:
-    release = Release(ABLE[0], SUMS, Fraction(1), Fraction(1, 2**40), law=NoiseLaw.LAPLACE)
+    release = request_of(ABLE[0], SUMS, Fraction(1), Fraction(1, 2**40), law=NoiseLaw.LAPLACE)
     with pytest.raises(OptionError, match="joint noise only"):
         release.program_of(PI_RW)

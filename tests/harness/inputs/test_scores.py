@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from harness.errors import RecordDomainError, RecordsError, ShareError, ThresholdGridError
-from harness.inputs import shares as sharing
-from harness.inputs.aggregation import Aggregator, extract_values, read_header
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import (
     RecordDomain,
@@ -24,9 +22,13 @@ from harness.inputs.record_schema import (
 )
 from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.rings import RING
-from harness.inputs.shares import in_uploads, share
+from harness.inputs.shares import client as sharing
+from harness.inputs.shares.client import in_uploads
+from harness.inputs.shares.file_format import extract_values, read_header
+from harness.inputs.shares.party import aggregate
 from protocols.spec import PRODUCT, SPLIT
 from tests.support.rings import to_integers
+from tests.support.sharing import share
 
 PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)
 GRID = (0.0, 0.25, 0.5, 1.0)
@@ -221,14 +223,11 @@ def test_a_row_per_record_where_predictions_are_multiplied(tmp_path: Path) -> No
 def test_uploads_in_parts_add_up(csv: Path, tmp_path: Path) -> None:
     """What a party holds does not grow with the clients: one upload after the other goes into its sum."""
     records = read_records(csv, SCORED, kind=RecordKind.SCORE)
-    aggregators = [Aggregator(i) for i in range(2)]
-    for n, part in enumerate(records.in_parts(1)):
-        batch = share(part, SPLIT, RING, 2, tmp_path / str(n))
-        for i, aggregator in enumerate(aggregators):
-            aggregator.add(tmp_path / str(n) / f"party-{i}" / f"{batch}.share")
+    for part in records.in_parts(1):
+        share(part, SPLIT, RING, 2, tmp_path)
     shares = []
-    for i, aggregator in enumerate(aggregators):
-        header = aggregator.write(tmp_path / f"{i}.aggregate")
+    for i in range(2):
+        header = aggregate(i, tmp_path / f"party-{i}", tmp_path / f"{i}.aggregate")
         assert (header.batches, header.clients, header.values) == (2, 2, 16)
         payload = extract_values(tmp_path / f"{i}.aggregate", tmp_path / f"{i}.values").read_bytes()
         shares.append(RING.from_bytes(payload))

@@ -12,35 +12,25 @@ import numpy as np
 import pytest
 
 from harness.errors import ShareError
-from harness.inputs.aggregation import (
-    CHANGED,
-    MISDIRECTED,
-    UNREADABLE,
-    WRONG_SIZE,
-    aggregate,
-    check_aggregates,
-    extract_values,
-    read_header,
-    read_uploads,
-    uploads_at,
-)
 from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RINGS
-from harness.inputs.shares import share
+from harness.inputs.shares.file_format import check_aggregates, extract_values, read_header, read_uploads
+from harness.inputs.shares.party import CHANGED, MISDIRECTED, UNREADABLE, WRONG_SIZE, aggregate, uploads_at
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PRODUCT, REPLICATED, SPLIT, InputForm
 from tests.conftest import PROJECT
 from tests.support.rings import to_integers
 from tests.support.share_files import VECTORS, identity, line, opened, vectors
+from tests.support.sharing import allowing, share
 
 FOUND = json.loads(VECTORS.read_text(encoding="utf-8"))
 REASONS = {"changed": CHANGED, "unreadable": UNREADABLE, "size": WRONG_SIZE, "misdirected": MISDIRECTED}
 POLICIES = [
-    ClientPolicy(("weights", "gap"), "3", "1/8", PrivacyUnit.RECORD),
-    ClientPolicy(("gap",), "20", "1/16", PrivacyUnit.CLIENT),
+    allowing(("weights", "gap"), "3", "1/8", PrivacyUnit.RECORD),
+    allowing(("gap",), "20", "1/16", PrivacyUnit.CLIENT),
 ]
 
 

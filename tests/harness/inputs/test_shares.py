@@ -17,15 +17,16 @@ import numpy as np
 import pytest
 
 from harness.errors import RecordsError, ShareError
-from harness.inputs.aggregation import aggregate, check_aggregates, extract_values, read_header
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, RINGS, Ring
-from harness.inputs.shares import share
+from harness.inputs.shares.file_format import check_aggregates, extract_values, read_header
+from harness.inputs.shares.party import aggregate
 from protocols.spec import PRODUCT, SPLIT, InputForm
 from tests.support.rings import to_integers
 from tests.support.running import slowness
+from tests.support.sharing import share
 
 DECLARED = RecordDomain(("a", "b", "c"), ("0", "1"), 90_000)
 FORMS = pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)

@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 
 from harness.errors import ShareError
-from harness.inputs import shares as sharing
 from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords, read_records
 from harness.inputs.rings import RING
-from harness.inputs.shares import share
-from protocols.spec import PRODUCT, SPLIT
+from harness.inputs.shares import client as sharing
+from protocols.spec import KEYS, PRODUCT, SPLIT
+from tests.support.sharing import share
 
 DOMAIN = RecordDomain(("a", "b", "c"), ("0", "1"))
 
 
 def test_an_upload_is_not_larger_than_a_party_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    each = np.arange(2)
-    two = ClientRecords(DOMAIN, np.array(["k", "l"]), each, each, each)
-    monkeypatch.setattr(sharing, "MAX_VALUES", 11)
+    client = np.array([0, 0, 0, 1])  # unlike one another, so that a part of both is too large for the first
+    records = ClientRecords(DOMAIN, np.array(["k", "l"]), client, client, client)
+    monkeypatch.setattr(sharing, "MAX_VALUES", 2)
     with pytest.raises(
-        ShareError, match=r"2 clients would share 12 values, too many .* at most 11 values at a time"
+        ShareError, match=r"1 clients would share 3 values, too many .* at most 2 values at a time"
     ):
-        share(two, SPLIT, RING, 2, tmp_path / "new")
+        share(records, KEYS, RING, 2, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 

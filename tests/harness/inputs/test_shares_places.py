@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from harness.errors import ShareError
-from harness.inputs import shares as sharing
-from harness.inputs.aggregation import aggregate, extract_values, read_header
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
-from harness.inputs.shares import share, share_in_parts
+from harness.inputs.shares import client as sharing
+from harness.inputs.shares.client import Client
+from harness.inputs.shares.file_format import extract_values, read_header
+from harness.inputs.shares.party import aggregate
 from protocols.spec import SPLIT
+from tests.support.sharing import share
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
 
@@ -82,9 +84,9 @@ def test_uploads_in_parts_are_all_there_or_none(
 
     monkeypatch.setattr(where, step, fails_once)
     with pytest.raises(ShareError, match="nothing was left there"):
-        share_in_parts(three, SPLIT, RING, 2, tmp_path / "shares")
+        Client(SPLIT, RING, 2).share(three, tmp_path / "shares")
     assert names_below(tmp_path) == set()
-    batches = share_in_parts(three, SPLIT, RING, 2, tmp_path / "shares")
+    batches = Client(SPLIT, RING, 2).share(three, tmp_path / "shares")
     files = {f"party-{i}/{batch}.share" for i in range(2) for batch in batches}
     assert names_below(tmp_path / "shares") == {"party-0", "party-1", *files} and len(files) == 6
 
@@ -93,7 +95,7 @@ def test_an_uploads_identity_is_salted_and_not_made_from_its_shares_alone(
     one: ClientRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else who knows the shares' files could tell two clients' equal ones, or take one upload for another."""
-    same = sharing.split_into_shares(RING.encode(np.array([1, 0, 0, 0])), RING, 2)
+    same = list(sharing.split_into_shares(RING.encode(np.array([1, 0, 0, 0])), RING, 2))
     monkeypatch.setattr(sharing, "split_into_shares", lambda *_: same)
     batches = {share(one, SPLIT, RING, 2, tmp_path) for _ in range(20)}
     assert len(batches) == 20 and all(len(batch) == 64 for batch in batches)

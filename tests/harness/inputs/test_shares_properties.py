@@ -21,14 +21,17 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from harness.inputs import rings as domain_module, shares as sharing
-from harness.inputs.aggregation import aggregate, extract_values
+from harness.inputs import rings as domain_module
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring, Words
-from harness.inputs.shares import SEED_BYTES, share, split_into_shares
+from harness.inputs.shares import client as sharing
+from harness.inputs.shares.client import split_into_shares
+from harness.inputs.shares.file_format import SEED_BYTES, extract_values
+from harness.inputs.shares.party import aggregate
 from protocols.spec import PRODUCT, SPLIT
 from tests.support.rings import to_integers
+from tests.support.sharing import share
 
 EVERY_DOMAIN = pytest.mark.parametrize("domain", RINGS.values(), ids=RINGS)
 ADDITIVE = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
@@ -146,11 +149,11 @@ def test_reduce_maps_words_to_elements(domain: Ring, data: st.DataObject) -> Non
 def test_recombining_gives_the_values_back(domain: Ring, values: list[int], parties: int) -> None:
     encoded = domain.encode(np.array(values, dtype=np.int64))
     before = encoded.copy()
-    seeds, rest = split_into_shares(encoded, domain, parties)
-    assert len(seeds) == parties - 1
-    total = rest
-    for seed in seeds:
-        total = domain.add(total, domain.expand(seed, len(values)))
+    *others, (payload, total) = split_into_shares(encoded, domain, parties)
+    assert len(others) == parties - 1 and payload == domain.to_bytes(total)
+    for seed, words in others:
+        assert (words == domain.expand(seed, len(values))).all()
+        total = domain.add(total, words)
     assert to_integers(domain, total) == values
     assert (encoded == before).all()
 
@@ -219,8 +222,7 @@ def suspicious(columns: list[list[int]], modulus: int) -> int:
 
 def columns_of(domain: Ring, value: int) -> list[list[int]]:
     encoded = domain.encode(np.full(N, value))
-    seeds, rest = split_into_shares(encoded, domain, 3)
-    return [integers_of(domain.expand(seed, N)) for seed in seeds] + [integers_of(rest)]
+    return [integers_of(share) for _, share in split_into_shares(encoded, domain, 3)]
 
 
 @EVERY_DOMAIN
@@ -253,7 +255,8 @@ def test_seeds_come_from_the_operating_system(parties: int, monkeypatch: pytest.
         return drawn[-1]
 
     monkeypatch.setattr(secrets, "token_bytes", token_bytes)
-    seeds, _ = split_into_shares(RING.encode(np.zeros(3, dtype=np.int64)), RING, parties)
+    *others, _ = split_into_shares(RING.encode(np.zeros(3, dtype=np.int64)), RING, parties)
+    seeds = [seed for seed, _ in others]
     assert seeds == drawn
     assert [len(seed) for seed in seeds] == [SEED_BYTES] * (parties - 1)
     assert len(set(seeds)) == parties - 1

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from harness.errors import ShareError
-from harness.inputs.aggregation import aggregate, extract_values, read_uploads
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, Ring
-from harness.inputs.shares import share
+from harness.inputs.shares.file_format import extract_values, read_uploads
+from harness.inputs.shares.party import aggregate
 from protocols.spec import PRODUCT, SPLIT, InputForm
+from tests.support.sharing import share
 
 ZERO = np.zeros(1, dtype=np.int64)
 ONE_CLIENT = ClientRecords(RecordDomain(("a", "b"), ("0", "1"), 9), np.array(["k"]), ZERO, ZERO, ZERO)

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.inputs import shares
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.rings import Ring
+from harness.inputs.shares import client
+from harness.inputs.shares.file_format import copies_of, held_by
 from harness.inputs.synthetic import Federation
-from harness.pipeline.party_inputs import share_and_add_up
+from harness.pipeline.sources import share_and_add_up
 from harness.security_models import MODELS
 from protocols.spec import (
     PI_GAP,
@@ -48,7 +49,7 @@ CASES = {
 def test_parties_values_add_up_to_what_clients_share(
     case: str, model: str, path: InputPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shares, "MAX_VALUES", 64 * 40)  # so that some clients are shared at a time
+    monkeypatch.setattr(client, "MAX_VALUES", 64 * 40)  # so that some clients are shared at a time
     federation, form = CASES[case][0], CASES[case][1].by(path)
     chosen = MODELS[model]
     shared, _ = share_and_add_up(federation.made_up(), form, chosen, tmp_path, lambda _: None)
@@ -64,7 +65,7 @@ def each_share(parties: list[bytes], form: InputForm) -> list[bytes]:
     """Return all shares, each once: whoever holds one has the same."""
     found: dict[int, bytes] = {}
     for party, held in enumerate(parties):
-        numbers = shares.held_by(party, len(parties), shares.copies_of(form, len(parties)))
+        numbers = held_by(party, len(parties), copies_of(form, len(parties)))
         size = len(held) // len(numbers)
         for at, number in enumerate(numbers):
             part = held[at * size : (at + 1) * size]

@@ -32,15 +32,13 @@ from harness.inputs.contribution_bounds import WEIGHT_ONE, Cap, cap_from_json
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares import share
 from harness.pipeline import arrivals
 from harness.pipeline.arrivals import EPOCH, STATE, Arrivals, alone, read_arrivals, run_epoch
-from harness.pipeline.party_inputs import SharesSource
 from harness.pipeline.run import Run, RunSettings
+from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
-from harness.releases.base import Release
 from harness.releases.series import WeightsSeries
 from harness.releases.weights import Weights, WeightsStatistic, expected_weight_error
 from harness.security_models import MODELS, Model
@@ -50,7 +48,9 @@ from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
 from protocols.noise.added import mean_square_error, offset
 from protocols.noise.tables import NoiseLaw
 from protocols.spec import HONEST, PI_RW, PI_RW_SLOTS, SLOTS, SPLIT, ProtocolSpec
+from tests.support.requests import request_of
 from tests.support.rings import to_integers
+from tests.support.sharing import allowing, share
 
 MODEL = MODELS["mpyc"]
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100)
@@ -80,7 +80,7 @@ class InTheClear(Runner):
             total = over.add(total, column)
         values = tuple(to_integers(over, total))
         self.counted.append(sum(values))
-        return EngineResult(model, "", {"counts": values}, (0.0,) * 3, 0.0, 0.0, None, (0,) * 3, "", ())
+        return EngineResult(model, {"counts": values}, program_hash="")
 
 
 class Place:
@@ -91,7 +91,7 @@ class Place:
         self.ledger = Ledger(at / "ledger.sqlite", timeout_s=0.2)
         self.account = Account(self.ledger, "people", Budget(Fraction(1)))
         chosen = {"model": MODEL, "form": SPLIT, "epsilon": Fraction(1), "delta": Fraction(1, 1 << 30)}
-        self.release, self.schedule = Release(**{**chosen, **release}), schedule
+        self.release, self.schedule = request_of(**{**chosen, **release}), schedule
 
     def upload(
         self, cell: int, clients: int = 1, domain: RecordDomain = DOMAIN, each: int = 1, **policy: Any
@@ -185,7 +185,7 @@ def test_the_charge_is_the_most_that_an_epoch_is_released_with(tmp_path: Path, s
 
     def spent(part: Part) -> Guarantee:
         epsilon, delta = place.release.epsilon * part.share, place.release.delta * part.share
-        release = replace(place.release, epsilon=epsilon, delta=delta)
+        release = place.release.but(epsilon=epsilon, delta=delta)
         plan = WeightsStatistic().prepare(release, DOMAIN).plan
         assert WeightsSeries(schedule=schedule).part(part.share, place.release, DOMAIN).plan == plan
         return plan.exact
@@ -392,7 +392,7 @@ def test_later_uploads_are_of_the_same_domain(place: Place) -> None:
 
 def test_clients_whose_policy_does_not_cover_all_epochs_are_left_out(place: Place) -> None:
     def policy(epsilon: str) -> ClientPolicy:
-        return ClientPolicy(("weights",), epsilon, "1", PrivacyUnit.RECORD)
+        return allowing(("weights",), epsilon, "1", PrivacyUnit.RECORD)
 
     place.upload(0, policy=policy("1"))
     place.upload(1, policy=policy("1/2"))  # what the first epoch alone spends
@@ -487,7 +487,7 @@ def test_slots_are_counted_together(tmp_path: Path) -> None:
         def run(self, job: Job, model: Model, *_: object, **given: Any) -> EngineResult:
             seen.append(int(job.arguments[1]))
             given["starting"]()
-            return EngineResult(model, "", {"counts": (0,) * 4}, (0.0,), 0.0, 0.0, None, (0,), "", ())
+            return EngineResult(model, {"counts": (0,) * 4}, program_hash="")
 
     place.runner = Slots()
     place.upload(0, 5, capped)

@@ -16,15 +16,16 @@ from harness.cli import terminal as cli
 from harness.cli.commands.thresholds import thresholds
 from harness.cli.release_options import ThresholdsOptions
 from harness.engines.base import EngineResult, Runner
+from harness.engines.run_record import times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.contribution_bounds import WEIGHT_SLOTS, Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
 from harness.pipeline.earlier_curves import OPENED_NOTHING, choose_again, read_curves
-from harness.pipeline.party_inputs import PartyInputs, Source
+from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Run, RunSettings, run_release
+from harness.pipeline.sources import Source
 from harness.postprocessing.curves import exact_curves
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-from harness.releases.base import Release
 from harness.releases.score_curves import (
     CurvesStatistic,
     ThresholdChoice,
@@ -32,10 +33,12 @@ from harness.releases.score_curves import (
     ThresholdsStatistic,
 )
 from harness.security_models import MODELS
+from harness.system.result_files import write_files
 from harness.views.releases.thresholds import another_choice
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
+from tests.support.requests import request_of
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
 ODDS = ThresholdChoice("equalized_odds", "accuracy_score", 0.0, False)
@@ -58,7 +61,16 @@ class Opening(Runner):
     def run(self, _job: Any, model: Any, *_: Any, **__: Any) -> EngineResult:  # type: ignore[override]
         opened = {"nodes": tuple(self.values)}
         seconds, sent = (0.1, 0.2, 0.1), (1, 2, 3)
-        return EngineResult(model, "rigged", opened, seconds, 0.5, 3.0, 12, sent, "ab" * 32, ())
+        return EngineResult(
+            model,
+            opened,
+            engine=model.engine,
+            engine_version="rigged",
+            program_hash="ab" * 32,
+            times=times_of(seconds, 0.5),
+            rounds=12,
+            sent_bytes=sent,
+        )
 
 
 class Given(Source):
@@ -74,6 +86,11 @@ class Given(Source):
         return self.inputs
 
 
+def write_again(out: Path, *choice: Any) -> None:
+    """Choose on released curves again, and write what comes of it."""
+    write_files(out, choose_again(*choice)[1])
+
+
 def a_run(
     out: Path, choice: ThresholdChoice = ODDS, positive: str = "", spec: ProtocolSpec = PI_ROC
 ) -> Run[Thresholds]:
@@ -86,7 +103,7 @@ def a_run(
     form = KEYS if spec is PI_ROC_RECORDS else next(iter(spec.input_forms.values()))
     unit = PrivacyUnit.CLIENT if kept else PrivacyUnit.RECORD
     runner = Opening([])
-    release = Release(MODELS["ring"], form, Fraction(4), Fraction(1, 2**40), unit=unit)
+    release = request_of(MODELS["ring"], form, Fraction(4), Fraction(1, 2**40), unit=unit)
     curves = CurvesStatistic(False, positive, spec)
     if spec is PI_ROC_PUBLISHED:
         counts = [[(SCORE[pair == i] >= t).sum() for t in GRID] for i in range(4)]
@@ -114,7 +131,7 @@ def call(directory: Path, **given: str | bool) -> None:
 @pytest.mark.parametrize("spec", [PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED], ids=lambda spec: spec.name)
 def test_the_same_choice_gives_the_same_files(spec: ProtocolSpec, tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", spec=spec)
-    choose_again(read_curves(tmp_path / "run"), ODDS, "", tmp_path / "again")
+    write_again(tmp_path / "again", read_curves(tmp_path / "run"), ODDS, "")
     for name in ("thresholds.json", "curves.json"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
     again = read(tmp_path / "again" / "manifest.json")
@@ -128,7 +145,7 @@ def test_another_choice_is_what_a_run_would_have_chosen_on_these_counts(tmp_path
     a_run(tmp_path / "run")
     a_run(tmp_path / "other", PARITY, "no")
     released = read_curves(tmp_path / "run")
-    choose_again(released, PARITY, "no", tmp_path / "again")
+    write_again(tmp_path / "again", released, PARITY, "no")
     for name in ("thresholds.json", "curves.json"):
         assert read(tmp_path / "again" / name) == read(tmp_path / "other" / name)
     assert GroupThresholdPredictor.load(tmp_path / "again").positive_label == "no"
@@ -140,8 +157,8 @@ def test_another_choice_is_what_a_run_would_have_chosen_on_these_counts(tmp_path
 
 def test_a_choice_on_a_choice_is_of_the_run_that_opened_the_curves(tmp_path: Path) -> None:
     a_run(tmp_path / "run")
-    choose_again(read_curves(tmp_path / "run"), PARITY, "no", tmp_path / "first")
-    choose_again(read_curves(tmp_path / "first"), ODDS, "yes", tmp_path / "second")
+    write_again(tmp_path / "first", read_curves(tmp_path / "run"), PARITY, "no")
+    write_again(tmp_path / "second", read_curves(tmp_path / "first"), ODDS, "yes")
     first, second = (read(tmp_path / name / "manifest.json") for name in ("first", "second"))
     assert second["curves_of"] == first["curves_of"]
     for name in ("thresholds.json", "curves.json"):
@@ -154,9 +171,9 @@ def test_curves_that_allow_nothing_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(
         InfeasibleError, match=r"choosing again on the same curves \(--curves\) costs no epsilon"
     ):
-        choose_again(released, strict, "", tmp_path / "again")
+        write_again(tmp_path / "again", released, strict, "")
     with pytest.raises(RecordDomainError, match=r"'maybe' is not declared \(declared: no, yes\)"):
-        choose_again(released, ODDS, "maybe", tmp_path / "again")
+        write_again(tmp_path / "again", released, ODDS, "maybe")
     assert not (tmp_path / "again").exists()
 
 

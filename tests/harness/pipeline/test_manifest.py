@@ -13,21 +13,31 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from harness.engines.base import PROJECT, EngineResult
+from harness.engines.run_record import times_of
+from harness.inputs.contribution_bounds import Cap
 from harness.pipeline import manifest as report
 from harness.pipeline.manifest import manifest
 from harness.privacy.statement import (
     HONEST_CLIENTS,
+    PrivacyStatement,
     bounds_shown,
-    privacy_fields,
-    privacy_in_short,
-    privacy_statement,
+    read_statement,
+    state_privacy,
 )
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_noise, unit_of
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    NoisePlan,
+    plan_noise,
+    plan_own_noise,
+    unit_of,
+)
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
 from protocols.accounting.queries import each_cell_once, sums_and_sizes
 from protocols.accounting.rounding import digits_up, float_up, interval_shown
 from protocols.guarantee import Guarantee
+from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import guarantee
 from protocols.spec import CLIENTS, PI_COUNT, PI_GAP, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 
@@ -53,14 +63,18 @@ def plan(
     return plan_noise(each_cell_once(4), Neighbors(relation), epsilon, DELTA)
 
 
-def fields(
+def stated(
     model: Model,
     epsilon: Fraction,
-    relation: NeighboringRelation,
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     form: InputForm = SPLIT,
     inferred: bool = False,
-) -> dict[str, Any]:
-    return privacy_fields(PI_RW, form, model, plan(epsilon, relation), inferred)
+) -> PrivacyStatement:
+    return state_privacy(PI_RW, form, model, plan(epsilon, relation), inferred)
+
+
+def fields(*asked: Any, **options: Any) -> dict[str, Any]:
+    return stated(*asked, **options).to_json()
 
 
 @EVERY_RELATION
@@ -68,7 +82,7 @@ def fields(
 def test_printed_bounds_are_above_the_exact_ones(epsilon: Fraction, relation: NeighboringRelation) -> None:
     """As floats and as text, within one float of them; the exact ones are the coins'."""
     chosen = plan(epsilon, relation)
-    found = privacy_fields(PI_RW, SPLIT, MODELS["mpyc"], chosen, False)
+    found = state_privacy(PI_RW, SPLIT, MODELS["mpyc"], chosen, False).to_json()
     units = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
     exact = guarantee(chosen.coins, units)
     again = json.loads(json.dumps(found))
@@ -143,11 +157,10 @@ def test_the_engines_security_is_not_in_delta() -> None:
 
 RESULT = EngineResult(
     model=MODELS["ring"],
-    engine_version="MP-SPDZ x",
     outputs={"counts": (987654321,)},
-    party_mpc_s=(0.125, 0.25, 0.0625),
-    compile_s=0.5,
-    wall_s=3.0,
+    engine="mp-spdz",
+    engine_version="MP-SPDZ x",
+    times=times_of((0.125, 0.25, 0.0625), 0.5, wall_s=3.0),
     rounds=12,
     sent_bytes=(1, 2, 3),
     peak_memory_bytes=(7, 8, 9),
@@ -181,7 +194,7 @@ def test_manifest() -> None:
 
 def test_manifest_of_a_run_that_clients_sent_to() -> None:
     privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
-    result = replace(RESULT, client_bytes=((10, 20), (11, 21), (12, 22)))
+    result = replace(RESULT, client_sent_bytes=(10, 11, 12), client_received_bytes=(20, 21, 22))
     found = manifest("weights", result, privacy, {}, None, wall_s=4.0, share_s=0.0)
     assert found["client_sent_bytes"] == [10, 11, 12]
     assert found["client_received_bytes"] == [20, 21, 22]
@@ -199,9 +212,9 @@ def test_manifest_of_a_run_on_uploaded_shares() -> None:
 @EVERY_MODEL
 @pytest.mark.parametrize("path", [SHARES, CLIENTS], ids=["shares", "clients"])
 def test_what_an_active_party_can_change_is_said(model: Model, path: InputPath) -> None:
-    privacy = fields(model, Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE, form=PRODUCT.by(path))
-    assert privacy["input_path"] == path.described
-    text = " ".join(privacy_statement(privacy, model))
+    privacy = stated(model, Fraction(1), form=PRODUCT.by(path))
+    assert privacy.to_json()["input_path"] == path.described
+    text = " ".join(privacy.in_full())
     sharing = "It can, however, change its share of a client's input unnoticed." in text
     sending = "It cannot change what a client sent unnoticed, but for probability 2^-40." in text
     sound = model.tolerates == "active"
@@ -212,11 +225,11 @@ def test_what_an_active_party_can_change_is_said(model: Model, path: InputPath) 
 @EVERY_MODEL
 @EVERY_RELATION
 def test_statement_of_every_model_and_relation(model: Model, relation: NeighboringRelation) -> None:
-    privacy = fields(model, Fraction(1), relation)
-    sentences = privacy_statement(privacy, model)
+    privacy = stated(model, Fraction(1), relation)
+    sentences = privacy.in_full()
     text = " ".join(sentences)
     assert all(sentence.endswith(".") for sentence in sentences)
-    assert all(word in text for word in (*PI_RW.revealed, *privacy["public"], f"{model.parties} parties"))
+    assert all(word in text for word in (*PI_RW.revealed, *privacy.public, f"{model.parties} parties"))
     assert f"model {model.name}: no single party learns anything more" in text
     changed = {
         "add_or_remove_one": "one record of a client added or removed",
@@ -228,7 +241,7 @@ def test_statement_of_every_model_and_relation(model: Model, relation: Neighbori
         model.tolerates == "active",
         model.tolerates == "passive",
     )
-    short = " ".join(privacy_in_short(privacy, model))
+    short = " ".join(privacy.in_short())
     assert ("malicious" in short) == (model.tolerates == "active")
     assert ("η = 9.1e-13 is the engine's chance to fail" in text) == (model.name in ("spdz2k", "ps-rep-ring"))
     assert "Taking part is not protected: the number of clients is public" in text
@@ -239,8 +252,7 @@ def test_statement_of_every_model_and_relation(model: Model, relation: Neighbori
 def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> None:
     """Then what a record says costs twice: a replaced record moves two counts."""
     asked = plan(epsilon)
-    privacy = privacy_fields(PI_RW, SPLIT, MODELS["ring"], asked, False, max_count=1)
-    text = " ".join(privacy_statement(privacy, MODELS["ring"]))
+    text = " ".join(state_privacy(PI_RW, SPLIT, MODELS["ring"], asked, False, max_count=1).in_full())
     shown = re.search(r"For what it says it is ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+);", text)
     assert shown is not None
     two_counts = guarantee(asked.coins, 2)
@@ -248,8 +260,8 @@ def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> 
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
     replaced = plan(epsilon, NeighboringRelation.REPLACE_ONE)
     for chosen, most in ((replaced, 1), (asked, 2)):
-        found = privacy_fields(PI_RW, SPLIT, MODELS["ring"], chosen, False, max_count=most)
-        assert "exists" not in " ".join(privacy_statement(found, MODELS["ring"]))
+        found = state_privacy(PI_RW, SPLIT, MODELS["ring"], chosen, False, max_count=most)
+        assert "exists" not in " ".join(found.in_full())
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4), Fraction(20)], ids=str)
@@ -257,12 +269,13 @@ def test_what_a_replaced_value_costs_is_not_twice_as_much(epsilon: Fraction) -> 
     """Of a value that moves to the other end of the range one sum moves by twice as much."""
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     asked = plan_noise(sums_and_sizes(2, 10), Neighbors(relation), epsilon, DELTA)
-    found = privacy_fields(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, None, 1)
+    privacy = state_privacy(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, None, 1)
+    found = privacy.to_json()
     moved = amounts_moved(sums_and_sizes(2, 10), Neighbors(NeighboringRelation.REPLACE_ONE))
     uncovered = max(impossible_mass(asked.coins, move) for move in moved)
     assert Fraction(found["if_replaced"]["delta"]) == uncovered
     assert (uncovered > 2 * asked.exact.delta) is (epsilon > 3)
-    assert digits_up(uncovered, 4) in " ".join(privacy_statement(found, MODELS["ring"]))
+    assert digits_up(uncovered, 4) in " ".join(privacy.in_full())
     one = manifest("gap", RESULT, found, {}, None, wall_s=4.0, share_s=0.0)
     both = report.combined_manifest("gap", {"one": one, "other": one})
     assert Fraction(both["privacy"]["if_replaced"]["delta"]) == 2 * uncovered
@@ -270,17 +283,17 @@ def test_what_a_replaced_value_costs_is_not_twice_as_much(epsilon: Fraction) -> 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**7), Fraction(20)], ids=str)
 def test_the_statement_never_promises_too_much(epsilon: Fraction) -> None:
-    privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    text = " ".join(privacy_statement(privacy, MODELS["ring"]))
+    privacy = stated(MODELS["ring"], epsilon)
+    text = " ".join(privacy.in_full())
     shown = re.search(r"ε = ([0-9.e+-]+) and δ = ([0-9.e+-]+),", text)
     assert shown is not None
     for name, value in zip(("epsilon", "delta"), shown.groups(), strict=True):
-        exact = Fraction(privacy[f"{name}_exact"])
+        exact = Fraction(privacy.to_json()[f"{name}_exact"])
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
 
 
 def test_what_people_are_shown_is_rounded_up_everywhere() -> None:
-    assert bounds_shown({"epsilon_exact": "397238/100000", "delta_exact": "1/3"}) == (
+    assert bounds_shown(Guarantee(Fraction(397238, 100000), Fraction(1, 3))) == (
         "3.973",
         "0.3334",
     )
@@ -311,20 +324,20 @@ def test_intervals_as_they_are_shown() -> None:
 def test_what_a_run_assumes_of_clients_is_said(model: Model) -> None:
     chosen = plan(Fraction(1))
     for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
-        found = privacy_fields(spec, SPLIT, model, chosen, False)
-        text = " ".join(privacy_statement(found, model))
-        assert (HONEST_CLIENTS in text) is ("assumed" in found) is assumed
+        found = state_privacy(spec, SPLIT, model, chosen, False)
+        text = " ".join(found.in_full())
+        assert (HONEST_CLIENTS in text) is ("assumed" in found.to_json()) is assumed
 
 
 @EVERY_MODEL
 def test_masks_fail_one_by_one_and_checks_once_a_run(model: Model) -> None:
     """Who passes a check by chance has passed the first one; of masks each may be the one that fails."""
     for compared, bits in ((0, None), (1, 61), (2, 60), (3, 59), (4, 59), (5, 58), (400 * 19, 48)):
-        found = privacy_fields(PI_COUNT, SPLIT, model, plan(Fraction(1)), False, compared=compared)
+        found = state_privacy(PI_COUNT, SPLIT, model, plan(Fraction(1)), False, compared=compared)
         expected = {"mpyc": bits, "spdz2k": 40, "ps-rep-ring": 40}.get(model.name)
-        assert found["mpc_statistical_security_bits"] == model.security_bits(compared) == expected
+        assert found.security_bits == model.security_bits(compared) == expected
         failing = digits_up(Fraction(1, 2**expected), 2) if expected else "0"
-        assert f"where η = {failing} is the engine's chance to fail" in privacy_statement(found, model)[-1]
+        assert f"where η = {failing} is the engine's chance to fail" in found.in_full()[-1]
         if bits:  # no more than their sum, and the next power of 2 would be less
             assert Fraction(1, 2 ** (bits + 1)) < compared * Fraction(1, 2**61) <= Fraction(1, 2**bits)
 
@@ -360,3 +373,19 @@ def test_releases_on_the_same_people_add_up() -> None:
         assert report.combined_manifest("all", parts)["privacy"]["mpc_statistical_security_bits"] == bits
     parts["second"]["rounds"] = None
     assert report.combined_manifest("both", parts)["rounds"] is None
+
+
+@EVERY_MODEL
+@EVERY_RELATION
+def test_a_manifest_says_all_that_was_stated(model: Model, relation: NeighboringRelation) -> None:
+    """What is read back is the value itself, of one release and of two together."""
+    zero_out = relation is NeighboringRelation.ZERO_OUT_ONE
+    cap = Cap(3) if zero_out else None
+    own = plan_own_noise(each_cell_once(4), Neighbors(relation), Fraction(1), DELTA, NoiseLaw.LAPLACE, 3, 1)
+    for noise, most in ((plan(Fraction(1), relation), 1), (own, 2)):
+        one = state_privacy(PI_COUNT, SPLIT.by(CLIENTS), model, noise, True, cap, most, compared=3)
+        made = manifest("count", replace(RESULT, model=model), one.to_json(), {}, None, 4.0, 0.0)
+        assert read_statement(json.loads(json.dumps(made))) == one
+        both = report.combined_manifest("both", {"first": made, "second": made})
+        assert read_statement(both).to_json() == both["privacy"] == one.plus(one).to_json()
+        assert read_statement(both).releases == 2

@@ -141,6 +141,6 @@ def test_json_says_that_it_protects_nothing() -> None:
 
 @pytest.mark.parametrize("opened", [(), (1,), (1, 2, 3), (1, 32), (-33, 0)])
 def test_what_cannot_be_noise_is_refused(opened: tuple[int, ...]) -> None:
-    result = EngineResult(MODELS["ring"], "", {"noise": opened}, (0.0,), 0.0, 0.0, None, (0,), "", ())
+    result = EngineResult(MODELS["ring"], {"noise": opened})
     with pytest.raises(OutputError, match="sample"):
         read(result, sampler_of("default"), 2)

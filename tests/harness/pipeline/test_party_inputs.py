@@ -12,17 +12,13 @@ from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
 from harness.errors import ShareError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.pipeline.party_inputs import (
-    MAX_SENT,
-    InvitedSource,
-    PartyInputs,
-    RecordsSource,
-    Source,
-    check_sent,
-)
-from harness.releases.base import Release
+from harness.pipeline.party_inputs import PartyInputs
+from harness.pipeline.sources import MAX_SENT, Delivery, InvitedSource, RecordsSource, Source, check_sent
+from harness.request.base import Request
 from harness.security_models import MODELS
 from protocols.spec import CLIENTS, PRODUCT, SPLIT
+from tests.support.requests import request_of
+from tests.support.sharing import context
 
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 10)
 
@@ -30,9 +26,9 @@ DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 10)
 EPSILON, DELTA = Fraction(1), Fraction(1, 2**40)
 
 
-def delivered(source: Source, release: Release, scratch: Path) -> PartyInputs:
-    described = source.describe(release, scratch, lambda step: None)
-    return source.deliver(described, release, {}, scratch, lambda step: None, 60.0)
+def delivered(source: Source, release: Request, scratch: Path) -> PartyInputs:
+    run = context(release, scratch)
+    return source.deliver(Delivery(run, source.describe(run), {}))
 
 
 def records(clients: int) -> ClientRecords:
@@ -49,7 +45,7 @@ def test_clients_have_a_connection_each_unless_there_are_many(
 ) -> None:
     form = PRODUCT.by(CLIENTS)
     fed = delivered(
-        RecordsSource(records(clients)), Release(MODELS["spdz2k"], form, EPSILON, DELTA), tmp_path
+        RecordsSource(records(clients)), request_of(MODELS["spdz2k"], form, EPSILON, DELTA), tmp_path
     )
     assert fed.sending is not None and list(fed.values) == [None, None]
     assert [upload.values for upload in fed.sending.uploads] == [3 * clients // uploads] * uploads
@@ -58,7 +54,7 @@ def test_clients_have_a_connection_each_unless_there_are_many(
 
 
 def test_invited_clients_send_as_many_values_as_the_domain_has(tmp_path: Path) -> None:
-    release = Release(MODELS["ring"], SPLIT.by(CLIENTS), EPSILON, DELTA)
+    release = request_of(MODELS["ring"], SPLIT.by(CLIENTS), EPSILON, DELTA)
     fed = delivered(InvitedSource(DOMAIN, tmp_path / "invitations", 3), release, tmp_path)
     assert fed.sending is not None and [upload.values for upload in fed.sending.uploads] == [4, 4, 4]
     assert fed.rows == fed.clients == fed.uploads == 3

@@ -13,14 +13,14 @@ from harness.errors import UnsupportedError
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.party_inputs import RecordsSource
 from harness.pipeline.run import RunSettings, run_release
-from harness.privacy.statement import privacy_fields, privacy_statement
-from harness.releases.base import Release
+from harness.pipeline.sources import RecordsSource
+from harness.privacy.statement import state_privacy
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsStatistic
+from harness.request.base import Request
 from harness.security_models import MODELS, Model, get_model
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, PrivacyUnit, plan_noise
 from protocols.accounting.queries import each_cell_once, sums_and_sizes
@@ -39,6 +39,7 @@ from protocols.spec import (
     SPLIT,
     InputForm,
 )
+from tests.support.requests import request_of
 
 
 def test_a_protocol_without_a_declared_release_does_not_run(tmp_path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_protocol_without_a_declared_release_does_not_run(tmp_path: Path) -> N
     object.__setattr__(statistic, "spec", replace(PI_RW, release=None))
     one = np.zeros(1, dtype=np.int64)
     records = ClientRecords(RecordDomain(("a", "b"), ("0", "1")), np.array(["c"]), one, one, one)
-    release = Release(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40))
+    release = request_of(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40))
     source, settings = RecordsSource(records), RunSettings(release)
     with pytest.raises(UnsupportedError, match="no guarantee can be stated"):
         run_release(statistic, source, settings, tmp_path / "out", lambda step: None)
@@ -61,7 +62,7 @@ def test_one_record_each_is_protected_in_what_it_says_unless_the_user_says_other
     most: int, chosen: str | None, relation: str
 ) -> None:
     asked = None if chosen is None else NeighboringRelation(chosen)
-    settings = Release(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40), asked)
+    settings = request_of(get_model("mpyc"), SPLIT, Fraction(1), Fraction(1, 2**40), asked)
     domain = RecordDomain(("a", "b"), ("0", "1"), max_count=most)
     assert WeightsStatistic().prepare(settings, domain).plan.relation == relation
 
@@ -73,8 +74,8 @@ VALUED = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
-def of_clients(model: Model, form: InputForm) -> Release:
-    return Release(model, form, Fraction(20), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
+def of_clients(model: Model, form: InputForm) -> Request:
+    return request_of(model, form, Fraction(20), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
 
 
 @EVERY_MODEL
@@ -89,10 +90,11 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
         each_cell_once(4), Neighbors(zero_out, 3, malleable_slots), Fraction(20), Fraction(1, 2**40)
     )
     assert plan.changed == (6 if malleable_slots else 3) and plan.exact.epsilon <= 20
-    privacy = privacy_fields(spec, form, model, plan, False, TABLE.cap)
+    stated = state_privacy(spec, form, model, plan, False, TABLE.cap)
+    privacy = stated.to_json()
     assert privacy["neighboring_relation"] == zero_out
     said = "The noise is for replaced records, twice that for left-out ones, as a party can move a record"
-    assert any(sentence.startswith(said) for sentence in privacy_statement(privacy, model)) == malleable_slots
+    assert any(sentence.startswith(said) for sentence in stated.in_full()) == malleable_slots
     assert ("noise_for" in privacy) == malleable_slots
 
 
@@ -106,7 +108,7 @@ def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -
     assert plan == plan_noise(
         each_cell_once(8), Neighbors(zero_out, 3, malleable_slots), Fraction(20), Fraction(1, 2**40)
     )
-    privacy = privacy_fields(spec, form, model, plan, False, PREDICTED.cap)
+    privacy = state_privacy(spec, form, model, plan, False, PREDICTED.cap).to_json()
     assert (privacy["cap"], privacy["cap_kept_by"]) == (3, form.capped)
     assert ("noise_for" in privacy) == malleable_slots
 
@@ -141,7 +143,7 @@ def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
 def test_one_record_is_protected_as_before_where_a_party_can_change_its_key() -> None:
     """A replaced record changes two counts on each level anyway."""
     for model in MODELS.values():
-        settings = Release(model, KEYS, Fraction(1), Fraction(1, 2**40))
+        settings = request_of(model, KEYS, Fraction(1), Fraction(1, 2**40))
         scored = replace(SCORED, cap=None)
         statistic = CurvesStatistic(flat=True, spec=PI_ROC_RECORDS)
         plan = statistic.prepare(settings, scored).plan

@@ -17,14 +17,11 @@ from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import (
     REWEIGHINGS,
     GroupWeights,
-    balanced_weights,
-    kamiran_calders_weights,
-    label_weights,
 )
 from harness.postprocessing.reweighing.intervals import FLOOR
-from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import error_bound, probability_mass
+from tests.support import exact_weights
 
 Scheme = Callable[[NoisyCounts], GroupWeights]
 Counts = Sequence[Sequence[int]]
@@ -55,9 +52,9 @@ def noisy(table: Numbers | npt.NDArray[np.float64], coins: tuple[Coin, ...] = CO
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)
-@pytest.mark.parametrize("name", reference.WEIGHTS)
+@pytest.mark.parametrize("name", exact_weights.WEIGHTS)
 def test_weights_of_rigged_tables(table: Counts, name: str) -> None:
-    expected = np.array([[float(w) for w in row] for row in reference.WEIGHTS[name](table)])
+    expected = np.array([[float(w) for w in row] for row in exact_weights.WEIGHTS[name](table)])
     found = REWEIGHINGS[name](noisy(table))
     np.testing.assert_allclose(found.weights, expected, rtol=1e-14, atol=0)
     assert found.reweighing == name
@@ -66,9 +63,9 @@ def test_weights_of_rigged_tables(table: Counts, name: str) -> None:
 def test_visible_arithmetic() -> None:
     """16 records: a 1 + 3, b 3 + 9."""
     table = noisy([[1, 3], [3, 9]])
-    assert balanced_weights(table).weights.tolist() == [[4, 4 / 3], [4 / 3, 4 / 9]]
-    assert label_weights(table).weights.tolist() == [[2, 2 / 3], [2, 2 / 3]]
-    assert kamiran_calders_weights(table).weights.tolist() == [[1, 1], [1, 1]]  # independent already
+    assert REWEIGHINGS["balanced"](table).weights.tolist() == [[4, 4 / 3], [4 / 3, 4 / 9]]
+    assert REWEIGHINGS["label"](table).weights.tolist() == [[2, 2 / 3], [2, 2 / 3]]
+    assert REWEIGHINGS["kamiran-calders"](table).weights.tolist() == [[1, 1], [1, 1]]  # independent already
 
 
 @pytest.mark.parametrize("table", TABLES[:4], ids=str)
@@ -79,19 +76,21 @@ def test_weights_agree_with_scikit_learn(table: Counts) -> None:
     labels = np.array([cells[pair][1] for pair in pairs])
     of_pairs = compute_class_weight("balanced", classes=np.arange(len(cells)), y=pairs)
     of_labels = compute_class_weight("balanced", classes=np.arange(len(table[0])), y=labels)
-    np.testing.assert_allclose(balanced_weights(noisy(table)).weights.ravel(), of_pairs, rtol=1e-14)
-    np.testing.assert_allclose(label_weights(noisy(table)).weights, [of_labels] * len(table), rtol=1e-14)
+    np.testing.assert_allclose(REWEIGHINGS["balanced"](noisy(table)).weights.ravel(), of_pairs, rtol=1e-14)
+    np.testing.assert_allclose(
+        REWEIGHINGS["label"](noisy(table)).weights, [of_labels] * len(table), rtol=1e-14
+    )
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)
 def test_weighted_counts_are_what_each_scheme_promises(table: Counts) -> None:
     counts = np.array(table, dtype=float)
     total = counts.sum()
-    pairs = counts * balanced_weights(noisy(table)).weights
+    pairs = counts * REWEIGHINGS["balanced"](noisy(table)).weights
     np.testing.assert_allclose(pairs, total / counts.size)
-    labels = (counts * label_weights(noisy(table)).weights).sum(axis=0)
+    labels = (counts * REWEIGHINGS["label"](noisy(table)).weights).sum(axis=0)
     np.testing.assert_allclose(labels, total / counts.shape[1])
-    joint = counts * kamiran_calders_weights(noisy(table)).weights
+    joint = counts * REWEIGHINGS["kamiran-calders"](noisy(table)).weights
     np.testing.assert_allclose(joint, np.outer(joint.sum(axis=1), joint.sum(axis=0)) / total)
 
 
@@ -114,7 +113,7 @@ def test_error_bound_of_all_counts_is_a_union_bound() -> None:
 
 
 def test_weights_json() -> None:
-    found = balanced_weights(noisy([[1.5, 3.5], [-0.5, 9.5]])).to_json()
+    found = REWEIGHINGS["balanced"](noisy([[1.5, 3.5], [-0.5, 9.5]])).to_json()
     assert set(found) == {
         "groups", "labels", "noisy_counts", "floor", "floored", "weights", "weights_interval", "confidence",
         "reweighing",

@@ -17,8 +17,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from protocols import reference
 from protocols.circuits.coins import design_coins
+from tests.support import exact_weights
 
 COINS = design_coins(Fraction(1), 40)  # of noise that happens to be 0: what is opened at epsilon = infinity
 
@@ -87,12 +87,12 @@ def test_kamiran_calders_is_aif360s_first_interface(counts: list[int]) -> None:
     np.testing.assert_allclose(found, weighted, rtol=1e-12)
 
 
-@given(tables(), st.sampled_from(sorted(reference.WEIGHTS)))
+@given(tables(), st.sampled_from(sorted(exact_weights.WEIGHTS)))
 @settings(max_examples=40)
 def test_weights_are_the_formulas(table: Table, reweighing: str) -> None:
     """Exactly computed; and scikit-learn's balanced weights of pairs and of labels."""
     found = ours(table, reweighing)
-    exact = [[float(weight) for weight in row] for row in reference.WEIGHTS[reweighing](table)]
+    exact = [[float(weight) for weight in row] for row in exact_weights.WEIGHTS[reweighing](table)]
     np.testing.assert_allclose(found, exact, rtol=1e-14)
     frame = records(table)
     keys = {"balanced": frame["group"] * 10 + frame["label"], "label": frame["label"]}

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from harness.errors import OptionError
-from harness.privacy.audit import own_noise
-from harness.privacy.audit.own_noise import audit_own_noise
+from harness.privacy.audit import releases
+from harness.privacy.audit.releases import audit_own_noise
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_own_noise
 from protocols.noise.tables import NoiseLaw
 from protocols.spec import PI_GAP, PI_ROC, PI_RW
@@ -56,7 +56,7 @@ def test_wrong_tables_are_found(law: NoiseLaw, narrower: bool, monkeypatch: pyte
             return replace(plan, own=replace(plan.own, rate=plan.own.rate * Fraction(6, 5)))
         return replace(plan, own=replace(plan.own, edge=plan.own.edge * 7 // 10))
 
-    monkeypatch.setattr(own_noise, "plan_own_noise", wrong)
+    monkeypatch.setattr(releases, "plan_own_noise", wrong)
     found = audit_own_noise("x", PI_RW, TABLE, Neighbors(REPLACE), Fraction(1), DELTA, law, 2, 1)
     assert found.fault is not None and "not" in found.fault
 

@@ -15,7 +15,7 @@ from harness.privacy.audit import samplers as audit
 from harness.privacy.audit.reference import reference_set
 from harness.privacy.audit.releases import RELEASES, audit_command, audit_release
 from harness.privacy.audit.samplers import Audited, audit_coins, audit_published, audit_sampler
-from harness.releases.base import WITH_OWN_NOISE
+from harness.request.base import WITH_OWN_NOISE
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.accounting.queries import LinearQueries
@@ -181,7 +181,7 @@ def test_larger_sensitivity_keeps_to_its_budget(sensitivity: int, epsilon: Fract
 def test_a_claim_that_is_too_good_is_a_fault(sensitivity: int) -> None:
     claim = guarantee(design_coins(Fraction(1), 40))
     coins = design_coins(Fraction(11, 10), 40)
-    found = audit_coins(coins, Fraction(1), claim, {}, sensitivity)
+    found = audit_coins(coins, Guarantee(Fraction(1), DELTA), claim, sensitivity)
     assert found.fault is not None and found.fault.startswith("its δ at ε = 0.997002 is 0.")
 
 
@@ -190,7 +190,9 @@ def test_a_claim_is_a_fault_from_the_first_bit_that_it_is_too_good() -> None:
     coins, epsilon = design_coins(Fraction(1), 40), Fraction(1, 2)
     exact = curve_of_coins(coins).delta(exp_bounds(epsilon)[0])
     less = exact * (1 - Fraction(1, 10**12))
-    audits = [audit_coins(coins, epsilon, Guarantee(epsilon, delta), {}) for delta in (exact, less)]
+    audits = [
+        audit_coins(coins, claim, claim) for claim in (Guarantee(epsilon, exact), Guarantee(epsilon, less))
+    ]
     assert audits[0].fault is None
     assert audits[1].fault is not None and "its δ at ε = 0.5 is" in audits[1].fault
 

@@ -15,6 +15,7 @@ from harness.privacy.audit.samplers import Audited, Figure
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, plan_noise
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.circuits.coins import Coin, design_coins
+from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import guarantee, probability_mass
@@ -37,7 +38,7 @@ def of_coins(epsilon: Fraction, delta: Fraction) -> Audited:
     coins = COINS[epsilon]
     spent, curve = guarantee(coins, 1), curve_of_coins(coins)
     figures: dict[str, Figure] = {"values_moved": 1, "epsilon": spent.epsilon, "delta": spent.delta}
-    return Audited("one", "one", {"delta": str(delta)}, epsilon, figures, curve)
+    return Audited("one", "one", Guarantee(epsilon, delta), {}, figures, curve)
 
 
 def test_the_curve_is_that_of_all_that_an_epoch_is_in() -> None:

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BudgetError, FairSharesError, ShareError
-from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.client_policy import ClientPolicy, client_policy_from_json
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
+from harness.system.documents import Refusal
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Guarantee
+from tests.support.sharing import allowing
 
 RECORD, CLIENT = PrivacyUnit
 TINY = Fraction(1, 2**40)
-POLICY = ClientPolicy(("weights", "count"), "1", "3/1099511627776", RECORD)
+POLICY = allowing(("weights", "count"), "1", "3/1099511627776", RECORD)
 
 
 def event(
@@ -33,7 +35,7 @@ def event(
 
 
 def policy(tasks: tuple[str, ...] = ("weights",), unit: PrivacyUnit = RECORD) -> ClientPolicy:
-    return ClientPolicy(tasks, "1", "1/2", unit)
+    return allowing(tasks, "1", "1/2", unit)
 
 
 @pytest.mark.parametrize(
@@ -68,18 +70,24 @@ def test_each_upload_is_judged_by_its_own_policy_and_past() -> None:
 
 
 def test_what_two_policies_allow_is_what_each_does() -> None:
-    one = ClientPolicy(("weights", "count", "gap"), "1/3", "1/2", RECORD)
-    two = ClientPolicy(("gap", "weights"), "3/10", "2/3", CLIENT)
-    both = ClientPolicy(("weights", "gap"), "3/10", "1/2", CLIENT)
+    one = allowing(("weights", "count", "gap"), "1/3", "1/2", RECORD)
+    two = allowing(("gap", "weights"), "3/10", "2/3", CLIENT)
+    both = allowing(("weights", "gap"), "3/10", "1/2", CLIENT)
     assert one.and_also(two) == both
     assert set(two.and_also(one).tasks) == set(both.tasks) and two.and_also(one).total == both.total
 
 
 @pytest.mark.parametrize("number", ["", "-1", "1/0", "1.5", "1e3", "nan", " 1", "1/2/3", "9" * 201])
 def test_what_is_no_number_is_refused(number: str) -> None:
-    for fields in ((number, "1"), ("1", number)):
+    refusal = Refusal(ShareError, "it", "a policy", "write another")
+    for name in ("epsilon", "delta"):
+        fields = {**POLICY.to_json(), name: number}
         with pytest.raises(ShareError, match="have to be rational numbers"):
-            ClientPolicy((), *fields, RECORD)
+            client_policy_from_json(fields, refusal)
+    assert client_policy_from_json(POLICY.to_json(), refusal) == POLICY
+    for more in ("total", "more"):
+        with pytest.raises(ShareError):
+            client_policy_from_json({**POLICY.to_json(), more: POLICY.to_json()}, refusal)
 
 
 @pytest.fixture

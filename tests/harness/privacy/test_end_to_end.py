@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from harness.pipeline.manifest import combined_manifest
-from harness.privacy.statement import HONEST_CLIENTS, end_to_end
+from harness.privacy.statement import HONEST_CLIENTS, PrivacyStatement, failure_of
 from harness.security_models import MODELS, Model
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
+from protocols.guarantee import Guarantee
 from protocols.spec import CLIENTS, SHARES
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
@@ -51,16 +53,27 @@ def test_no_engine_exceeds_the_joint_bound_and_one_meets_it(eta: Fraction, delta
     assert worst == delta + (1 + ratio) * eta
 
 
-def privacy(model: Model, epsilon: Fraction, path: str = SHARES.described, **more: Any) -> dict[str, Any]:
-    exact = {"epsilon_exact": str(epsilon), "delta_exact": "1/1000000000000", "input_path": path}
-    return {**exact, "mpc_statistical_security_bits": model.security_bits(compared=6), **more}
+def privacy(model: Model, epsilon: Fraction, path: str = SHARES.described, **more: Any) -> PrivacyStatement:
+    return PrivacyStatement(
+        model=model,
+        exact=Guarantee(epsilon, Fraction(1, 10**12)),
+        epsilon_requested=epsilon,
+        relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        unit=PrivacyUnit.RECORD,
+        failure=failure_of(model.security_bits(compared=6)),
+        input_form="split",
+        input_path=path,
+        revealed=(),
+        public=(),
+        **more,
+    )
 
 
 @EVERY_MODEL
 @pytest.mark.parametrize("path", [SHARES, CLIENTS], ids=["shares", "clients"])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(997, 1000), Fraction(20), Fraction(200)])
 def test_the_sentence_is_rounded_up_and_close(model: Model, path: Any, epsilon: Fraction) -> None:
-    text = end_to_end(privacy(model, epsilon, path.described), model)
+    text = privacy(model, epsilon, path.described).end_to_end
     shown = SHOWN.search(text)
     assert shown is not None and f"one of {model.parties} parties" in text and text.count(". ") == 0
     bits = {"spdz2k": 40, "ps-rep-ring": 40, "mpyc": 58}.get(model.name)
@@ -77,18 +90,14 @@ def test_the_sentence_is_rounded_up_and_close(model: Model, path: Any, epsilon: 
 
 def test_what_it_assumes_of_clients_is_in_it() -> None:
     model = MODELS["mpyc"]
-    said = [
-        end_to_end(privacy(model, Fraction(1), **more), model) for more in ({}, {"assumed": HONEST_CLIENTS})
-    ]
+    said = [privacy(model, Fraction(1), assumed=assumed).end_to_end for assumed in (None, HONEST_CLIENTS)]
     assert ["that share true counts" in text for text in said] == [False, True]
 
 
 def test_of_several_runs_all_that_may_fail_adds_up() -> None:
     """The sentence of both is made from both; that of the last run alone would say too little."""
     for name, each in (("spdz2k", 2), ("rep4-ring", 1)):
-        one = privacy(
-            MODELS[name], Fraction(1), CLIENTS.described, epsilon_requested="1", revealed=[], public=[]
-        )
+        one = privacy(MODELS[name], Fraction(1), CLIENTS.described).to_json()
         timings = dict.fromkeys(
             ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
         )

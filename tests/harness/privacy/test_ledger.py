@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BudgetError, FairSharesError, LedgerError, PopulationError, UsedUploadsError
+from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.entries import Ledger, default_path
-from harness.privacy.ledger.populations import NoiseEvent, Population, PrivacyEvent, Status
+from harness.privacy.ledger.populations import Population, PrivacyEvent, Status
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin
 from protocols.guarantee import Budget, Guarantee
@@ -73,7 +74,7 @@ def test_a_charge_is_kept_exactly(ledger: Ledger) -> None:
         "weights",
         "ring",
     )
-    assert (charge.out, charge.status) == (str(Path("out").absolute()), Status.RUNNING)
+    assert (charge.out, charge.status) == (Path("out").absolute(), Status.RUNNING)
     ledger.charge("LOANS", None, replace(ONE, noise=None))
     assert [charge.noise for charge in only(ledger).charges] == [ONE.noise, None]
     assert only(ledger).spent.epsilon == 2 * ONE.exact.epsilon

@@ -18,9 +18,9 @@ from typing import ClassVar
 import pytest
 
 from harness.errors import BudgetError
+from harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.filters import Spent, _renyi_deltas
-from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, Status
+from harness.privacy.ledger.populations import PrivacyEvent, Status
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.guarantee import Budget, compose
@@ -159,9 +159,9 @@ class ForgetsTheLost(TheLedger):
     """Adds up divergences, not the masses that they leave out."""
 
     def admits(self, charged: str, run: str) -> bool:
-        assert self.budget.delta is not None and self.budget.order is not None
-        spent: list[Spent] = [((LAWS[one], 1), EXACT[one]) for one in charged + run]
-        return _renyi_deltas(self.budget.order, spent, self.budget.epsilon)[1] <= self.budget.delta
+        assert self.budget.delta is not None
+        losses = tuple(Loss(EXACT[one], NoiseEvent(LAWS[one], 1)) for one in charged + run)
+        return Renyi(self.budget, losses).deltas[1] <= self.budget.delta
 
 
 class NotAsDeclared(TheLedger):

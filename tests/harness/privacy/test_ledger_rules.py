@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -11,31 +12,45 @@ from pathlib import Path
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from harness.cli.parsers import parse_budget
 from harness.errors import BudgetError, LedgerError, OptionError, PopulationError
+from harness.privacy.ledger.accountants import _ONE, Loss, NoiseEvent, _moment, accountant_of
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.filters import _ONE, Spent, _moment, allows, left, renyi_order, renyi_spent
-from harness.privacy.ledger.populations import NoiseEvent, PrivacyEvent, Status, budget_text, exact_json
+from harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text, exact_json
+from harness.request.readers import parse_budget
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.circuits.coins import design_coins
-from protocols.guarantee import Budget, Guarantee, compose
+from protocols.guarantee import Budget, Guarantee, compose, renyi_order
 from protocols.noise.truncated import guarantee
 
 DELTA = Fraction(1, 10**9)
 COINS = design_coins(Fraction(1, 20), 40)
 EXACT = guarantee(COINS)
-WEIGHTS: Spent = ((COINS, 1), EXACT)  # a weights run at epsilon = 0.05
-UNKNOWN: Spent = (None, EXACT)
+WEIGHTS = Loss(EXACT, NoiseEvent(COINS, 1))  # a weights run at epsilon = 0.05
+UNKNOWN = Loss(EXACT)
 RENYI = parse_budget("3,1e-9,renyi")
 DECLARED = parse_budget("2.9,1e-9,100")
 
 
-def event(one: Spent = WEIGHTS) -> PrivacyEvent:
-    noise, exact = one
-    known = noise and NoiseEvent(*noise)
+def event(loss: Loss = WEIGHTS) -> PrivacyEvent:
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    return PrivacyEvent("weights", "ring", exact, PrivacyUnit.RECORD, relation, Path("out"), known)
+    return PrivacyEvent("weights", "ring", loss.exact, PrivacyUnit.RECORD, relation, Path("out"), loss.noise)
+
+
+def allows(budget: Budget, losses: Sequence[Loss]) -> bool:
+    """Return whether the last of these runs is allowed after the others."""
+    *before, last = losses
+    return accountant_of(budget).compose(before).allows(last)
+
+
+def left(budget: Budget, losses: Sequence[Loss]) -> Budget:
+    return accountant_of(budget, losses).left
+
+
+def renyi_spent(budget: Budget, losses: Sequence[Loss]) -> tuple[float, Fraction]:
+    said = accountant_of(budget, losses).to_json()["renyi"]
+    assert said["order"] == str(budget.order)
+    return said["rho"], Fraction(said["delta"])
 
 
 def test_a_hundred_weight_runs() -> None:
@@ -47,9 +62,9 @@ def test_a_hundred_weight_runs() -> None:
 
 
 @pytest.mark.parametrize("one", [WEIGHTS, UNKNOWN])
-def test_as_dp_accounting_adds_them_up(one: Spent) -> None:
+def test_as_dp_accounting_adds_them_up(one: Loss) -> None:
     """A declared schedule needs what it finds at this delta, and 0.5% more at most; a filter 8% more."""
-    if one[0]:
+    if one.noise:
         (pair,) = curve_of_coins(COINS).pairs
         upper, lower = ({i: math.log(m[side]) for i, m in enumerate(pair) if m[side]} for side in (0, 1))
         theirs = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=1e-4)
@@ -72,22 +87,22 @@ def test_what_a_filter_has_spent_is_said_as_rho_and_what_is_apart() -> None:
     divergence = math.log(sum(float(p) * float(p / q) ** (order - 1) for p, q in pair if q)) / (order - 1)
     apart = sum(p for p, q in pair if not q)
     for runs in (0, 1, 100):
-        rho, delta = renyi_spent(order, [WEIGHTS] * runs)
+        rho, delta = renyi_spent(replace(RENYI, order=order), [WEIGHTS] * runs)
         assert rho == pytest.approx(runs * divergence / order, rel=1e-6) and delta == runs * apart
     assert RENYI.order is not None
-    rho, delta = renyi_spent(RENYI.order, [WEIGHTS] * 100)  # is within the budget, by the usual conversion
+    rho, delta = renyi_spent(RENYI, [WEIGHTS] * 100)  # is within the budget, by the usual conversion
     worst = RENYI.order * rho + math.log((RENYI.order - 1) / RENYI.order)
     worst -= math.log(RENYI.order * 3 / 4 * DELTA) / (RENYI.order - 1)
     assert worst <= RENYI.epsilon and delta <= DELTA / 4
 
 
 def test_a_filter_adds_up_what_it_knows_and_what_it_does_not() -> None:
-    wide: Spent = ((COINS, 4), Guarantee(4 * EXACT.epsilon, 4 * EXACT.delta))
+    wide = Loss(Guarantee(4 * EXACT.epsilon, 4 * EXACT.delta), NoiseEvent(COINS, 4))
     mixed = [WEIGHTS] * 40 + [UNKNOWN] * 40 + [wide] * 2
     assert allows(RENYI, mixed) and allows(RENYI, mixed[::-1])
     assert allows(RENYI, [wide] * 25) and not allows(RENYI, [wide] * 27)
-    assert not allows(RENYI, [(None, Guarantee(Fraction(1, 100), DELTA * 2))])
-    assert not allows(RENYI, [(None, Guarantee(Fraction(100), Fraction(0)))])
+    assert not allows(RENYI, [Loss(Guarantee(Fraction(1, 100), DELTA * 2))])
+    assert not allows(RENYI, [Loss(Guarantee(Fraction(100), Fraction(0)))])
 
 
 def test_what_is_left() -> None:
@@ -95,8 +110,8 @@ def test_what_is_left() -> None:
     rest = left(RENYI, [WEIGHTS] * 100)
     assert 0 < rest.epsilon < 1 and rest.delta is None
     more = RENYI.epsilon / 1000
-    assert allows(RENYI, [WEIGHTS] * 100 + [(None, Guarantee(rest.epsilon, Fraction(0)))])
-    assert not allows(RENYI, [WEIGHTS] * 100 + [(None, Guarantee(rest.epsilon + more, Fraction(0)))])
+    assert allows(RENYI, [WEIGHTS] * 100 + [Loss(Guarantee(rest.epsilon, Fraction(0)))])
+    assert not allows(RENYI, [WEIGHTS] * 100 + [Loss(Guarantee(rest.epsilon + more, Fraction(0)))])
     assert left(RENYI, [WEIGHTS] * 200).epsilon == 0
 
 
@@ -110,7 +125,7 @@ def test_a_ledger_keeps_to_them(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="3 runs with the noise of the first"):
         ledger.charge("loans", None, event())
     ledger.charge("others", small, event())
-    other = ((COINS, 2), Guarantee(2 * EXACT.epsilon, 2 * EXACT.delta))
+    other = Loss(Guarantee(2 * EXACT.epsilon, 2 * EXACT.delta), NoiseEvent(COINS, 2))
     for different in (other, UNKNOWN):
         with pytest.raises(BudgetError, match="has other noise"):
             ledger.check("others", None, event(different))
@@ -123,7 +138,7 @@ def test_a_ledger_keeps_to_them(tmp_path: Path) -> None:
 def test_a_filter_in_a_ledger(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     small = parse_budget("0.4,1e-9,renyi")
-    most = max(n for n in range(20) if allows(small, [WEIGHTS] * n))
+    most = max(n for n in range(1, 20) if allows(small, [WEIGHTS] * n))
     for _ in range(most):
         ledger.charge("loans", small, event())
     assert most > 2
@@ -199,7 +214,7 @@ def test_a_run_that_named_nobody_comes_before_a_rule(rule: Budget, tmp_path: Pat
 
 def test_a_run_that_is_never_opened_makes_no_room() -> None:
     """Of randomized response that often fails, the rest has a moment below 1."""
-    failing: Spent = (None, Guarantee(Fraction(0), Fraction(1, 100)))
+    failing = Loss(Guarantee(Fraction(0), Fraction(1, 100)))
     moment, lost = _moment(failing, 20)
     assert (moment, lost) == (_ONE, Fraction(1, 100))
     assert _moment(WEIGHTS, 20)[0] > _ONE

@@ -16,11 +16,11 @@ from harness.errors import (
     PopulationError,
     UsedUploadsError,
 )
-from harness.inputs.client_policy import ClientPolicy
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
+from tests.support.sharing import allowing
 
 SPENT = Guarantee(Fraction(1), Fraction(1, 1 << 40))
 RUN = PrivacyEvent(
@@ -124,10 +124,9 @@ def test_another_population_is_refused(ledger: Ledger) -> None:
 
 def test_a_client_has_to_allow_all_of_it(ledger: Ledger) -> None:
     ledger.charge("people", None, FIRST)
-    policy = ClientPolicy(("weights",), "1/2", "1/2", PrivacyUnit.RECORD)
+    policy = allowing(("weights",), "1/2", "1/2", PrivacyUnit.RECORD)
     second = replace(FIRST, uploads=("c", "d"))
     with pytest.raises(BudgetError, match="policies of clients do not cover this run, in 1 of its 2 uploads"):
         ledger.add("people", replace(second, policies={"d": policy}), {**ONE, "2": ["c", "d"]})
-    ledger.add(
-        "people", replace(second, policies={"d": replace(policy, epsilon="1")}), {**ONE, "2": ["c", "d"]}
-    )
+    larger = allowing(("weights",), "1", "1/2", PrivacyUnit.RECORD)
+    ledger.add("people", replace(second, policies={"d": larger}), {**ONE, "2": ["c", "d"]})

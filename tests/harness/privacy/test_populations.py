@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BudgetError, PopulationError
+from harness.privacy.ledger.accountants import Loss
 from harness.privacy.ledger.populations import (
     Charge,
     Population,
@@ -39,10 +40,9 @@ def release(relation: NeighboringRelation = ADD) -> PrivacyEvent:
 
 
 def population(budget: Budget | None, *spent: Guarantee) -> Population:
+    time, where = "2026-01-01T00:00:00+00:00", Path("out")
     charges = [
-        Charge(
-            i, "2026-01-01T00:00:00+00:00", "weights", "ring", exact, RECORD, ADD, None, "out", Status.ABORTED
-        )
+        Charge("weights", "ring", exact, RECORD, ADD, where, id=i, time=time, status=Status.ABORTED)
         for i, exact in enumerate(spent, 1)
     ]
     return Population("loans", budget, tuple(charges))
@@ -98,10 +98,10 @@ def test_a_run_does_not_change_the_budget() -> None:
 def test_all_of_a_budget_may_be_spent_and_no_more() -> None:
     third, tiny = guarantee("1/3", "1/8"), Fraction(1, 10**30)
     spent = population(Budget(Fraction(1), Fraction(3, 8)), third, third)
-    refuse_overspending(spent, third)
+    refuse_overspending(spent, Loss(third))
     for more in (Guarantee(Fraction(1, 3) + tiny, Fraction(0)), Guarantee(tiny, Fraction(1, 8) + tiny)):
         with pytest.raises(BudgetError) as error:
-            refuse_overspending(spent, more)
+            refuse_overspending(spent, Loss(more))
         assert "'loans' has ε = 0.3333 and δ = 0.125 left of its budget of 1,0.375, after 2 runs" in str(
             error.value
         )
@@ -114,11 +114,11 @@ def test_aborted_runs_are_spent() -> None:
     with pytest.raises(
         BudgetError, match=r"has ε = 0 left of its budget of 1, after 1 run; this run needs ε = 0\.01 "
     ):
-        refuse_overspending(spent, guarantee("1/100"))
+        refuse_overspending(spent, Loss(guarantee("1/100")))
 
 
 def test_without_a_budget_all_is_allowed() -> None:
-    refuse_overspending(population(None, *[guarantee("20")] * 50), guarantee("20", "1"))
+    refuse_overspending(population(None, *[guarantee("20")] * 50), Loss(guarantee("20", "1")))
     assert population(None).left is None
 
 

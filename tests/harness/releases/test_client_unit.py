@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -13,11 +14,13 @@ from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     PrivacyUnit,
+    moves_of,
     nodes_changed,
     plan_noise,
     unit_of,
 )
 from protocols.accounting.exact_privacy import impossible_mass_of_clients, values_moved
+from protocols.accounting.own_noise import Moves
 from protocols.accounting.queries import LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import Coin, exp_bounds, worst_ratio
 from protocols.mechanisms.count_tree import CountTree
@@ -147,9 +150,11 @@ def test_caps_that_mean_nothing_are_refused(
 def test_the_audit_finds_noise_for_one_record_less(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"thresholds": 20} if "thresholds" in name else {}
     assert audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10).fault is None
-    monkeypatch.setattr(
-        "protocols.accounting.calibration._records_together", lambda _, neighbors: neighbors.cap - 1
-    )
+
+    def of_one_less(release: LinearQueries, neighbors: Neighbors) -> Moves:
+        return moves_of(release, replace(neighbors, cap=neighbors.cap - 1))
+
+    monkeypatch.setattr("protocols.accounting.calibration.moves_of", of_one_less)
     found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10)
     assert found.fault is not None and "a client moves" in found.fault and "units in all" in found.fault
 

@@ -12,14 +12,15 @@ import pytest
 from harness.errors import OptionError
 from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.releases.base import Release
 from harness.releases.confusion import CONFIDENCE, ConfusionStatistic, confusion
+from harness.request.base import Request
 from harness.security_models import MODELS
 from protocols import reference
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.circuits.counts import confusion_by_product
 from protocols.spec import PRODUCT_PER_RECORD, SPLIT
+from tests.support.requests import request_of
 
 COINS = design_coins(Fraction(1), 40)
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), kind=RecordKind.PREDICTION)
@@ -126,9 +127,9 @@ def test_whose_rates_are_meant(labels: tuple[str, ...], named: str, positive: in
     assert prepared.read({"counts": (0,) * (2 * len(labels) ** 2)}, 1).positive == positive
 
 
-def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Release:
+def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Request:
     form = PRODUCT_PER_RECORD if per_record else SPLIT
-    return Release(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), relation)
+    return request_of(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), relation)
 
 
 def test_whom_the_guarantee_protects() -> None:

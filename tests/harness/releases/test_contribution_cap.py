@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli.release_options import CapOptions
 from harness.errors import OptionError, OutputError, RecordDomainError
 from harness.inputs.contribution_bounds import MAX_CAP, Cap, caps_to_choose_from
 from harness.inputs.encoding import columns_of, count_columns
@@ -19,7 +18,6 @@ from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
 from harness.privacy.audit.releases import audit_command
-from harness.releases.base import Release
 from harness.releases.contribution_cap import (
     CURVE_RATIOS,
     CapStatistic,
@@ -28,6 +26,8 @@ from harness.releases.contribution_cap import (
     counts_of_curves,
     sizes_alone,
 )
+from harness.request.base import Request
+from harness.request.releases import CapRequest
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import (
     NeighboringRelation,
@@ -49,11 +49,12 @@ from protocols.mechanisms.above_threshold import (
 from protocols.mechanisms.count_tree import CountTree, best_tree, node_variance
 from protocols.noise.truncated import probability_mass
 from protocols.spec import PI_CAP, SLOTS
+from tests.support.requests import request_of
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 50, kind=RecordKind.SIZE)
-WEIGHTS = CapTarget("weights", Fraction(1), DELTA)
+WEIGHTS = CapTarget("weights", Guarantee(Fraction(1), DELTA))
 STATISTIC = CapStatistic(WEIGHTS)
 
 
@@ -63,9 +64,9 @@ def records(sizes: list[int], domain: RecordDomain = DOMAIN) -> ClientRecords:
     return ClientRecords(domain, np.arange(len(sizes)).astype(str), client, zeros, zeros)
 
 
-def settings(model: Model = MODELS["ring"], epsilon: Fraction = Fraction(1)) -> Release:
+def settings(model: Model = MODELS["ring"], epsilon: Fraction = Fraction(1)) -> Request:
     form = PI_CAP.input_forms[SLOTS.name]
-    return Release(model, form, epsilon, DELTA, unit=PrivacyUnit.CLIENT)
+    return request_of(model, form, epsilon, DELTA, unit=PrivacyUnit.CLIENT)
 
 
 def test_a_client_sends_how_many_caps_it_exceeds_in_one_slot() -> None:
@@ -127,9 +128,9 @@ def test_an_index_protects_clients_only(relation: NeighboringRelation) -> None:
     with pytest.raises(ValueError, match=f"of clients, not under {relation}"):
         plan_noise(AboveThreshold(3), Neighbors(relation), Fraction(1), DELTA)
     with pytest.raises(OptionError, match="say --privacy-unit client"):
-        STATISTIC.prepare(replace(settings(), unit=PrivacyUnit.RECORD), DOMAIN)
+        STATISTIC.prepare(settings().but(privacy_unit=PrivacyUnit.RECORD), DOMAIN)
     with pytest.raises(OptionError, match=f"under zero_out_one, not {relation}"):
-        STATISTIC.prepare(replace(settings(), relation=relation), DOMAIN)
+        STATISTIC.prepare(settings().but(neighboring_relation=relation), DOMAIN)
 
 
 def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,10 +180,11 @@ def test_the_noise_that_is_shown_holds_95_percent_of_comparisons_and_one_client_
 
 
 def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
-    assert replace(WEIGHTS, task="counts", epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 2  # one sum
+    third = Guarantee(Fraction(1, 3), DELTA)
+    assert replace(WEIGHTS, task="counts", spends=third).allowed_above(DOMAIN) == 2  # one sum
     counts = replace(WEIGHTS, task="counts", counts=4)
     assert counts.allowed_above(DOMAIN) == allowed_above(Fraction(1), 4) == 3
-    assert replace(counts, epsilon=Fraction(1, 3)).allowed_above(DOMAIN) == 11
+    assert replace(counts, spends=third).allowed_above(DOMAIN) == 11
     assert replace(counts, malleable_slots=True).allowed_above(DOMAIN) == 7  # twice the noise
     assert WEIGHTS.allowed_above(DOMAIN) == allowed_above(Fraction(1, 8), 4) == 31
     rates = replace(WEIGHTS, task="confusion")
@@ -192,13 +194,12 @@ def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_curves_of_records_have_noise_for_exchanged_ones_in_active_models(
-    model: Model, tmp_path: Path
+    model: Model,
 ) -> None:
-    release, domain = settings(model), tmp_path / "domain.json"
-    domain.write_text('{"groups": ["a", "b"], "labels": ["0", "1"], "thresholds": 101}')
-    texts = {"epsilon": "1", "release": "thresholds", "release_epsilon": "1", "domain": str(domain)}
+    release = settings(model)
+    texts = {"epsilon": "1", "release": "thresholds", "release_epsilon": "1", "thresholds": "101"}
     histogram, records = (
-        CapOptions(**texts, variant=variant).statistic(PI_CAP).allowed_above(release, DOMAIN)
+        CapStatistic.of(CapRequest(**texts, variant=variant)).allowed_above(release, DOMAIN)
         for variant in ("histogram", "records")
     )
     times = 2 if model.tolerates == "active" else 1
@@ -224,7 +225,7 @@ def test_the_cap_for_curves_has_about_the_least_error() -> None:
     """
     bins, epsilon, sizes = 21, Fraction(2), np.random.default_rng(5).zipf(2, 1000).clip(max=300)
     caps, tree = caps_up_to(300), best_tree(bins, Neighbors(ZERO_OUT), epsilon, DELTA)
-    above = CapTarget("thresholds", epsilon, DELTA, bins).allowed_above(DOMAIN)
+    above = CapTarget("thresholds", Guarantee(epsilon, DELTA), bins).allowed_above(DOMAIN)
     chosen = best_cap(sizes, caps, math.ceil(Fraction(above + 1, CURVE_RATIOS)) - 1)
 
     def error(cap: int) -> float:

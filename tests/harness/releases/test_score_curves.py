@@ -16,7 +16,6 @@ from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
 from harness.postprocessing.curves import exact_curves
-from harness.releases.base import Release
 from harness.releases.score_curves import (
     CurvesStatistic,
     noisy_curves,
@@ -39,10 +38,11 @@ from protocols.spec import (
     InputForm,
     declared_release,
 )
+from tests.support.requests import request_of
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
 DOMAIN = RecordDomain(("a", "b", "c"), ("no", "yes"), 100, kind=RecordKind.SCORE, thresholds=GRID)
-SETTINGS = Release(MODELS["ring"], SCORED_SPLIT, Fraction(1), Fraction(1, 2**40))
+SETTINGS = request_of(MODELS["ring"], SCORED_SPLIT, Fraction(1), Fraction(1, 2**40))
 COINS = design_coins(Fraction(1), 40)
 
 
@@ -119,7 +119,7 @@ def test_standard_errors_in_the_file_are_the_noises() -> None:
 @pytest.mark.parametrize("flat", [True, False])
 def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: NeighboringRelation | None) -> None:
     """At epsilon 20 these eight bins have two levels; each node gets its share of epsilon."""
-    settings = Release(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation)
+    settings = request_of(MODELS["ring"], SCORED_SPLIT, Fraction(20), Fraction(1, 2**40), relation)
     prepared = CurvesStatistic(flat).prepare(settings, DOMAIN)
     plan = prepared.plan
     job = make_job(prepared, PartyInputs(DOMAIN, 10, 1, 10, [Path()] * 3))
@@ -138,7 +138,7 @@ def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: Neighbo
 def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
     """The noise is for all levels of all records of a client; one that weighs 1 counts as one."""
     client = PrivacyUnit.CLIENT
-    settings = Release(MODELS["ring"], form, Fraction(20), Fraction(1, 2**40), unit=client)
+    settings = request_of(MODELS["ring"], form, Fraction(20), Fraction(1, 2**40), unit=client)
     domain = replace(DOMAIN, cap=cap)
     statistic = CurvesStatistic(spec=PI_ROC if form is SCORED_SPLIT else PI_ROC_RECORDS)
     prepared = statistic.prepare(settings, domain)
@@ -163,7 +163,7 @@ def test_as_published_epsilon_is_spent_at_every_threshold(
     relation: NeighboringRelation | None, times: int
 ) -> None:
     """Eight thresholds; a replaced record leaves one count and joins another at each."""
-    settings = Release(MODELS["ring"], SCORES, Fraction(1), Fraction(1, 2**40), relation)
+    settings = request_of(MODELS["ring"], SCORES, Fraction(1), Fraction(1, 2**40), relation)
     plan = CurvesStatistic(spec=PI_ROC_PUBLISHED).prepare(settings, DOMAIN).plan
     assert (plan.nodes, plan.changed) == (2 * 6 * 8, times)
     assert plan.coins == design_coins(Fraction(1), 40)  # of each count, as if it were the only one

@@ -19,7 +19,6 @@ from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.privacy.statement import INFERRED
-from harness.releases.base import Release
 from harness.releases.score_curves import CurvesStatistic, ThresholdChoice, ThresholdsStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
@@ -33,6 +32,7 @@ from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
 from protocols.noise import added
 from protocols.spec import PI_ROUNDS, SPLIT
+from tests.support.requests import request_of
 from tests.support.running import QUICKEST
 
 CLIENTS, EACH = 40, 3
@@ -58,7 +58,7 @@ def chosen(tmp_path) -> Training:
 
     def settings(part: Guarantee) -> RunSettings:
         relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-        return RunSettings(Release(MODEL, SPLIT, part.epsilon, part.delta, relation))
+        return RunSettings(request_of(MODEL, SPLIT, part.epsilon, part.delta, relation))
 
     choice = ThresholdChoice("equalized_odds", "accuracy_score", None, deterministic=False)
     return Training(

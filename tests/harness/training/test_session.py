@@ -325,6 +325,6 @@ def test_it_is_what_users_import_and_records_cost_the_same() -> None:
     assert fairshares.SumSession is SumSession
     of_records = SumSession("mpyc", **SMALL, unit="record")
     doubled = SumSession("mpyc", **SMALL, unit="record", rows="client")
-    assert of_records.plan.squares == SumSession("mpyc", **SMALL).plan.squares
-    assert math.isclose(doubled.plan.squares, 4 * of_records.plan.squares, rel_tol=1e-3)
+    assert of_records.rule.squares == SumSession("mpyc", **SMALL).rule.squares
+    assert math.isclose(doubled.rule.squares, 4 * of_records.rule.squares, rel_tol=1e-3)
     assert of_records.event.relation is NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.cli.commands.plan import plan
-from harness.cli.task_options import PlanOptions
 from harness.engines.registry import schemes
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.audit.local import audit_m_r
 from harness.privacy.audit.releases import RELEASES, audit_command
 from harness.privacy.audit.samplers import Audited, audit_published, audit_sampler
 from harness.privacy.ledger.populations import Charge, Population, Status
-from harness.releases.base import Release, Statistic
+from harness.releases.base import Statistic
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.contribution_cap import ChosenCap
 from harness.releases.counts import CountStatistic
@@ -36,6 +34,8 @@ from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget
 from tests.harness.views.test_plots import curves
+from tests.support.plans import show_plan
+from tests.support.requests import request_of
 
 GROUPS = ("African American", "Asian", "Native Hawaiian or Pacific")
 LABELS = ("approved", "denied")
@@ -46,7 +46,7 @@ def read(statistic: Statistic[Any], kind: RecordKind, labels: tuple[str, ...], e
     """Return what a statistic makes of opened values that are all alike."""
     domain = RecordDomain(GROUPS, labels, 1 if more else 2**31, kind=kind, **more)
     form = next(iter(statistic.spec.input_forms.values()))
-    prepared = statistic.prepare(Release(MODELS["ring"], form, Fraction(1), DELTA), domain)
+    prepared = statistic.prepare(request_of(MODELS["ring"], form, Fraction(1), DELTA), domain)
     (name,) = statistic.spec.outputs
     cells = prepared.plan.nodes
     return prepared.read({name: (each,) * cells}, 10**6)
@@ -55,8 +55,9 @@ def read(statistic: Statistic[Any], kind: RecordKind, labels: tuple[str, ...], e
 def of_ledger() -> Iterable[Part]:
     spent = Guarantee(Fraction(997002, 10**6), Fraction(1, 2**41))
     record, relation = PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE
-    time, out = "2026-11-22T08:00:00+00:00", "runs/thresholds-20261122-080330-303901"
-    charge = Charge(1, time, "thresholds", "sy-rep-ring", spent, record, relation, None, out, Status.ABORTED)
+    time, out = "2026-11-22T08:00:00+00:00", Path("runs/thresholds-20261122-080330-303901")
+    run = ("thresholds", "sy-rep-ring", spent, record, relation, out)
+    charge = Charge(*run, id=1, time=time, status=Status.ABORTED)
     return ledger_view.ledger(Path("ledger"), [Population("loans", Budget(Fraction(3), None), (charge,) * 2)])
 
 
@@ -75,7 +76,7 @@ def of_plan(**options: str) -> Iterable[Part]:
     shown: list[Part] = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("harness.cli.report.show", lambda *parts: shown.extend(parts))
-        plan(PlanOptions(clients="10000", groups="2", epsilon="1", **options))
+        show_plan(clients="10000", groups="2", epsilon="1", **options)
     return shown
 
 

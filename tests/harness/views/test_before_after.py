@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.evaluation.before_after import METRICS, UNMITIGATED, Evaluation
+from harness.evaluation.before_after import UNMITIGATED, Evaluation
+from harness.evaluation.metrics import METRICS
 from harness.views.parts import Picture, Sentences, Table
-from harness.views.quickstart import METRICS as NAMES, TOLD, before_after, models
+from harness.views.quickstart import METRICS as NAMES, TOLD, before_after
 from tests.harness.views.test_plots import drawn
 
 
@@ -49,6 +50,6 @@ def test_changes_are_told_for_each_mitigation(evaluation: Evaluation) -> None:
     assert isinstance(table, Table) and isinstance(changes, Sentences)
     (told,) = changes.texts
     assert told.startswith("m: balanced accuracy rose in 2 of 2 splits (+0.250 on average)")
-    assert list(table.columns) == ["", *models(evaluation)] == ["", UNMITIGATED, "m"]
+    assert list(table.columns) == ["", UNMITIGATED, "m"]
     row = {row[0]: row[1:] for row in table.rows}["balanced accuracy"]
     assert [text.replace("\N{NO-BREAK SPACE}", " ") for text in row] == ["0.075 ± 0.035", "0.325 ± 0.035"]

@@ -6,7 +6,6 @@ import base64
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
 from matplotlib.figure import Figure as Drawn
 from PIL import Image
 
@@ -117,17 +116,3 @@ def test_a_name_that_no_font_has_is_drawn_without_a_warning(tmp_path: Path) -> N
     picture = intervals("x", rows, {"": with_ends([1, 2], None)}, "count", "")
     page = written("", "", [picture, Table(["group"], [[row] for row in rows])], tmp_path)
     assert set(rows) <= set(page.texts)
-
-
-@pytest.mark.parametrize(
-    ("columns", "rows", "alignment", "fault"),
-    [
-        (["one"], [["a", "b"]], "", "2 values where the header has 1"),
-        (["one", "two"], [["a", "b"]], "l", "alignment 'l' is not of 2 columns"),
-    ],
-)
-def test_a_table_that_does_not_fit_itself_is_refused(
-    columns: list[str], rows: list[list[str]], alignment: str, fault: str
-) -> None:
-    with pytest.raises(ValueError, match=fault):
-        Table(columns, rows, alignment)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,24 +147,23 @@ def test_an_audits_curve_is_the_exact_one() -> None:
     assert len({line.get_linestyle() for line in axes.get_lines()}) == 2
     for audited, curve, dot in zip(audits, *(points(axes)[k::2] for k in (0, 1)), strict=True):
         assert audited.curve is not None
-        exact = float(audited.curve.delta_bounds(audited.epsilon)[1])
-        assert dot == [[audited.epsilon, exact]] and dot[0] in curve
+        exact = float(audited.curve.delta_bounds(audited.asked.epsilon)[1])
+        assert dot == [[audited.asked.epsilon, exact]] and dot[0] in curve
         assert curve[-1] == [pytest.approx(8 / 3), float(audited.curve.impossible)]
 
 
 def population(name: str, epsilons: Sequence[float], budget: Budget | None = None) -> Population:
     charges = [
         Charge(
-            day,
-            f"2026-11-{day}T08:00:00+00:00",
             "weights",
             "ring",
             Guarantee(Fraction(epsilon), Fraction(0)),
             PrivacyUnit.RECORD,
             NeighboringRelation.ADD_OR_REMOVE_ONE,
-            None,
-            "runs/x",
-            Status.DONE,
+            Path("runs/x"),
+            id=day,
+            time=f"2026-11-{day}T08:00:00+00:00",
+            status=Status.DONE,
         )
         for day, epsilon in enumerate(epsilons, 20)
     ]

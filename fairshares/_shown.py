@@ -1,0 +1,102 @@
+"""What prints as the terminal shows it and renders in notebooks: the base of results, plans and ledgers."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from rich.console import Console
+
+from harness.errors import as_keyword, naming
+from harness.views.parts import Part, Picture
+from harness.views.rendering.html import fragment
+from harness.views.rendering.plots import WIDTH
+from harness.views.rendering.text import render
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDTH = 120  # of tables where there is no terminal
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Shown:
+    """What a person can read: `print` it, or let a notebook show it."""
+
+    def _view(self) -> Iterable[Part]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        width = shutil.get_terminal_size((_WIDTH, 0)).columns
+        console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False)
+        with naming(as_keyword):
+            render(self._view(), console)
+        return console.file.getvalue().rstrip()  # type: ignore[attr-defined]
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        with naming(as_keyword):
+            return fragment(self._view())
+
+    def plot(self, kind: str = "", ax: Axes | None = None) -> Axes:
+        """Draw a picture, as a report has it.
+
+        Args: kind: which of them, "privacy" for example; by default the first; ax: matplotlib's, to draw on;
+        None: a new figure's. Returns: the axes, of which `.figure.savefig("my.png")` makes a file.
+        Raises: ValueError: there is no such picture; which there are, it says.
+        """
+        pictures = {part.name: part for part in self._view() if isinstance(part, Picture)}
+        if not pictures or kind not in (*pictures, ""):
+            raise ValueError(
+                f"There is no picture {kind!r} of this; there are: {', '.join(pictures) or 'none'}."
+            )
+        found = pictures[kind or next(iter(pictures))]
+        if ax is None:
+            from matplotlib import pyplot  # takes a second to load
+
+            ax = pyplot.subplots(figsize=(WIDTH, found.height), layout="constrained")[1]
+        found.draw(ax)
+        return ax
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Report(Shown):
+    """What `plan` or `ledger` says. Attributes: fields: all of it, as the command prints it with `--json`."""
+
+    fields: dict[str, Any]
+    _parts: Sequence[Part]
+
+    def _view(self) -> Iterable[Part]:
+        return self._parts
+
+
+class Plan(Report):
+    """What releases would cost, and how far off they would be."""
+
+    @property
+    def models(self) -> pd.DataFrame:
+        """Columns tolerates, mpc_s (seconds), sent_bytes (by all), rounds, reason, available, by model.
+
+        And wall_s, the seconds of a whole call, with its parts start_s, design_s, read_s, share_s,
+        compile_s and derive_s.
+        """
+        return pd.DataFrame(self.fields["models"]).set_index("model")
+
+
+class Spent(Report):
+    """What populations have spent."""
+
+    @property
+    def charges(self) -> pd.DataFrame:
+        """A row per run: population, time, task, model, epsilon, delta, out, status."""
+        rows = [
+            {"population": each["population"], **charge}
+            for each in self.fields["populations"]
+            for charge in each["charges"]
+        ]
+        return pd.DataFrame(rows)

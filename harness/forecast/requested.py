@@ -1,0 +1,202 @@
+"""From a request and whom it would be of to its plan; no party is started."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.engines.emulated_network.profiles import Network
+from harness.errors import OptionError, RecordDomainError, RecordsError, named
+from harness.forecast.expected_accuracy import ReleasePlan, plan_releases
+from harness.forecast.plan import ModelPlan, PlannedRelease, expected_cap, plan_model
+from harness.forecast.unit_costs import RECORDED, UnitCosts, read_units
+from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
+from harness.inputs.record_schema import DEFAULT_MAX_COUNT, DEFAULT_STEPS, DEFAULT_THRESHOLDS, RecordKind
+from harness.inputs.records import MOST_INFERRED
+from harness.inputs.tables import TABLE, read_table
+from harness.pipeline.release import cap_and_release, request_of_cap
+from harness.releases.contribution_cap import CapStatistic, CapTarget
+from harness.releases.registry import STATISTICS, statistic_of
+from harness.request.base import Request
+from harness.request.plans import DEFAULT_ERROR, Expected
+from harness.request.readers import parse_shares
+from harness.request.releases import CAPPED_RELEASES
+from harness.security_models import MODELS
+from protocols.accounting.calibration import PrivacyUnit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_OF_SHARES = ("clients", "records", "groups", "labels")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a release would cost in each model, and how far off it would be.
+
+    Attributes:
+        stages: The release; of a cap that is chosen first, and the one with it.
+        releases: What to expect of each, by the noise that models add.
+        models: What all cost together, by model.
+        network: Between the parties, None for one machine.
+        units: What that was worked out from.
+    """
+
+    stages: Sequence[PlannedRelease]
+    releases: Sequence[ReleasePlan]
+    models: Sequence[ModelPlan]
+    network: Network | None
+    units: UnitCosts
+
+
+def planned(
+    request: Request,
+    expected: Expected,
+    table: Path | pd.DataFrame | None = None,
+    started: Callable[[], float] = float,
+) -> Plan:
+    """Return what to expect of a release.
+
+    Nothing is read but unit costs and the records that may be given.
+
+    Args:
+        request: Without a model, all are planned.
+        table: The records, where these are not in a file that `expected` names.
+        started: Says how long a command takes to begin; `float`, 0: there is none to begin.
+    Raises: FairSharesError: it cannot be run so.
+    """
+    stages = _stages(request, expected, expected.from_records if table is None else table)
+    target = expected.error or float(DEFAULT_ERROR)
+    units = read_units(expected.units or RECORDED)
+    models = [request.model] if request.model else list(MODELS.values())
+    for stage in stages:
+        stage.check_size()
+    releases = [each for stage in stages for each in plan_releases(stage, models, target)]
+    if len(stages) > 1:  # as a run does: what it chooses has to fit, and may be the largest
+        for each in releases:
+            largest = Cap(caps_to_choose_from(each.asked.max_count)[-1])
+            if each.asked.cap is not None:
+                _ = replace(each.asked, cap=largest).prepared
+    plans = []
+    for model in models:
+        of = [each for each in releases if model in each.models]
+        tried = sum(each.design_s for each in of), sum(each.derive_s for each in of)
+        plans.append(plan_model(stages, model, units, expected.network, started, *tried))
+    return Plan(stages, releases, plans, expected.network, units)
+
+
+def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRelease]:
+    """Return what is asked for: one release, or a cap's and the one with it. Raises: OptionError."""
+    _refuse_strangers(request, expected)
+    kind = STATISTICS[request.task].kind
+    counts, groups, labels = None, expected.groups, expected.labels
+    if table is not None:
+        counts, groups, labels = _counted(expected, kind, table)
+
+    clients = expected.clients if counts is None else len(counts)
+    records = expected.records or (clients if counts is None else int(counts.sum()))
+    max_count = expected.max_count or DEFAULT_MAX_COUNT
+    thresholds = expected.thresholds or DEFAULT_THRESHOLDS
+    only_one = Cap(1) if kind is RecordKind.VALUE and request.privacy_unit is PrivacyUnit.CLIENT else None
+    chooses_cap = request.cap == AUTO
+    cap = expected_cap(clients, records, max_count) if chooses_cap else request.cap or only_one
+    of_any_model = request if request.model else request.but(model=next(iter(MODELS.values())))
+    stage = PlannedRelease(
+        of_any_model,
+        statistic_of(request),
+        clients,
+        records,
+        groups,
+        labels or parse_shares("2", "labels"),
+        max_count,
+        thresholds,
+        expected.steps or DEFAULT_STEPS,
+        cap,
+        counts,
+    )
+    return _after_cap(stage) if chooses_cap else [stage]
+
+
+def _counted(
+    expected: Expected, kind: RecordKind, table: Any
+) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
+    """Return how many records each client of the table has per group and label, and these by name.
+
+    The shares of groups and labels are those of the table; performance values have one label.
+    """
+    import pandas as pd
+
+    given = [named(name) for name in _OF_SHARES if getattr(expected, name) is not None]
+    if given:
+        raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
+    columns = ["client_id", "group", *([] if kind is RecordKind.VALUE else ["label"])]
+    where = str(table) if isinstance(table, Path) else TABLE
+    frame, _ = read_table(table, columns)
+    if not frame["client_id"]:
+        raise RecordsError(f"{where} has no records: there is no row below the header.")
+    codes = {name: pd.factorize(np.array(frame[name], dtype=object), sort=True) for name in columns}
+    shape = tuple(len(names) for _, names in codes.values())
+    for name, (_, names) in list(codes.items())[1:]:
+        if not 2 <= len(names) <= MOST_INFERRED:
+            raise RecordDomainError(
+                f"{where} has {len(names):,} different {name}s; a plan is for 2 to {MOST_INFERRED}."
+            )
+    flat = np.ravel_multi_index(tuple(index for index, _ in codes.values()), shape)
+    counts = np.bincount(flat, minlength=math.prod(shape)).reshape(*shape, *([1] * (3 - len(shape))))
+
+    def shares_of(column: str, totals: npt.NDArray[np.int64]) -> dict[str, Fraction]:
+        rows, names = len(frame["group"]), codes[column][1]
+        return {str(name): Fraction(int(n), rows) for name, n in zip(names, totals, strict=True)}
+
+    groups = shares_of("group", counts.sum(axis=(0, 2)))
+    labels = shares_of("label", counts.sum(axis=(0, 1))) if "label" in codes else {}
+    return counts, groups, labels
+
+
+def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
+    """Return the release of a cap, and the one that it is for, with what that leaves."""
+    request = stage.request
+    spends, left = cap_and_release(request)
+    target = CapTarget(request.task, left, stage.thresholds, request.form.exchangeable)
+    statistic = CapStatistic(target)
+    first = replace(stage, request=request_of_cap(request, spends), statistic=statistic, cap=None)
+    return [first, replace(stage, request=request.spending(left))]
+
+
+def _refuse_strangers(request: Request, expected: Expected) -> None:
+    """Refuse what is of other tasks: it would be left out without a word."""
+    task = request.task
+    of = {"thresholds": ("thresholds", "cap"), "steps": ("gap",)}
+    given = {named(name): tasks for name, tasks in of.items() if getattr(expected, name) is not None}
+    if request.cap == AUTO:
+        given[named("cap", AUTO)] = CAPPED_RELEASES
+        if getattr(request, "horizon", None):
+            raise OptionError(
+                f"{named('horizon')} is of uploads, which were shared with a cap; give {named('cap')} a "
+                "number."
+            )
+    for field, tasks in given.items():
+        if task not in tasks:
+            raise OptionError(f"{field} goes with {' or '.join(tasks)}, not with {task}.")
+    if task == "gap" and (expected.labels or expected.records or expected.max_count):
+        raise OptionError(
+            f"A client has one performance value and no label: gap takes neither {named('labels')} nor a "
+            f"number of records nor {named('max_count')}."
+        )
+    if task == "cap" and (expected.records or expected.error):
+        raise OptionError(
+            "The cap is chosen by how many clients have more records than it; leave out the number of "
+            "records "
+            "and the error."
+        )
+    if task == "count" and expected.error:
+        raise OptionError(f"count has {named('relative_error')} in place of an error; leave error out.")
+    if request.cap_epsilon and request.cap != AUTO:
+        raise OptionError(f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.")

@@ -1,0 +1,232 @@
+"""What a host is asked before a run: whether it is free, what a run depends on there, how it is reached."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import PROJECT
+from harness.engines.program_hash import sources_hash
+from harness.engines.registry import engine_of
+from harness.errors import FairSharesError, HostUnfitError
+from harness.hosts import cleanup, keys
+from harness.hosts.links import greet, reach, time_link
+from harness.hosts.policy import read_policy
+from harness.pipeline.manifest import environment, machine
+from harness.security_models import get_model
+from harness.system.files import held_alone, writable_by_others
+
+# What has to be the same everywhere, by what messages call it.
+SOURCES = {
+    "programs and circuits": ("Programs/Source", "protocols/circuits"),
+    "code": ("harness", "protocols"),
+}
+NONCE_BYTES = 16
+_IDLE_S = 3600.0  # without a run, after which a turn ends, and its connection
+_AT_ONCE = 64  # who come to a port where the agent listens, so that they take little memory
+_LISTENS = {"port": "Its party", "client_port": "For clients it"}  # by the policy's name for the port
+
+
+class LocalHost:
+    """The host that this machine is, for one connection.
+
+    One connection at a time checks a host, or runs something on it: it takes its turn, until it ends.
+    Attributes: directory: the host's own; stack: closed when the connection ends; starter: whom the host's
+    own command line names, if anybody.
+    """
+
+    REQUESTS = ("check", "listen", "stop_listening", "reach", "time_links")
+
+    def __init__(self, directory: Path, stack: ExitStack, starter: str) -> None:
+        self.directory, self.stack, self.starter = directory, stack, starter
+        self._until_the_end = stack.enter_context(ExitStack())  # of all else on the stack
+        self._has_turn = False
+        self._idle: threading.Timer | None = None
+        self._listening: list[socket.socket] = []
+
+    def take_turn(self) -> None:
+        """Let no other connection check or prepare a run until this one ends.
+
+        Raises: HostUnfitError: another connection has the host.
+        """
+        if self._has_turn or not self.directory.is_dir():
+            return
+        descriptor = held_alone(self.directory)
+        if descriptor is None:
+            raise HostUnfitError(
+                f"Another run is under way on it ({cleanup.holder(self.directory)}); wait for its end, or "
+                "end it by ./inv hosts.clean."
+            )
+        self._until_the_end.callback(os.close, descriptor)
+        self._until_the_end.enter_context(cleanup.signed(self.directory, self.starter))
+        self._has_turn = True
+        self.expect_run()
+
+    def expect_run(self) -> None:
+        """End this connection, and with it its turn, unless a run begins in time."""
+        self.run_begins()
+        self._idle = threading.Timer(_IDLE_S, os.kill, [os.getpid(), signal.SIGTERM])
+        self._until_the_end.callback(self._idle.cancel)
+        self._idle.daemon = True
+        self._idle.start()
+
+    def run_begins(self) -> None:
+        """Wait for no run any more."""
+        if self._idle is not None:
+            self._idle.cancel()
+
+    def check(self, party: int, model: str, port: int, client_ports: list[int]) -> dict[str, Any]:
+        """Say what a run depends on here; nothing of it is secret. Args: client_ports: if it takes any.
+
+        From here on no other connection checks or runs anything, or their parties would meet who listens.
+        """
+        now, chosen = time.time(), get_model(model)
+        engine, directory = engine_of(chosen), _fault(check_directory, self.directory)
+        policy = None if directory else _fault(read_policy, self.directory)
+        has_policy = not directory and not policy
+        return {
+            "time": now,
+            **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
+            "commit": _commit(),
+            "environment": environment(),
+            "machine": machine(),
+            "engine_version": engine.version(),
+            "unavailable": engine.availability(chosen) or engine.fault_of_links(chosen),
+            "directory": directory,
+            "free_bytes": shutil.disk_usage(_existing(self.directory)).free,
+            "port": _fault(self.take_turn)
+            or (_fault(check_ports, self.directory, "port", [port]) if has_policy else None),
+            "clients": _fault(check_ports, self.directory, "client_port", client_ports)
+            if has_policy
+            else None,
+            "certificates": keys.own_certificates(self.directory, party),
+            "pinned": {
+                name: {str(other): text for other, text in certificates.items()}
+                for name, certificates in keys.pinned(self.directory).items()
+            },
+            "policy": policy,
+        }
+
+    def listen(self, port: int) -> str:
+        """Listen where the party will, or its gateway, and greet who comes; return the greeting.
+
+        Raises: HostUnfitError: another connection has the host; PolicyError: its party listens elsewhere.
+        """
+        policy = read_policy(self.directory)
+        of_clients = policy.client_port and port == policy.client_port
+        policy.check_ports(*(("client_port", [port, port + 1]) if of_clients else ("port", [port])))
+        self.take_turn()
+        greeting = secrets.token_hex(NONCE_BYTES)
+        listening = self.stack.enter_context(_listening(port))
+        self._listening.append(listening)
+        free = threading.Semaphore(_AT_ONCE)
+
+        def answer() -> None:
+            while True:
+                free.acquire()
+                try:
+                    reached, _ = listening.accept()
+                except OSError:  # closed
+                    return
+                # Each by itself: who is slow, or no agent, keeps few others from an answer.
+                threading.Thread(target=_greet, args=(reached, greeting, free), daemon=True).start()
+
+        threading.Thread(target=answer, daemon=True).start()
+        return greeting
+
+    def stop_listening(self) -> None:
+        """Listen no more: the ports are the party's."""
+        while self._listening:
+            listening = self._listening.pop()
+            with suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)  # or `accept` would keep it
+            listening.close()
+
+    def reach(self, others: Sequence[tuple[str, int, str]]) -> list[str | None]:
+        """Connect to other parties' ports; return per party what is wrong, None if its agent answers.
+
+        Raises: HostUnfitError: what is to answer is no greeting of an agent.
+        """
+        _check_greetings(others)
+        return [reach(*other) for other in others]
+
+    def time_links(self, others: Sequence[tuple[str, int, str]]) -> list[tuple[float, float] | None]:
+        """Return how fast other parties' ports are reached, one after the other; see `time_link`.
+
+        Raises: PolicyError: the host's owner allows no benchmark runs; as `reach` and `listen`.
+        """
+        read_policy(self.directory).check_benchmark()
+        self.take_turn()
+        _check_greetings(others)
+        return [time_link(*other) for other in others]
+
+
+def check_directory(directory: Path) -> None:
+    """Raise HostUnfitError unless a host's directory is there, and its owner's alone."""
+    if not directory.is_dir():
+        raise HostUnfitError(
+            f"There is no directory {directory}; run ./inv hosts.setup, or correct hosts.toml."
+        )
+    if (fault := writable_by_others(directory)) is not None:
+        raise HostUnfitError(fault)
+
+
+def check_ports(directory: Path, name: str, asked: list[int]) -> None:
+    """Check that a party, or its gateway, can listen on ports. Args: name, asked: as `Policy.check_ports`.
+
+    Raises: PolicyError: its owner has it listen elsewhere; HostUnfitError: another process does there.
+    """
+    read_policy(directory).check_ports(name, asked)
+    for port in asked:
+        try:
+            _listening(port).close()
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            raise HostUnfitError(f"{_LISTENS[name]} cannot listen on port {port}: {why}.") from None
+
+
+def _fault(check: Callable[..., object], *arguments: Any) -> str | None:
+    """Return by which sentence a check refuses something, None if it does not."""
+    try:
+        check(*arguments)
+    except FairSharesError as error:
+        return str(error)
+    return None
+
+
+def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> None:
+    with reached:
+        greet(reached, greeting)
+    free.release()
+
+
+def _check_greetings(others: Sequence[tuple[str, int, str]]) -> None:
+    if not all(cleanup.RUN.fullmatch(greeting) for _, _, greeting in others):
+        raise HostUnfitError("It was told of greetings that no agent gives.")
+
+
+def _listening(port: int) -> socket.socket:
+    return socket.create_server(("", port))
+
+
+def _existing(directory: Path) -> Path:
+    return next(path for path in (directory, *directory.parents) if path.is_dir())
+
+
+def _commit() -> str:
+    command = ["git", "-c", "safe.directory=*", "-C", str(PROJECT), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()

@@ -1,0 +1,363 @@
+"""A run at one of its hosts: the host's party, from what it is to compile until it has ended."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import secrets
+import socket
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.engines.base import Job
+from harness.engines.engine import left_out_by
+from harness.engines.output_parser import parse_outputs
+from harness.engines.parties.handle import OWN, LocalProcess
+from harness.engines.registry import engine_of
+from harness.errors import HostUnfitError, PartyFailedError
+from harness.hosts import cleanup, keys
+from harness.hosts.guard import Guard
+from harness.hosts.inventory import ADDRESS
+from harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
+from harness.hosts.policy import read_policy
+from harness.hosts.signed_results import INVITED, Intent, Signed, Statement, check_agreement, sign
+from harness.hosts.trials import Trial
+from harness.hosts.uploads import Uploads, once
+from harness.privacy.ledger.populations import Status
+from harness.security_models import Model
+from harness.system.files import create_file, scratch_directory, write_whole
+from protocols.spec import CLIENTS
+
+FACTS = ("engine_version", "program_hash", "compile_options", "compile_s")  # of a prepared program
+MAX_SKEW_S = 60.0
+_ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
+_MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
+_ALONE = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
+_ANYWHERE = "0.0.0.0"  # all of the host's addresses, as parties listen
+_NO_INPUTS = "It was asked for a run before it had any inputs."
+_NOT_AGREED = "It has agreed to no run that is still to begin."
+
+
+@dataclass(frozen=True)
+class Sending:
+    """Clients that send while a party runs. Attributes: ports: the gateway's, its machine's."""
+
+    terms: dict[str, Any]
+    certificates: list[str]
+    ports: tuple[int, int]
+    seconds: float
+
+
+class PartyRun:
+    """A run that the host's party takes part in: of nothing, until one is asked for; see its subclasses.
+
+    Its public methods are requests to the agent, most of them.
+    Args: host: which listens where the party will until that does.
+    Attributes: is_accepted: whether the owner's policy has accepted the run; uses_own_keys: whether the party
+    shows the host's certificate; is_running: whether its end is still to come; nonce: drawn for this run;
+    intent: what the host has signed that it is about to run; scratch: its files, None while it has none.
+    """
+
+    REQUESTS = ("prepare", "agree", "start", "go", "state", "kill")
+    is_accepted = uses_own_keys = False
+
+    def __init__(self, host: LocalHost) -> None:
+        self._host, self._directory = host, host.directory
+        self._stack = host.stack.enter_context(ExitStack())
+        self.nonce = secrets.token_hex(NONCE_BYTES)
+        self.uploads = Uploads(self._directory, self.guarded, self.own_scratch, self.nonce)
+        self.intent: Intent | None = None
+        self.scratch: Path | None = None
+        self.is_running = False
+        self._party: LocalProcess | None = None
+        self._is_ready = False  # the party's process
+        self._record: dict[str, Any] = {}
+        self._meets_by, self._alone = math.inf, False
+
+    def close(self) -> None:
+        """End it, and remove what it has."""
+        self._stack.close()
+
+    def guarded(self) -> Guard:
+        """Return what guards the run. Raises: HostUnfitError: it is no release."""
+        raise HostUnfitError("No release was proposed to it.")
+
+    @property
+    def model(self) -> Model:
+        """The model of the run. Raises: HostUnfitError: there is no run."""
+        model: Model = self.guarded().release.model
+        return model
+
+    @property
+    def _keys(self) -> keys.RunKeys:
+        return keys.RunKeys(self._directory, self.model)
+
+    def prepare(
+        self, run: str, party: int, addresses: list[tuple[str, int]], clients: Sending | None = None
+    ) -> dict[str, Any]:
+        """Compile here, from this host's own sources, what was asked for; say what came of it.
+
+        Guarantees: program, arguments and noise follow from what was asked for and from this host's own
+        inputs; where clients send, they are told of the same release.
+        [test: tests/harness/hosts/test_guard.py]
+        Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
+        that send while it runs.
+        Raises: HostUnfitError: a port is taken, or there is nothing to run on; PolicyError: of the ports; as
+        `Guard.job`; CertificateError: of the keys.
+        """
+        once(self._party, "prepared a party")
+        self._host.take_turn()
+        model = self.model
+        if not cleanup.RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
+            raise HostUnfitError("It was asked for a run of other parties than its model has.")
+        if not all(ADDRESS.fullmatch(address) for address, _ in addresses):
+            raise HostUnfitError("It was told an address that is neither a name nor an IPv4 address.")
+        (job, values), engine = self.inputs(clients), engine_of(model)
+        if not all(map(_ARGUMENT.fullmatch, job.arguments)):
+            raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
+        self._keys.check(party)
+        check_ports(self._directory, "port", [addresses[party][1]])
+        check_ports(self._directory, "client_port", list(clients.ports) if clients else [])
+        prepared = self._stack.enter_context(engine.prepared(job, model))
+        if prepared.fault_of_links is not None:
+            raise HostUnfitError(prepared.fault_of_links)
+        config = engine.config(prepared, party, addresses)
+        if self.uses_own_keys:  # else a party of its own, which nobody takes for the host's in a release
+            config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
+        if clients is not None and job.clients is not None:
+            config["front"] = job.clients.front(_ANYWHERE, *clients.ports, clients.seconds)
+        self._party = LocalProcess(job, config, self.own_scratch() / "party", values)
+        self._stack.callback(self.kill)
+        facts = {name: getattr(prepared, name) for name in FACTS}
+        self._record = {
+            "run": run,
+            "party": party,
+            "model": model.name,
+            "protocol": job.spec.name,
+            "arguments": list(job.arguments),
+            **facts,
+        }
+        return {**facts, "nonce": self.nonce}
+
+    def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
+        """Return what is to be run, and the file with this party's inputs. Raises: as `prepare`."""
+        raise NotImplementedError
+
+    def agree(self, nonces: list[str], started: str) -> dict[str, str] | None:  # noqa: ARG002
+        """Sign what this host is about to run, if anybody is to know.
+
+        Args: nonces: of all parties, in order; started: now, in ISO 8601.
+        """
+        self.laid_out()
+        return None
+
+    def start(self, seconds: float) -> str:
+        """Start the party's process; return its certificate once it is ready.
+
+        Raises: PartyFailedError: it is not after so many seconds.
+        """
+        party = self.laid_out()
+        party.start()
+        certificate = party.certificate(seconds)
+        if certificate is None:
+            raise PartyFailedError(f"{party.name} was not ready after {seconds:g} s.")
+        self._is_ready = True
+        return certificate
+
+    def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
+        """Let the party begin.
+
+        Args: agreed: what each party's host signed; certificates: of a benchmark run's parties, which made
+        keys of their own. Raises: HostUnfitError: it is not ready; as `peers`.
+        """
+        party = self.laid_out()
+        if not self._is_ready:
+            raise HostUnfitError(_NOT_AGREED)
+        others = self.peers(agreed, certificates or {})
+        self._is_ready = False
+        self._host.stop_listening()
+        party.go(others)
+        self.is_running, self._meets_by = True, time.monotonic() + _MEET_S
+        self._host.run_begins()
+
+    def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
+        """Return the certificates by which the party knows the others. Args: as `go`."""
+        return keys.by_party(certificates)
+
+    def state(self) -> dict[str, Any]:
+        """Say how the party does; its lines are filtered, as all that leaves a party is."""
+        party = self.laid_out()
+        return {
+            "lines": (*party.lines(), *([_ALONE] if self._alone else [])),
+            "stopped": party.is_stopped(),
+            "no_room": party.lacks_room(),
+            "peak_memory_bytes": party.peak_memory_bytes(),
+        }
+
+    def ended(self) -> dict[str, Any] | None:
+        """Say how the party ended, None while it runs."""
+        party = self.laid_out()
+        if time.monotonic() > self._meets_by:
+            self._meets_by = math.inf
+            if len(party.met()) < self.model.parties - 1:
+                self._alone = True
+                party.kill()
+        code = party.exit_code()
+        if code is None:
+            return None
+        self._is_over()
+        return {"code": code, **self.state()}
+
+    def kill(self) -> None:
+        """End the party, if there is one."""
+        if self._party is not None:
+            self._party.kill()
+            self._party.close()
+        if self.is_running:
+            self._is_over()
+
+    def _is_over(self) -> None:
+        self.is_running = False
+        self._host.expect_run()
+
+    def own_scratch(self) -> Path:
+        """Return the directory of the run's files. Raises: HostUnfitError: the host has no place for it."""
+        if self.scratch is None:
+            check_directory(self._directory)
+            self.scratch = self._stack.enter_context(scratch_directory(self._directory))
+            self._stack.enter_context(cleanup.signed(self.scratch, self._host.starter))
+        return self.scratch
+
+    def laid_out(self) -> LocalProcess:
+        """Return the prepared party. Raises: HostUnfitError: there is none."""
+        if self._party is None:
+            raise HostUnfitError("It has prepared no party.")
+        return self._party
+
+
+class BenchmarkRun(PartyRun):
+    """A run on made-up records, or of nobody's. Args: party: the host's number; trial: what is run."""
+
+    is_accepted = True
+
+    def __init__(self, host: LocalHost, party: int, trial: Trial) -> None:
+        super().__init__(host)
+        self._trial, values = trial, trial.values(party)
+        self._values = None if values is None else self.own_scratch() / "values"
+        if self._values is not None and values is not None:
+            create_file(self._values, values)
+
+    @property
+    def model(self) -> Model:
+        return self._trial.of
+
+    def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
+        job = self._trial.job(self._directory, clients.certificates if clients else ())
+        if (clients is None) != (job.clients is None):
+            raise HostUnfitError(_NO_INPUTS)
+        return job, self._values
+
+
+class ReleaseRun(PartyRun):
+    """A release, which the host's owner allows. Args: guard: made of what was proposed."""
+
+    is_accepted = uses_own_keys = True
+
+    def __init__(self, host: LocalHost, guard: Guard) -> None:
+        super().__init__(host)
+        self._guard = guard
+        self._port: socket.socket | None = None  # the party's, from when it agrees until it begins
+
+    def guarded(self) -> Guard:
+        return self._guard
+
+    def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
+        guard, uploads = self._guard, self.uploads
+        inputs = guard.sent(clients.terms, clients.certificates) if clients else uploads.inputs
+        if inputs is None or (clients is None) == (guard.release.form.path is CLIENTS):
+            raise HostUnfitError(_NO_INPUTS)
+        return guard.job(inputs), uploads.values
+
+    def agree(self, nonces: list[str], started: str) -> dict[str, str] | None:
+        """Hold the party's port, and sign what this host is about to run; see `check_agreement`.
+
+        Until the party has the port, it refuses connections: a peer that comes too early tries again.
+        Args: as `PartyRun.agree`.
+        Raises: HostUnfitError: its own nonce is another, or its clock says so.
+        """
+        once(self.intent, "agreed to a run")
+        party = self.laid_out().number
+        if nonces[party : party + 1] != [self.nonce]:
+            raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
+        now = datetime.now(UTC)
+        if not abs((_time_of(started) - now).total_seconds()) <= MAX_SKEW_S:
+            raise HostUnfitError(
+                f"It was told that the run starts at {started[:40]!r}, and its own clock says {now:%FT%TZ}; "
+                "set both clocks, by NTP for example."
+            )
+        self._port = self._stack.enter_context(socket.socket())
+        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._port.bind(("", read_policy(self._directory).port))
+        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
+        uploads = self.uploads
+        source = uploads.source or INVITED
+        self.intent = self._guard.intent(nonces, started, self._record, uploads.heard, source)
+        return sign(self.intent, self._keys.own(party))
+
+    def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
+        """Charge the run to the host's own ledger; return the certificates that the host holds.
+
+        Raises: as `check_agreement`; as `Guard.charge`.
+        """
+        if self.intent is None or self._port is None:
+            raise HostUnfitError(_NOT_AGREED)
+        held = self._keys.others(self.laid_out().number)
+        check_agreement(self.intent, keys.by_party(agreed), held)
+        self._guard.charge()
+        self._port.close()
+        return held
+
+    def ended(self) -> dict[str, Any] | None:
+        """Say how the party ended, None while it runs; keep what it opened, until it is known to be read."""
+        said = super().ended()
+        if said is None:
+            return None
+        self._guard.settle(Status.ABORTED if said["code"] else Status.DONE)
+        if said["code"] == 0:
+            ended = datetime.now(UTC).isoformat(timespec="seconds")
+            said["signed"] = self._signed(said["lines"], ended)
+            record = {**self._record, **said, "ended": ended}
+            place = cleanup.place_of(self._directory, self._record["run"])
+            with suppress(OSError):  # no room for it: who asked is told all the same
+                write_whole(place, json.dumps(record).encode())
+        return said
+
+    def _signed(self, lines: list[str], ended: str) -> dict[str, str]:
+        """Return this host's signature of what its party revealed."""
+        guard, party = self._guard, self.laid_out()
+        assert guard.event is not None
+        assert self.intent is not None
+        outputs = parse_outputs([lines], guard.release.program_of(guard.statistic.spec).outputs)
+        statement = Statement(
+            self.intent,
+            {str(other): text for other, text in party.met().items()},
+            (str(guard.event.exact.epsilon), str(guard.event.exact.delta)),
+            {name: list(values) for name, values in outputs.items()},
+            left_out_by(party.number, lines) if self.intent.source == INVITED else {},
+            ended,
+        )
+        return sign(statement, self._keys.own(party.number))
+
+
+def _time_of(text: str) -> datetime:
+    """Return a time in ISO 8601; one that is far from now where it is none."""
+    with suppress(ValueError):
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return datetime.max.replace(tzinfo=UTC)

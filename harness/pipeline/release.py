@@ -1,0 +1,338 @@
+"""From a call to its run: which records there may be, where it is charged, and one release or two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.engines.base import Progress, Runner
+from harness.engines.registry import choose_model
+from harness.errors import OptionError, named
+from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
+from harness.inputs.record_schema import (
+    DEFAULT_MAX_COUNT,
+    DEFAULT_STEPS,
+    RecordDomain,
+    RecordKind,
+    ValueGrid,
+    even_grid,
+    read_domain,
+)
+from harness.inputs.records import ScoreCut, read_records
+from harness.inputs.shares.file_format import MAX_VALUES
+from harness.inputs.shares.party import UploadPolicy
+from harness.pipeline.arrivals import Arrivals, alone, read_arrivals, run_epoch
+from harness.pipeline.capped_run import cap_directory, run_with_chosen_cap
+from harness.pipeline.run import Run, RunSettings, check_unread, run_release
+from harness.pipeline.sources import RecordsSource, SharesSource
+from harness.privacy.ledger.accounts import Say, chosen_account, nothing_said
+from harness.releases.base import Statistic
+from harness.releases.contribution_cap import CAP_SHARE, ChosenCap
+from harness.releases.registry import STATISTICS, statistic_of
+from harness.releases.series import WeightsSeries
+from harness.request.base import Request
+from harness.request.calls import Records, ReleaseCall, WeightsCall
+from harness.request.fields import as_text
+from harness.request.readers import parse_cap, parse_choice
+from harness.request.releases import CapRequest, ThresholdsRequest, request_from_json
+from harness.system.result_files import check_new
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Guarantee
+from protocols.spec import CLIENTS, PI_CAP, REPLICATED, SHARES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ANY = ("a", "b")  # groups or labels, where nothing depends on which there are
+
+
+def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothing_said) -> RunSettings:
+    """Check how the fields of a call go together, and return what they stand for.
+
+    Args:
+        hosts: What runs the parties elsewhere; None: this machine. The call names their model then.
+    Raises: OptionError; UnsupportedError: the model cannot do it.
+    """
+    request = call.request
+    if call.invite:
+        request = request.but(input_path=CLIENTS)
+    if not any(form.capped for form in request.spec.input_forms.values()):
+        parse_choice("privacy_unit", str(request.privacy_unit), [str(PrivacyUnit.RECORD)])
+    _check_sources(call, at_hosts=hosts is not None)
+    if request.model is None:
+        request = request.but(model=choose_model(None))
+        say(f"Model: {request.model.name} (choose another with --model; ./inv schemes lists them)")
+    if chooses_cap(call):
+        _, left = cap_and_release(request)
+        request = request.spending(left)
+    account = chosen_account(call.population, call.budget, call.ledger, say)
+    settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts)
+    settings.check_supported(request.spec)
+    if request.task == "cap" and request.curves:  # the model has to have these, too
+        curves = ThresholdsRequest(epsilon=1, model=request.model, variant=request.variant)
+        replace(settings, release=curves).check_supported(request.curves)
+    return settings
+
+
+def chooses_cap(call: ReleaseCall) -> bool:
+    """Return whether a first release is to choose the cap: only where all clients' records are at hand."""
+    return call.cap == AUTO and call.records is not None
+
+
+def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
+    """Raise OptionError unless it is clear where clients' values come from."""
+    if at_hosts and (call.records or call.shares):
+        raise OptionError(
+            f"Hosts hold the shares themselves; leave out {named('records' if call.records else 'shares')}, "
+            "or "
+            "--hosts."
+        )
+    if not at_hosts and sum(map(bool, (call.records, call.shares, call.invite))) != 1:
+        raise OptionError(
+            f"Give either {named('records')} (a file of clients' records) or {named('shares')} (what `share` "
+            f"wrote){', or --invite (a directory for invitations of clients).' if call.invite else '.'}"
+        )
+    if call.clients_per_upload and (call.records or call.invite):
+        raise OptionError(f"{named('clients_per_upload')} is about uploads; it goes with {named('shares')}.")
+    if bool(call.invite) != bool(call.clients):
+        raise OptionError("--invite and --clients (how many) go together.")
+    if not (call.records or call.invite) and call.input_path is CLIENTS:
+        raise OptionError(
+            "Shares were sent before the run, not by --input-path clients; leave out --input-path, or say "
+            "replicated if they are."
+        )
+    if call.invite and call.input_path is REPLICATED:
+        raise OptionError(
+            "--input-path replicated is of shares that wait for the run, and --invite has clients send "
+            "during it; leave out one of them."
+        )
+    if call.cap == AUTO and call.records is None:
+        parse_cap(AUTO)  # which says why not
+    if call.cap_epsilon and not chooses_cap(call):
+        raise OptionError(f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.")
+
+
+def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
+    """Divide what a request may spend, as `cap="auto"` does, into the cap's part and the release's.
+
+    Raises: OptionError: the cap's part leaves nothing.
+    """
+    total = request.guarantee
+    of_cap = Guarantee(request.cap_epsilon or total.epsilon * CAP_SHARE, total.delta * CAP_SHARE)
+    if of_cap.epsilon >= total.epsilon:
+        raise OptionError(
+            f"{named('cap_epsilon', as_text(request.cap_epsilon))} leaves nothing of "
+            f"{named('epsilon', as_text(request.epsilon))}, the total."
+        )
+    return of_cap, total - of_cap
+
+
+def declared_domain(records: Records, *, of_values: bool = False, thresholds: int | None = None) -> Any:
+    """Return the domain that is declared, None if it is left to be inferred.
+
+    Args:
+        of_values: Whether records are performance values, with a range and steps.
+        thresholds: How many thresholds scores are cut at, where that is said beside groups and labels.
+    Raises: OptionError: fields do not go together; RecordDomainError: what they declare is no domain.
+    """
+    if of_values and (records.range or records.steps or not records.domain):
+        return _declared_values(records)
+    if records.domain:
+        if records.groups or records.labels or records.max_count or thresholds:
+            raise OptionError(
+                f"Declare the domain either by {named('domain')} or by {named('groups')}, {named('labels')} "
+                f"and {named('max_count')}."
+            )
+        return read_domain(records.domain)
+    if bool(records.groups) != bool(records.labels):
+        raise OptionError(f"{named('groups')} and {named('labels')} go together: declare both.")
+    if not records.groups:
+        return None
+    domain = RecordDomain(
+        tuple(sorted(records.groups)), tuple(sorted(records.labels)), records.max_count or DEFAULT_MAX_COUNT
+    )
+    return replace(domain, kind=RecordKind.SCORE, thresholds=even_grid(thresholds)) if thresholds else domain
+
+
+def _declared_values(records: Records) -> RecordDomain:
+    others = records.domain or records.labels or records.max_count
+    if others or not (records.groups and records.range):
+        raise OptionError(
+            f"Declare performance values by {named('groups')} and {named('range')} and, if wanted, "
+            f"{named('steps')}; or all by {named('domain')}."
+        )
+    low, high = records.range
+    values = ValueGrid(low, high, records.steps or DEFAULT_STEPS)
+    return RecordDomain(tuple(sorted(records.groups)), (), 1, kind=RecordKind.VALUE, values=values)
+
+
+def score_cut(call: Records) -> ScoreCut | None:
+    """Return how predictions follow from scores; None: they do not."""
+    if call.threshold is None:
+        return None
+    return ScoreCut(call.threshold, call.positive_label or "", as_text(call.threshold))
+
+
+def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:
+    """Return the domain with the cap that is asked for, 1 for clients with one value; its own stays.
+
+    Raises: OptionError: it has another, or a client has fewer records at most.
+    """
+    only_one = Cap(1) if domain.values and unit is PrivacyUnit.CLIENT else None
+    chosen = cap or domain.cap or only_one
+    if chosen is None:
+        return domain
+    if domain.cap not in (None, chosen):
+        raise OptionError(
+            f"The domain file says how much of a client counts; leave out {named('cap')}, or say the same."
+        )
+    if chosen.slots > domain.max_count and not chosen.weight_one:
+        raise OptionError(
+            f"A cap of {chosen.slots} is above the {domain.max_count} records that a client has at most, and "
+            f"costs noise for nothing; say {domain.max_count} or less, or declare a larger maximum "
+            f"(max_count in a domain file, or {named('max_count')})."
+        )
+    return replace(domain, cap=chosen)
+
+
+def policy_of(call: ReleaseCall) -> UploadPolicy:
+    """Return what uploads have to be. Raises: OptionError: a domain is declared otherwise than by a file."""
+    if any((call.groups, call.labels, call.max_count, call.range, call.steps, call.cap)):
+        raise OptionError(
+            f"With {named('shares')} the domain is the one that was shared; leave out the options for it, or "
+            f"name a file with it by {named('domain')}."
+        )
+    most = call.clients_per_upload or MAX_VALUES
+    if not call.domain:
+        return UploadPolicy(clients=most)
+    domain = read_domain(call.domain).with_kind(STATISTICS[call.task].kind)
+    return UploadPolicy(with_cap(domain, None, call.privacy_unit), most)
+
+
+def run_on_records(
+    call: ReleaseCall,
+    source: Path | pd.DataFrame,
+    settings: RunSettings,
+    out: Path,
+    progress: Progress,
+    chosen: Callable[[ChosenCap, int, Guarantee], None] = lambda *_: None,
+) -> Run[Any]:
+    """Run a release on the records of a file or a table; where the call says so, after a cap's choice.
+
+    Args:
+        out: A new directory for the files.
+        chosen: Told the cap that was chosen, of how many clients, and what is left for the release.
+    """
+    request, cut = settings.release, score_cut(call) if call.task == "confusion" else None
+    statistic = _statistic(call, request)
+    domain = declared_domain(
+        call, of_values=statistic.kind is RecordKind.VALUE, thresholds=_thresholds_of(call)
+    )
+    _check_unread(call, statistic, settings, domain, out)
+    progress("records")
+    most = call.max_count or DEFAULT_MAX_COUNT
+    records = read_records(source, domain, most, kind=statistic.kind, cut=cut)
+    if not chooses_cap(call):
+        records = replace(records, domain=with_cap(records.domain, call.cap, request.privacy_unit))
+        return run_release(statistic, RecordsSource(records), settings, out, progress)
+    of_cap, left = cap_and_release(call.request)
+    return run_with_chosen_cap(
+        statistic,
+        records,
+        replace(settings, release=request_of_cap(request, of_cap)),
+        settings,
+        out,
+        progress,
+        lambda cap: chosen(cap, records.clients, left),
+    )
+
+
+def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
+    """Return the request of the cap that is chosen before a release. Args: spends: of it alone."""
+    path = request.input_path if request.input_path in PI_CAP.input_paths else SHARES
+    asked = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
+    same = {"model": request.model, "population": request.population, "input_path": path}
+    return asked.but(release_epsilon=request.epsilon, **same).spending(spends)
+
+
+def _thresholds_of(call: ReleaseCall) -> int | None:
+    return getattr(call, "thresholds", None) if call.task == "thresholds" else None
+
+
+def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
+    """Return the statistic; a cap's is for curves of as many thresholds as the declared domain has."""
+    if request.task == "cap" and getattr(request, "release", "") == "thresholds" and call.domain:
+        request = request.but(thresholds=len(read_domain(call.domain).thresholds) or None)
+    return statistic_of(request)
+
+
+def _check_unread(
+    call: ReleaseCall,
+    statistic: Statistic[Any],
+    settings: RunSettings,
+    declared: RecordDomain | None,
+    out: Path,
+) -> None:
+    """Check what can be known before records are read: the cap, the directories, the budget."""
+    unit, total = settings.release.privacy_unit, None
+    positive = str(call.positive_label or _ANY[0])
+    labels = tuple(sorted((positive, _ANY[positive == _ANY[0]])))  # any other
+    domain = declared or RecordDomain(_ANY, labels, call.max_count or DEFAULT_MAX_COUNT)
+    if not domain.values:
+        domain = domain.with_kind(statistic.kind)
+    cap = None if call.cap == AUTO else call.cap
+    if chooses_cap(call) and not domain.cap:
+        cap, total = Cap(caps_to_choose_from(domain.max_count)[-1]), call.request.guarantee
+        check_new(cap_directory(out))
+    check_unread(statistic, settings, with_cap(domain, cap, unit), out, total)
+
+
+_FIXED = (  # by the first epoch, for all
+    *("epsilon", "delta", "horizon", "model", "input_form", "input_path", "neighboring_relation"),
+    *("privacy_unit", "noise", "law"),
+)
+
+
+def run_on_arrivals(call: WeightsCall, out: Path, progress: Progress, say: Say = nothing_said) -> Run[Any]:
+    """Run one epoch of a series of weights, by what its first epoch fixed.
+
+    Args: out: a new directory for the files. Raises: FairSharesError.
+    """
+    if call.arrivals is None or call.shares is None or call.records or call.invite:
+        raise OptionError(
+            f"{named('arrivals')} counts uploads: give it, a folder, together with {named('shares')}, and "
+            "neither "
+            f"{named('records')} nor --invite; {named('horizon')} is for the first epoch."
+        )
+    with alone(call.arrivals) as folder:
+        state = read_arrivals(folder)
+        if state is not None:
+            call = _as_begun(call, request_from_json(state.options))
+        if call.horizon is None or call.epsilon is None:
+            raise OptionError(
+                f"{call.arrivals} is new: give {named('horizon')}, the number of epochs, and "
+                f"{named('epsilon')}, for all of them together."
+            )
+        settings = settings_of(call, say=say)
+        series = statistic_of(settings.release)
+        assert isinstance(series, WeightsSeries)
+        assert call.shares is not None
+        if state is None:
+            state = Arrivals(settings.release.to_json(), series.schedule.to_json())
+        source = SharesSource(call.shares, policy_of(call))
+        series = replace(series, schedule=state.schedule)
+        return run_epoch(series, source, settings, folder, state, out, progress)
+
+
+def _as_begun(call: WeightsCall, begun: Request) -> WeightsCall:
+    """Return the call with what was fixed. Raises: OptionError: it contradicts that."""
+    for name in _FIXED:
+        given, fixed = getattr(call, name), getattr(begun, name)
+        if not call.is_usual(name) and given != fixed:
+            raise OptionError(
+                f"{call.arrivals} was begun with {named(name, as_text(fixed))} for all epochs, not "
+                f"{as_text(given)}; leave {named(name)} out, or begin with another folder."
+            )
+    return call.but(**{name: getattr(begun, name) for name in _FIXED})

@@ -1,0 +1,301 @@
+"""Where the inputs of a run come from: records, share files, clients that send, or made-up records."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.clients.invitations import invitations
+from harness.clients.sender import Sender, sending
+from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
+from harness.engines.base import Progress
+from harness.errors import ShareError, named
+from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.records import ClientRecords
+from harness.inputs.rings import Words
+from harness.inputs.shares.client import Client, in_uploads, split_into_shares
+from harness.inputs.shares.file_format import copies_of, extract_values, held_by
+from harness.inputs.shares.party import ANY, UploadPolicy, aggregate
+from harness.inputs.synthetic import Federation
+from harness.pipeline.party_inputs import PartyInputs, Uncovered, Uploads, feed_heads, sound_uploads
+from harness.request.base import Request
+from harness.security_models import Model
+from harness.system.files import create_file
+from harness.system.progress import part as one_of
+from protocols.spec import CLIENTS, SPLIT, InputForm
+
+BENCHMARK_TERMS = {"task": "benchmark"}  # which no client that has anything to protect takes for a release
+_OF_AN_UPLOAD = 64  # a part: so many values are shared at a time that they stay in a processor's cache
+MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What a source knows of the run.
+
+    Attributes:
+        release: What is released, in which model and input form.
+        scratch: A directory for what is needed until the run ends.
+        progress: Told the name of each step as it begins.
+        seconds: How long the parties may take.
+        uncovered: Says which uploads to leave out, as their clients do not allow the run.
+    """
+
+    release: Request
+    scratch: Path
+    progress: Progress
+    seconds: float
+    uncovered: Uncovered
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a source is asked for once nothing refuses the run.
+
+    Attributes:
+        run: What was known before.
+        described: What is public of the inputs.
+        terms: What clients who send have to agree with.
+    """
+
+    run: RunContext
+    described: PartyInputs
+    terms: dict[str, Any]
+
+
+class Source(ABC):
+    """Where the inputs of a run come from; asked twice, so that what cannot run is refused in between."""
+
+    @abstractmethod
+    def describe(self, run: RunContext) -> PartyInputs:
+        """Return what is public of the inputs, without values.
+
+        Raises: ShareError: they do not go together, or are for another model, input form or domain.
+        """
+
+    def deliver(self, wanted: Delivery) -> PartyInputs:
+        """Have the inputs ready; nothing is to be done where they are already."""
+        return wanted.described
+
+
+@dataclass(frozen=True)
+class RecordsSource(Source):
+    """Clients' records in one place: one process plays all clients, and takes the parties' steps."""
+
+    records: ClientRecords
+
+    def describe(self, run: RunContext) -> PartyInputs:
+        rows = count_rows(self.records, run.release.form.name)
+        return PartyInputs(
+            self.records.domain, self.records.clients, 1, rows, [None] * run.release.model.parties
+        )
+
+    def deliver(self, wanted: Delivery) -> PartyInputs:
+        run, described = wanted.run, wanted.described
+        form, model = run.release.form, run.release.model
+        if form.path is CLIENTS:
+            rows = columns_of(self.records, form).T  # a client's values in each, or a record's
+            check_sent(rows.size)
+            sent = [*rows] if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
+            clients = local_clients(sent, wanted.terms, run.scratch / "clients", run.seconds)
+            return replace(described, uploads=len(sent), sending=clients)
+        if not described.rows:
+            raise ShareError("No client has a record; there is nothing to compute.")
+        run.progress("share")
+        values, share_s = share_and_add_up(self.records, form, model, run.scratch, run.progress)
+        client = Client(form, shared_over(form, model.domain), model.parties)
+        return replace(described, values=values, uploaded=client.file_sizes(self.records), share_s=share_s)
+
+
+@dataclass(frozen=True)
+class SharesSource(Source):
+    """What `share` or `aggregate` wrote, all parties on this machine.
+
+    Args: directory: with a directory `party-<i>` of share files per party, or a file `party-<i>.aggregate`
+    per party; it stays as it is; policy: what uploads have to be.
+    """
+
+    directory: Path
+    policy: UploadPolicy = ANY
+
+    def taken(self, uploads: Uploads) -> Uploads:
+        """Return which of these the run takes: all, unless it is about some of them."""
+        return uploads
+
+    def describe(self, run: RunContext) -> PartyInputs:
+        form, model = run.release.form, run.release.model
+        aggregates = sorted(self.directory.glob("party-*.aggregate"))
+        parties = len(aggregates or [path for path in self.directory.glob("party-*") if path.is_dir()])
+        if not parties:
+            raise ShareError(
+                f"{self.directory} holds no shares: there is neither a directory party-0, as `share` makes, "
+                "nor a file party-0.aggregate, as `aggregate` does; name the directory that has all parties'."
+            )
+        if parties != model.parties:
+            raise ShareError(
+                f"{self.directory} holds shares for {parties} parties, model {model.name} has "
+                f"{model.parties}; bring what is missing, share for this model, or choose the one it was "
+                "shared for."
+            )
+        run.progress("aggregate")
+        if aggregates:
+            return replace(feed_heads(aggregates, form, model, policy=self.policy), values=aggregates)
+        uploads, excluded, policies = sound_uploads(self.directory, form, model, self.policy, run.uncovered)
+        written = [run.scratch / f"party-{i}.aggregate" for i in range(parties)]
+        for i, (path, taken) in enumerate(zip(written, self.taken(uploads), strict=True)):
+            with one_of(i, parties):
+                aggregate(i, self.directory / f"party-{i}", path, taken)
+        heads = feed_heads(written, form, model, policy=self.policy)
+        return replace(heads, values=written, excluded=excluded, policies=policies)
+
+    def deliver(self, wanted: Delivery) -> PartyInputs:
+        aggregates = [path for path in wanted.described.values if path is not None]
+        places = [wanted.run.scratch / f"party-{i}.values" for i in range(len(aggregates))]
+        return replace(wanted.described, values=list(map(extract_values, aggregates, places)))
+
+
+@dataclass(frozen=True)
+class InvitedSource(Source):
+    """Invited clients that send, one each, while the parties run.
+
+    Args: domain: what they may have; directory: for the invitations, which are gone when the run is over;
+    clients: how many.
+    """
+
+    domain: RecordDomain
+    directory: Path
+    clients: int
+
+    def describe(self, run: RunContext) -> PartyInputs:
+        nothing = [None] * run.release.model.parties
+        return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
+
+    def deliver(self, wanted: Delivery) -> PartyInputs:
+        paths = _client_keys(wanted.run.scratch / "clients", self.clients)
+        pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in paths]
+        begin = partial(invitations, pairs, wanted.terms, self.directory)
+        certificates = [certificate for certificate, _ in pairs]
+        release = wanted.run.release
+        return sent_inputs(self.domain, certificates, release.form, release.model, wanted.terms, begin)
+
+
+@dataclass(frozen=True)
+class SyntheticSource(Source):
+    """Made-up records, of which each party makes its values itself; clients that send are of this process."""
+
+    federation: Federation
+
+    def describe(self, run: RunContext) -> PartyInputs:
+        return synthetic_inputs(self.federation, run.release.form, run.release.model)
+
+    def deliver(self, wanted: Delivery) -> PartyInputs:
+        if wanted.run.release.form.path is not CLIENTS:
+            return wanted.described
+        clients = RecordsSource(self.federation.made_up())
+        return clients.deliver(replace(wanted, terms=BENCHMARK_TERMS))
+
+
+def synthetic_inputs(
+    federation: Federation, form: InputForm, model: Model, certificates: Sequence[str] = ()
+) -> PartyInputs:
+    """Return what is public of made-up records. Args: certificates: of clients that send, if these are known.
+
+    [test: tests/commands/test_bench_measured.py]
+    """
+    domain, clients, senders = federation.domain, federation.clients, None
+    rows = federation.records if is_per_record(domain, form.name) else clients
+    if form.path is CLIENTS:
+        columns = count_columns(domain, form.name)
+        sizes = [columns] * rows if rows <= MAX_CONNECTIONS else [columns * rows]
+        pairs = zip(sizes, certificates or [""] * len(sizes), strict=True)
+        senders = ClientInputs(tuple(Upload(*pair) for pair in pairs), BENCHMARK_TERMS)
+    return PartyInputs(domain, clients, 1, rows, [None] * model.parties, senders)
+
+
+def sent_inputs(
+    domain: RecordDomain,
+    certificates: Sequence[str],
+    form: InputForm,
+    model: Model,
+    terms: dict[str, Any],
+    begin: Begin = elsewhere,
+) -> PartyInputs:
+    """Return the inputs of a run to which clients with these certificates send, one each.
+
+    Args: begin: see `ClientInputs`. Raises: ShareError: they would send too many values.
+    """
+    columns, clients = count_columns(domain, form.name), len(certificates)
+    check_sent(columns * clients)
+    uploads = tuple(Upload(columns, certificate) for certificate in certificates)
+    senders = ClientInputs(uploads, terms, begin)
+    return PartyInputs(domain, clients, clients, clients, [None] * model.parties, senders)
+
+
+def check_sent(values: int) -> None:
+    """Raise ShareError if clients would send more values than a run takes."""
+    if values > MAX_SENT:
+        raise ShareError(
+            f"Clients would send {values} values to the parties, more than {MAX_SENT}; "
+            f"use {named('input_path', 'shares')}."
+        )
+
+
+def local_clients(
+    sent: Sequence[npt.NDArray[np.int64]], terms: dict[str, Any], directory: Path, seconds: float
+) -> ClientInputs:
+    """Return clients that send from this process, with a key and one connection each.
+
+    Args: sent: what each sends, client by client, flat; directory: for their keys, to be removed by the
+    caller; seconds: that the parties may take.
+    """
+    keys = _client_keys(directory, len(sent))
+    senders = [
+        Sender(number, key, key.with_suffix(".key"), values)
+        for number, (key, values) in enumerate(zip(keys, sent, strict=True))
+    ]
+    uploads = tuple(Upload(len(sender.values), sender.certificate.read_text()) for sender in senders)
+    return ClientInputs(uploads, terms, partial(sending, senders, expected=terms, seconds=seconds))
+
+
+def _client_keys(directory: Path, clients: int) -> list[Path]:
+    """Draw a key for each client. Returns: their certificates' files, the keys beside them."""
+    from harness.engines.parties.certificates import make_key  # what signs takes long to load
+
+    directory.mkdir(mode=0o700, exist_ok=True)
+    return [make_key(directory, f"C{number}", f"C{number}") for number in range(clients)]
+
+
+def share_and_add_up(
+    records: ClientRecords, form: InputForm, model: Model, scratch: Path, progress: Progress
+) -> tuple[list[Path], float]:
+    """Take all clients' steps and the parties', some clients at a time, so that many take little room.
+
+    Guarantees: the parties' values are of shares that were drawn and split client by client, as `share`
+    does; these are in memory only.  [test: tests/harness/inputs/test_synthetic.py]
+    Returns: a file of values per party, and how many seconds sharing took.
+    """
+    before, ring = time.monotonic(), shared_over(form, model.domain)
+    columns = count_columns(records.domain, form.name)
+    shares: list[list[Words]] = [[] for _ in range(model.parties)]  # of each party, in blocks
+    for part in in_uploads(records, form, _OF_AN_UPLOAD):
+        split = split_into_shares(ring.encode(columns_of(part, form)), ring, model.parties)
+        for blocks, (_, share) in zip(shares, split, strict=True):
+            blocks.append(share.reshape(columns, -1, ring.words))
+            if form.name == SPLIT.name:
+                blocks[:] = [ring.total(np.concatenate(blocks, axis=1))[:, np.newaxis]]
+    share_s = time.monotonic() - before
+    progress("aggregate")
+    files = [scratch / f"party-{i}.values" for i in range(model.parties)]
+    for party, path in enumerate(files):
+        numbers = held_by(party, model.parties, copies_of(form, model.parties))
+        create_file(path, *(ring.to_bytes(np.concatenate(shares[number], axis=1)) for number in numbers))
+    return files, share_s

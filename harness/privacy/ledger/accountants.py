@@ -1,0 +1,260 @@
+"""How runs add up: by their sums, by Renyi divergences, or as a series that was declared beforehand.
+
+Each accountant has the interface of dp_accounting's: which runs it supports, and what they compose to.
+All sums are of integers and rounded towards more that is spent; docs/explanation/theorems.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache, reduce
+from typing import Any, NamedTuple, Self
+
+from protocols.accounting.exact_privacy import Masses, curve_of_coins
+from protocols.accounting.losses import loss_law
+from protocols.circuits.coins import Coin, exp_bounds
+from protocols.guarantee import LOST, MAX_EPSILON, Budget, Guarantee, compose
+
+_FINEST, _MOST_STEPS = 1e-4, 2e5  # of the privacy loss, numerically
+_FIXED = 256
+_ONE = 1 << _FIXED
+_STEPS = 64  # of the loss, in epsilon of one value
+_PARTS = 1000  # of a budget, in which it is said what is left
+
+
+@dataclass(frozen=True)
+class NoiseEvent:
+    """The noise of a release, so far as one record can move it: so many values, each by 1.
+
+    The ledger keeps none of a release whose values move by more.
+    """
+
+    coins: tuple[Coin, ...]
+    values: int
+
+
+class Loss(NamedTuple):
+    """What a run spends, and its noise; None where that is not known."""
+
+    exact: Guarantee
+    noise: NoiseEvent | None = None
+
+
+@dataclass(frozen=True)
+class Accountant:
+    """What runs spend by the sums of their epsilons and deltas (basic composition), and what a budget leaves.
+
+    Guarantees: theorem 2; subclasses name theirs.
+    [test: tests/harness/privacy/test_ledger_rules.py, tests/harness/privacy/test_ledger_filter.py]
+
+    Attributes:
+        budget: that all runs together have to keep to.
+        losses: of the runs so far.
+    """
+
+    budget: Budget
+    losses: tuple[Loss, ...] = ()
+
+    def supports(self, loss: Loss) -> bool:  # noqa: ARG002
+        """Return whether a further run can be added to those so far."""
+        return True
+
+    def compose(self, losses: Iterable[Loss]) -> Self:
+        """Return the accountant of these runs, too."""
+        return replace(self, losses=(*self.losses, *losses))
+
+    def allows(self, loss: Loss) -> bool:
+        """Return whether the budget covers a further run; all of it may be spent."""
+        return self.supports(loss) and self.compose([loss]).kept
+
+    @property
+    def kept(self) -> bool:
+        """Whether all runs together are within the budget."""
+        return self.budget.allows(compose(loss.exact for loss in self.losses))
+
+    @property
+    def left(self) -> Budget:
+        """What the budget leaves, as messages say it."""
+        return self.budget.left(compose(loss.exact for loss in self.losses))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a manifest says besides the sums."""
+        return {}
+
+
+class DeclaredRuns(Accountant):
+    """Runs alike, whose number was declared before the first: theorem 6."""
+
+    def supports(self, loss: Loss) -> bool:
+        """Return whether a further run was declared, and has the noise of those so far."""
+        return len(self.losses) < (self.budget.runs or 0) and {*self.losses, loss} == {loss}
+
+    @property
+    def kept(self) -> bool:
+        """Whether all declared runs together are within the budget."""
+        delta, runs = self.budget.delta, self.budget.runs
+        assert delta is not None and runs
+        return not self.losses or _delta_of_all(self.losses[0], runs, self.budget.epsilon) <= delta
+
+    @property
+    def left(self) -> Budget:
+        """How many runs are left."""
+        return replace(self.budget, runs=max(0, (self.budget.runs or 0) - len(self.losses)))
+
+
+class Renyi(Accountant):
+    """Any runs, whose Renyi divergences of one order add up: a privacy filter, by theorem 5."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether what is lost, and the tail of the rest, are within their parts of delta."""
+        lost, tail = self.deltas
+        assert self.budget.delta is not None
+        return lost <= self.budget.delta * LOST and tail <= self.budget.delta * (1 - LOST)
+
+    @property
+    def left(self) -> Budget:
+        """What one more run may spend at a delta of 0, in thousandths of epsilon, rounded down."""
+        part = self.budget.epsilon / _PARTS
+
+        def exceeds(parts: int) -> bool:
+            return not self.allows(Loss(Guarantee(parts * part, Fraction(0))))
+
+        return Budget(bisect(range(1, _PARTS + 1), False, key=exceeds) * part, order=self.budget.order)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return rho and delta' of all runs: but for masses of delta' a divergence of order * rho at most.
+
+        Computes: for this order alone, by theorem 5's moments; rho in floats, rounded up.
+        """
+        moment, lost = self._moments
+        near = moment < 2 * _ONE
+        nats = math.log1p((moment - _ONE) / _ONE) if near else math.log(moment) - math.log(_ONE)
+        rho = nats * (1 + 2**-40) / (self._order * (self._order - 1))
+        return {"renyi": {"order": str(self._order), "rho": rho, "delta": str(lost)}}
+
+    @property
+    def deltas(self) -> tuple[Fraction, Fraction]:
+        """The mass that is lost in all runs, and delta at epsilon of the rest by its Renyi divergences."""
+        order, (moment, lost) = self._order, self._moments
+        shrunk = _power(_up(1 / exp_bounds(self.budget.epsilon)[0]), order - 1)
+        factor = _power(_up(Fraction(order - 1, order)), order - 1)
+        return lost, Fraction(_product(_product(moment, shrunk), factor), _ONE * order)
+
+    @property
+    def _order(self) -> int:
+        assert self.budget.order is not None
+        return self.budget.order
+
+    @property
+    def _moments(self) -> tuple[int, Fraction]:
+        """The product of all runs' moments in fixed point, and the mass that is lost in all."""
+        moment, lost = _ONE, Fraction(0)
+        for loss, times in Counter(self.losses).items():
+            more, apart = _moment(loss, self._order)
+            moment, lost = _product(moment, _power(more, times)), lost + times * apart
+        return moment, lost
+
+
+def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
+    """Return the accountant by whose rule a budget is kept, of runs so far."""
+    kind = Renyi if budget.order else DeclaredRuns if budget.runs else Accountant
+    return kind(budget, tuple(losses))
+
+
+def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
+    """Return an epsilon that all runs together keep to at this delta, None if there is none.
+
+    By privacy-loss distributions, with Google's `dp_accounting`. It computes in floats, so nothing is decided
+    by it: it is for information only.
+
+    Computes: the composition of each run's noise as it was, or of any noise with its epsilon and delta where
+    the ledger does not have it; losses are rounded up.
+    Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons where delta
+    is at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_composition.py]
+    """
+    from dp_accounting.pld import common, privacy_loss_distribution as pld  # takes a second or two to load
+
+    if not losses:
+        return 0.0
+    total = compose(loss.exact for loss in losses)
+    most = float(total.epsilon)
+    step = max(min(_FINEST, most / len(losses) / 100), most / _MOST_STEPS)
+
+    def law(loss: Loss) -> pld.PrivacyLossDistribution:
+        if loss.noise is None:
+            exact = common.DifferentialPrivacyParameters(float(loss.exact.epsilon), float(loss.exact.delta))
+            return pld.from_privacy_parameters(exact, value_discretization_interval=step)
+        (outcomes,) = curve_of_coins(loss.noise.coins).pairs
+        upper, lower = (
+            {i: math.log(masses[side]) for i, masses in enumerate(outcomes) if masses[side]}
+            for side in (0, 1)
+        )
+        one = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=step)
+        return one.self_compose(loss.noise.values)
+
+    laws = [law(loss).self_compose(times) for loss, times in Counter(losses).items()]
+    found = float(reduce(pld.PrivacyLossDistribution.compose, laws).get_epsilon_for_delta(delta))
+    least = min(found, most) if total.delta <= delta else found
+    return least if math.isfinite(least) else None
+
+
+@lru_cache(maxsize=256)
+def _moment(loss: Loss, order: int) -> tuple[int, Fraction]:
+    """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and the mass that R takes off P.
+
+    Never below 1: a run that begins and is not opened makes no room for others.
+    """
+    outcomes, values = _outcomes(loss)
+    moment = sum(_up(p * Fraction(_power(_up(p / q), order - 1), _ONE)) for p, q in outcomes if q)
+    return max(_ONE, _power(moment, values)), values * sum((p for p, q in outcomes if not q), Fraction(0))
+
+
+@lru_cache(maxsize=64)
+def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
+    """Return the delta at epsilon of so many runs alike."""
+    outcomes, values = _outcomes(loss)
+    total = math.lcm(*(mass.denominator for pair in outcomes for mass in pair))
+    step = Fraction(max(1, round(loss.exact.epsilon * 10**12 / (_STEPS * values))), 10**12)
+    law = loss_law([(int(p * total), int(q * total)) for p, q in outcomes], total, step)
+    return law.times(runs * values).delta(epsilon)
+
+
+def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:
+    """Return masses of outcomes that no run which spends this tells apart better, and how often they occur.
+
+    Source: Murtagh and Vadhan 2016, Lemma 3.2, where the noise is not known: of all that is
+    (epsilon, delta)-DP, randomized response that fails with probability delta says most.
+    """
+    noise, exact = loss.noise, loss.exact
+    if noise:
+        return curve_of_coins(noise.coins).pairs[0], noise.values
+    if exact.epsilon > MAX_EPSILON:
+        return [(Fraction(1), Fraction(0))], 1
+    ratio = exp_bounds(exact.epsilon)[1]
+    rest = (1 - exact.delta) / (1 + ratio)
+    nothing = Fraction(0)
+    return [(exact.delta, nothing), (ratio * rest, rest), (rest, ratio * rest), (nothing, exact.delta)], 1
+
+
+def _up(x: Fraction) -> int:
+    return -(-(x.numerator << _FIXED) // x.denominator)
+
+
+def _product(x: int, y: int) -> int:
+    return -(-x * y >> _FIXED)
+
+
+def _power(x: int, n: int) -> int:
+    """Return x^n in fixed point, rounded up."""
+    found = _ONE
+    while n:
+        if n & 1:
+            found = _product(found, x)
+        x, n = _product(x, x), n >> 1
+    return found

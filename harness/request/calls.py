@@ -1,0 +1,187 @@
+"""What a call or a command takes besides a request: the records, the account, the time, a place for files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.request.base import Request
+from harness.request.fields import Option, Options, optional, usual
+from harness.request.readers import (
+    in_module,
+    parse_budget,
+    parse_max_count,
+    parse_names,
+    parse_path,
+    parse_range,
+    parse_seconds,
+    parse_threshold,
+    whole,
+)
+from harness.request.releases import (
+    REQUESTS,
+    CapRequest,
+    ConfusionRequest,
+    CountRequest,
+    GapRequest,
+    ThresholdsRequest,
+    WeightsRequest,
+)
+
+RECORDS = optional(parse_path, "CSV or Parquet with client_id, group, label")
+SHARES = optional(parse_path, "instead of --records: what `share` or `aggregate` wrote")
+DOMAIN = optional(
+    parse_path,
+    'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
+    "optional; t: a list of thresholds, or how many, evenly from 0 to 1 (default: 1001)",
+)
+GROUPS = optional(parse_names, "all groups, for example a,b; with --labels, instead of --domain")
+LABELS = optional(parse_names, "all labels, for example 0,1")
+MAX_COUNT = optional(parse_max_count, "most records of one client; default: 2^31")
+RANGE = optional(
+    parse_range, "ends of the range of clients' performance values, for example 0,1; with --groups"
+)
+STEPS = optional(
+    whole(1, in_module("harness.inputs.record_schema:MAX_STEPS")),
+    "values are rounded to so many steps on each side of the range's center; default: 1000",
+)
+THRESHOLD = optional(parse_threshold, "predict the positive label from this score on")
+CLIENTS_PER_UPLOAD = optional(
+    whole(1, in_module("harness.inputs.shares.file_format:MAX_VALUES")),
+    "with --shares: the most clients in one upload, 1 if each client uploads for itself; default: any number",
+)
+BUDGET = optional(
+    parse_budget,
+    "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
+)
+LEDGER = optional(
+    parse_path,
+    "the ledger's file; default: $FAIRSHARES_LEDGER, else fairshares/ledger.sqlite in $XDG_DATA_HOME "
+    "(~/.local/share)",
+)
+OUT = optional(parse_path, "a new directory for the results; default: runs/<task>-<time>")
+TIMEOUT = usual("600", parse_seconds, "seconds that the parties may take")
+
+
+class Records(Options):
+    """Where clients' records come from, and which there may be."""
+
+    records: Option[Path | None] = RECORDS
+    shares = SHARES
+    domain = DOMAIN
+    groups = GROUPS
+    labels: Any = LABELS
+    max_count: Any = MAX_COUNT
+    clients_per_upload = CLIENTS_PER_UPLOAD
+    # What not all releases have.
+    range: Any = None
+    steps: Any = None
+    threshold: Any = None
+    positive_label: Any = None
+    invite: Any = None
+    clients: Any = None
+
+
+class Account(Options):
+    """Where a release is charged, beside the population that its request names."""
+
+    budget = BUDGET
+    ledger = LEDGER
+
+
+class Run(Options):
+    """How long a run may take, and where its files go."""
+
+    out = OUT
+    timeout = TIMEOUT
+
+
+class ReleaseCall(Run, Account, Records, Request):
+    """A request, with what it takes to run it."""
+
+    requested: ClassVar[type[Request]]
+
+    @property
+    def request(self) -> Any:
+        """The request alone."""
+        return self.requested.of(self)
+
+
+class WeightsCall(ReleaseCall, WeightsRequest, epsilon={"unless": "arrivals"}):
+    """A `WeightsRequest`, with what it takes to run it."""
+
+    requested = WeightsRequest
+
+    arrivals = optional(
+        parse_path,
+        "with --shares: a folder for a series of runs, epochs; each counts what arrived since the last, and "
+        "gives the weights of all so far",
+    )
+
+
+class ConfusionCall(ReleaseCall, ConfusionRequest):
+    """A `ConfusionRequest`, with what it takes to run it."""
+
+    requested = ConfusionRequest
+
+    records = RECORDS.but(help=f"{RECORDS.help}, prediction (a label); with --threshold: score")
+    shares = SHARES.but(help="instead of --records: what `share --task confusion` or `aggregate` wrote")
+    threshold = THRESHOLD
+    positive_label = ConfusionRequest.positive_label
+
+
+class ThresholdsCall(ReleaseCall, ThresholdsRequest):
+    """A `ThresholdsRequest`, with what it takes to run it."""
+
+    requested = ThresholdsRequest
+
+    records = RECORDS.but(
+        help=f"{RECORDS.help}, score (from 0 to 1, of records that the model was not trained on)"
+    )
+    shares = SHARES.but(help="instead of --records: what `share --task thresholds` or `aggregate` wrote")
+    positive_label = ThresholdsRequest.positive_label
+    thresholds = optional(
+        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")),
+        "with --groups and --labels: how many thresholds, evenly from 0 to 1; default: 1001",
+    )
+
+
+class GapCall(ReleaseCall, GapRequest):
+    """A `GapRequest`, with what it takes to run it."""
+
+    requested = GapRequest
+
+    records = RECORDS.but(
+        help="CSV or Parquet with client_id, group, value; a number, or a fraction of counts as 17/20"
+    )
+    shares = SHARES.but(help="instead of --records: what `share --task gap` or `aggregate` wrote")
+    domain = DOMAIN.but(
+        help='JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional'
+    )
+    groups = GROUPS.but(help="all groups, for example a,b; with --range, instead of --domain")
+    labels = None
+    max_count = None
+    range = RANGE
+    steps = STEPS
+
+
+class CountCall(ReleaseCall, CountRequest):
+    """A `CountRequest`, with what it takes to run it."""
+
+    requested = CountRequest
+
+
+class CapCall(ReleaseCall, CapRequest):
+    """A `CapRequest`, with what it takes to run it."""
+
+    requested = CapRequest
+
+    privacy_unit = CapRequest.privacy_unit
+    shares = SHARES.but(help="instead of --records: what `share --task cap` or `aggregate` wrote")
+    max_count = MAX_COUNT.but(help="most records of one client, and the largest cap, up to 1000")
+
+
+CALLS: dict[str, type[ReleaseCall]] = {
+    call.task: call for call in (WeightsCall, ConfusionCall, ThresholdsCall, GapCall, CountCall, CapCall)
+}
+assert CALLS.keys() == REQUESTS.keys()

@@ -1,0 +1,95 @@
+"""What a plan of a release is told in place of records: how many there would be, and of whom."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import OptionError, as_flag, named
+from harness.request.calls import MAX_COUNT, STEPS
+from harness.request.fields import Option, Options, optional, usual
+from harness.request.readers import in_module, parse_error, parse_path, parse_shares, whole
+
+if TYPE_CHECKING:
+    from harness.engines.emulated_network.profiles import Network
+
+MOST_PLANNED = 10**12  # clients, or records
+DEFAULT_ERROR = "0.01"
+FILE = "file"  # in place of a number of clients: those of the records that are given
+
+
+def parse_link(text: str, _option: str = "network") -> Network | None:
+    """Read what parties are linked by; None for nothing but this machine. Raises: OptionError."""
+    from harness.engines.emulated_network.profiles import parse_network
+
+    return parse_network(text)
+
+
+class Expected(Options):
+    """How many clients and records there would be, and what a plan is to say of them."""
+
+    from_records = optional(
+        parse_path,
+        "instead of clients, records, groups and labels: a file of records, to see whether its smallest "
+        "group "
+        "survives the noise; what is printed is not protected, and for the file's owner only",
+    )
+    clients = Option[int](whole(1, MOST_PLANNED), "number of clients", example="100", unless="from_records")
+    records = optional(whole(1, MOST_PLANNED), "number of records of all clients together; default: one each")
+    groups = Option[dict[str, Any]](
+        parse_shares,
+        "a number of groups (2), their names (a,b), or names with shares of the records (a:0.7,b:0.3)",
+        example="2",
+        unless="from_records",
+    )
+    labels = optional(parse_shares, "the same for labels; default: 2")
+    thresholds = optional(
+        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")), "how many; default: 1001"
+    )
+    steps = STEPS
+    max_count = MAX_COUNT
+    network = usual(
+        "none",
+        parse_link,
+        "none (default: all parties on one machine), lan, wan, or a round-trip time and a bandwidth, for "
+        "example 40ms,100Mbit",
+    )
+    error = optional(
+        parse_error,
+        "target error: says the ε and the number of records that reach it, for example "
+        f"{DEFAULT_ERROR} (default)",
+    )
+    units = optional(
+        parse_path, "directory of unit costs that `./inv bench.run units` measured; default: those recorded"
+    )
+
+
+def in_plan(field: str, value: object = "") -> str:
+    """Return a field as a command that plans has it: in the text of `--plan`, or as any other option."""
+    of_plan = {"from_records": FILE, "clients": "CLIENTS", "records": "CLIENTS,RECORDS"}
+    if field in of_plan:
+        return as_flag("plan", value or of_plan[field])
+    return f"{field}={value}" if field in ("network", "error", "units") else as_flag(field, value)
+
+
+_SIZES = re.compile(f"({FILE}|[0-9^e]+)(?:,([0-9^e]+))?")
+_MORE = re.compile(",(?=(?:network|error|units)=)")
+
+
+def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
+    """Read what a plan is of: `100` clients, `100,300` with so many records, or `file`; then `network=wan`.
+
+    Returns: texts of `Expected`, by name. Raises: OptionError: it is something else.
+    """
+    sizes, *more = _MORE.split(text)
+    found = _SIZES.fullmatch(sizes)
+    if found is None:
+        raise OptionError(
+            f"{named(option)} must be how many clients there would be, and how many records in all if these "
+            "are "
+            f"more, or {FILE}, for those of {named('records')}; then what else is asked for, as network=wan, "
+            f"error=0.01 or units=DIR: for example 100,300,network=wan; got {text!r}."
+        )
+    clients, records = found[1], found[2] or ""
+    texts = {"clients": "" if clients == FILE else clients, "records": records}
+    return {**texts, **dict(part.split("=", 1) for part in more)}

@@ -1,0 +1,328 @@
+"""The releases that there are, each a class: what is asked for is said here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness.errors import OptionError, named
+from harness.request.base import (
+    AT_REST,
+    LAW,
+    NOISE,
+    RELATION,
+    UNIT,
+    Request,
+)
+from harness.request.fields import Option, Options, optional, required, switch, usual
+from harness.request.readers import (
+    as_given,
+    in_module,
+    one_of,
+    parse_cap,
+    parse_cap_or_auto,
+    parse_choice,
+    parse_epsilon,
+    parse_input_path,
+    parse_share,
+    parse_tolerance,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from protocols.mechanisms.shifted_log import ErrorTarget
+    from protocols.spec import ProtocolSpec
+
+CAPPED_RELEASES = ("weights", "confusion", "thresholds")
+CAPPED_CURVES = ("histogram", "records")  # variants of thresholds that a cap can be for, the default first
+
+INPUT_FORM = optional(
+    as_given,
+    "split (default: counts per group and label) or product (group indicator times label counts)",
+)
+INPUT_PATH = usual(
+    "shares",
+    parse_input_path,
+    f"{AT_REST}; or clients: each sends during the run. By the last two active models take product, too",
+)
+CAP_OF_SHARES = optional(
+    parse_cap,
+    "how many records of a client count, for example 10; or weight-one: all count, with a total weight of 1",
+)
+CAP = CAP_OF_SHARES.but(help=f"with --privacy-unit client: {CAP_OF_SHARES.help}")
+CHOSEN_CAP = optional(
+    parse_cap_or_auto,
+    f"{CAP.help}; or auto, with --records: π_CAP chooses it first, in a release of its own",
+)
+CAP_EPSILON = optional(
+    parse_epsilon, "the part of ε that --cap auto spends on choosing the cap; default: a fifth"
+)
+POSITIVE_LABEL = optional(as_given, "the label that counts as positive; default: the last in order")
+
+
+def _form(usually: str, other: str) -> Option[str | None]:
+    slots = "or slots (default with --privacy-unit client: no client can exceed the cap)"
+    return INPUT_FORM.but(help=f"split (default: {usually}), product ({other}) {slots}")
+
+
+class WeightsRequest(Request):
+    """Compute DP sample weights per group and label (π_RW)."""
+
+    task = "weights"
+    protocols: ClassVar = {"counts": "pi_rw"}
+    slots = "pi_rw_slots"
+    online = True
+
+    input_form = _form("counts per group and label", "group indicator times label counts")
+    input_path = INPUT_PATH
+    neighboring_relation = RELATION
+    cap = CHOSEN_CAP
+    cap_epsilon = CAP_EPSILON
+    noise = NOISE
+    law = LAW
+    reweighing = usual(
+        "balanced",
+        one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
+        "balanced (default), label or kamiran-calders; all from the same noisy counts",
+    )
+    horizon = optional(
+        whole(1, in_module("protocols.mechanisms.counts_so_far:MAX_HORIZON")),
+        "how many epochs share ε and δ, while records arrive; they are charged before the first",
+    )
+
+
+class ConfusionRequest(Request):
+    """Compute a DP confusion matrix per group (π_CF)."""
+
+    task = "confusion"
+    protocols: ClassVar = {"counts": "pi_cf"}
+    slots = "pi_cf_slots"
+
+    input_form = _form("counts per group, label and prediction", "indicators of each record")
+    neighboring_relation = RELATION
+    cap = CHOSEN_CAP
+    cap_epsilon = CAP_EPSILON
+    noise = NOISE
+    law = LAW
+    positive_label = POSITIVE_LABEL.but(
+        help="the label whose rates are shown, and which --threshold predicts; default: the last in order; "
+        "of more than two labels, each one's rates"
+    )
+
+
+class ThresholdsRequest(Request):
+    """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
+
+    task = "thresholds"
+    protocols: ClassVar = {
+        "histogram": "pi_roc",
+        "records": "pi_roc_records",
+        "published": "pi_roc_published",
+    }
+
+    input_form = INPUT_FORM.but(help="follows from --variant: split, keys or scores")
+    neighboring_relation = RELATION
+    cap = CHOSEN_CAP
+    cap_epsilon = CAP_EPSILON
+    noise = NOISE
+    law = LAW
+    variant = usual(
+        "histogram",
+        one_of(lambda: ThresholdsRequest.protocols),
+        "histogram (default: clients count their records per bin of scores), records (a key per record, "
+        "which the parties count; not with mpyc) or published (for comparison: spends ε at every "
+        "threshold)",
+    )
+    constraint = usual(
+        "equalized_odds",
+        one_of(in_module("harness.postprocessing.thresholds.choose:CONSTRAINTS")),
+        "the fairness constraint: equalized_odds (default), equal_opportunity or demographic_parity",
+    )
+    objective = usual(
+        "accuracy_score",
+        one_of(in_module("harness.postprocessing.thresholds.choose:OBJECTIVES")),
+        "what to maximize under the constraint: accuracy_score (default) or balanced_accuracy_score",
+    )
+    tolerance = optional(
+        parse_tolerance,
+        "largest difference between groups that the constraint allows; default: 0, with --deterministic "
+        "the least achievable",
+    )
+    deterministic = switch("one threshold per group, no randomization")
+    positive_label = POSITIVE_LABEL
+    blocks = usual(
+        "tree",
+        one_of(lambda: ("tree", "flat")),
+        "tree (default: counts in blocks of bins, for the least error) or flat (counts in single bins)",
+    )
+
+
+class GapRequest(Request):
+    """Compute DP gaps between groups' mean performance values (π_GAP)."""
+
+    task = "gap"
+    protocols: ClassVar = {"sums": "pi_gap"}
+    slots = "pi_gap_slots"
+
+    input_form = INPUT_FORM.but(
+        help="split (default: the value and the size, in the client's group) or slots (default with "
+        "--privacy-unit client: no client can go beyond the range)"
+    )
+    neighboring_relation = RELATION.but(
+        help="replace_one (default: a client's group and value) or add_or_remove_one"
+    )
+    privacy_unit = UNIT.but(
+        help="record (default: a client's value replaced or removed), or client (all it sends, there or not)"
+    )
+    noise = NOISE
+    law = LAW
+
+
+_COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))
+
+
+class ErrorOptions(Options):
+    """The error that π_COUNT keeps to."""
+
+    relative_error = usual(
+        "0.1", parse_share, "average relative error of a count: 0.1 (default) is a tenth of it"
+    )
+    error_from = usual("100", _COUNT, "the smallest count that has to keep to --relative-error")
+    error_to = usual("1048576", _COUNT, "the largest")
+
+    def target(self) -> ErrorTarget:
+        """Return the error that is kept to. Raises: OptionError: its range has no count."""
+        from protocols.mechanisms.shifted_log import ErrorTarget
+
+        low, high = self.error_from, self.error_to
+        if low > high:
+            raise OptionError(
+                f"{named('error_from', low)} is above {named('error_to', high)}; give a range of counts."
+            )
+        return ErrorTarget(self.relative_error, low, high)
+
+
+class CountRequest(
+    ErrorOptions,
+    Request,
+    epsilon={
+        "help": "the ε of a record in a small group, which is charged; in larger groups a record's ε is "
+        "smaller"
+    },
+):
+    """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
+
+    task = "count"
+    protocols: ClassVar = {"logarithms": "pi_count"}
+
+    neighboring_relation = RELATION
+
+
+def _of_clients() -> Any:
+    from protocols.accounting.calibration import PrivacyUnit
+
+    return PrivacyUnit.CLIENT
+
+
+class CapRequest(Request):
+    """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
+
+    task = "cap"
+    protocols: ClassVar = {"index": "pi_cap"}
+
+    privacy_unit: Any = property(lambda _: _of_clients())
+    release = usual(
+        "weights",
+        one_of(lambda: (*CAPPED_RELEASES, "counts")),
+        "the release that the cap is for: weights (default), confusion, thresholds, or counts of records",
+    )
+    release_epsilon = required(
+        parse_epsilon,
+        "ε of the release that the cap is for; the smaller it is, the more clients may exceed the cap",
+        "1",
+    )
+    counts = optional(
+        whole(1, 10**6),
+        "with --release counts: the number of counts, each record being in one of them; 1 for a single sum",
+    )
+    variant = optional(
+        as_given, "with --release thresholds: histogram (default) or records, as it will be run"
+    )
+    thresholds = optional(
+        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")),
+        "with --release thresholds: how many; default: those of --domain, else 1001",
+    )
+
+    @property
+    def spec(self) -> ProtocolSpec:
+        return next(iter(self.specs().values()))
+
+    @property
+    def curves(self) -> ProtocolSpec | None:
+        """The protocol of the curves that the cap is for, None where it is for something else.
+
+        Raises: OptionError: the options do not go together, or no noise fits.
+        """
+        from protocols.accounting.rounding import exact_text
+        from protocols.circuits.coins import MIN_EPSILON
+
+        if (self.release == "counts") != bool(self.counts):
+            raise OptionError(
+                f"{named('release', 'counts')} and {named('counts')} (how many; 1 for one sum) go together."
+            )
+        if (self.variant or self.thresholds) and self.release != "thresholds":
+            given = named("variant" if self.variant else "thresholds")
+            raise OptionError(f"{given} goes with {named('release', 'thresholds')} only.")
+        if self.release_epsilon < MIN_EPSILON:  # nor would so many clients fit an integer
+            raise OptionError(
+                f"{named('release_epsilon', exact_text(self.release_epsilon))} is too small; give at least "
+                f"{exact_text(MIN_EPSILON)}."
+            )
+        if self.release != "thresholds":
+            return None
+        variant = parse_choice("variant", self.variant or CAPPED_CURVES[0], list(CAPPED_CURVES))
+        return ThresholdsRequest.specs()[variant]
+
+
+class NoiseRequest(Request):
+    """Reveal samples of noise, which then protect nothing, for audits and benchmarks (π_LAP)."""
+
+    task = "noise"
+    protocols: ClassVar = {"default": "pi_lap", "published": "pi_lap_published"}
+
+    population: Any = None
+    privacy_unit: Any = None
+
+
+REQUESTS: Mapping[str, type[Request]] = {
+    request.task: request
+    for request in (
+        WeightsRequest,
+        ConfusionRequest,
+        ThresholdsRequest,
+        GapRequest,
+        CountRequest,
+        CapRequest,
+    )
+}
+
+
+def request_from_json(fields: Any) -> Request:
+    """Return the request that `Request.to_json` wrote.
+
+    Raises: OptionError: there is no such release, or a field is unknown or makes no sense.
+    """
+    given = dict(fields) if isinstance(fields, Mapping) else {}
+    task = given.pop("task", None)
+    try:
+        kind = REQUESTS[str(task)]
+        if given.keys() - kind.declared.keys() or not all(isinstance(text, str) for text in given.values()):
+            raise OptionError("a field that no such request has")
+        request = kind(**given)
+        _ = request.form
+    except (KeyError, OptionError):
+        raise OptionError(
+            f"The run that is asked for ({str(task)[:20]}) is none that this version knows; both machines "
+            "need the same commit."
+        ) from None
+    return request

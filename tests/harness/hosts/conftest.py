@@ -1,0 +1,22 @@
+"""Hosts that are set up, and what ends with a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.starters import make_hosts
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> list[Path]:
+    return make_hosts(tmp_path)
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as made:
+        yield made

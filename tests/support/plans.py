@@ -1,0 +1,27 @@
+"""Plans as commands make them, from texts of a request and of whom it would be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.cli.report import tell
+from harness.forecast.requested import Plan, planned
+from harness.request.plans import Expected
+from harness.request.releases import REQUESTS
+from harness.views import plan as view
+
+
+def plan_of(task: str = "weights", **texts: Any) -> Plan:
+    """Return a plan. Args: texts: by name, of the task's request and of `Expected`."""
+    kind = REQUESTS[task]
+    unknown = {name for name, text in texts.items() if text} - kind.declared.keys() - Expected.declared.keys()
+    assert unknown <= {"privacy_unit"}, f"{task} has no {unknown}"
+    request = kind(**{name: text for name, text in texts.items() if name in kind.declared})
+    return planned(request, Expected(**texts))
+
+
+def show_plan(**texts: Any) -> None:
+    """Print a plan, as a command does. Args: texts: as of `plan_of`; json: whether as JSON."""
+    json = bool(texts.pop("json", False))
+    found = plan_of(**texts)
+    tell("plan", "Plan", list(view.plan(found)), lambda: view.to_json(found), plot=False, as_json=json)
