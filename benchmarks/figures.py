@@ -12,7 +12,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 Mark = Callable[[Axes], object]
 Panel = Sequence[Mark]
@@ -99,3 +99,17 @@ def heights_as_numbers(axes: Axes) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
     axes.grid(alpha=0.3, linewidth=0.6, which="both")
+
+
+def each_power_of_ten(axes: Axes) -> None:
+    """Name each power of 10 on both logarithmic axes, and nothing between them."""
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=20))
+        axis.set_minor_locator(NullLocator())
+
+
+def ones_and_threes(axes: Axes) -> None:
+    """Name 1 and 3 times each power of 10 on a logarithmic vertical axis, without powers."""
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=20))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())

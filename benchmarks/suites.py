@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -20,9 +19,9 @@ from benchmarks.papers import privfairfl
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import ExperimentError, OptionError
 from harness.inputs.synthetic import MOST
-from harness.releases.base import JOINT, OWN
-from harness.releases.registry import STATISTICS
+from harness.request.base import JOINT, OWN
 from harness.request.readers import parse_epsilon
+from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.spelling import similar
@@ -41,10 +40,10 @@ Levels = str | int | float | list[str | int | float | dict[str, str | int | floa
 SHAPES = {name: (shape.clients, shape.records) for name, shape in privfairfl().shapes.items()}
 
 _SAMPLERS = ("default", "published")
-_SPECS = {next(iter(each.specs.values())).name: each for each in STATISTICS.values()}
+REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
 _NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "cap", "inputs")
 _CHOICES: Mapping[str, Iterable[str]] = {
-    "protocol": (PI_LAP.name, *_SPECS),
+    "protocol": (PI_LAP.name, *REQUEST_OF),
     "model": MODELS,
     "input_path": PATHS,
     "shape": ("", *SHAPES),
@@ -62,7 +61,7 @@ _FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS)
 _OF_RUNS = ("variant", "model", "epsilon", "network")
 _NEEDED = {
     PI_LAP.name: (*_OF_RUNS, "samples"),
-    **dict.fromkeys(_SPECS, (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels")),
+    **dict.fromkeys(REQUEST_OF, (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels")),
     "pi_roc": (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels", "thresholds"),
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
@@ -213,12 +212,6 @@ def read_experiment(path: Path) -> Suite:
     return as_type(Suite, read_toml(path, refusal), refusal)
 
 
-@cache
-def suite_of(name: str) -> Suite:
-    """Return the suite of ours of that name."""
-    return read_experiment(OURS / f"{name}.toml")
-
-
 SUITES = ("table2", "scale", "noise", "network", "clients", "units")
 UNITS = SUITES[-1]
 
@@ -263,9 +256,9 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
                 raise ExperimentError(f"{place}: {factor}: {error}") from None
     if PROGRAM not in cell and "protocol" in cell:
         _check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))
-        if cell.get("noise") == OWN and not _spec_of(cell).own_noise:
+        if cell.get("noise") == OWN and not spec_of(cell).own_noise:
             raise ExperimentError(
-                f"{place}: {_spec_of(cell).name} has no place for noise of the parties' own; leave out noise."
+                f"{place}: {spec_of(cell).name} has no place for noise of the parties' own; leave out noise."
             )
     kind = (PROGRAM, "model") if PROGRAM in cell else _NEEDED.get(str(cell.get("protocol")), ("protocol",))
     if missing := [factor for factor in kind if factor not in cell]:
@@ -276,17 +269,17 @@ def _variants(protocol: str) -> Sequence[str]:
     """Return what a protocol's factor `variant` may be."""
     if protocol == PI_LAP.name:
         return _SAMPLERS
-    statistic = _SPECS[protocol]
-    first, *others = statistic.specs.items()
+    request = REQUEST_OF[protocol]
+    first, *others = request.specs().items()
     product_form = [PRODUCT.name] if PRODUCT.name in first[1].input_forms else []
-    return ["default", *product_form, *(["slots"] if statistic.slots else []), *(name for name, _ in others)]
+    return ["default", *product_form, *(["slots"] if request.slots else []), *(name for name, _ in others)]
 
 
-def _spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:
+def spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:
     """Return the protocol of a cell's variant."""
-    usual, statistic = PROTOCOLS[str(cell["protocol"])], _SPECS.get(str(cell["protocol"]))
-    own = {} if statistic is None else {**statistic.specs, "slots": statistic.slots}
-    return own.get(str(cell.get("variant"))) or usual
+    usual, request = PROTOCOLS[str(cell["protocol"])], REQUEST_OF.get(str(cell["protocol"]))
+    own = {} if request is None else {**request.protocols, "slots": request.slots}
+    return PROTOCOLS.get(own.get(str(cell.get("variant")), ""), usual)
 
 
 def _check_known(place: str, what: str, word: str, known: Iterable[str]) -> None:

@@ -1,1 +1,1 @@
-"""What the commands `bench.*` and `reproduce.*` do."""
+"""What the commands `bench.*` and `reproduce` do."""

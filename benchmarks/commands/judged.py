@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.commands.options import CompareOptions, ExportOptions, ReportOptions, ValidateOptions
-from benchmarks.measure.samples import CONFIDENCE, load
-from benchmarks.report.compare import Change, compare as changed
-from benchmarks.validation import Validation, multiplications, texts, validate as validate_runs
-from benchmarks.validation.cells import Measured, name_of
+from benchmarks.commands.options import CompareOptions, ExportOptions, ValidateOptions
+from benchmarks.measure.samples import CONFIDENCE, load, name_of
+from benchmarks.report.compare import compare as changed
+from benchmarks.validation import multiplications, texts
+from benchmarks.validation.cells import Measured
+from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
 from harness.cli.terminal import print_json, show, steps
-from harness.system.result_files import default_out, new_directory
+from harness.system.result_files import check_new, default_out, new_directory
 from harness.views.parts import Bad, Good, Paragraph, Part, Table
 from harness.views.run import results
 
@@ -28,27 +29,33 @@ _STEPS = {
 
 
 def validate(options: ValidateOptions) -> None:
-    """Judge measured runs; exit with 1 unless something was judged and nothing failed."""
-    measured, found = _validated(options.results)
+    """Judge measured runs, and write a report; exit with 1 unless something was judged and nothing failed."""
+    if options.out:
+        check_new(options.out)
+    with steps(_STEPS) as begin:
+        begin("read")
+        measured = Measured.read(options.results or RESULTS)
+        begin("count")
+        programs = list(multiplications.checks())
+        begin("judge")
+        found = validate_runs(measured, programs=programs)
+        if options.out:
+            begin("draw")
+            _report(measured, found, options.out)
     if options.json:
         print_json(found.to_json())
-    else:
-        show(*_view(found, measured.over))
+    show(*_view(found, measured.over), *([results(options.out)] if options.out else []))
     if not found.passed:
         sys.exit(1)
 
 
-def report(options: ReportOptions) -> None:
+def _report(measured: Measured, found: Validation, directory: Path) -> None:
     """Render measured runs as Markdown, HTML and figures in a new directory."""
-    measured, found = _validated(options.results)
-    from benchmarks.report import html as rendering
+    from benchmarks.report import html
     from benchmarks.report.plots import drawings
 
-    directory = options.out or default_out("bench.report")
-    with steps(_STEPS) as begin, new_directory(directory) as partial:
-        begin("draw")
-        rendering.write(measured, found, list(drawings(measured, found)), partial)
-    show(f"{texts.counts(found.findings)}.", results(directory))
+    with new_directory(directory) as partial:
+        html.write(measured, found, list(drawings(measured, found.rows)), partial)
 
 
 def export(options: ExportOptions) -> None:
@@ -67,31 +74,16 @@ def compare(options: CompareOptions) -> None:
     changes = list(changed(load(options.before), load(options.after)))
     if options.json:
         print_json([change.to_json() for change in changes])
-        return
     verdicts = Counter(each.verdict for each in changes)
     said = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())
-    rows = [
-        [name_of(each.cell), *_of_change(each), each.verdict, each.others or texts.NONE] for each in changes
-    ]
+    rows = []
+    for each in changes:
+        both = [texts.NONE if value is None else texts.seconds(value) for value in each.seconds]
+        ratio = texts.NONE if each.ratio is None else f"{each.ratio:.3g}"
+        interval = f"{each.interval[0]:.3g} – {each.interval[1]:.3g}" if each.interval else texts.NONE
+        rows.append([name_of(each.cell), *both, ratio, interval, each.verdict, each.others or texts.NONE])
     columns = ["cell", "first, s", "second, s", "ratio", f"{CONFIDENCE:.0%} interval", "seconds", "and else"]
     show(Table(columns, rows), f"{said}.")
-
-
-def _of_change(change: Change) -> list[str]:
-    both = [texts.NONE if value is None else texts.seconds(value) for value in change.seconds]
-    ratio = texts.NONE if change.ratio is None else f"{change.ratio:.3g}"
-    interval = change.interval
-    return [*both, ratio, f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else texts.NONE]
-
-
-def _validated(results: Path | None) -> tuple[Measured, Validation]:
-    with steps(_STEPS) as begin:
-        begin("read")
-        measured = Measured.read(results or RESULTS)
-        begin("count")
-        programs = list(multiplications.checks())
-        begin("judge")
-        return measured, validate_runs(measured, programs=programs)
 
 
 def _view(found: Validation, over: str) -> Iterator[Part]:

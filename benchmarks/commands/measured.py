@@ -1,62 +1,57 @@
-"""What the tasks of measured suites do: run what is missing, show what there is."""
+"""What `bench.run` does: run what is missing of an experiment, show what there is."""
 
 from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands.options import RunOptions, SuiteOptions, directory_of
+from benchmarks.commands import program
+from benchmarks.commands.directories import directory_of, resumable
+from benchmarks.commands.options import RunOptions
 from benchmarks.measure import runner
-from benchmarks.measure.cell import HERE
-from benchmarks.measure.over_hosts import over_hosts
-from benchmarks.measure.programs import OwnPrograms
+from benchmarks.measure.cell import Place, over_hosts
 from benchmarks.measure.runner import Chosen, Standing
 from benchmarks.measure.samples import (
-    AT_FIRST,
     FAILED,
-    SKIPPED,
-    Level,
+    STATUSES,
     Sample,
     by_cell,
     load,
     measured_over,
+    name_of,
     summary,
+    typed,
 )
 from benchmarks.measure.units import write_units
-from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Planned, Suite, read_experiment
+from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Suite, read_experiment
 from benchmarks.validation.texts import spread
 from harness.cli import terminal as cli
-from harness.cli.terminal import INTERRUPTED_EXIT, plain, print_json, say, show
+from harness.cli.terminal import plain, print_json, say, show
 from harness.errors import OptionError
 from harness.system.progress import listening
+from harness.system.spelling import similar
 from harness.views.parts import Bad, Part, Table
 from harness.views.run import results
 
-_STEPS = {"measure": "measure"}
 
-
-def measure(options: SuiteOptions) -> None:
+def run(options: RunOptions) -> None:
     """Run what is missing of an experiment, in a new directory or in that of an earlier command."""
-    resume, directory = options.resume, directory_of(options, f"bench.{options.suite or 'run'}")
-    if resume:
-        known, text, beside = runner.chosen_in(resume), "", resume
-        if options.suite not in ("", known.suite.name):
-            raise OptionError(
-                f"{resume} has no results of suite {options.suite}; name another directory to --resume."
-            )
-        if options.quick and not known.quick:
-            raise OptionError(f"{resume} is of the whole suite, not of --quick; leave out --quick.")
-        if options.hosts and not known.hosts:
-            raise OptionError(f"{resume} was measured on one machine; measure over hosts into a new --out.")
+    directory = directory_of(options, "bench.run")
+    of_program = program.given(options)
+    if of_program and not program.is_program(options.experiment or ""):
+        flag = options.declared[next(iter(of_program))].flag
+        raise OptionError(f"{flag} goes with a program's .mpc alone; leave it out.")
+    if options.resume:
+        known, beside = _earlier(options, directory), directory
     else:
-        file = options.experiment if isinstance(options, RunOptions) else OURS / f"{options.suite}.toml"
-        known = drawn(read_experiment(file), f"bench.{options.suite or f'run {file}'}")
-        text, beside = file.read_text(encoding="utf-8"), file.parent
+        suite, text, beside = _experiment(options)
+        seed = secrets.randbits(32) if suite.seed is None else suite.seed
+        known = Chosen(suite, told=f"bench.run {options.experiment}{typed(**of_program)}", seed=seed)
     wanted = replace(
         known,
         quick=options.quick or known.quick,
@@ -65,52 +60,71 @@ def measure(options: SuiteOptions) -> None:
         timeout_s=options.timeout or known.timeout_s,
         hosts=str(options.hosts or known.hosts or (beside / known.suite.hosts if known.suite.hosts else "")),
     )
-    if not resume:
+    if not options.resume:
         runner.start(directory, wanted, text, beside)
-    cells = carry_out(directory, wanted)
-    if known.suite.name == UNITS:
-        write_units(directory, load(directory))
-    finish(directory, cells, options.json)
-
-
-def drawn(suite: Suite, told: str) -> Chosen:
-    """Return the whole suite, in the order of its seed, or of one from the operating system."""
-    return Chosen(suite, told=told, seed=secrets.randbits(32) if suite.seed is None else suite.seed)
-
-
-def carry_out(directory: Path, wanted: Chosen) -> list[list[Sample]]:
-    """Run what is missing; show and return the results of all that was asked for."""
-    own = any(PROGRAM in planned.cell for planned in wanted.plan())
-    try:
-        with (
-            cli.steps(_STEPS) as begin,
-            listening(lambda *_: None),  # how far one run is says nothing of the experiment
-            over_hosts(Path(wanted.hosts)) if wanted.hosts else nullcontext(HERE) as there,
-        ):
-            place = OwnPrograms(there, directory / PROGRAMS) if own else there
-            begin("measure")
-            runner.go_on(directory, wanted, lambda standing: _say(standing, begin), lambda _: None, place)
-    except KeyboardInterrupt:
-        say(
-            f"Interrupted: {len(load(directory))} results are in {plain(str(directory))}, and no run is left "
-            f"half-done. Go on by ./inv bench.run --resume {plain(str(directory))}.",
-            cli.err,
-        )
-        sys.exit(INTERRUPTED_EXIT)
-    cells = _of(load(directory), wanted.plan())
+    programs = directory / PROGRAMS
+    with (
+        resumable("bench.run", directory),
+        cli.steps({"measure": "measure"}) as begin,
+        listening(lambda *_: None),  # how far one run is says nothing of the experiment
+        over_hosts(Path(wanted.hosts), programs) if wanted.hosts else nullcontext(Place(programs)) as place,
+    ):
+        begin("measure")
+        runner.go_on(directory, wanted, lambda standing: _say(standing, begin), place)
+    samples = load(directory)
+    of_cells = by_cell(samples)
+    cells = [of_cells[planned.key] for planned in wanted.plan() if planned.key in of_cells]
     show(*_view(wanted.suite.title, cells))
-    return cells
-
-
-def finish(directory: Path, cells: Sequence[Sequence[Sample]], as_json: bool) -> None:
-    """Say where results are; exit with 1 if a run failed."""
+    if known.suite.name == UNITS:
+        models = write_units(directory, samples)
+        use = f"--plan 100,units={plain(str(directory))}"
+        say(f"Unit costs of {', '.join(models)}: use them by {use}.")
+    elif known.suite.name == PROGRAM:
+        show(*program.view(cells, programs))
     show(results(directory))
-    if as_json:
+    if options.json:
         print_json([_summary(of) for of in cells])
-    if failed := [sample for of in cells for sample in of if sample.status == FAILED]:
-        for sample in failed:
-            name = f"{name_of_cell(sample.cell)}, repetition {sample.repetition + 1}"
-            say(f"[bold red]failed[/] {plain(name)}: {plain(str(sample.reason))}", cli.err)
+    _say_what_failed(directory, [sample for of in cells for sample in of if sample.status == FAILED])
+
+
+def _earlier(options: RunOptions, directory: Path) -> Chosen:
+    """Return what an earlier command measured. Raises: OptionError: an option is of something else."""
+    if options.experiment:
+        raise OptionError(
+            f"--resume goes on with the experiment in {directory}; leave out {options.experiment}."
+        )
+    known = runner.chosen_in(directory)
+    if options.quick and not known.quick:
+        raise OptionError(f"{directory} is of the whole suite, not of --quick; leave out --quick.")
+    if options.hosts and not known.hosts:
+        raise OptionError(f"{directory} was measured on one machine; measure over hosts into a new --out.")
+    return known
+
+
+def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
+    """Return what is to be measured, its text, and the directory of its programs.
+
+    Raises: OptionError, ExperimentError: there is no such experiment, or it makes no sense.
+    """
+    named = Path(options.experiment)
+    if program.is_program(options.experiment):
+        return *program.experiment(options), named.parent
+    ours = {path.stem: path for path in OURS.glob("*.toml")}
+    file = ours.get(options.experiment, named)
+    if not file.suffix and not file.exists():
+        raise OptionError(
+            f"There is no suite {options.experiment!r}{similar(options.experiment, ours)}; name "
+            f"{', '.join(sorted(ours))}, or the file of an experiment (.toml) or of a program (.mpc)."
+        )
+    return read_experiment(file), file.read_text(encoding="utf-8"), file.parent
+
+
+def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
+    """Say which runs failed, and how to run them again, and exit with 1, if there are some."""
+    for sample in failed:
+        name = f"{name_of(sample.cell)}, repetition {sample.repetition + 1}"
+        say(f"[bold red]failed[/] {plain(name)}: {plain(str(sample.reason))}", cli.err)
+    if failed:
         again = f"./inv bench.run --resume {plain(str(directory))} runs them again"
         say(f"[bold red]{len(failed)} failed[/], as above; {again}.", cli.err)
         sys.exit(1)
@@ -120,7 +134,7 @@ def _say(standing: Standing, begin: cli.Steps) -> None:
     planned, repetition = standing.next
     about = "at most" if planned.until else "about"
     left = "" if standing.left_s is None else f", {about} {_duration(standing.left_s)} left"
-    what = f"{name_of_cell(planned.cell)}, repetition {repetition + 1}"
+    what = f"{name_of(planned.cell)}, repetition {repetition + 1}"
     text = f"{standing.done} of {standing.total}{left}: {what}"
     begin.detail(text)
     if not cli.err.is_terminal:
@@ -133,25 +147,9 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def name_of_cell(cell: Mapping[str, Level]) -> str:
-    """Return a cell's levels in a line, without those that say nothing."""
-    usual = {"variant": "default", "input_path": "shares", "network": "none", **AT_FIRST}
-    return " ".join(
-        f"{factor} {level}" if type(level) is not str or factor == "epsilon" else level
-        for factor, level in cell.items()
-        if level not in ("", usual.get(factor))
-    )
-
-
-def _of(samples: Sequence[Sample], plan: Sequence[Planned]) -> list[list[Sample]]:
-    """Return the results of each cell of what was asked for, in its order."""
-    known = by_cell(samples)
-    return [known[planned.key] for planned in plan if planned.key in known]
-
-
 def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     columns = [title, "seconds in the computation", "rounds", "sent by all", "most memory"]
-    yield Table(columns, [[name_of_cell(of[-1].cell), *_costs(of)] for of in cells])
+    yield Table(columns, [[name_of(of[-1].cell), *_costs(of)] for of in cells])
     where = measured_over([sample for of in cells for sample in of]) or "all parties on this machine"
     yield f"Medians (least – most), {where}; clients and records are made up."
 
@@ -172,11 +170,10 @@ def _costs(of: Sequence[Sample]) -> list[str]:
 
 def _summary(of: Sequence[Sample]) -> dict[str, Any]:
     """Return a cell's results as JSON."""
-    found, last = summary(of), of[-1]
-    counted = {status: sum(sample.status == status for sample in of) for status in ("ok", FAILED, SKIPPED)}
+    found, reasons = summary(of), [sample.reason for sample in of if sample.reason]
     return {
-        "cell": dict(last.cell),
-        **counted,
-        "reason": next((sample.reason for sample in reversed(of) if sample.reason), None),
-        "mpc_s": None if found is None else {"median": found.median, "low": found.low, "high": found.high},
+        "cell": dict(of[-1].cell),
+        **{status: sum(sample.status == status for sample in of) for status in STATUSES},
+        "reason": reasons[-1] if reasons else None,
+        "mpc_s": found and {"median": found.median, "low": found.low, "high": found.high},
     }

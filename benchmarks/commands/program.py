@@ -1,83 +1,99 @@
-"""What `bench.program` does: an experiment for a program of the user's, and what its compiler counts."""
+"""What `bench.run` does for a program of the user's: writes an experiment, shows what its compiler counts."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from pathlib import Path
 from statistics import median
+from typing import Any
 
-from benchmarks.commands.measured import carry_out, drawn, finish, name_of_cell
-from benchmarks.commands.options import ProgramOptions
-from benchmarks.measure import runner
-from benchmarks.measure.cell import HERE
-from benchmarks.measure.programs import OwnPrograms
-from benchmarks.measure.samples import CONFIDENCE, OK, Level, Sample, interval_of_median, summary
-from benchmarks.suites import PROGRAM, PROGRAMS, Grid, Levels, Suite
-from harness.cli.terminal import show
+from benchmarks.commands.options import RunOptions
+from benchmarks.measure.cell import job_of, model_of
+from benchmarks.measure.samples import CONFIDENCE, OK, Level, Sample, interval_of_median, name_of, summary
+from benchmarks.suites import PROGRAM, Grid, Suite
+from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, counted
+from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.errors import OptionError
 from harness.security_models import MODELS
-from harness.system.result_files import default_out
 from harness.views.parts import Part, Table
 
-_PHASES = ("online_s", "offline_s")
+_OPTIONS = ("args", "inputs", "compile_options", "against", "network")
 _ROUNDS = "virtual machine rounds"  # as the compiler says it
 
 
-def program(options: ProgramOptions) -> None:
-    """Time a program of the user's, or two in turn, by an experiment that is written for it."""
-    own, other, directory = options.program, options.against, options.out or default_out("bench.program")
-    if other and (options.against_options or other.parent.resolve() != own.parent.resolve()):
-        raise OptionError(f"--against names a program beside {own}, and goes without --against-options.")
-    levels: dict[str, Levels] = {
-        PROGRAM: [path.name for path in (own, other) if path],
+def is_program(text: str) -> bool:
+    """Return whether that names a program."""
+    return text.endswith(".mpc")
+
+
+def given(options: RunOptions) -> dict[str, str]:
+    """Return what was given of the options that are of programs alone."""
+    return options.written(*(name for name in _OPTIONS if not options.is_usual(name)))
+
+
+def experiment(options: RunOptions) -> tuple[Suite, str]:
+    """Return an experiment that times a program, or two in turn, and its text.
+
+    Raises: OptionError: the other program is elsewhere; ExperimentError.
+    """
+    own, against = Path(options.experiment), options.against or ""
+    names, ways = [own.name], [options.compile_options or ""]
+    if is_program(against):
+        names.append(Path(against).name)
+        if Path(against).parent.resolve() != own.parent.resolve():
+            raise OptionError(f"--against names a program beside {own}, or compile options.")
+    elif against:
+        ways.append(against)
+    levels: dict[str, Any] = {
+        PROGRAM: names,
         "arguments": options.args or "",
-        "compile_options": [options.compile_options or "", *filter(None, [options.against_options])],
+        "compile_options": ways,
         "inputs": options.inputs,
-        "model": list(options.models or [name for name, model in MODELS.items() if model.virtual_machine]),
+        "model": options.models or [name for name, model in MODELS.items() if model.virtual_machine],
         "network": options.network,
     }
     title = f"{own.name}: it opens what it opens, and no guarantee of FairShares covers it"
-    suite = Suite(PROGRAM, title, [Grid(levels)], repetitions=options.repetitions, timeout_s=options.timeout)
+    suite = Suite(PROGRAM, title, [Grid(levels)], repetitions=7, timeout_s=600.0)
     fields = {"name": PROGRAM, "title": title, "repetitions": suite.repetitions, "timeout_s": suite.timeout_s}
     lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
     lines += ["[[grid]]", "[grid.factors]", *(f"{name} = {json.dumps(of)}" for name, of in levels.items())]
-    wanted = drawn(suite, " ".join([f"bench.program {own}", *_told(options)]))
-    wanted = replace(wanted, hosts=str(options.hosts or ""))
-    runner.start(directory, wanted, "\n".join([*lines, ""]), own.parent)
-    cells = carry_out(directory, wanted)
-    place = OwnPrograms(HERE, directory / PROGRAMS)
-    show(*_counted([(of, place.estimate(of[-1].cell)) for of in cells if summary(of)]), *_in_turn(cells))
-    finish(directory, cells, options.json)
+    return suite, "\n".join([*lines, ""])
 
 
-def _told(options: ProgramOptions) -> Iterator[str]:
-    """Yield the options that were given, as a shell takes them."""
-    for name, option in options.declared.items():
-        text = str(options.texts[name])
-        if name not in ("program", "hosts", "out", "json") and text not in ("", option.default):
-            yield f"{option.flag} {shlex.quote(text)}"
+def view(cells: Sequence[Sequence[Sample]], programs: Path) -> Iterator[Part]:
+    """View what MP-SPDZ's compiler counts in each cell's program, and how seconds of two compare.
 
-
-def _counted(cells: Sequence[tuple[Sequence[Sample], Mapping[str, int]]]) -> Iterator[Part]:
-    """View what MP-SPDZ's compiler counts in programs, beside the rounds that there were."""
-    rows = [
-        [
-            name_of_cell(of[-1].cell),
-            f"{counts.get(_ROUNDS, 0):,}",
-            f"{max((sample.rounds or 0) for sample in of):,}",
-            *(f"{took.median:.3g}" if (took := summary(of, name)) else "–" for name in _PHASES),
-            ", ".join(f"{number:,} {what}" for what, number in counts.items() if what != _ROUNDS) or "–",
-        ]
-        for of, counts in cells
-        if counts
-    ]
-    if rows:
-        yield Table(
-            ["rounds", "by the compiler", "measured", "online, s", "offline, s", "it also counts, at most"],
-            rows,
+    Args: programs: the directory of their texts.
+    """
+    rows = []
+    for of in cells:
+        if not summary(of) or not (counts := _estimate(of[-1].cell, programs)):
+            continue
+        phases = [summary(of, name) for name in ("online_s", "offline_s")]
+        others = [f"{number:,} {what}" for what, number in counts.items() if what != _ROUNDS]
+        rows.append(
+            [
+                name_of(of[-1].cell),
+                f"{counts.get(_ROUNDS, 0):,}",
+                f"{max((sample.rounds or 0) for sample in of):,}",
+                *(f"{took.median:.3g}" if took else "–" for took in phases),
+                ", ".join(others) or "–",
+            ]
         )
+    columns = ["rounds", "by the compiler", "measured", "online, s", "offline, s", "it also counts, at most"]
+    if rows:
+        yield Table(columns, rows)
+    yield from _in_turn(cells)
+
+
+def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
+    """Return what MP-SPDZ's compiler counts in a program, by its words; nothing without it."""
+    found, model = find_installation(), model_of(cell)
+    if not isinstance(found, Installation) or model.virtual_machine is None:
+        return {}
+    job = job_of(cell, programs)
+    return counted(compilers_estimate(job, found.home, compile_options(job, model)))
 
 
 def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
@@ -93,7 +109,7 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
             interval = interval_of_median(ratios, CONFIDENCE)
             said = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
             rows.append([str(model), f"{len(both)}", f"{median(ratios):.3g}", said])
-            names = [name_of_cell({**of[-1].cell, "model": ""}) for of in of_model]
+            names = [name_of(of[-1].cell, "model") for of in of_model]
     if rows:
         yield Table(
             [" / ".join(reversed(names)), "pairs", "median ratio", f"{CONFIDENCE:.0%} interval"], rows

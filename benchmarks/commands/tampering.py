@@ -9,15 +9,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands.options import TamperingOptions, TimingOptions, directory_of, typed
-from benchmarks.measure.samples import ABOUT, SAMPLES
+from benchmarks.commands.directories import directory_of, resumable
+from benchmarks.commands.options import TamperingOptions, TimingOptions
+from benchmarks.measure.samples import ABOUT, SAMPLES, typed
 from benchmarks.tampering import timing as pairs
 from benchmarks.tampering.attack import Outcome
 from benchmarks.tampering.law import largest_distance
 from benchmarks.tampering.operations import OPERATIONS
 from benchmarks.tampering.production import NOISE, PROGRAMS
 from benchmarks.tampering.walk import Attempt, go_on, load, most_wrong
-from harness.cli.terminal import INTERRUPTED_EXIT, err, plain, print_json, say, show, steps
+from harness.cli.terminal import print_json, show, steps
 from harness.errors import UnsupportedError
 from harness.pipeline.manifest import environment
 from harness.security_models import MODELS
@@ -27,29 +28,18 @@ from harness.views.run import results
 from protocols.spec import PROTOCOLS
 
 TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE}
-_STEPS = {"walk": "change messages"}
 
 
 def tampering(options: TamperingOptions) -> None:
     """Change every message of models for active parties once, or as many as there is time for."""
     names = options.models or [model.name for model in MODELS.values() if model.active]
-    directory = _directory(
-        "bench.tampering",
-        options,
-        models=",".join(options.models or ()),
-        tried=options.tried,
-        turns=options.turns,
-    )
+    directory = _directory("bench.tampering", options)
     path = directory / SAMPLES
-    try:
-        with steps(_STEPS) as begin:
-            begin("walk")
-            models = [MODELS[name] for name in names]
-            go_on(models, TRIED[options.tried], path, options.turns, options.minutes * 60, begin.count)
-    except KeyboardInterrupt:
-        again = f"./inv bench.tampering --tried {options.tried} --resume {plain(str(directory))}"
-        say(f"Interrupted: {len(load(path))} messages were changed. Go on by {again}.", err)
-        sys.exit(INTERRUPTED_EXIT)
+    again = f"bench.tampering --tried {options.tried}"
+    with resumable(again, directory), steps({"walk": "change messages"}) as begin:
+        begin("walk")
+        models = [MODELS[name] for name in names]
+        go_on(models, TRIED[options.tried], path, options.turns, options.minutes * 60, begin.count)
     rows = summary(load(path))
     show(*_view(rows), results(directory))
     if options.json:
@@ -60,23 +50,18 @@ def timing(options: TimingOptions) -> None:
     """Run programs on two extreme inputs in turn, and compare what somebody who sees packets sees."""
     names = options.models or [model.name for model in MODELS.values() if model.virtual_machine]
     tried = [each for each in PROGRAMS if each.program in (options.programs or PROTOCOLS)]
-    given = {"models": ",".join(options.models or ()), "programs": ",".join(options.programs or ())}
-    directory = _directory("bench.timing", options, **given)
+    directory = _directory("bench.timing", options)
     path = directory / SAMPLES
-    try:
-        with steps({"pairs": "run pairs"}) as begin:
-            begin("pairs")
-            pairs.go_on([MODELS[name] for name in names], tried, path, options.minutes * 60, begin.count)
-    except KeyboardInterrupt:
-        say(f"Interrupted. Go on by ./inv bench.timing --resume {plain(str(directory))}.", err)
-        sys.exit(INTERRUPTED_EXIT)
+    with resumable("bench.timing", directory), steps({"pairs": "run pairs"}) as begin:
+        begin("pairs")
+        pairs.go_on([MODELS[name] for name in names], tried, path, options.minutes * 60, begin.count)
     rows = pairs.summary(pairs.load(path))
     show(*_times(rows), results(directory))
     if options.json:
         print_json(rows)
 
 
-def _directory(command: str, options: TamperingOptions | TimingOptions, **given: object) -> Path:
+def _directory(command: str, options: TamperingOptions | TimingOptions) -> Path:
     """Return where the results go: a new directory that says what was run, or that of an earlier command."""
     directory = directory_of(options, command)
     if sys.platform != "linux":
@@ -84,29 +69,32 @@ def _directory(command: str, options: TamperingOptions | TimingOptions, **given:
     if not options.resume:
         check_new(directory)
         directory.mkdir(parents=True)
-        said = f"./inv {command}{typed(**given, minutes=options.minutes)}"
-        about = {"schema": SCHEMA, "command": said, "environment": environment()}
-        write_json(directory / ABOUT, about)
+        (directory / SAMPLES).touch()
+        given = options.written(*(name for name in options.declared if name not in ("out", "json", "resume")))
+        about = {"schema": SCHEMA, "command": f"./inv {command}{typed(**given)}"}
+        write_json(directory / ABOUT, {**about, "environment": environment()})
     return directory
 
 
 def summary(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     """Return how many changes came to what, by model and operation, and a bound of those that did harm."""
-
-    def place(attempt: Attempt) -> tuple[str, str]:
-        return attempt.model, attempt.operation
-
+    by_place: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in attempts:
+        by_place.setdefault((attempt.model, attempt.operation), []).append(attempt)
     rows = []
-    for (model, operation), each in groupby(sorted(attempts, key=place), place):
-        of = list(each)
+    for (model, operation), of in sorted(by_place.items()):
         counted = Counter(attempt.outcome for attempt in of)
-        tried = counted.total() - counted[Outcome.UNTOUCHED]
-        figures = {outcome.name.lower(): counted[outcome] for outcome in Outcome}
-        bound = most_wrong(tried, _harmful(figures))
-        row = {"model": model, "operation": operation, **figures, "wrong_at_most": round(bound, 5)}
+        row: dict[str, Any] = {"model": model, "operation": operation}
+        row |= {outcome.name.lower(): counted[outcome] for outcome in Outcome}
+        row["wrong_at_most"] = round(most_wrong(_changed(row), _harmful(row)), 5)
         noise = sum((Counter(attempt.noise) for attempt in of), Counter[str]())
         rows.append({**row, **_of_noise(noise)} if noise else row)
     return rows
+
+
+def _changed(row: Mapping[str, Any]) -> int:
+    """Return how many messages were changed, of those that runs had."""
+    return sum(row[outcome.name.lower()] for outcome in Outcome if outcome is not Outcome.UNTOUCHED)
 
 
 def _of_noise(counted: Counter[str]) -> dict[str, Any]:
@@ -142,12 +130,11 @@ def _harmful(row: Mapping[str, Any]) -> int:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    tried = sum(row[outcome.name.lower()] for outcome in Outcome if outcome is not Outcome.UNTOUCHED)
     wrong = str(_harmful(row))
     return [
         row["model"],
         row["operation"],
-        f"{tried:,}",
+        f"{_changed(row):,}",
         f"{row['aborted']:,}",
         f"{row['opened']:,}",
         f"{row['right']:,}",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -12,49 +16,35 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure.samples import FAILED, OK, SKIPPED, TIMES, Cell, Level, Sample, cell_key
-from benchmarks.suites import Planned
-from harness.cli.release_options import RELEASES
-from harness.engines.base import PROGRAMS, Job, Progress, Runner
+from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
+from benchmarks.suites import PROGRAM, REQUEST_OF, Planned, spec_of
+from harness.engines.base import PROGRAMS, Job, Runner
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.registry import engine_of
+from harness.engines.run_record import fields_of_record
 from harness.errors import FairSharesError, UnsupportedError
-from harness.inputs.synthetic import Federation
+from harness.hosts.benchmarks import BenchmarkHosts, BenchmarkRunner
+from harness.hosts.inventory import read_hosts
+from harness.hosts.trials import Noise, Trial
+from harness.inputs.synthetic import Federation, public_integers
 from harness.pipeline import manifest as report
 from harness.pipeline.noise_samples import noise_job, open_noise
-from harness.pipeline.party_inputs import RecordsSource, Source, synthetic_inputs
-from harness.pipeline.run import DEFAULT_DELTA, RunSettings, make_job, run_release
-from harness.releases.base import JOINT, OWN, Release, Statistic
+from harness.pipeline.run import RunSettings, make_job, run_release
+from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
+from harness.releases.base import Statistic
 from harness.releases.expected_errors import ExpectedError
 from harness.releases.noise_samples import Sampler, choose_sampler
-from harness.releases.registry import STATISTICS
+from harness.releases.registry import statistic_of as statistic_of_request
 from harness.releases.score_curves import ThresholdsStatistic
+from harness.request.base import DEFAULT_DELTA, JOINT, OWN, Request
 from harness.request.readers import parse_delta, parse_epsilon
+from harness.request.releases import CapRequest, NoiseRequest
 from harness.security_models import Model, get_model
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.noise.tables import NoiseLaw
-from protocols.spec import (
-    NO_INPUT,
-    PATHS,
-    PI_CAP,
-    PRODUCT,
-    InputForm,
-    ProtocolSpec,
-)
+from protocols.spec import PATHS, PI_LAP, ProtocolSpec
 
-_TASKS = {next(iter(each.specs.values())).name: task for task, each in STATISTICS.items()}
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What all results of one cell have in common.
-
-    Attributes: program_hash: of text, arguments, compile options and engine; engine_version: with a commit.
-    """
-
-    program_hash: str
-    engine_version: str
+_OUTPUT = re.compile(r"\bOUT ([A-Za-z_]\w*)")  # as a program prints what it opens
 
 
 def model_of(cell: Mapping[str, Level]) -> Model:
@@ -63,11 +53,15 @@ def model_of(cell: Mapping[str, Level]) -> Model:
 
 
 class Place:
-    """Where cells are measured: this machine, with all parties on it."""
+    """Where cells are measured: this machine, with all parties on it, or hosts, the first of which run them.
 
-    def measure(
-        self, suite: str, planned: Planned, repetition: int, scratch: Path, progress: Progress
-    ) -> Sample:
+    Args: programs: the directory of programs of one's own; hosts: None for this machine.
+    """
+
+    def __init__(self, programs: Path = Path(), hosts: BenchmarkHosts | None = None) -> None:
+        self._programs, self._hosts = programs, hosts
+
+    def measure(self, suite: str, planned: Planned, repetition: int, scratch: Path) -> Sample:
         """Run one repetition, or find that it cannot be; whichever it is, what is returned says so.
 
         Args: scratch: a directory for the run's own, which is gone afterwards.
@@ -77,106 +71,131 @@ class Place:
             return _without_figures(suite, cell, repetition, SKIPPED, reason)
         out = scratch / "run"
         try:
-            manifest = self._run(cell, planned.timeout_s, out, progress)
+            manifest = self._run(cell, planned.timeout_s, out)
         except FairSharesError as error:
             return _without_figures(suite, cell, repetition, FAILED, str(error))
         finally:
             shutil.rmtree(out, ignore_errors=True)
-        sent = manifest.get("client_sent_bytes")
-        return Sample(
-            suite,
-            cell,
-            repetition,
-            OK,
-            now(),
-            _with_commit(manifest["environment"]),
-            times={name: manifest[name] for name in TIMES},
-            rounds=manifest["rounds"],
-            sent_bytes=tuple(manifest["sent_bytes"]),
-            client_sent_bytes=sent and tuple(sent),
-            peak_memory_bytes=tuple(manifest["peak_memory_bytes"]),
-            program_hash=manifest["program_hash"],
-            compile_options=tuple(manifest["compile_options"]),
-            engine=manifest["engine"],
-            engine_version=manifest["engine_version"],
-            **{"network": manifest.get("network"), **self.surroundings(cell)},
-        )
+        record = fields_of_record(manifest)
+        if self._hosts is not None:
+            seen = self._hosts.seen[str(cell["model"])]
+            record |= {"hosts": seen.hosts, "network": seen.network()}
+        return Sample(suite, cell, repetition, OK, now(), _with_commit(manifest["environment"]), **record)
 
     def why_not(self, planned: Planned) -> str | None:
         """Return why a cell is skipped here and now, None if it is run."""
         return planned.excluded or self._unsupported(planned.cell)
 
-    def identity(self, cell: Mapping[str, Level]) -> Identity | None:
+    def identity(self, cell: Mapping[str, Level]) -> tuple[str, str] | None:
         """Return what a run of the cell would be a run of, without running it; None if that is not known.
 
+        That is the program's hash, of text, arguments, compile options and engine, and the engine's version.
         Guarantees: the program hash is the one that the run would have.
         [test: tests/commands/test_bench_measured.py]
         """
-        if self._unsupported(cell) is not None:
-            return None
+        if self._hosts is not None or self._unsupported(cell) is not None:
+            return None  # what hosts run shows when they have run it
         model = model_of(cell)
         engine = engine_of(model)
-        return Identity(engine.program_hash(self.job_of(cell), model), str(engine.version()))
-
-    def job_of(self, cell: Mapping[str, Level]) -> Job:
-        """Return the job of a run of the cell, but for the clients' values."""
-        return job_of(cell)
-
-    def about(self) -> dict[str, Any]:
-        """Return what results are told of the place."""
-        return {"machine": report.machine(), "environment": report.environment()}
-
-    def hosts(self, cell: Mapping[str, Level]) -> Runner | None:  # noqa: ARG002
-        """Return what runs a cell's parties elsewhere, None if that is here."""
-        return None
-
-    def unfit(self, cell: Mapping[str, Level]) -> str | None:  # noqa: ARG002
-        """Return why this is no place for a cell, whatever its program, None if it is."""
-        return None
-
-    def surroundings(self, cell: Mapping[str, Level]) -> dict[str, Any]:  # noqa: ARG002
-        """Return what a sample says of where it was measured: its fields, by name."""
-        return {}
+        return engine.program_hash(job_of(cell, self._programs), model), str(engine.version())
 
     def _unsupported(self, cell: Mapping[str, Level]) -> str | None:
         """Return why this combination cannot run here, None if it can."""
-        if (reason := self.unfit(cell)) is not None:
-            return reason
-        spec, settings = _spec_and_settings(cell)
+        model, network = model_of(cell), cell.get("network", "none")
+        if self._hosts is not None and network != "none":
+            return "No network is emulated between hosts: theirs is measured, and stands beside each result."
+        if self._hosts is not None and len(self._hosts.hosts) < model.parties:
+            return f"Model {model.name} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
+        if PROGRAM in cell:
+            return engine_of(model).availability(model)
         try:
-            replace(settings, hosts=self.hosts(cell)).check_supported(spec)
+            self._settings(cell).check_supported(_spec_of(cell))
         except UnsupportedError as error:
             return str(error)
         return None
 
-    def _run(
-        self, cell: Mapping[str, Level], timeout_s: float, out: Path, progress: Progress
-    ) -> dict[str, Any]:
-        _, settings = _spec_and_settings(cell)
-        settings = replace(settings, timeout_s=timeout_s, hosts=self.hosts(cell))
-        if cell["protocol"] == "pi_lap":
-            return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, progress).manifest
-        statistic = curves_of(statistic_of(cell))
-        source = self._source(federation_of(cell, statistic))
-        return run_release(statistic, source, settings, out, progress).manifest
+    def _run(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
+        if PROGRAM in cell:
+            return self._run_program(cell, timeout_s, out)
+        settings = replace(self._settings(cell), timeout_s=timeout_s)
+        if cell["protocol"] == PI_LAP.name:
+            return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent).manifest
+        statistic = statistic_of(cell)
+        federation = federation_of(cell, statistic)
+        here = self._hosts is None  # else each host makes up the same records itself
+        source = RecordsSource(federation.made_up()) if here else SyntheticSource(federation)
+        return run_release(statistic, source, settings, out, _silent).manifest
 
-    def _source(self, federation: Federation) -> Source:
-        """Return where the parties' inputs come from."""
-        return RecordsSource(federation.made_up())
+    def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
+        started, model = time.monotonic(), model_of(cell)
+        runner = self._runner(cell) or engine_of(model)
+        network = parse_network(str(cell.get("network", "none")))
+        job = job_of(cell, self._programs)
+        result = runner.run(job, model, out, timeout_s, _silent, network=network)
+        return report.manifest("program", result, {}, {}, None, time.monotonic() - started, 0.0)
+
+    def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
+        network = parse_network(str(cell["network"]))
+        return RunSettings(request_of(cell), network=network, hosts=self._runner(cell))
+
+    def _runner(self, cell: Mapping[str, Level]) -> Runner | None:
+        """Return what runs a cell's parties on hosts, None if that is here."""
+        if self._hosts is None:
+            return None
+        return BenchmarkRunner(self._hosts, model_of(cell), None if PROGRAM in cell else trial_of(cell))
 
 
 HERE = Place()
 
 
-def job_of(cell: Mapping[str, Level]) -> Job:
-    """Return the job that a run of the cell has, but for the clients' values."""
+@contextmanager
+def over_hosts(path: Path, programs: Path = Path()) -> Iterator[Place]:
+    """Yield the hosts in a file, and the connections to them while the block runs. Raises: HostsFileError."""
+    with closing(BenchmarkHosts(read_hosts(path))) as hosts:
+        yield Place(programs, hosts)
+
+
+def _silent(_step: str) -> None:
+    """Hear what step of a run begins, of which an experiment says nothing."""
+
+
+def trial_of(cell: Mapping[str, Level]) -> Trial:
+    """Return what hosts are asked for."""
+    model, request = model_of(cell).name, request_of(cell)
+    if cell["protocol"] == PI_LAP.name:
+        exact = str(request.epsilon), str(request.delta)
+        return Trial(model, noise=Noise(str(cell["variant"]), exact, int(cell["samples"])))
+    return Trial(model, request.to_json(), federation_of(cell, statistic_of(cell)))
+
+
+def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
+    """Return the job that a run of the cell has, but for the clients' values.
+
+    Args: programs: the directory of programs of one's own.
+    """
     model = model_of(cell)
-    if cell["protocol"] == "pi_lap":
+    if PROGRAM in cell:
+        return _job_of_program(cell, programs / str(cell[PROGRAM]), model)
+    if cell["protocol"] == PI_LAP.name:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
-    statistic, release = curves_of(statistic_of(cell)), release_of(cell)
+    statistic, release = statistic_of(cell), request_of(cell)
     federation = federation_of(cell, statistic)
     prepared = statistic.prepare(release, federation.domain)
     return make_job(prepared, synthetic_inputs(federation, release.form, model))
+
+
+def _job_of_program(cell: Mapping[str, Level], source: Path, model: Model) -> Job:
+    """Return the job of a program: `inputs` public integers of each party, one after the other."""
+    text = source.read_text(encoding="utf-8", errors="replace")
+    outputs = tuple(dict.fromkeys(_OUTPUT.findall(text)))
+    return Job(
+        ProtocolSpec(source.stem, "a program of the user's", (), {}, outputs, ("whatever it opens",)),
+        source,
+        tuple(shlex.split(str(cell.get("arguments", "")))),
+        (None,) * model.parties,
+        given_bits=public_integers(model.parties, int(cell.get("inputs", 0))),
+        compile_options=tuple(shlex.split(str(cell.get("compile_options", "")))),
+    )
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
@@ -192,65 +211,49 @@ def error_ratio(cell: Mapping[str, Level]) -> float:
 @cache
 def _count_error(key: Cell) -> float:
     cell = dict(key)
-    statistic = curves_of(statistic_of(cell))
+    statistic = statistic_of(cell)
     domain = federation_of(cell, statistic).domain
     sizes = np.ones(
         (len(domain.groups), max(1, len(domain.labels)))
     )  # on which a count's error does not depend
-    found = statistic.expected_error(statistic.prepare(release_of(cell), domain), sizes)
+    found = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)
     assert isinstance(found, ExpectedError)
     return found.count
 
 
-def release_of(cell: Mapping[str, Level]) -> Release:
-    """Return what a cell releases, and by which model."""
-    return _spec_and_settings(cell)[1].release
+def request_of(cell: Mapping[str, Level]) -> Request:
+    """Return what a cell releases, and by which model; its variant is a protocol's, or an input form."""
+    given = {name: str(cell[name]) for name in ("epsilon", "model")}
+    if cell["protocol"] == PI_LAP.name:
+        return NoiseRequest(**given)
+    variant, kind = str(cell["variant"]), REQUEST_OF[str(cell["protocol"])]
+    if variant in kind.protocols:
+        given["variant"] = variant
+    elif "input_form" in kind.declared:
+        usual = next(iter(spec_of(cell).input_forms))
+        given["input_form"] = variant if variant in kind.input_forms() else usual
+    if kind is CapRequest:
+        given["release_epsilon"] = given["epsilon"]
+    elif cell.get("cap"):
+        given["privacy_unit"] = str(PrivacyUnit.CLIENT)
+    if "noise" in kind.declared:
+        given["noise"] = str(cell.get("noise", JOINT))
+    return kind(**given).but(input_path=PATHS[str(cell["input_path"])])
 
 
 def source_of(cell: Mapping[str, Level]) -> Path:
     """Return the file of a cell's program."""
-    return PROGRAMS / f"{_spec_and_settings(cell)[0].name}.mpc"
+    return PROGRAMS / f"{_spec_of(cell).name}.mpc"
 
 
-def _spec_and_settings(cell: Mapping[str, Level]) -> tuple[ProtocolSpec, RunSettings]:
-    if cell["protocol"] == "pi_lap":
-        return sampler_of(cell).spec, _settings(cell, NO_INPUT)
-    spec = statistic_of(cell).spec
-    return spec, _settings(cell, _form(cell, spec))
+def _spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:
+    return sampler_of(cell).spec if cell["protocol"] == PI_LAP.name else spec_of(cell)
 
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
-    """Return the statistic of a cell, as its command makes it without other options.
-
-    Its variant is one of the statistic's protocols, or `slots`; others are the default one.
-    """
-    task, variant, epsilon = _TASKS[str(cell["protocol"])], str(cell["variant"]), str(cell["epsilon"])
-    known, options = STATISTICS[task], RELEASES[task]
-    spec = known.slots if variant == "slots" else known.specs.get(variant)
-    texts = {"epsilon": epsilon, **({options.chooses: variant} if variant in known.specs else {})}
-    if task == "cap":
-        texts["release_epsilon"] = epsilon
-    return options(**texts).statistic(spec or next(iter(known.specs.values())))
-
-
-def curves_of(statistic: Statistic[Any]) -> Statistic[Any]:
-    """Return what is run for a statistic: of thresholds their curves, the same program without a choice."""
+    """Return what is run for a cell: of thresholds their curves, the same program without the choice."""
+    statistic = statistic_of_request(request_of(cell))
     return statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
-
-
-def _form(cell: Mapping[str, Level], spec: ProtocolSpec) -> InputForm:
-    """Return the input form that goes with the variant; protocols with one form only have that."""
-    name = PRODUCT.name if cell["variant"] == "product" else next(iter(spec.input_forms))
-    return spec.input_forms[name].by(PATHS[str(cell["input_path"])])
-
-
-def _settings(cell: Mapping[str, Level], form: InputForm) -> RunSettings:
-    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA, "--delta")
-    network = parse_network(str(cell["network"]))
-    of_clients = cell.get("cap") or cell["protocol"] == PI_CAP.name
-    unit = PrivacyUnit.CLIENT if of_clients else PrivacyUnit.RECORD
-    law = NoiseLaw.LAPLACE if cell.get("noise") == OWN else None
-    return RunSettings(Release(model_of(cell), form, epsilon, delta, unit=unit, law=law), network=network)
 
 
 def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:
@@ -264,7 +267,7 @@ def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Feder
 
 def sampler_of(cell: Mapping[str, Level]) -> Sampler:
     """Return what makes the samples of a cell of π_LAP."""
-    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA, "--delta")
+    epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA, "delta")
     return choose_sampler(str(cell["variant"]), epsilon, delta, rounded=False)
 
 

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from benchmarks.commands.options import typed
 from benchmarks.measure.cell import HERE, Place, now, source_of
 from benchmarks.measure.samples import (
     ABOUT,
@@ -30,11 +30,14 @@ from benchmarks.measure.samples import (
     append,
     by_cell,
     load,
+    name_of,
+    typed,
 )
-from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment, suite_of
+from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment
 from harness.engines.program_hash import sources_of
 from harness.errors import MixedResultsError, OptionError
 from harness.hosts.inventory import read_hosts
+from harness.pipeline.manifest import environment, machine
 from harness.system.files import scratch_directory
 from harness.system.result_files import read_result, write_json
 
@@ -83,7 +86,7 @@ class Chosen:
             repetitions=self.repetitions,
             timeout=self.timeout_s and f"{self.timeout_s:g}",
         )
-        return f"./inv {self.told or f'bench.{self.suite.name}'}{given}"
+        return f"./inv {self.told}{given}"
 
     def to_json(self) -> dict[str, Any]:
         """Return what `chosen_in` reads."""
@@ -98,9 +101,6 @@ class Standing:
     total: int
     left_s: float | None
     next: Todo
-
-
-Watch = Callable[[Standing], None]
 
 
 def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> None:
@@ -126,11 +126,10 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
         ) from None
     except OSError as error:
         raise OptionError(f"Cannot write to {directory}: {error.strerror}.") from None
-    about: dict[str, Any] = {"schema": SCHEMA, "suite": chosen.suite.name, "title": chosen.suite.title}
-    about |= {"sha256": {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()}}
-    _write_about(
-        directory, {**about, "command": chosen.command, "chosen": chosen.to_json(), "started": now()}
-    )
+    about = {"schema": SCHEMA, "suite": chosen.suite.name, "title": chosen.suite.title, "finished": False}
+    digests = {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()}
+    of_the_run = {"command": chosen.command, "chosen": chosen.to_json(), "started": now()}
+    write_json(directory / ABOUT, {**about, "sha256": digests, **of_the_run})
 
 
 def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
@@ -148,21 +147,18 @@ def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
 def chosen_in(directory: Path) -> Chosen:
     """Return what results in a directory are of. Raises: ResultFileError; ExperimentError."""
     found = read_result(directory, ABOUT)["chosen"]
-    own = directory / EXPERIMENT
-    suite = read_experiment(own) if own.exists() else suite_of(found["suite"])
+    suite = read_experiment(directory / EXPERIMENT)
     return Chosen(**{**found, "suite": suite, "models": tuple(found["models"])})
 
 
-def go_on(
-    directory: Path, chosen: Chosen, watch: Watch, step: Callable[[str], None], place: Place = HERE
-) -> None:
+def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], place: Place = HERE) -> None:
     """Run what is missing in a directory, repetition by repetition, so that a drift meets all cells alike.
 
     A cell that fails is not run again by the same command, but by the next. Where the experiment wants it,
     the first good run of each program in a command is its warm-up.
     Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an
     interrupt all results so far are on the disk.            [test: tests/benchmarks/measure/test_runner.py]
-    Args: step: told what the current run does; place: where.
+    Args: watch: is told before each run; place: where.
     Raises: MixedResultsError; OptionError: another command is at it; ResultFileError.
     """
     path = directory / SAMPLES
@@ -170,17 +166,21 @@ def go_on(
     with _alone(path):
         samples = load(path)
         check_current(samples, place)
-        _change_about(directory, place, command=chosen.command, chosen=chosen.to_json(), finished=False)
+        _change_about(directory, command=chosen.command, chosen=chosen.to_json(), finished=False)
         failed, warm, told = set[Cell](), set[tuple[str | None, Level]](), None
         total = sum(planned.repetitions for planned in plan if planned.excluded is None)
-        with scratch_directory(directory) as scratch, _fresh_cache(scratch.resolve() / "cache"):
+        with (
+            scratch_directory(directory) as scratch,
+            # each program is compiled anew, once in a command, so that its compile time is known
+            patch.dict(os.environ, {"XDG_CACHE_HOME": str(scratch.resolve() / "cache")}),
+        ):
             while todo := [each for each in missing(plan, samples, chosen.seed) if each[0].key not in failed]:
                 planned, repetition = todo[0]
                 left = sum(each.excluded is None for each, _ in todo)
                 if todo[0] != told:  # else that was its warm-up
                     watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
                 told = todo[0]
-                sample = place.measure(chosen.suite.name, planned, repetition, scratch, step)
+                sample = place.measure(chosen.suite.name, planned, repetition, scratch)
                 check_alike([each for each in samples if each.key == planned.key], sample)
                 if sample.status != OK:
                     failed.add(planned.key)
@@ -189,7 +189,7 @@ def go_on(
                     sample = replace(sample, warm_up=True)
                 append(path, sample)
                 samples.append(sample)
-        _change_about(directory, place, finished=not missing(plan, samples), ended=now())
+        _change_about(directory, finished=not missing(plan, samples), ended=now())
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:
@@ -223,8 +223,8 @@ def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:
         good = [sample for sample in of if sample.status == OK]
         now = place.identity(good[0].cell) if good else None
         for sample in good:
-            if now is not None and sample.program_hash != now.program_hash:
-                raise MixedResultsError(_mixed(sample, now.engine_version))
+            if now is not None and sample.program_hash != now[0]:
+                raise MixedResultsError(_mixed(sample, now[1]))
 
 
 def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
@@ -244,9 +244,8 @@ def _mixed(sample: Sample, version: str | None) -> str:
     what = "program, circuits or compile options"
     if version != sample.engine_version:
         what = f"engine ({sample.engine_version} then, {version} now)"
-    name = " ".join(str(level) for level in sample.cell.values())
     return (
-        f"The results on file are of another {what} than would run now, as those of {name}; "
+        f"The results on file are of another {what} than would run now, as those of {name_of(sample.cell)}; "
         "they cannot be in one table. Measure into a new directory with --out, or go back to what was run."
     )
 
@@ -283,27 +282,9 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _fresh_cache(directory: Path) -> Iterator[None]:
-    """Compile each program anew, once in a command, so that its compile time is known."""
-    name = "XDG_CACHE_HOME"
-    before = os.environ.get(name)
-    os.environ[name] = str(directory)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
-
-def _change_about(directory: Path, place: Place, **changes: Any) -> None:
-    _write_about(directory, {**read_result(directory, ABOUT), **place.about(), **changes})
-
-
-def _write_about(directory: Path, about: dict[str, Any]) -> None:
-    """Write what the results are of, and where they are from, over what was there."""
+def _change_about(directory: Path, **changes: Any) -> None:
+    """Change what the results say they are of, and where they are from."""
+    where = {"machine": machine(), "environment": environment()}
     partial = directory / f"{ABOUT}.new"
-    write_json(partial, {"finished": False, **about})
+    write_json(partial, {**read_result(directory, ABOUT), **where, **changes})
     partial.rename(directory / ABOUT)

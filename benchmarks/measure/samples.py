@@ -4,38 +4,60 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import comb
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from harness.engines.run_record import TIMES, RunRecord
 from harness.errors import ResultFileError
+from harness.system.documents import Refusal, as_type, parse_json
 from harness.system.result_files import result_path
+
+T = TypeVar("T")
 
 SCHEMA = 1
 SAMPLES, ABOUT = "samples.jsonl", "about.json"
 OK, FAILED, SKIPPED = STATUSES = ("ok", "failed", "skipped")
 CONFIDENCE = 0.95  # of intervals, unless an experiment says otherwise
-TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s")
 
 Level = str | int | float
 AT_FIRST: dict[str, Level] = {"noise": "joint"}  # of earlier cells, which lack the factor
 Cell = tuple[tuple[str, Level], ...]
 """One level of each factor, sorted by the factor's name."""
 
+# Of a cell's name: the order of the factors, and the levels that go without saying.
+_ORDER = (
+    *("program", "arguments", "compile_options", "inputs"),
+    *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),
+    *("groups", "labels", "cap", "epsilon", "noise", "network", "model"),
+)
+_USUAL: dict[str, Level] = {
+    "input_path": "shares",
+    "thresholds": 1001,
+    "groups": 2,
+    "labels": 2,
+    "epsilon": "1",
+    "network": "none",
+    **AT_FIRST,
+}
+
 
 @dataclass(frozen=True)
-class Sample:
-    """One attempt to run one repetition of one cell.
+class Sample(RunRecord):
+    """One attempt to run one repetition of one cell, with the run's record.
 
-    Attributes: cell: level by factor; status: "ok", "failed" (it ran, or should have) or "skipped" (it
-    cannot run here, or was not worth its time); reason: one sentence on why it is not "ok"; times: seconds
-    by name, `TIMES`, None where not known; rounds: None where the engine does not count them; sent_bytes,
-    client_sent_bytes, peak_memory_bytes: per party, empty or None where not known; network: None on
-    the machine's own loopback; program_hash: None if nothing was compiled; time: UTC, ISO 8601; hosts: per
-    party, what it ran on, empty on one machine; warm_up: whether it is of no account but to warm up.
+    Attributes:
+        cell: Level by factor.
+        status: "ok", "failed" (it ran, or should have) or "skipped" (it cannot run here, or was not worth its
+            time).
+        time: UTC, ISO 8601.
+        reason: One sentence on why it is not "ok".
+        hosts: What each party ran on, empty on one machine.
+        warm_up: Whether it is of no account but to warm up.
     """
 
     suite: str
@@ -45,16 +67,6 @@ class Sample:
     time: str
     environment: Mapping[str, Any]
     reason: str | None = None
-    times: Mapping[str, Any] = field(default_factory=lambda: dict.fromkeys(TIMES))
-    rounds: int | None = None
-    sent_bytes: tuple[int, ...] = ()
-    client_sent_bytes: tuple[int, ...] | None = None
-    peak_memory_bytes: tuple[int, ...] = ()
-    network: Mapping[str, Any] | None = None
-    program_hash: str | None = None
-    compile_options: tuple[str, ...] = ()
-    engine: str | None = None
-    engine_version: str | None = None
     hosts: tuple[Mapping[str, Any], ...] = ()
     warm_up: bool = False
 
@@ -73,7 +85,8 @@ class Sample:
 
     def to_json(self) -> dict[str, Any]:
         """Return what a line of the file says."""
-        return {"schema": SCHEMA, **vars(self)}
+        cell = {"suite": self.suite, "cell": self.cell, "repetition": self.repetition, "status": self.status}
+        return {"schema": SCHEMA, **cell, **vars(self)}
 
 
 @dataclass(frozen=True)
@@ -86,9 +99,28 @@ class Summary:
     high: float
 
 
+def typed(**values: object) -> str:
+    """Return options as they are typed, each with a space before it; None, False and "" are left out."""
+    named = {f" --{name.replace('_', '-')}": value for name, value in values.items() if value}
+    return "".join(
+        flag if value is True else f"{flag} {shlex.quote(str(value))}" for flag, value in named.items()
+    )
+
+
 def cell_key(cell: Mapping[str, Level]) -> Cell:
     """Return the cell as something to compare and look up, without what all cells had at first."""
     return tuple(sorted(cell.items() - AT_FIRST.items()))
+
+
+def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
+    """Return a cell's levels, dotted, but for those that most cells have.
+
+    Args: hidden: factors to leave out.
+    """
+    left_out = {*hidden, *(("clients", "records") if cell.get("shape") else ())}
+    ordered = [*(f for f in _ORDER if f in cell), *sorted(set(cell) - set(_ORDER))]
+    shown = [cell[f] for f in ordered if f not in left_out and cell[f] not in ("", 0, _USUAL.get(f))]
+    return ".".join(map(str, shown))
 
 
 class Line(Protocol):
@@ -119,8 +151,7 @@ def load(path: Path) -> list[Sample]:
     Args: path: the file, or the directory that it is in.
     Raises: ResultFileError: it cannot be read, or a whole line is not a sample.
     """
-    path = result_path(path, SAMPLES)
-    return [_sample(line, f"{path}, line {number}") for number, line in enumerate(whole_lines(path), 1)]
+    return load_lines(result_path(path, SAMPLES), Sample, "a measured run", SCHEMA)
 
 
 def whole_lines(path: Path) -> list[bytes]:
@@ -130,6 +161,19 @@ def whole_lines(path: Path) -> list[bytes]:
             return file.read(_whole(path)).splitlines()
     except OSError as error:
         raise ResultFileError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) -> list[T]:
+    """Return what a file has a line of JSON each of, but for a torn last line.
+
+    Args: what: each is, in words. Raises: ResultFileError: it cannot be read, or a whole line is none.
+    """
+    made = []
+    for number, line in enumerate(whole_lines(path), 1):
+        where, way_out = f"{path}, line {number}", "restore the file, or measure into a new directory"
+        refusal = Refusal(ResultFileError, where, what, way_out)
+        made.append(as_type(kind, parse_json(line, refusal, schema), refusal))
+    return made
 
 
 def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
@@ -191,16 +235,3 @@ def _span(values: Sequence[float], per_unit: float) -> str:
 def _whole(path: Path) -> int:
     """Return how many bytes of the file are whole lines."""
     return path.read_bytes().rfind(b"\n") + 1
-
-
-def _sample(line: bytes, where: str) -> Sample:
-    try:
-        found: dict[str, Any] = json.loads(line)
-        if found.pop("schema") != SCHEMA:
-            raise ResultFileError(f"{where} has another schema; this version reads schema {SCHEMA}.")
-        fields: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in found.items()}
-        return Sample(**fields)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise ResultFileError(
-            f"{where} is not a measured run; restore the file, or measure into a new directory."
-        ) from None

@@ -15,7 +15,6 @@ from scipy.optimize import nnls
 
 from benchmarks.measure.cell import job_of, model_of
 from benchmarks.measure.samples import OK, Cell, Sample, by_cell, summary
-from harness.cli.terminal import plain, say
 from harness.engines.emulated_network.profiles import Network, parse_network
 from harness.forecast.operation_counts import Counts, counts_of
 from harness.forecast.unit_costs import FIGURES, UNITS, amounts, waiting_rounds
@@ -41,22 +40,27 @@ class Measured:
 
 def measured(samples: Sequence[Sample]) -> list[Measured]:
     """Return each cell that went well, with what its program uses."""
-    good = {key: [sample for sample in of if sample.status == OK] for key, of in by_cell(samples).items()}
     compiled: dict[str | None, float] = {}  # each program once, warm-ups included
     for sample in samples:
         if sample.status == OK and sample.times["compile_s"]:
             compiled[sample.program_hash] = sample.times["compile_s"]
-    return [_measured(key, of, took.median, compiled) for key, of in good.items() if (took := summary(of))]
-
-
-def _measured(
-    key: Cell, good: Sequence[Sample], mpc_s: float, compiled: Mapping[str | None, float]
-) -> Measured:
-    sent = statistics.median(sum(sample.sent_bytes) for sample in good)
-    counted = [sample.rounds for sample in good if sample.rounds is not None]
-    rounds, cell = statistics.median(counted) if counted else None, good[0].cell
-    network, compile_s = parse_network(str(cell["network"])), compiled.get(good[0].program_hash)
-    return Measured(cell, counts_of_cell(key), mpc_s, sent, rounds, network, compile_s)
+    made = []
+    for key, of in by_cell(samples).items():
+        if took := summary(of):
+            good = [sample for sample in of if sample.status == OK]
+            rounds = [sample.rounds for sample in good if sample.rounds is not None]
+            made.append(
+                Measured(
+                    good[0].cell,
+                    counts_of_cell(key),
+                    took.median,
+                    statistics.median(sum(sample.sent_bytes) for sample in good),
+                    statistics.median(rounds) if rounds else None,
+                    parse_network(str(good[0].cell["network"])),
+                    compiled.get(good[0].program_hash),
+                )
+            )
+    return made
 
 
 @lru_cache(maxsize=1024)
@@ -112,8 +116,8 @@ def _place(run: Measured) -> Cell:
     return tuple(sorted((name, level) for name, level in run.cell.items() if name != "network"))
 
 
-def write_units(directory: Path, samples: Sequence[Sample]) -> None:
-    """Derive unit costs from a directory's results, of each model that was measured, and write them there."""
+def write_units(directory: Path, samples: Sequence[Sample]) -> list[str]:
+    """Derive unit costs from a directory's results, write them there; return the models that have some."""
     runs = measured(samples)
     models = [model for name, model in MODELS.items() if any(run.cell["model"] == name for run in runs)]
     units = {m.name: fit(m, [run for run in runs if run.cell["model"] == m.name]) for m in models}
@@ -121,4 +125,4 @@ def write_units(directory: Path, samples: Sequence[Sample]) -> None:
     about = {"time": last.time, "environment": dict(last.environment)}
     text = json.dumps({"schema": SCHEMA, "measured": about, "models": units}, indent=2, ensure_ascii=False)
     (directory / UNITS).write_text(text + "\n", encoding="utf-8")
-    say(f"Unit costs of {', '.join(units)}: use them by ./inv plan --units {plain(str(directory))}.")
+    return list(units)

@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.security_models import MODELS
 
 
@@ -48,24 +50,20 @@ class Shape:
     title: str
     clients: int
     records: int
-    source: str
 
 
 @dataclass(frozen=True)
 class FigureClaim:
     """What a figure's caption and text say in numbers.
 
-    Attributes: factor: of the horizontal axis; levels: its ends; at: the levels, from and to, that
-    `seconds` is said of, roughly.
+    Attributes: factor: of the horizontal axis; at: the levels, from and to, that `seconds` is said of,
+    roughly.
     """
 
     title: str
-    source: str
     protocol: str
     model: str
     factor: str
-    levels: tuple[int, int]
-    repetitions: int
     at: tuple[int, int]
     seconds: float
     text: str
@@ -97,6 +95,7 @@ def privfairfl() -> PrivFairFL:
     found = _read("privfairfl.json")
     phases = {protocol["phase"]: name for name, protocol in found["protocols"].items()}
     cells = {cell["model"]: cell for cell in found["table2"]["cells"]}
+    shapes = {name: {"name": name, **shape} for name, shape in found["shapes"].items()}
     assert all(MODELS[model].paper_name == cell["scheme"] for model, cell in cells.items())
     return PrivFairFL(
         table2={
@@ -107,8 +106,8 @@ def privfairfl() -> PrivFairFL:
         },
         schemes={model: cell["scheme"] for model, cell in cells.items()},
         parties={model: cell["parties"] for model, cell in cells.items()},
-        shapes={name: Shape(name, **shape) for name, shape in found["shapes"].items()},
-        figures={name: _figure(fields) for name, fields in found["figures"].items()},
+        shapes=msgspec.convert(shapes, dict[str, Shape]),
+        figures=msgspec.convert(found["figures"], dict[str, FigureClaim], strict=False),
         thresholds=found["protocols"]["pi_roc"]["thresholds"],
         claims={name: f"{claim['text']} ({claim['source']})" for name, claim in found["claims"].items()},
         machine=found["machine"]["text"],
@@ -116,16 +115,10 @@ def privfairfl() -> PrivFairFL:
     )
 
 
-def _figure(fields: dict[str, Any]) -> FigureClaim:
-    ends = {name: tuple(fields[name]) for name in ("levels", "at")}
-    return FigureClaim(**{**fields, **ends, "seconds": float(fields["seconds"])})
-
-
 @cache
 def table3() -> dict[str, Any]:
     """Return PrivFairFL's Table 3: under `rows`, by scheme and shape, as printed; accuracy in percent."""
-    found: dict[str, Any] = _read("privfairfl.json")["table3"]
-    return found
+    return dict(_read("privfairfl.json")["table3"])
 
 
 @cache

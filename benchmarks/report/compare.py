@@ -43,13 +43,9 @@ def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Iterator[Chang
     """
     before, after = by_cell(first), by_cell(second)
     for key in dict.fromkeys([*before, *after]):
-        both = [_good(of.get(key, [])) for of in (before, after)]
+        both = [[run for run in of.get(key, []) if run.status == OK] for of in (before, after)]
         if any(both):
             yield _change(key, *both)
-
-
-def _good(runs: Sequence[Sample]) -> list[Sample]:
-    return [run for run in runs if run.status == OK]
 
 
 def _change(key: Cell, first: Sequence[Sample], second: Sequence[Sample]) -> Change:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,19 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.figures import GRID, LEGEND_BESIDE, draw, line, shown
-from benchmarks.measure.samples import CONFIDENCE, Sample, by_cell, interval_of_median, load, summary
+from benchmarks.measure.samples import (
+    CONFIDENCE,
+    OK,
+    Sample,
+    by_cell,
+    interval_of_median,
+    load,
+    name_of,
+    summary,
+)
 from benchmarks.report.plots import drawings
-from benchmarks.validation import validate
-from benchmarks.validation.cells import Measured, name_of
+from benchmarks.validation.cells import Measured
+from benchmarks.validation.side_by_side import rows
 from benchmarks.validation.texts import seconds
 from harness.errors import ResultFileError
 from harness.security_models import MODELS
@@ -40,16 +49,14 @@ def export(results: Path, directory: Path) -> None:
     """
     samples = load(results)
     if not samples:
-        raise ResultFileError(
-            f"There are no measured runs in {results}; name what a ./inv bench command wrote."
-        )
-    rows, cells = pd.DataFrame([_row(sample) for sample in samples]), pd.DataFrame(_cells(samples))
-    for name, table in (("runs", rows), ("cells", cells)):
+        raise ResultFileError(f"There are no measured runs in {results}; name what ./inv bench.run wrote.")
+    runs, cells = pd.DataFrame([_row(sample) for sample in samples]), pd.DataFrame(_cells(samples))
+    for name, table in (("runs", runs), ("cells", cells)):
         table.to_csv(directory / f"{name}.csv", index=False)
         table.to_parquet(directory / f"{name}.parquet", index=False)
     (directory / "table.tex").write_text(latex(samples), encoding="utf-8")
     measured = Measured.of(samples)
-    drawn = [(each.name, each.drawn) for _, each in drawings(measured, validate(measured))]
+    drawn = [(each.name, each.drawn) for _, each in drawings(measured, rows(measured))]
     for name, figure in [("cells", medians(samples)), *drawn]:
         figure.savefig(directory / f"{name}.pdf", metadata={"CreationDate": None})
     shutil.copytree(results, directory / "measured")
@@ -81,13 +88,10 @@ def _cells(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
     """Yield each cell's median, with the interval that holds it at 95 %, where there are enough runs."""
     for of in by_cell(samples).values():
         if found := summary(of):
-            low, high = interval_of_median(_times(of), CONFIDENCE) or (None, None)
+            times = [run.times["mpc_s"] for run in of if run.status == OK]
+            low, high = interval_of_median(times, CONFIDENCE) or (None, None)
             figures = {"runs": found.n, "median_s": found.median, "least_s": found.low, "most_s": found.high}
             yield {**of[-1].cell, **figures, "interval_low_s": low, "interval_high_s": high}
-
-
-def _times(of: Iterable[Sample]) -> list[float]:
-    return [run.times["mpc_s"] for run in of if run.status == "ok"]
 
 
 def latex(samples: Sequence[Sample]) -> str:

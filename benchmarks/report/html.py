@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -13,8 +14,9 @@ from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import FAILED, SKIPPED
 from benchmarks.papers import privfairfl
 from benchmarks.report.markdown import markdown
-from benchmarks.validation import Validation, texts
+from benchmarks.validation import texts
 from benchmarks.validation.cells import CellRuns, Measured
+from benchmarks.validation.checks import Validation
 from benchmarks.validation.side_by_side import SCALE, Row
 from benchmarks.validation.texts import NONE
 from harness.security_models import get_model
@@ -47,55 +49,73 @@ def titles(measured: Measured) -> tuple[str, str]:
     return "What the protocols cost, beside PrivFairFL", subtitle
 
 
-def report(measured: Measured, found: Validation, drawings: Drawings) -> Iterator[Part]:
+def report(measured: Measured, found: Validation, drawings: Drawings) -> list[Part]:
     """View all sections of the report."""
+    drawn = defaultdict[str, list[Part]](list)
+    for section, figure in drawings:
+        drawn[section].append(figure)
+    extrapolated = [row for row in found.rows if row.extrapolated]
+    networks = [cell for cell in measured.where("network") if cell.ok]
+    pairs = list(measured.pairs())
+    noise = [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]
+    claims = [f"The paper, {claim.title}: {claim.text}." for claim in privfairfl().figures.values()]
+    deviations = [
+        [finding.check.key, str(finding.status), finding.check.found, finding.reason]
+        for finding in texts.deviating(found.findings)
+    ]
+    of_networks = (
+        "Round-trip time and bandwidth between each two parties, in each direction, emulated in user "
+        "space: as wanted, and as measured in the run itself (medians of the runs)."
+    )
+    of_deviations = (
+        "Every deviation. An explanation holds for a range of values only; beyond it the check fails."
+    )
+    return [
+        Paragraph(f"{texts.counts(found.findings)}. ./inv bench.validate judges anew.", note=True),
+        Heading("PrivFairFL's Table 2"),
+        *drawn["table2"],
+        *texts.table2(found.rows, measured.over),
+        "What is wrong with the published figures:",
+        Sentences(privfairfl().caveats),
+        *_where(
+            extrapolated,
+            Heading("From some thresholds to all"),
+            *drawn["extrapolation"],
+            _extrapolated(extrapolated),
+        ),
+        *_where(
+            measured.where(*SCALE, shape=""),
+            Heading("Growing federations: Figures 1 and 2"),
+            *drawn["scale"],
+            Sentences(claims),
+        ),
+        *_where(
+            networks,
+            Heading("Networks between the parties"),
+            *drawn["network"],
+            _table(_NETWORK, [cell for cell in networks if cell.networks], caption=of_networks),
+        ),
+        *_where(
+            pairs, Heading("Noise of the parties' own"), _side_by_side(pairs), Sentences([texts.OWN_NOISE])
+        ),
+        *_where(
+            noise,
+            Heading("Noise"),
+            *drawn["noise"],
+            _table(_NOISE, [cell for cell in noise if cell.median_s and cell.number("samples")]),
+        ),
+        Heading("What was checked"),
+        texts.by_kind(found.findings),
+        *_where(deviations, Table(["check", "status", "found", "why"], deviations, caption=of_deviations)),
+        *texts.unjudged(found.findings),
+        *(part for suite in measured.suites for part in _every_run(measured, suite)),
+        *_environment(measured),
+    ]
 
-    def draw(section: str) -> Iterator[Part]:
-        return (figure for its_section, figure in drawings if its_section == section)
 
-    yield Paragraph(f"{texts.counts(found.findings)}. ./inv bench.validate judges anew.", note=True)
-    yield Heading("PrivFairFL's Table 2")
-    yield from draw("table2")
-    yield from texts.table2(found.rows, measured.over)
-    yield "What is wrong with the published figures:"
-    yield Sentences(privfairfl().caveats)
-    if lines := [row for row in found.rows if row.extrapolated]:
-        yield Heading("From some thresholds to all")
-        yield from draw("extrapolation")
-        yield _extrapolated(lines)
-    if measured.where(*SCALE, shape=""):
-        yield Heading("Growing federations: Figures 1 and 2")
-        yield from draw("scale")
-        claims = privfairfl().figures.values()
-        yield Sentences([f"The paper, {claim.title}: {claim.text}." for claim in claims])
-    if networks := [cell for cell in measured.where("network") if cell.ok]:
-        yield Heading("Networks between the parties")
-        yield from draw("network")
-        caption = (
-            "Round-trip time and bandwidth between each two parties, in each direction, emulated in user "
-            "space: as wanted, and as measured in the run itself (medians of the runs)."
-        )
-        yield _table(_NETWORK, [cell for cell in networks if cell.networks], caption=caption)
-    if pairs := list(measured.pairs()):
-        yield Heading("Noise of the parties' own")
-        yield _side_by_side(pairs)
-        yield Sentences([texts.OWN_NOISE])
-    if noise := [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]:
-        yield Heading("Noise")
-        yield from draw("noise")
-        yield _table(_NOISE, [cell for cell in noise if cell.median_s and cell.number("samples")])
-    yield Heading("What was checked")
-    yield texts.by_kind(found.findings)
-    if deviations := texts.deviating(found.findings):
-        rows = [[f.check.key, str(f.status), f.check.found, f.reason] for f in deviations]
-        caption = (
-            "Every deviation. An explanation holds for a range of values only; beyond it the check fails."
-        )
-        yield Table(["check", "status", "found", "why"], rows, caption=caption)
-    yield from texts.unjudged(found.findings)
-    for suite in measured.suites:
-        yield from _every_run(measured.where(suite), suite, measured.abouts.get(suite, {}))
-    yield from _environment(measured)
+def _where(some: Sequence[object], *parts: Part) -> Sequence[Part]:
+    """Return parts if there is something that they are about."""
+    return parts if some else ()
 
 
 def _table(columns: Columns, cells: Sequence[CellRuns], **more: Any) -> Table:
@@ -126,11 +146,11 @@ def _extrapolated(rows: Sequence[Row]) -> Table:
         [
             row.model,
             row.shape,
-            ", ".join(map(str, line.measured)),
-            f"{texts.seconds(line.line.constant)} s",
-            f"{texts.seconds(line.line.slope)} s",
-            f"{line.line.residual:.1%}",
-            f"{texts.seconds(line.seconds)} s",
+            ", ".join(map(str, line.levels)),
+            f"{texts.seconds(line.constant)} s",
+            f"{texts.seconds(line.slope)} s",
+            f"{line.residual:.1%}",
+            f"{texts.seconds(line.at(privfairfl().thresholds))} s",
         ]
         for row in rows
         if (line := row.extrapolated) is not None
@@ -144,7 +164,8 @@ def _extrapolated(rows: Sequence[Row]) -> Table:
     return Table([*columns, "at 1,001"], cells, caption=caption)
 
 
-def _every_run(cells: Sequence[CellRuns], suite: str, about: Mapping[str, Any]) -> Iterator[Part]:
+def _every_run(measured: Measured, suite: str) -> Iterator[Part]:
+    cells, about = measured.where(suite), measured.abouts.get(suite, {})
     yield Heading(f"Every cell of {suite}")
     if about:
         finished = "finished" if about.get("finished") else "not finished"
@@ -154,11 +175,11 @@ def _every_run(cells: Sequence[CellRuns], suite: str, about: Mapping[str, Any]) 
         "once. Bytes and memory: of the party with most."
     )
     yield _table(_RUN, [cell for cell in cells if cell.ok], caption=caption)
-    if failed := [cell for cell in cells if cell.of(FAILED)]:
-        counted = ("runs", lambda cell: str(len(cell.of(FAILED))))
-        yield _table([("failed", attrgetter("name")), counted, ("reason", attrgetter("reason"))], failed)
-    if skipped := [cell for cell in cells if cell.of(SKIPPED)]:
-        yield _table([("skipped", attrgetter("name")), ("reason", attrgetter("reason"))], skipped)
+    for columns, others in (
+        (_FAILED, [cell for cell in cells if cell.of(FAILED)]),
+        (_SKIPPED, [cell for cell in cells if cell.of(SKIPPED)]),
+    ):
+        yield from _where(others, _table(columns, others))
 
 
 def _seconds(cell: CellRuns, time: str) -> str:
@@ -225,6 +246,15 @@ _RUN: Columns = [
     ("memory of a party", partial(_size, what="peak_memory_bytes")),
     ("program", lambda cell: (cell.ok[0].program_hash or NONE)[:8]),
 ]
+
+
+_REASON = ("reason", attrgetter("reason"))
+_FAILED: Columns = [
+    ("failed", attrgetter("name")),
+    ("runs", lambda cell: str(len(cell.of(FAILED)))),
+    _REASON,
+]
+_SKIPPED: Columns = [("skipped", attrgetter("name")), _REASON]
 
 
 def _environment(measured: Measured) -> Iterator[Part]:

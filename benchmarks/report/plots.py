@@ -25,18 +25,19 @@ from benchmarks.figures import (
 )
 from benchmarks.measure.samples import Level, Summary
 from benchmarks.papers import FigureClaim, privfairfl
-from benchmarks.validation import Validation
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.side_by_side import AS_PUBLISHED, SCALE, TABLE2, Row
 from benchmarks.validation.texts import TITLES
 from harness.privacy.statement import SHIFTED
-from harness.releases.base import OWN
+from harness.request.base import OWN
 from harness.security_models import MODELS
 from harness.views import parts
 from harness.views.palette import COLOURS, GREY, MARKERS
 
-_COLOUR = dict(zip(MODELS, COLOURS, strict=False))
-_MARKER = dict(zip(MODELS, MARKERS, strict=False))
+_SIGNS = {
+    model: {"color": color, "marker": marker}
+    for model, color, marker in zip(MODELS, COLOURS, MARKERS, strict=False)
+}
 _SECONDS = ["seconds in the computation"]
 _STYLES = {"default": "-", "product": "--", "records": "-.", "published": ":"}
 _OWN: dict[str, Any] = {"linestyle": (0, (4, 1, 1, 1)), "markerfacecolor": "none"}
@@ -52,24 +53,24 @@ _VARIANTS = {
 }
 
 
-def drawings(measured: Measured, found: Validation) -> Iterator[tuple[str, parts.Figure]]:
+def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, parts.Figure]]:
     """Yield the figures that there are runs for, each with the report's section that it is in."""
     for section, name, drawn, description, caption in (
         (
-            *("table2", "table2", table2_figure(found.rows)),
+            *("table2", "table2", table2_figure(rows)),
             "Seconds of each model for weights and thresholds: the paper's, published protocol, default.",
             "Table 2 for ADS, 109 clients with 26,160 records. Bars: from the least to the most of the runs. "
             f"{_PRICE}",
         ),
         (
-            *("extrapolation", "extrapolation", extrapolation_figure(measured, found.rows)),
+            *("extrapolation", "extrapolation", extrapolation_figure(measured, rows)),
             "Seconds against the number of thresholds, with a line for each model, out to 1,001.",
             "π_ROC as published on ADS: runs with some thresholds (filled), the line through them, where "
             "it ends (hollow), and the paper's figures (crosses).",
         ),
         *(
             (
-                *("scale", name, growth_figure(measured, claim, found.rows)),
+                *("scale", name, growth_figure(measured, claim, rows)),
                 f"Seconds against {claim.factor}, by variant and model.",
                 f"{claim.title} redrawn from our runs: medians, with the least and the most. Grey: what "
                 f"the paper's text says of ring. {_PRICE}",
@@ -107,23 +108,19 @@ def table2_figure(rows: Sequence[Row]) -> Figure | None:
 
 def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
     marks: list[Mark] = []
+    hollow, large = {"markerfacecolor": "none"}, {"markersize": 7}
     for y, row in enumerate(rows):
         marks += [
             level(y, color=GREY, alpha=0.25, linewidth=0.8),
             line(row.paper.seconds, y, "kx", markersize=8, label="PrivFairFL"),
         ]
         if row.extrapolated is not None:
-            hollow = {"markerfacecolor": "none", "label": "published, run here, extrapolated"}
-            marks.append(line(row.whole, y, "s", color=COLOURS[1], markersize=7, **hollow))
-        elif row.published is not None and row.whole is not None:
-            signs = {"markersize": 7, "label": "published, run here"}
-            marks += [_span(row.published, y, COLOURS[1]), line(row.whole, y, "s", color=COLOURS[1], **signs)]
-        if row.default is not None:
-            ours = line(row.default.median, y, "o", color=COLOURS[0], label="default")
-            marks += [_span(row.default, y, COLOURS[0]), ours]
-        if row.own is not None:
-            hollow = {"color": COLOURS[0], "markerfacecolor": "none", "label": "with own noise"}
-            marks += [_span(row.own, y, COLOURS[0]), line(row.own.median, y, "o", **hollow)]
+            label = "published, run here, extrapolated"
+            marks.append(line(row.whole, y, "s", color=COLOURS[1], label=label, **hollow, **large))
+        elif row.whole is not None:
+            marks += _timed(row.published, y, "s", color=COLOURS[1], label="published, run here", **large)
+        marks += _timed(row.default, y, "o", color=COLOURS[0], label="default")
+        marks += _timed(row.own, y, "o", color=COLOURS[0], label="with own noise", **hollow)
     return [
         *marks,
         shown(xscale="log", ylim=(len(rows) - 0.5, -0.5)),
@@ -135,8 +132,12 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
     ]
 
 
-def _span(found: Summary, y: float, colour: str) -> Mark:
-    return line([found.low, found.high], [y, y], color=colour, linewidth=2.5, alpha=0.5)
+def _timed(found: Summary | None, y: float, marker: str, color: str, **style: Any) -> list[Mark]:
+    """Return a median, and a bar from the least to the most; nothing of what was not measured."""
+    if found is None:
+        return []
+    span = line([found.low, found.high], [y, y], color=color, linewidth=2.5, alpha=0.5)
+    return [span, line(found.median, y, marker, color=color, **style)]
 
 
 def extrapolation_figure(measured: Measured, rows: Sequence[Row]) -> Figure | None:
@@ -147,15 +148,16 @@ def extrapolation_figure(measured: Measured, rows: Sequence[Row]) -> Figure | No
     for row in rows:
         if row.extrapolated is None or row.shape != "ads":
             continue
-        colour, through = {"color": _COLOUR[row.model]}, row.extrapolated.line
+        through, colour = row.extrapolated, {"color": _SIGNS[row.model]["color"]}
+        points = {**_SIGNS[row.model], "linestyle": "none"}
         path = "clients" if row.clients_send else "shares"
         where = {"shape": row.shape, "model": row.model, "input_path": path}
         cells = measured.where(*TABLE2, protocol="pi_roc", variant="published", **where)
-        at = np.geomspace(row.extrapolated.measured[0], whole, 61)
+        at = np.geomspace(through.levels[0], whole, 61)
         marks += [
-            _points(cells, "thresholds", marker=_MARKER[row.model], linestyle="none", **colour),
+            _points(cells, "thresholds", **points),
             line(at, [through.at(x) for x in at], linewidth=1.2, label=row.model, **colour),
-            line(whole, row.extrapolated.seconds, _MARKER[row.model], markerfacecolor="none", **colour),
+            line(whole, through.at(whole), markerfacecolor="none", **points),
             line(whole, row.paper.seconds, "x", markersize=8, **colour),
         ]
     return draw([[[*marks, LOGARITHMIC, GRID, LEGEND]]], (6.6, 4.6), x="thresholds", y=_SECONDS)
@@ -172,21 +174,17 @@ def growth_figure(measured: Measured, claim: FigureClaim, rows: Sequence[Row]) -
         first = series[0]
         model, variant = str(first["model"]), str(first["variant"])
         some = f", {first.number('thresholds')} thresholds" if variant == "published" else ""
-        signs: dict[str, Any] = {
-            "color": _COLOUR[model],
-            "marker": _MARKER[model],
-            "linestyle": _STYLES[variant],
-        }
+        signs = {**_SIGNS[model], "linestyle": _STYLES[variant]}
         if first["noise"] == OWN:
             signs, some = {**signs, **_OWN}, ", own noise"
         marks.append(_points(series, claim.factor, label=f"{model}, {_VARIANTS[variant]}{some}", **signs))
     for row in rows if claim.factor == "records" else ():
         # What all thresholds would take as published: ADS's extrapolation, scaled by records.
         if (row.protocol, row.shape, row.model) == (claim.protocol, "ads", claim.model) and row.extrapolated:
-            seconds = row.extrapolated.seconds * claim.at[0] / privfairfl().shapes[row.shape].records
+            seconds = (row.whole or 0) * claim.at[0] / privfairfl().shapes[row.shape].records
             label = f"{row.model}, as published, extrapolated to {privfairfl().thresholds:,}"
-            hollow = {"color": _COLOUR[row.model], "markerfacecolor": "none", "label": label}
-            marks.append(line(low, seconds, _MARKER[row.model], **hollow))
+            points = {**_SIGNS[row.model], "linestyle": "none"}
+            marks.append(line(low, seconds, markerfacecolor="none", label=label, **points))
     one = low == high
     style: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
     about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"
@@ -209,18 +207,18 @@ def network_figure(measured: Measured) -> Figure | None:
         return None
     protocols = list(dict.fromkeys(str(cell["protocol"]) for cell in cells))
     networks = list(dict.fromkeys(str(cell["network"]) for cell in cells))
+    cells.sort(key=lambda cell: networks.index(str(cell["network"])))
     panels: list[Panel] = []
     for protocol in protocols:
         of_models: dict[tuple[str, Level | None], dict[int, Summary]] = {}
-        for cell in sorted(cells, key=lambda cell: networks.index(str(cell["network"]))):
+        for cell in cells:
             if cell["protocol"] == protocol and (seconds := cell.seconds()):
                 line_of = of_models.setdefault((str(cell["model"]), cell["noise"]), {})
                 line_of[networks.index(str(cell["network"]))] = seconds
         marks = []
         for (model, noise), by in of_models.items():
             signs = _OWN if noise == OWN else {"label": model}
-            signs = {"color": _COLOUR[model], "marker": _MARKER[model], **signs}
-            marks.append(_with_bars(list(by), list(by.values()), **signs))
+            marks.append(_with_bars(list(by), list(by.values()), **_SIGNS[model], **signs))
         title = methodcaller("set_title", protocol.replace("pi_", "π_").upper().replace("Π", "π"), loc="left")
         frame = shown(yscale="log", xticks=range(len(networks)), xticklabels=networks)
         panels.append([*marks, frame, title, GRID])
@@ -237,7 +235,7 @@ def noise_figure(measured: Measured) -> Figure | None:
     for series in measured.series("samples", [cell for cell in cells if cell["epsilon"] == "1"]):
         model, variant = str(series[0]["model"]), str(series[0]["variant"])
         found = {cell.number("samples"): seconds for cell in series if (seconds := cell.seconds())}
-        style = {"color": _COLOUR[model], "marker": _MARKER[model], "label": model}
+        style = {**_SIGNS[model], "label": model}
         if variant == "published":
             style |= {"markerfacecolor": "none", "label": f"{model}, published"}
         if variant in _STYLES:

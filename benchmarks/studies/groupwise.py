@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import cached_property
 from math import log10
 from operator import methodcaller
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from benchmarks.figures import LEGEND, LOGARITHMIC, Panel, draw, level, line, shown
-from benchmarks.studies.outcome import Outcome
+from benchmarks.studies.arrays import Floats
+from benchmarks.studies.outcome import Outcome, Row
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Part, Table
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
@@ -32,10 +31,7 @@ from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_e
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
 DELTA = Fraction(1, 1 << 40)
 
-Floats = npt.NDArray[np.float64]
-
 # Of numerical integrals over the two-stage noise.
-_ORDERS = (1.01, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 _FIRST_STAGE_SDS = 25.0  # how far integrals over the first noise go
 _POINTS = 4_001
 _LEAST = 1e-7  # how near 0 integrals go, in standard deviations of the first noise
@@ -63,9 +59,8 @@ class TwoStageNoise:
         scale = self.relative * np.abs(x)
         found = np.empty_like(y)
         for at in range(0, len(y), 256):  # bounded memory
-            part = y[at : at + 256, None]
-            values = weight / scale * np.exp(-(((part - x) / scale) ** 2) / 2)
-            found[at : at + 256] = np.trapezoid(values, x, axis=1)
+            off = (y[at : at + 256, None] - x) / scale
+            found[at : at + 256] = np.trapezoid(weight / scale * np.exp(-(off**2) / 2), x, axis=1)
         return found / (2 * np.pi * self.sigma)
 
     def sample(self, count: float, n: int, rng: np.random.Generator) -> Floats:
@@ -80,18 +75,14 @@ class TwoStageNoise:
         """
         spread = np.hypot(self.sigma, self.relative * (abs(count) + 3 * self.sigma))
         y = _grid(count, 12 * float(spread), self.sigma)
-        densities = (
-            np.log(np.maximum(self.density(y, count), 1e-300)),
-            np.log(np.maximum(self.density(y, count + 1), 1e-300)),
-        )
-        largest = 0.0
-        for p, q in (densities, densities[::-1]):
-            for order in _ORDERS:
-                power = order * p + (1 - order) * q
+        p, q = (np.log(np.maximum(self.density(y, n), 1e-300)) for n in (count, count + 1))
+        found = [0.0]
+        for order in (1.01, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0):
+            for power in (order * p + (1 - order) * q, order * q + (1 - order) * p):
                 top = float(power.max())
-                divergence = (top + np.log(np.trapezoid(np.exp(power - top), y))) / (order - 1)
-                largest = max(largest, float(divergence) / order)
-        return largest
+                integral = top + np.log(np.trapezoid(np.exp(power - top), y))
+                found.append(float(integral) / (order - 1) / order)
+        return max(found)
 
 
 def _grid(centre: float, reach: float, unit: float) -> Floats:
@@ -101,8 +92,7 @@ def _grid(centre: float, reach: float, unit: float) -> Floats:
         return even  # evenly spaced, the trapezoid rule is nearly exact
     close = np.geomspace(_LEAST * unit, abs(centre) + reach, _POINTS // 5)
     points = np.unique(np.concatenate([even, close, -close]))
-    found: Floats = points[(np.abs(points - centre) <= reach) & (np.abs(points) >= _LEAST * unit)]
-    return found
+    return np.asarray(points[(np.abs(points - centre) <= reach) & (np.abs(points) >= _LEAST * unit)])
 
 
 def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
@@ -116,8 +106,6 @@ def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
 
 
 FIGURE_1 = TwoStageNoise(sigma=10.0, relative=0.3)  # of the post; sigma^2 = 100
-FIGURE_1_COUNT = 10_000  # it gives the best fit's mean, 10,002.6, and standard deviation, 2,995.1
-FIGURE_1_SAMPLES = 1_000_000
 SEEMING = "rho, Algorithm 1 (numerical)"
 SEED = 20_211_103  # any; of simulations only
 
@@ -144,61 +132,7 @@ class Mechanism:
         return expected_errors(self.law, counts, self.coins) / np.maximum(counts, 1)
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
-    """Mechanisms for one target, and the open problem's Algorithm 1."""
-
-    target: ErrorTarget
-    mechanisms: tuple[Mechanism, ...]
-    samples: Floats
-
-    @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a row per power of 10 up to the target's largest count."""
-        counts = [10**power for power in range(int(log10(self.target.most)) + 1)]
-        errors = {m.name: m.relative_errors(counts) for m in self.mechanisms}
-        epsilons = {m.name: m.epsilons(counts) for m in self.mechanisms}
-        chosen = self.mechanisms[0].law
-        scale = gaussian_scale(self.target, chosen.offset)
-        return [
-            {
-                "records": count,
-                **{f"epsilon, {m.name}": epsilons[m.name][i] for m in self.mechanisms},
-                **{f"relative error, {m.name}": float(errors[m.name][i]) for m in self.mechanisms},
-                "rho, Gaussian logarithm": gaussian_log_rho(count, chosen.offset, scale),
-                SEEMING: FIGURE_1.numerical_rho(count),
-                "rho, Algorithm 1 (proven)": FIGURE_1.first_stage_rho,
-            }
-            for i, count in enumerate(counts)
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what `groupwise.json` holds."""
-        fitted = NormalDist.from_samples(self.samples.tolist())
-        return {
-            "target": asdict(self.target),
-            "neighboring_relation": str(RELATION),
-            "mechanisms": [
-                {
-                    "name": m.name,
-                    "offset": m.law.offset,
-                    "epsilon_charged": float_up(m.charged.epsilon),
-                    "delta_charged": float_up(m.charged.delta),
-                }
-                for m in self.mechanisms
-            ],
-            "rows": self.rows,
-            "figure1": {
-                "samples": len(self.samples),
-                "mean": fitted.mean,
-                "standard_deviation": fitted.stdev,
-                "published_mean": 10_002.6,
-                "published_standard_deviation": 2_995.1,
-            },
-        }
-
-
-def study(target: ErrorTarget, epsilon: Fraction) -> Study:
+def study(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
     """Compute the mechanisms that are compared.
 
     Computes: the logarithm that `./inv count` would choose; plain noise that is charged the same; plain
@@ -211,10 +145,25 @@ def study(target: ErrorTarget, epsilon: Fraction) -> Study:
     for share in range(1, 65):
         least = _mechanism("plain noise, same target", plain, charged * Fraction(share, 64))
         if target.met_by(plain, least.coins):
-            found.append(least)
-            break
-    samples = FIGURE_1.sample(FIGURE_1_COUNT, FIGURE_1_SAMPLES, np.random.default_rng(SEED))
-    return Study(target, tuple(found), samples)
+            return [*found, least]
+    return found
+
+
+def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str, Any]]:
+    """Return a row per power of 10 up to the target's largest count."""
+    counts = [10**power for power in range(int(log10(target.most)) + 1)]
+    epsilons = {f"epsilon, {each.name}": each.epsilons(counts) for each in mechanisms}
+    errors = {f"relative error, {each.name}": each.relative_errors(counts).tolist() for each in mechanisms}
+    offset = mechanisms[0].law.offset
+    others = {
+        "rho, Gaussian logarithm": [
+            gaussian_log_rho(count, offset, gaussian_scale(target, offset)) for count in counts
+        ],
+        SEEMING: [FIGURE_1.numerical_rho(count) for count in counts],
+        "rho, Algorithm 1 (proven)": [FIGURE_1.first_stage_rho for _ in counts],
+    }
+    columns = {"records": counts, **epsilons, **errors, **others}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def gaussian_scale(target: ErrorTarget, offset: int) -> float:
@@ -231,16 +180,27 @@ def _mechanism(name: str, law: ShiftedLog, epsilon: Fraction) -> Mechanism:
     return Mechanism(name, law, plan.coins, plan.exact)
 
 
-def figure(found: Study) -> Figure:
+def figure(
+    target: ErrorTarget, mechanisms: Sequence[Mechanism], rows: Sequence[Row], samples: Floats
+) -> Figure:
     """Draw epsilon and relative error by the size of the group, and the post's Figure 1."""
-    counts = sorted({round(x) for x in np.geomspace(1, found.target.most, 200)})
-    coloured = list(zip(found.mechanisms, COLOURS, strict=False))
-    charged = {m: f"{m.name} (charged {digits_up(m.charged.epsilon, 2)})" for m in found.mechanisms}
-    target = (found.target.relative, found.target.least, found.target.most)
-    sizes, seeming = zip(*((row["records"], row[SEEMING]) for row in found.rows), strict=True)
-    privacy = [line(counts, m.epsilons(counts), color=colour, label=charged[m]) for m, colour in coloured]
-    error = [line(counts, m.relative_errors(counts), color=colour, label=m.name) for m, colour in coloured]
-    error.append(methodcaller("hlines", *target, color=GREY, linestyle=":", label="target"))
+    counts = sorted({round(x) for x in np.geomspace(1, target.most, 200)})
+    coloured = list(zip(mechanisms, COLOURS, strict=False))
+    privacy = [
+        line(
+            counts,
+            each.epsilons(counts),
+            color=colour,
+            label=f"{each.name} (charged {digits_up(each.charged.epsilon, 2)})",
+        )
+        for each, colour in coloured
+    ]
+    error = [
+        line(counts, each.relative_errors(counts), color=colour, label=each.name) for each, colour in coloured
+    ]
+    ends = (target.relative, target.least, target.most)
+    error.append(methodcaller("hlines", *ends, color=GREY, linestyle=":", label="target"))
+    sizes, seeming = zip(*((row["records"], row[SEEMING]) for row in rows), strict=True)
     numerical = [
         line(sizes, seeming, color=COLOURS[1], marker="o", label="numerical, no bound"),
         level(FIGURE_1.first_stage_rho, color=COLOURS[0], label="proven: its first stage"),
@@ -255,7 +215,7 @@ def figure(found: Study) -> Figure:
                 by_size(privacy, "ε of a record, added or removed", "What a record gives away"),
                 by_size(error, "expected error / count", "Relative error"),
             ],
-            [_figure_1(found.samples), by_size(numerical, "ρ (zCDP)", "What Algorithm 1 seems to protect")],
+            [_figure_1(samples), by_size(numerical, "ρ (zCDP)", "What Algorithm 1 seems to protect")],
         ],
         (11, 8.2),
     )
@@ -265,13 +225,19 @@ def _figure_1(samples: Floats) -> Panel:
     fitted = NormalDist.from_samples(samples.tolist())
     x = np.linspace(samples.min(), samples.max(), 300)
     best = f"best normal fit: mean {fitted.mean:,.1f}, sd {fitted.stdev:,.1f}"
-    bars = {"bins": 200, "density": True, "alpha": 0.6, "label": "Algorithm 1, simulated"}
-    title = "Figure 1 of the post: Algorithm 1, σ² = 100, r = 0.3"
     return [
-        methodcaller("hist", samples, color=COLOURS[1], **bars),
+        methodcaller(
+            "hist",
+            samples,
+            color=COLOURS[1],
+            bins=200,
+            density=True,
+            alpha=0.6,
+            label="Algorithm 1, simulated",
+        ),
         line(x, [fitted.pdf(at) for at in x], color="black", label=best),
         shown(xlabel="output for a count of 10,000", yticks=[], ylim=(0, 1.3 * fitted.pdf(fitted.mean))),
-        shown(title=title),
+        shown(title="Figure 1 of the post: Algorithm 1, σ² = 100, r = 0.3"),
         LEGEND,
     ]
 
@@ -283,12 +249,11 @@ def _shown(name: str, value: float) -> str:
     return digits_up(Fraction(value), 2) if name.startswith("epsilon") else f"{value:.2g}"
 
 
-def view(found: Study) -> Iterator[Part]:
+def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]:
     """View the rows, and what follows from them."""
-    rows = [[_shown(name, value) for name, value in row.items()] for row in found.rows]
-    columns = list(found.rows[0])
-    yield Table(columns, rows, alignment="r" * len(columns))
-    charged = ", ".join(f"{m.name} {digits_up(m.charged.epsilon, 2)}" for m in found.mechanisms)
+    cells = [[_shown(name, value) for name, value in row.items()] for row in rows]
+    yield Table(list(rows[0]), cells, alignment="r" * len(rows[0]))
+    charged = ", ".join(f"{each.name} {digits_up(each.charged.epsilon, 2)}" for each in mechanisms)
     yield (
         f"Charged, at δ ≤ 2^-40, for a record added or removed: {charged}. Relative errors are "
         "E|estimate - n| / n, from the laws of the noise. "
@@ -301,7 +266,36 @@ def view(found: Study) -> Iterator[Part]:
     )
 
 
-def outcome(found: Study) -> Outcome:
+def outcome(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> Outcome:
     """Return the rows and what they are of, and the picture."""
-    figures = {"groupwise.png": lambda: figure(found)}
-    return Outcome({"seed": SEED}, found.to_json(), view(found), result="groupwise.json", figures=figures)
+    # Of a count to which the post gives the best fit's mean and standard deviation.
+    samples = FIGURE_1.sample(10_000, 1_000_000, np.random.default_rng(SEED))
+    fitted, rows = NormalDist.from_samples(samples.tolist()), _rows(target, mechanisms)
+    numbers = {
+        "target": asdict(target),
+        "neighboring_relation": str(RELATION),
+        "mechanisms": [
+            {
+                "name": each.name,
+                "offset": each.law.offset,
+                "epsilon_charged": float_up(each.charged.epsilon),
+                "delta_charged": float_up(each.charged.delta),
+            }
+            for each in mechanisms
+        ],
+        "rows": rows,
+        "figure1": {
+            "samples": len(samples),
+            "mean": fitted.mean,
+            "standard_deviation": fitted.stdev,
+            "published_mean": 10_002.6,
+            "published_standard_deviation": 2_995.1,
+        },
+    }
+    return Outcome(
+        {"seed": SEED},
+        numbers,
+        view(rows, mechanisms),
+        result="groupwise.json",
+        figures={"groupwise.png": lambda: figure(target, mechanisms, rows, samples)},
+    )

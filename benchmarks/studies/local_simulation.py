@@ -12,13 +12,9 @@ from fractions import Fraction
 from math import expm1
 
 import numpy as np
-import numpy.typing as npt
 
-from protocols.local_dp.estimators import Tally
+from benchmarks.studies.arrays import Floats, Integers
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +26,6 @@ class Population:
 
     values: tuple[Floats, ...]
     clients: tuple[Integers, ...]
-
-    def __post_init__(self) -> None:
-        if [each.shape for each in self.values] != [each.shape for each in self.clients]:
-            raise ValueError("each value of each group has a number of clients that hold it")
 
     @property
     def sizes(self) -> Integers:
@@ -70,33 +62,23 @@ class Simulated:
     counts: Integers
     sums: Floats
 
-    def estimated_sizes(self) -> Floats:
-        """Return the groups' sizes, estimated from the reports, shape (runs, d)."""
-        keep, move = float(self.mechanism.grr.keep), float(self.mechanism.grr.move)
-        return np.asarray((self.counts - move * self.sizes.sum()) / (keep - move))
-
-    def estimated_means(self, *, sizes_known: bool = True) -> Floats:
+    def estimated_means(self) -> Floats:
         """Return the groups' means in the declared range's unit, shape (runs, d): `estimate_means`'s values.
 
-        Edge cases: nan where a group's size, known or estimated, is not above 0.
+        Computes: with the groups' true sizes. Edge cases: nan where a group's size is 0.
         """
-        sizes = self.sizes if sizes_known else self.estimated_sizes()
-        of_all = float(self.mechanism.grr.keep) * self.mechanism.gain * np.where(sizes > 0, sizes, np.nan)
-        declared = self.mechanism.declared
+        sizes, declared = np.where(self.sizes > 0, self.sizes, np.nan), self.mechanism.declared
+        of_all = float(self.mechanism.grr.keep) * self.mechanism.gain * sizes
         return np.asarray(declared.centre + declared.radius * self.sums / of_all)
 
-    def estimated_gaps(self, a: int = 0, b: int = 1, *, sizes_known: bool = True) -> Floats:
+    def estimated_gaps(self, a: int = 0, b: int = 1) -> Floats:
         """Return mean of a - mean of b, signed, shape (runs,)."""
-        means = self.estimated_means(sizes_known=sizes_known)
+        means = self.estimated_means()
         return np.asarray(means[:, a] - means[:, b])
 
     def gap(self, a: int = 0, b: int = 1) -> float:
         """Return the true one."""
         return float(self.means[a] - self.means[b])
-
-    def tally(self, run: int) -> Tally:
-        """Return what `protocols.local_dp.estimators` takes, for one run: intervals are there."""
-        return Tally(self.counts[run], self.sums[run])
 
 
 def simulate(
@@ -112,19 +94,16 @@ def simulate(
     Guarantees: the law of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
     [test: tests/statistical/test_local_simulation.py]
     Memory: that of runs times values.           [test: tests/benchmarks/studies/test_local_simulation.py]
-    Raises: ValueError: a value outside the declared range, or another number of groups.
+    Raises: ValueError: a value outside the declared range.
     """
-    each = zip(mechanisms, rng.spawn(len(mechanisms)), strict=True)
-    return [_simulated(mechanism, population, runs, own) for mechanism, own in each]
+    generators = zip(mechanisms, rng.spawn(len(mechanisms)), strict=True)
+    return [_simulated(mechanism, population, runs, own) for mechanism, own in generators]
 
 
 def _simulated(
     simulated: Simulable, population: Population, runs: int, rng: np.random.Generator
 ) -> Simulated:
     mechanism = simulated.at_two if isinstance(simulated, PublishedL) else simulated
-    groups, sizes = mechanism.grr.groups, population.sizes
-    if len(sizes) != groups:
-        raise ValueError(f"the population has {len(sizes)} groups, the mechanism {groups}")
     tuples = list(zip(population.values, population.clients, strict=True))
     totals = np.array([values @ clients for values, clients in tuples])
     scaled = [(mechanism.declared.scaled(values), clients) for values, clients in tuples]
@@ -134,6 +113,7 @@ def _simulated(
         assert isinstance(mechanism, MechanismL)
         k = simulated.k if isinstance(simulated, PublishedL) else Fraction(2)
         counts, sums = _reports_of_l(mechanism, k, scaled, runs, rng)
+    sizes = population.sizes
     return Simulated(mechanism, sizes, totals / np.where(sizes > 0, sizes, np.nan), counts, sums)
 
 
@@ -185,11 +165,8 @@ def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random
 def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
     """Return how many arrive in each group, when those that leave one go to the others alike."""
     d = leaving.shape[-1]
-    arriving = np.zeros_like(leaving)
-    for g in range(d):
-        to = np.where(np.arange(d) == g, 0.0, 1 / (d - 1))
-        arriving += rng.multinomial(leaving[..., g], to)
-    return arriving
+    to = (1 - np.eye(d)) / (d - 1)
+    return np.asarray(np.sum([rng.multinomial(leaving[..., g], to[g]) for g in range(d)], axis=0))
 
 
 def summed_geometric(clients: Integers | Floats, odds: float, rng: np.random.Generator) -> Integers:

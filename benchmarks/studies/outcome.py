@@ -1,10 +1,9 @@
-"""What a study found, as people, programs and files get it; and how a command carries a study out."""
+"""What a study found, as people, programs and files get it."""
 
 from __future__ import annotations
 
 import csv
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -14,14 +13,11 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from benchmarks.measure.samples import ABOUT, SAMPLES
-from harness.cli import terminal
 from harness.pipeline.manifest import environment
-from harness.system.result_files import default_out, new_directory, write_json
+from harness.system.result_files import write_json
 from harness.views.parts import Table, View
-from harness.views.run import results
 
 SUMMARY = "summary.csv"
-SCHEMA = 1
 
 Row = Mapping[str, Any]
 
@@ -47,7 +43,7 @@ class Outcome:
 
     def write(self, directory: Path, command: str, seconds: float) -> None:
         """Write all files, with the command, how long it took and the machine, into an empty directory."""
-        about = {"schema": SCHEMA, "command": command, **self.about, "wall_s": round(seconds, 1)}
+        about = {"schema": 1, "command": command, **self.about, "wall_s": round(seconds, 1)}
         write_json(directory / ABOUT, about | {"environment": environment()})
         if self.result:
             write_json(directory / self.result, self.json)
@@ -60,31 +56,6 @@ class Outcome:
                 table.writerows(rows)
         for name, draw in self.figures.items():
             draw().savefig(directory / name, dpi=self.dpi)
-
-
-def carry_out(
-    task: str,
-    options: str,
-    steps: dict[str, str],
-    study: Callable[[terminal.Steps], Outcome],
-    asked: Any,
-) -> None:
-    """Carry a study out: write its files into a new directory, show it, and print it as JSON if asked to.
-
-    Args: task: as it is called after `./inv`; options: as they were understood, each with a space before it;
-    steps: what to call them, but the last one, which draws and writes; study: told of what begins each step
-    but the first, which has begun; asked: options with `out` and `json`.
-    """
-    directory, started = asked.out or default_out(task), time.monotonic()
-    names = {**steps, "draw": "write and draw"}
-    with new_directory(directory) as partial, terminal.steps(names) as begin:
-        begin(next(iter(steps)))
-        found = study(begin)
-        begin("draw")
-        found.write(partial, f"./inv {task}{options}", time.monotonic() - started)
-    terminal.show(*found.view, results(directory))
-    if asked.json:
-        terminal.print_json(found.json)
 
 
 def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, **more: Any) -> Table:

@@ -1,4 +1,4 @@
-"""What `./inv plan` says that commands take, and what they take, from Enter to the prompt.
+"""What plans say that commands take, and what they take, from Enter to the prompt.
 
 Each command is planned and run twice: when its program has to be compiled first, and when that is kept. Unit
 costs were fitted to none of them. Records are made up.
@@ -14,7 +14,7 @@ import shlex
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,8 +28,6 @@ from harness.privacy.ledger.charge import LEDGER_VARIABLE
 from harness.views.parts import Part, Table
 
 FACTOR = 1.5
-_SEED = 20_220_523  # any; fixed, so that all machines have the same records
-_ONLY_OF_RUNS = {"gap": "--groups g0,g1 --range 0,1"}
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,8 @@ class Case:
     @property
     def title(self) -> str:
         """What people call it."""
-        of = "" if self.task == "gap" else f" {self.records:,} records,"
-        return f"{self.task} {self.options},{of} {self.clients:,} clients"
+        records = "" if self.task == "gap" else f" {self.records:,} records,"
+        return f"{self.task} {self.options},{records} {self.clients:,} clients"
 
 
 CASES = (
@@ -75,41 +73,12 @@ CASES = (
 QUICK = (CASES[0], CASES[6])
 
 
-@dataclass(frozen=True)
-class Took:
-    """A case, planned and run.
-
-    Attributes: compiled: before the runs; planned: by `WallClock`'s names; walls: of the runs; load: before.
-    """
-
-    case: Case
-    compiled: bool
-    planned: dict[str, float]
-    walls: tuple[float, ...]
-    cpu_s: float
-    load: float
-
-    @property
-    def wall_s(self) -> float:
-        """The median of the runs."""
-        return statistics.median(self.walls)
-
-    @property
-    def ratio(self) -> float:
-        """Planned over measured."""
-        return self.planned["wall_s"] / self.wall_s
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as a line of the results."""
-        return {**vars(self), "case": self.case.title, "wall_s": self.wall_s, "ratio": rounded(self.ratio, 3)}
-
-
 def write_records(case: Case, path: Path) -> None:
     """Write a case's records: groups, labels and clients even, scores higher with the last label."""
-    rng = random.Random(_SEED)
+    rng = random.Random(20_220_523)  # any; fixed, so that all machines have the same records
+    columns = {"gap": "value", "thresholds": "label,score", "confusion": "label,prediction"}
     with path.open("w", encoding="utf-8") as file:
-        more = {"gap": "value", "thresholds": "label,score", "confusion": "label,prediction"}
-        file.write(f"client_id,group,{more.get(case.task, 'label')}\n")
+        file.write(f"client_id,group,{columns.get(case.task, 'label')}\n")
         for i in range(case.records):
             group, label = i % case.groups, i // case.groups % case.labels
             cells = {
@@ -122,12 +91,14 @@ def write_records(case: Case, path: Path) -> None:
 
 def run(
     cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
-) -> list[Took]:
+) -> list[dict[str, Any]]:
     """Plan and run each case, first with an empty cache of programs.
 
-    Args: units: the directory of unit costs; None: those recorded here. Raises: FairSharesError: one failed.
+    Args: units: the directory of unit costs; None: those recorded here.
+    Returns: of each, compiled: before the runs; planned: by `WallClock`'s names; walls: of the runs; wall_s:
+    their median; ratio: planned over measured; load: before. Raises: FairSharesError: one failed.
     """
-    found, by = [], ["--units", str(units.resolve())] if units else []
+    found, by = [], [f"units={units.resolve()}"] if units else []
     for number, case in enumerate(cases):
         tell(number, len(cases))
         with TemporaryDirectory() as name:
@@ -137,20 +108,27 @@ def run(
     return found
 
 
-def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Sequence[str]) -> Took:
-    load, common = os.getloadavg()[0], [*shlex.split(case.options), "--epsilon", "1"]
-    asked = ["plan", "--task", case.task, "--from-records", "records.csv", *common, *by, "--json"]
+def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Sequence[str]) -> dict[str, Any]:
+    load = os.getloadavg()[0]
+    common = [case.task, "--records", "records.csv", *shlex.split(case.options), "--epsilon", "1"]
+    asked = [*common, "--plan", ",".join(["file", *by]), "--json"]
     (planned,) = json.loads(_inv(asked, scratch)[2])["models"]
-    own = [*common, *shlex.split(_ONLY_OF_RUNS.get(case.task, ""))]
-    walls, cpus = [], []
-    for i in range(repetitions if compiled else 1):
-        out = ["--out", f"{compiled}-{i}"]
-        wall_s, cpu_s, _ = _inv([case.task, "--records", "records.csv", *own, *out], scratch)
-        walls.append(wall_s)
-        cpus.append(cpu_s)
+    own = ["--groups", "g0,g1", "--range", "0,1"] if case.task == "gap" else []
+    run = [*common, *own, "--out"]
+    found = [_inv([*run, f"{compiled}-{i}"], scratch) for i in range(repetitions if compiled else 1)]
     parts = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")
-    predicted = {name: planned[name] for name in parts}
-    return Took(case, compiled, predicted, tuple(walls), statistics.median(cpus), load)
+    walls, cpus, _ = zip(*found, strict=True)
+    wall_s = statistics.median(walls)
+    return {
+        "case": case.title,
+        "compiled": compiled,
+        "planned": {name: planned[name] for name in parts},
+        "walls": walls,
+        "cpu_s": statistics.median(cpus),
+        "load": load,
+        "wall_s": wall_s,
+        "ratio": rounded(planned["wall_s"] / wall_s, 3),
+    }
 
 
 def _inv(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
@@ -158,12 +136,11 @@ def _inv(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
 
     Its compiled programs and its ledger are in the directory `scratch`, where it runs.
     """
-    own = {"XDG_CACHE_HOME": str(scratch / "cache"), LEDGER_VARIABLE: str(scratch / "ledger")}
     before, started = childrens_processor_s(), time.monotonic()
     done = subprocess.run(
         [str(PROJECT / "inv"), *arguments],
         cwd=scratch,
-        env={**os.environ, **own},
+        env=os.environ | {"XDG_CACHE_HOME": str(scratch / "cache"), LEDGER_VARIABLE: str(scratch / "ledger")},
         capture_output=True,
         text=True,
         check=False,
@@ -174,31 +151,30 @@ def _inv(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
     return took, childrens_processor_s() - before, done.stdout
 
 
-def view(found: Sequence[Took]) -> Iterator[Part]:
+def view(found: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
     """View each case, and how many plans were right."""
-    rows = [
+    yield Table(
+        ["./inv …", "program", "planned, s", "took, s", "ratio", "processors, s", "load before"],
         [
-            each.case.title,
-            "kept" if each.compiled else "compiled",
-            f"{each.planned['wall_s']:.2f}",
-            f"{each.wall_s:.2f}",
-            f"{each.ratio:.2f}",
-            f"{each.cpu_s:.2f}",
-            f"{each.load:.1f}",
-        ]
-        for each in found
-    ]
-    columns = ["./inv …", "program", "planned, s", "took, s", "ratio", "processors, s", "load before"]
-    yield Table(columns, rows, "llrrrrr")
-    right = sum(abs(math.log(each.ratio)) <= math.log(FACTOR) for each in found)
+            [
+                row["case"],
+                "kept" if row["compiled"] else "compiled",
+                f"{row['planned']['wall_s']:.2f}",
+                *(f"{row[name]:.2f}" for name in ("wall_s", "ratio", "cpu_s")),
+                f"{row['load']:.1f}",
+            ]
+            for row in found
+        ],
+        "llrrrrr",
+    )
+    right = sum(abs(math.log(row["ratio"])) <= math.log(FACTOR) for row in found)
     yield (
         f"{right} of {len(found)} plans are within a factor of {FACTOR}; the median ratio is "
-        f"{statistics.median(each.ratio for each in found):.2f}. Load is of the minute before; what other "
+        f"{statistics.median(row['ratio'] for row in found):.2f}. Load is of the minute before; what other "
         "programs take of the processors is not in a plan."
     )
 
 
-def outcome(found: Sequence[Took]) -> Outcome:
+def outcome(found: Sequence[Mapping[str, Any]]) -> Outcome:
     """Return what was planned and taken, a line for each."""
-    lines = [each.to_json() for each in found]
-    return Outcome({"factor": FACTOR}, lines, view(found), samples=lines)
+    return Outcome({"factor": FACTOR}, found, view(found), samples=found)

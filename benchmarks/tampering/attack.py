@@ -102,9 +102,8 @@ class Change:
         return f"{self.message.receiver} {self.message.number} {self.kind} {self.where} {self.what}"
 
 
-@contextmanager
-def interposer(directory: Path) -> Iterator[Path]:
-    """Yield the interposer, built into the directory. Raises: UnsupportedError: nothing builds it."""
+def build_interposer(directory: Path) -> Path:
+    """Build the interposer into a directory, and return it. Raises: UnsupportedError: nothing builds it."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise UnsupportedError("There is no C compiler cc, by which messages are changed; install one.")
@@ -117,7 +116,7 @@ def interposer(directory: Path) -> Iterator[Path]:
     )
     if done.returncode:
         raise UnsupportedError(f"{compiler} cannot build {INTERPOSER}: {done.stderr.strip()}")
-    yield built
+    return built
 
 
 class Attack:

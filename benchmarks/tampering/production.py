@@ -9,8 +9,8 @@ and that noise then keeps its law, is what `NOISE` tries.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -42,43 +42,36 @@ def _plus(truth: _Array) -> _Opened:
     return lambda noise: (truth.ravel() + np.array(noise)).tolist()
 
 
-@dataclass(frozen=True)
-class _Maker:
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
-
-    def __call__(
-        self,
-        name: str,
-        arguments: Sequence[object],
-        samples: int,
-        opened: _Opened,
-        values: _Array | None = None,
-        slots: tuple[_Array, int] | None = None,
-    ) -> Operation:
-        """Return a program that is fed these values, or slots of so many bits, and fixed bits of noise."""
-        bits = fair_bits_per_sample(_COINS)
-        fair = self.rng.integers(0, 1 << bits, samples)
-        coins = [(coin.numerator, coin.bits) for coin in _COINS]
-        made = [reference.noise_of_bits(coins, [int(word) >> i & 1 for i in range(bits)]) for word in fair]
-        one = (
-            np.array([], dtype=np.int64)
-            if values is None
-            else self.rng.integers(-(1 << 40), 1 << 40, len(values))
-        )
-        blocks = [*([slots] if slots else []), (fair, bits)]
-        masks = [self.rng.integers(0, 1 << width, len(words)) for words, width in blocks]
-        others = [words ^ mask for (words, _), mask in zip(blocks, masks, strict=True)]
-        return Operation(
-            name,
-            tuple(tuple(each.tolist()) for each in (one, (0 if values is None else values) - one)),
-            tuple((tuple(a.tolist()), tuple(b.tolist())) for a, b in zip(masks, others, strict=True)),
-            tuple(opened(made)),
-            tuple(arguments),
-        )
+def _made(
+    rng: np.random.Generator,
+    name: str,
+    arguments: Sequence[object],
+    samples: int,
+    opened: _Opened,
+    values: _Array | None = None,
+    slots: tuple[_Array, int] | None = None,
+) -> Operation:
+    """Return a program that is fed these values, or slots of so many bits, and fixed bits of noise."""
+    bits = fair_bits_per_sample(_COINS)
+    fair = rng.integers(0, 1 << bits, samples)
+    coins = [(coin.numerator, coin.bits) for coin in _COINS]
+    noise = [reference.noise_of_bits(coins, [int(word) >> i & 1 for i in range(bits)]) for word in fair]
+    held = np.array([], dtype=np.int64) if values is None else values
+    one = rng.integers(-(1 << 40), 1 << 40, len(held))
+    blocks = [*([slots] if slots else []), (fair, bits)]
+    masks = [rng.integers(0, 1 << width, len(words)) for words, width in blocks]
+    others = [words ^ mask for (words, _), mask in zip(blocks, masks, strict=True)]
+    return Operation(
+        name,
+        tuple(tuple(each.tolist()) for each in (one, held - one)),
+        tuple((tuple(a.tolist()), tuple(b.tolist())) for a, b in zip(masks, others, strict=True)),
+        tuple(opened(noise)),
+        tuple(arguments),
+    )
 
 
 def _programs() -> tuple[Operation, ...]:
-    make, two = _Maker(), (_GROUPS, _LABELS, *_LAW)
+    make, two = partial(_made, np.random.default_rng(5)), (_GROUPS, _LABELS, *_LAW)
     counts = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
     confusion = reference.confusion(_GROUP, _LABEL, _PREDICTION, _GROUPS, _LABELS)
     sums = np.array(reference.sums_and_sizes(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))

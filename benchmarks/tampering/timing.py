@@ -8,7 +8,6 @@ else a machine does adds to the spread of both: a busy one finds less, but nothi
 
 from __future__ import annotations
 
-import json
 import random
 import statistics
 import time
@@ -16,15 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.measure.samples import append, interval_of_median, whole_lines
-from benchmarks.tampering.attack import Attack, interposer
+from benchmarks.measure.samples import append, interval_of_median, load_lines
+from benchmarks.tampering.attack import Attack, build_interposer
 from benchmarks.tampering.operations import Operation
 from benchmarks.tampering.production import TOO_LONG
-from harness.errors import ResultFileError
 from harness.security_models import Model
 
 FALSE_ALARM = 0.05  # of all intervals of a study together
@@ -81,15 +80,15 @@ def go_on(
     Raises: UnsupportedError: there is no compiler, or a model cannot run here; ResultFileError.
     """
     began = time.monotonic()
-    with TemporaryDirectory() as scratch, interposer(Path(scratch)) as built, ExitStack() as stack:
+    with TemporaryDirectory() as scratch, ExitStack() as stack:
+        built = build_interposer(Path(scratch))
         attacks = []
-        for model in models:
-            for operation in tried:
-                if (model.name, operation.name) not in TOO_LONG:
-                    work = Path(scratch, f"{model.name}-{operation.name}")
-                    attacks.append(Attack(model, operation, 0, built, work))
-                    stack.enter_context(attacks[-1].laid_out())
-                    attacks[-1].messages()  # some machines keep what they send in a directory's first run
+        for model, operation in product(models, tried):
+            if (model.name, operation.name) not in TOO_LONG:
+                work = Path(scratch, f"{model.name}-{operation.name}")
+                attacks.append(Attack(model, operation, 0, built, work))
+                stack.enter_context(attacks[-1].laid_out())
+                attacks[-1].messages()  # some machines keep what they send in a directory's first run
         while True:
             for attack in random.sample(attacks, len(attacks)):
                 order = random.sample((False, True), 2)
@@ -108,13 +107,7 @@ def go_on(
 
 def load(path: Path) -> list[Pair]:
     """Return the pairs so far, but for a torn last line. Raises: ResultFileError: it is none of it."""
-    lines = whole_lines(path) if path.exists() else []
-    try:
-        return [Pair(**json.loads(line)) for line in lines]
-    except (ValueError, TypeError):
-        raise ResultFileError(
-            f"{path} does not hold pairs of runs; name a directory that bench.timing wrote."
-        ) from None
+    return load_lines(path, Pair, "a pair of runs of bench.timing")
 
 
 def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ as many in each model.
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import random
@@ -24,11 +23,10 @@ from typing import Any
 
 from scipy.stats import beta
 
-from benchmarks.measure.samples import append, whole_lines
-from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, interposer
+from benchmarks.measure.samples import append, load_lines
+from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
 from benchmarks.tampering.operations import Operation
 from benchmarks.tampering.production import TOO_LONG
-from harness.errors import ResultFileError
 from harness.security_models import Model
 
 SEED = 20_261_122  # any; fixed, so that a walk can be repeated
@@ -71,13 +69,6 @@ class Attempt:
     def to_json(self) -> dict[str, Any]:
         """Return a line of the results."""
         return asdict(self)
-
-
-def attempt_from_json(fields: dict[str, Any]) -> Attempt:
-    """Return what `to_json` made a line of."""
-    change = fields.pop("change")
-    made = Change(Message(**change["message"]), Kind(change["kind"]), change["where"], change["what"])
-    return Attempt(**{**fields, "change": made, "outcome": Outcome(fields["outcome"])})
 
 
 def change_of(model: Model, message: Message, rng: random.Random) -> Change:
@@ -160,7 +151,8 @@ def go_on(
     Raises: UnsupportedError: there is no compiler, or a model cannot run here; ResultFileError.
     """
     began, known = time.monotonic(), load(path)
-    with TemporaryDirectory() as scratch, interposer(Path(scratch)) as built, ExitStack() as stack:
+    with TemporaryDirectory() as scratch, ExitStack() as stack:
+        built = build_interposer(Path(scratch))
         workers = _workers()
         each = [Parties(models, tried, Path(scratch, str(i)), built, stack) for i in range(workers)]
         wanted = sites(each[0], turns)
@@ -196,13 +188,7 @@ def _workers() -> int:
 
 def load(path: Path) -> list[Attempt]:
     """Return what was tried so far, but for a torn last line. Raises: ResultFileError: it is none of it."""
-    lines = whole_lines(path) if path.exists() else []
-    try:
-        return [attempt_from_json(json.loads(line)) for line in lines]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ResultFileError(
-            f"{path} does not hold attempts; name a directory that bench.tampering wrote."
-        ) from None
+    return load_lines(path, Attempt, "what bench.tampering tries")
 
 
 def most_wrong(tried: int, wrong: int) -> float:

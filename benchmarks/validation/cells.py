@@ -21,38 +21,12 @@ from benchmarks.measure.samples import (
     by_cell,
     load,
     measured_over,
+    name_of,
     summary,
 )
 from benchmarks.suites import EXPERIMENT, SUITES, UNITS
 from harness.errors import ResultFileError
 from harness.system.result_files import read_result
-
-# Of a cell's name: the order of the factors, and the levels that go without saying.
-_ORDER = (
-    *("program", "arguments", "compile_options", "inputs"),
-    *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),
-    *("groups", "labels", "cap", "epsilon", "noise", "network", "model"),
-)
-_USUAL: dict[str, Level] = {
-    "input_path": "shares",
-    "thresholds": 1001,
-    "groups": 2,
-    "labels": 2,
-    "epsilon": "1",
-    "network": "none",
-    **AT_FIRST,
-}
-
-
-def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
-    """Return a cell's levels, dotted, but for those that most cells have.
-
-    Args: hidden: factors to leave out.
-    """
-    left_out = {*hidden, *(("clients", "records") if cell.get("shape") else ())}
-    ordered = [*(f for f in _ORDER if f in cell), *sorted(set(cell) - set(_ORDER))]
-    shown = [cell[f] for f in ordered if f not in left_out and cell[f] not in ("", 0, _USUAL.get(f))]
-    return ".".join(map(str, shown))
 
 
 @dataclass(frozen=True)
@@ -71,10 +45,6 @@ class CellRuns:
         level = self[factor]
         return level if isinstance(level, int) else 0
 
-    def has(self, **levels: Level) -> bool:
-        """Return whether the cell has these levels."""
-        return all(self[factor] == level for factor, level in levels.items())
-
     def without(self, *factors: str) -> tuple[tuple[str, Level], ...]:
         """Return the levels of all other factors, to be compared with other cells'."""
         return tuple(pair for pair in self.runs[0].key if pair[0] not in factors)
@@ -82,11 +52,7 @@ class CellRuns:
     @property
     def name(self) -> str:
         """Its levels, dotted, but for those that most cells have."""
-        return self.name_without()
-
-    def name_without(self, *factors: str) -> str:
-        """Return its name without some factors' levels."""
-        return name_of(self.runs[0].cell, *factors)
+        return name_of(self.runs[0].cell)
 
     def of(self, status: str) -> tuple[Sample, ...]:
         """Return the runs with that status."""
@@ -170,8 +136,8 @@ class Measured:
                 plans[suite] = {each.key: each.repetitions for each in chosen_in(path).plan()}
         if not samples:
             raise ResultFileError(
-                f"There are no measured runs in {directory}; name what ./inv bench.table2 --out DIR made, or "
-                "a directory that holds such directories."
+                f"There are no measured runs in {directory}; name what ./inv bench.run table2 --out DIR "
+                "made, or a directory that holds such directories."
             )
         return cls.of(samples, abouts=abouts, plans=plans)
 
@@ -187,7 +153,11 @@ class Measured:
 
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
         """Return the cells of these suites (all, if none is named) that have these levels."""
-        return [c for c in self.cells if (not suites or c.suite in suites) and c.has(**levels)]
+        return [
+            cell
+            for cell in self.cells
+            if (not suites or cell.suite in suites) and all(cell[name] == of for name, of in levels.items())
+        ]
 
     def pairs(self, **levels: Level) -> Iterator[tuple[CellRuns, CellRuns]]:
         """Yield cells that ran with joint noise, each with the one that differs by own noise alone."""

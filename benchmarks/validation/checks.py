@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from math import nextafter, sqrt
+from typing import Any
 
 from benchmarks.measure.cell import error_ratio
-from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample
+from benchmarks.measure.samples import FAILED, SKIPPED, Level, Sample, name_of
 from benchmarks.papers import privfairfl
 from benchmarks.validation import texts
-from benchmarks.validation.cells import CellRuns, Measured, fullest, name_of
-from benchmarks.validation.findings import Check
-from benchmarks.validation.side_by_side import AS_PUBLISHED, LEAST_LEVELS, LEAST_RATIO, TABLE2, Row, fit
+from benchmarks.validation.cells import CellRuns, Measured, fullest
+from benchmarks.validation.findings import Check, Explanation, Finding, Status, all_well, explanations, judge
+from benchmarks.validation.side_by_side import AS_PUBLISHED, LEAST_LEVELS, LEAST_RATIO, TABLE2, Row, fit, rows
 from harness.security_models import MODELS, get_model
 
 # (claim, the model that takes longer, the other)
@@ -44,18 +45,55 @@ GAIN = 10.0  # the default takes at most a tenth of the protocol as published
 ROUND_TRIP, BANDWIDTH = (0.95, 1.5), (0.5, 1.1)
 
 
-def checks(measured: Measured, rows: Sequence[Row], programs: Iterable[Check]) -> Iterator[Check]:
-    """Yield all checks. Args: rows: Table 2 side by side; programs: checks of the programs themselves."""
-    for suite in measured.suites:
-        yield from _whole(suite, measured)
-    yield from _sizes(measured.where(*TABLE2))
-    yield from _parties(measured)
-    yield from programs
-    yield from _orders(measured)
-    yield from _growths(measured)
-    yield from _networks(measured)
-    yield from _own_noise(measured)
-    yield from _times(measured, rows)
+@dataclass(frozen=True)
+class Validation:
+    """What `bench.validate` found. Attributes: rows: Table 2 side by side."""
+
+    findings: Sequence[Finding]
+    rows: Sequence[Row]
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was judged and nothing failed."""
+        return all_well(self.findings)
+
+    def of(self, status: Status) -> list[Finding]:
+        """Return the findings with that status."""
+        return [finding for finding in self.findings if finding.status is status]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything, with how many findings there are of each status."""
+        return {
+            "passed": self.passed,
+            "counts": {str(status): len(self.of(status)) for status in Status},
+            "findings": [finding.to_json() for finding in self.findings],
+            "table2": [row.to_json() for row in self.rows],
+        }
+
+
+def validate(
+    measured: Measured, known: Sequence[Explanation] | None = None, programs: Iterable[Check] = ()
+) -> Validation:
+    """Judge measured runs against the papers and against each other.
+
+    Guarantees: each kind of check fails on results that break it, and a check that cannot be judged is
+    never a pass.  [test: tests/benchmarks/test_validation.py]
+    Args: known: explanations of deviations, those of `explanations.json` unless given; programs: checks
+    of the programs themselves, see `multiplications`.
+    """
+    table = rows(measured)
+    checks = chain(
+        *(_whole(suite, measured) for suite in measured.suites),
+        _sizes(measured.where(*TABLE2)),
+        _parties(measured),
+        programs,
+        _orders(measured),
+        _growths(measured),
+        _networks(measured),
+        _own_noise(measured),
+        _times(measured, table),
+    )
+    return Validation(judge(checks, explanations() if known is None else known), table)
 
 
 def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Check:
@@ -71,23 +109,21 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
     cells = measured.where(suite)
     ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
     runs = [run for cell in cells for run in cell.ok]
-    about = measured.abouts.get(suite)
+    about, plan = measured.abouts.get(suite), measured.plans.get(suite, {})
     key = f"whole.{suite}"
     if about is not None:
         unfinished = [] if about.get("finished") else [f"begun {about.get('started', 'at some time')}"]
         yield none_of(f"{key}.finished", "the suite ran to its end", unfinished, 1, "suites")
-    plan, by_key = measured.plans.get(suite), {cell.runs[0].key: cell for cell in cells}
+    by_key = {cell.runs[0].key: cell for cell in cells}
+    fewer = [_shortfall(by_key.get(planned), dict(planned), times) for planned, times in plan.items()]
     says = "every cell ran as often as planned, and well"
-    if plan is None:
-        yield Check(f"{key}.repetitions", says, unjudged="nothing says what was asked for")
-    else:
-        fewer = [_shortfall(by_key.get(planned), dict(planned), times) for planned, times in plan.items()]
-        yield none_of(f"{key}.repetitions", says, [each for each in fewer if each], len(plan), "cells")
+    yield none_of(f"{key}.repetitions", says, list(filter(None, fewer)), len(plan), "cells")
     mixed = [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1]
     yield none_of(f"{key}.program", "all runs of a cell are of one program", mixed, len(ran), "cells")
     versions = {(run.engine, run.engine_version, _machine(run)) for run in runs}
-    engines = {engine for engine, _, _ in versions}
-    several = sorted(f"{version}" for _, version, _ in versions) if len(versions) > len(engines) else []
+    several = (
+        [] if len(versions) == len({run.engine for run in runs}) else sorted(str(v) for _, v, _ in versions)
+    )
     says = "all runs are of one version of each engine, on one machine"
     yield none_of(f"{key}.versions", says, several, len(runs), "runs")
     for cell in cells:
@@ -121,9 +157,9 @@ def _sizes(cells: Sequence[CellRuns]) -> Iterator[Check]:
             wrong = [f"{cell.name} has {cell[factor]}" for cell in given if cell[factor] != size]
             says = f"{shape.title} has {size:,} {factor}"
             yield none_of(f"exact.{factor}.{shape.name}", says, wrong, len(given), "cells")
-    whole = [cell for cell in cells if cell["protocol"] == "pi_roc" and cell.ok]
-    grid = [cell for cell in whole if cell["variant"] != "published"]
-    wrong = [f"{cell.name}" for cell in grid if cell["thresholds"] != paper.thresholds]
+    curves = [cell for cell in cells if cell["protocol"] == "pi_roc" and cell.ok]
+    grid = [cell for cell in curves if cell["variant"] != "published"]
+    wrong = [cell.name for cell in grid if cell["thresholds"] != paper.thresholds]
     says = f"a curve has {paper.thresholds:,} thresholds"
     yield none_of("exact.thresholds", says, wrong, len(grid), "cells")
 
@@ -146,7 +182,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
         for models in by_rest.values():
             if slower in models and quicker in models:
                 a, b = models[slower], models[quicker]
-                key = f"order.{claim}.{a.name_without('model')}.{slower}.{quicker}"
+                key = f"order.{claim}.{name_of(a.runs[0].cell, 'model')}.{slower}.{quicker}"
                 yield order_of_seconds(f"{key}.seconds", claims[claim], a, b)
                 yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
     for post, pre, times in (("published", "product", MUCH), ("default", "default", 1.0)):
@@ -250,7 +286,7 @@ def check_series(
     """Check one cost of cells that differ in the growth's factor only, sorted by its level."""
     first = series[0]
     verb = "linear" if growth.linear else "constant"
-    what = first.name_without(growth.factor, *growth.also)
+    what = name_of(first.runs[0].cell, growth.factor, *growth.also)
     key = f"{verb}.{growth.factor}.{first.suite}.{what}.{name}"
     says = f"{verb} in {growth.factor}: {growth.why}"
     points = {cell.number(growth.factor): value for cell in series if (value := cost(cell))}

@@ -11,8 +11,6 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-_EXPLANATIONS = Path(__file__).with_name("explanations.json")
-
 
 class Status(StrEnum):
     """What became of a check; only PASSED is a pass."""
@@ -96,9 +94,10 @@ class Finding:
         }
 
 
-def explanations(path: Path = _EXPLANATIONS) -> tuple[Explanation, ...]:
+def explanations() -> tuple[Explanation, ...]:
     """Return the known explanations, from `explanations.json`."""
-    return tuple(Explanation(**fields) for fields in json.loads(path.read_text(encoding="utf-8")))
+    text = Path(__file__).with_name("explanations.json").read_text(encoding="utf-8")
+    return tuple(Explanation(**fields) for fields in json.loads(text))
 
 
 def judge(checks: Iterable[Check], known: Sequence[Explanation]) -> list[Finding]:

@@ -44,55 +44,60 @@ class Implied:
     why: str
 
 
-def implied() -> Iterator[Implied]:
-    """Yield what follows from the protocols at the paper's sizes.
+def implied() -> list[Implied]:
+    """Return what follows from the protocols at the paper's sizes.
 
     Source: PrivFairFL, Protocol 2, lines 5-8; Protocol 3, lines 4-7; Protocol 4, lines 3-8.
     """
-    cells, grid = _GROUPS * _LABELS, privfairfl().thresholds
-    for shape in privfairfl().shapes.values():
-        yield Implied(
-            f"pi_rw.product.{shape.name}",
-            PI_RW,
-            {"form": "product", "path": "shares", "clients": shape.clients, "parts": 0, **_NOISE},
-            PRODUCTS,
-            (_GROUPS - 1) * _LABELS * shape.clients,
-            f"one for each of {shape.clients} clients and {_LABELS} labels",
-        )
+    cells, grid, shapes = _GROUPS * _LABELS, privfairfl().thresholds, privfairfl().shapes
+    records = shapes["ads"].records
+    product = {"form": "product", "path": "shares", "parts": 0, **_NOISE}
     split = {"form": "split", "path": "shares", "clients": 0, "parts": 0, **_NOISE}
-    yield Implied("pi_rw.split", PI_RW, split, PRODUCTS, 0, "none: parties add up")
-    yield Implied("pi_rw.noise", PI_RW, split, ANDS, cells * _ands(_NOISE), f"the noise of {cells} counts")
-    records = privfairfl().shapes["ads"].records
-    yield Implied(
-        "pi_cf.product.ads",
-        PI_CF,
-        {"form": "product", "records": records, **_NOISE},
-        PRODUCTS,
-        4 * records,
-        f"tp, ys, ps and tps of each of {records:,} records",
-    )
-    yield Implied(
-        "pi_roc.published.ads",
-        PI_ROC_PUBLISHED,
-        _compared(grid),
-        PRODUCTS,
-        records * (1 + cells * grid),
-        f"{cells} at each of {grid:,} thresholds for each of {records:,} records, as tp, ys, ps and tps are, "
-        "and one to begin with",
-    )
-    yield Implied(
-        "pi_roc.comparisons.ads",
-        PI_ROC_PUBLISHED,
-        _compared(grid),
-        COMPARISONS,
-        records * grid,
-        f"each of {records:,} records with each of {grid:,} thresholds",
-    )
     third = {"epsilon": "1/3", "delta_bits": 42}
     tree = {"bins": grid, "blocks": _BLOCKS, **third}
     nodes = cells * CountTree(grid, tuple(map(int, _BLOCKS.split(".")))).nodes
-    yield Implied("pi_roc.default", PI_ROC, tree, PRODUCTS, 0, "none: clients count, parties add up")
-    yield Implied("pi_roc.noise", PI_ROC, tree, ANDS, nodes * _ands(third), f"the noise of {nodes:,} counts")
+    return [
+        *(
+            Implied(
+                f"pi_rw.product.{shape.name}",
+                PI_RW,
+                {**product, "clients": shape.clients},
+                PRODUCTS,
+                (_GROUPS - 1) * _LABELS * shape.clients,
+                f"one for each of {shape.clients} clients and {_LABELS} labels",
+            )
+            for shape in shapes.values()
+        ),
+        Implied("pi_rw.split", PI_RW, split, PRODUCTS, 0, "none: parties add up"),
+        Implied("pi_rw.noise", PI_RW, split, ANDS, cells * _ands(_NOISE), f"the noise of {cells} counts"),
+        Implied(
+            "pi_cf.product.ads",
+            PI_CF,
+            {"form": "product", "records": records, **_NOISE},
+            PRODUCTS,
+            4 * records,
+            f"tp, ys, ps and tps of each of {records:,} records",
+        ),
+        Implied(
+            "pi_roc.published.ads",
+            PI_ROC_PUBLISHED,
+            _compared(grid),
+            PRODUCTS,
+            records * (1 + cells * grid),
+            f"{cells} at each of {grid:,} thresholds for each of {records:,} records, as tp, ys, ps and tps "
+            "are, and one to begin with",
+        ),
+        Implied(
+            "pi_roc.comparisons.ads",
+            PI_ROC_PUBLISHED,
+            _compared(grid),
+            COMPARISONS,
+            records * grid,
+            f"each of {records:,} records with each of {grid:,} thresholds",
+        ),
+        Implied("pi_roc.default", PI_ROC, tree, PRODUCTS, 0, "none: clients count, parties add up"),
+        Implied("pi_roc.noise", PI_ROC, tree, ANDS, nodes * _ands(third), f"the noise of {nodes:,} counts"),
+    ]
 
 
 def checks(count: Requirements | None = None) -> Iterator[Check]:

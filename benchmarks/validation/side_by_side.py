@@ -25,11 +25,15 @@ LEAST_RATIO = 4  # of the largest level to the smallest
 
 @dataclass(frozen=True)
 class Line:
-    """A cost as constant + slope * level. Attributes: residual: the largest, as a share of the cost there."""
+    """A cost as constant + slope * level.
+
+    Attributes: residual: the largest, as a share of the cost there; levels: that it was fitted to.
+    """
 
     constant: float
     slope: float
     residual: float
+    levels: tuple[float, ...]
 
     def at(self, level: float) -> float:
         """Return the cost that the line has at a level."""
@@ -46,19 +50,7 @@ def fit(levels: Sequence[float], costs: Sequence[float]) -> Line:
         raise ValueError("a line needs two levels, and costs above 0")
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
     residual = float(np.max(np.abs((constant + slope * x) / y - 1)))
-    return Line(constant, slope, residual)
-
-
-@dataclass(frozen=True)
-class Extrapolated:
-    """Seconds at all thresholds, from a line through runs with some of them.
-
-    Attributes: line: seconds by thresholds; measured: the thresholds that were run.
-    """
-
-    seconds: float
-    line: Line
-    measured: tuple[int, ...]
+    return Line(constant, slope, residual, tuple(levels))
 
 
 @dataclass(frozen=True)
@@ -66,10 +58,10 @@ class Row:
     """One cell of Table 2, and what became of it here.
 
     Attributes: published: the paper's protocol, as it was run whole, or with `thresholds` of its
-    thresholds, the most that were run; clients_send: and had to be waited for; extrapolated: to all of
-    them; why_not: there is neither, why; default: ours; own: the same with noise of the parties' own, whose
-    standard error is `error_ratio` times as large; beside: the paper's model whose figure is
-    meant, None: its own.
+    thresholds, the most that were run; clients_send: and had to be waited for; extrapolated: seconds by
+    thresholds, where not all were run; why_not: there is neither, why; default: ours; own: the same with
+    noise of the parties' own, whose standard error is `error_ratio` times as large; beside: the paper's model
+    whose figure is meant, None: its own.
     """
 
     protocol: str
@@ -79,7 +71,7 @@ class Row:
     published: Summary | None
     thresholds: int | None
     clients_send: bool
-    extrapolated: Extrapolated | None
+    extrapolated: Line | None
     why_not: str
     default: Summary | None
     why_no_default: str
@@ -90,16 +82,14 @@ class Row:
     @property
     def whole(self) -> float | None:
         """Seconds of the whole protocol as published, measured or extrapolated."""
+        thresholds = privfairfl().thresholds
         if self.extrapolated is not None:
-            return self.extrapolated.seconds
-        partial = self.thresholds is not None and self.thresholds != privfairfl().thresholds
+            return self.extrapolated.at(thresholds)
+        partial = self.thresholds not in (None, thresholds)
         return None if self.published is None or partial else self.published.median
 
     def to_json(self) -> dict[str, Any]:
         """Return the row; what is extrapolated has a key of its own."""
-
-        def ratio(seconds: float | None) -> float | None:
-            return None if seconds is None else self.paper.seconds / seconds
 
         line = self.extrapolated
         return {
@@ -107,25 +97,24 @@ class Row:
             "shape": self.shape,
             "model": self.model,
             "paper_s": self.paper.seconds,
-            "published_s": None if self.published is None else vars(self.published),
+            "published_s": self.published and vars(self.published),
             "published_thresholds": self.thresholds,
             "published_clients_send": self.clients_send,
-            "extrapolated_s": None
-            if line is None
-            else {
-                "seconds": line.seconds,
-                "constant_s": line.line.constant,
-                "s_per_threshold": line.line.slope,
-                "largest_relative_residual": line.line.residual,
-                "thresholds": list(line.measured),
+            "extrapolated_s": line
+            and {
+                "seconds": self.whole,
+                "constant_s": line.constant,
+                "s_per_threshold": line.slope,
+                "largest_relative_residual": line.residual,
+                "thresholds": list(line.levels),
             },
             "why_not": self.why_not or None,
-            "default_s": None if self.default is None else vars(self.default),
-            "own_noise_s": None if self.own is None else vars(self.own),
+            "default_s": self.default and vars(self.default),
+            "own_noise_s": self.own and vars(self.own),
             "own_noise_error_ratio": self.error_ratio,
             "paper_figure_is_of": self.beside or self.model,
-            "paper_over_published": ratio(self.whole),
-            "paper_over_default": ratio(self.default.median if self.default else None),
+            "paper_over_published": self.whole and self.paper.seconds / self.whole,
+            "paper_over_default": self.default and self.paper.seconds / self.default.median,
         }
 
 
@@ -174,7 +163,7 @@ def _reason(cell: CellRuns | None) -> str:
     return cell.reason if cell else "not in the suite"
 
 
-def extrapolate(cells: list[CellRuns]) -> tuple[Extrapolated | None, str]:
+def extrapolate(cells: list[CellRuns]) -> tuple[Line | None, str]:
     """Extrapolate seconds to all thresholds; where that would be a guess, say why instead.
 
     Args: cells: alike in all but their thresholds.
@@ -187,5 +176,4 @@ def extrapolate(cells: list[CellRuns]) -> tuple[Extrapolated | None, str]:
     levels = sorted(points)
     if len(levels) < LEAST_LEVELS or levels[-1] < LEAST_RATIO * levels[0]:
         return None, f"too few thresholds were run to extrapolate ({', '.join(map(str, levels)) or 'none'})"
-    line = fit(levels, [points[level] for level in levels])
-    return Extrapolated(line.at(whole), line, tuple(levels)), ""
+    return fit(levels, [points[level] for level in levels]), ""

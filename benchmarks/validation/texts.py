@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import floor, log10
 
@@ -85,7 +86,9 @@ def _side_by_side(protocol: str, rows: Sequence[Row], caption: str) -> Table:
     if roc:
         columns[f"of {whole}"] = [f"{row.thresholds:,}" if row.thresholds else NONE for row in rows]
         columns[f"extrapolated to {whole}"] = [
-            f"{seconds(line.seconds)} ± {line.line.residual:.1%}" if (line := row.extrapolated) else NONE
+            f"{seconds(row.whole)} ± {row.extrapolated.residual:.1%}"
+            if row.extrapolated and row.whole
+            else NONE
             for row in rows
         ]
     columns["default"] = [spread(row.default) for row in rows]
@@ -153,7 +156,7 @@ def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
 
 def counts(findings: Sequence[Finding]) -> str:
     """Say how many checks there are of each kind and status."""
-    numbers = {status: sum(finding.status is status for finding in findings) for status in Status}
+    numbers = Counter(finding.status for finding in findings)
     return (
         f"{len(findings):,} checks: {numbers[Status.PASSED]:,} passed, "
         f"{numbers[Status.EXPLAINED]:,} deviate as explained, {numbers[Status.FAILED]:,} failed, "
@@ -164,8 +167,6 @@ def counts(findings: Sequence[Finding]) -> str:
 def by_kind(findings: Sequence[Finding]) -> Table:
     """View how many checks of each kind passed, deviate as explained, failed, were not judged."""
     kinds = dict.fromkeys(finding.check.kind for finding in findings)
-    rows = [
-        [KINDS[kind], *(str(sum(f.check.kind == kind and f.status is s for f in findings)) for s in Status)]
-        for kind in kinds
-    ]
+    numbers = Counter((finding.check.kind, finding.status) for finding in findings)
+    rows = [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds]
     return Table(["checks", *map(str, Status)], rows)

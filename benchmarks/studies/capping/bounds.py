@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.studies.capping.population import Floats
+from benchmarks.studies.arrays import Floats
 
 # Of x = missing / scale where Eq. 2 is furthest from the expected error: e^x = 2 + x.
 _FURTHEST = 1.1461932206205825
@@ -101,6 +101,11 @@ def zipf_shares(users: int, exponent: float = 1.0) -> Floats:
     return np.asarray(p / p.sum())
 
 
+def users_of_theorem_1() -> tuple[Floats, Floats]:
+    """Return p_j, the most active first, and the thresholds t_j of users' labels: they grow as p_j falls."""
+    return zipf_shares(100), np.linspace(0.2, 0.8, 100)
+
+
 def one_user(share: float, others: int) -> Floats:
     """Return one user with a share of the examples, and others that have equal parts of the rest."""
     return np.array([share, *[(1 - share) / others] * others])
@@ -134,12 +139,11 @@ def simulate(
     Args: thresholds: t_j.
     """
     losses = np.abs(HYPOTHESES - thresholds[:, np.newaxis])
-    limit = float(np.abs((capped(p, gamma) - p) @ losses).max())
     errors = {}
     for n in sizes:
-        found = [_deviation(p, thresholds, math.floor(gamma * n), n, p @ losses, rng) for _ in range(runs)]
-        errors[n] = float(np.mean(found))
-    return Simulated(gamma, limit, errors)
+        cap = math.floor(gamma * n)
+        errors[n] = float(np.mean([_deviation(p, thresholds, cap, n, p @ losses, rng) for _ in range(runs)]))
+    return Simulated(gamma, float(np.abs((capped(p, gamma) - p) @ losses).max()), errors)
 
 
 def _deviation(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.studies.arrays import Floats
 from benchmarks.studies.capping.errors import (
     COUNTS,
     CURVE_QUANTITIES,
@@ -23,7 +23,7 @@ from benchmarks.studies.capping.errors import (
     draw_noise,
     tree_of_curves,
 )
-from benchmarks.studies.capping.population import Floats, Population
+from benchmarks.studies.capping.population import Population
 from harness.releases.contribution_cap import CURVE_RATIOS, RATIOS, counts_of_curves
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import AboveThreshold
@@ -49,11 +49,9 @@ AIMS = {
     **dict.fromkeys((WEIGHTS, GAP), RATIOS),
     **dict.fromkeys(CURVE_QUANTITIES, CURVE_RATIOS),
 }
+COLUMNS = {"pi_cap": "π_CAP", "histogram": "noisy histogram"}  # of results, by a mechanism's
+PI_CAP, HISTOGRAM = COLUMNS.values()
 SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 2))
-PI_CAP, HISTOGRAM = MECHANISMS = ("π_CAP", "noisy histogram")
-
-_DELTA = Fraction(1, 1 << 40)  # of π_CAP
-_SIMULATED = 4096  # histograms
 
 
 @dataclass(frozen=True)
@@ -91,6 +89,20 @@ class Choice:
     high: int
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was found of one population.
+
+    Attributes: errors: by setting and quantity; choices: with epsilon the total of choice and release;
+    held_out: whether nothing in `cap` was chosen by it.
+    """
+
+    population: Population
+    errors: dict[Setting, dict[str, Errors]]
+    choices: dict[Key, Choice]
+    held_out: bool
+
+
 def target(epsilon: Fraction, quantity: str, aim: int) -> int:
     """Return how many clients should exceed the cap, for a release with this epsilon."""
     if quantity in CURVE_QUANTITIES:
@@ -110,7 +122,7 @@ class Chooser:
     def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
         self.caps = caps
         self._above = clients_above(population.sizes, self.caps[:-1])
-        self._uniform = rng.random((2, _SIMULATED, len(self._above)))
+        self._uniform = rng.random((2, 4096, len(self._above)))  # of as many histograms
 
     def choices(
         self, setting: Setting, share: Fraction, left: dict[str, Errors], least: dict[str, Errors]
@@ -123,22 +135,19 @@ class Chooser:
         for quantity, errors in left.items():
             for aim in TRIED[quantity]:
                 above = target(setting.left(share), quantity, aim)
-                laws[above] = laws.get(above) or self._laws(setting.epsilon * share, above)
+                laws[above] = laws.get(above) or {
+                    PI_CAP: self.law_of_pi_cap(setting.epsilon * share, above),
+                    HISTOGRAM: self.law_of_histogram(float(setting.epsilon * share), above),
+                }
                 for mechanism, law in laws[above].items():
                     regret = float(law @ errors.total / least[quantity].total.min())
                     spread = (self.quantile(law, at) for at in (0.05, 0.5, 0.95))
                     yield (mechanism, quantity, setting, share, aim), Choice(regret, *spread)
 
-    def _laws(self, epsilon: Fraction, above: int) -> dict[str, Floats]:
-        return {
-            PI_CAP: self.law_of_pi_cap(epsilon, above),
-            HISTOGRAM: self.law_of_histogram(float(epsilon), above),
-        }
-
     def law_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
         """Return the probability of each of `caps`, exactly but for floats, if π_CAP chooses."""
-        release = AboveThreshold(len(self._above))
-        plan = plan_noise(release, Neighbors(NeighboringRelation.ZERO_OUT_ONE), epsilon, _DELTA)
+        unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
+        plan = plan_noise(AboveThreshold(len(self._above)), unit, epsilon, Fraction(1, 1 << 40))
         return law_of_first_below(plan.coins, self._above, above)
 
     def law_of_histogram(self, epsilon: float, above: int) -> Floats:
@@ -147,8 +156,7 @@ class Chooser:
         Computes: a client is in one bucket, so noise for all of epsilon on each; the first cap that at most
         `above` clients exceed, by noisy buckets added up.
         """
-        buckets = -np.diff(np.append(self._above, 0))
-        noisy = buckets + draw_noise(epsilon, 1, self._uniform)
+        noisy = draw_noise(epsilon, 1, self._uniform) - np.diff(np.append(self._above, 0))
         exceed = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1]
         fits = np.append(exceed <= above, np.ones((len(noisy), 1), dtype=bool), axis=1)
         return np.bincount(fits.argmax(axis=1), minlength=len(self.caps)) / len(noisy)
@@ -156,8 +164,3 @@ class Chooser:
     def quantile(self, law: Floats, at: float) -> int:
         """Return the least cap that a choice is at most, with this probability."""
         return self.caps[min(int(np.searchsorted(np.cumsum(law), at)), len(self.caps) - 1)]
-
-
-def geometric_mean(regrets: list[float]) -> float:
-    """Return the geometric mean of regrets, which are ratios: at least one, each above 0."""
-    return math.exp(sum(map(math.log, regrets)) / len(regrets))

@@ -17,7 +17,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.studies.capping.population import GROUPS, MOST, Counts, Floats, Population
+from benchmarks.studies.arrays import Floats, Integers
+from benchmarks.studies.capping.population import GROUPS, MOST, Population
 from benchmarks.studies.utility.curves import (
     UNMITIGATED,
     cumulative,
@@ -48,13 +49,8 @@ CURVES, RATES, THRESHOLDS = CURVE_QUANTITIES = ("curves", "rates", "thresholds")
 BINS = 101
 DRAWS = 12  # of kept records and noise, per cap
 
-# P(score >= t) = (1 - t^a)^b, with (a, b) of a client with one record, and of one with the most.
-_OF_NEGATIVES = (((1.2, 2.0), (1.2, 4.0)), ((1.2, 2.0), (1.2, 2.5)))  # per group
-_OF_POSITIVES = (((2.0, 2.0), (4.0, 2.0)), ((2.0, 2.0), (2.5, 2.0)))
-
 _GRID = np.array(even_grid(BINS))
 _NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
-_SMALL = Fraction(1, 10)  # an epsilon at which noise is hardly rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +77,7 @@ def noise_error(epsilon: float, cap: int) -> float:
     return float(1 / np.expm1(epsilon / cap) + 0.5)
 
 
-def total_error(epsilon: float, cap: int, missing: Floats | Counts | float) -> Floats:
+def total_error(epsilon: float, cap: int, missing: Floats | Integers | float) -> Floats:
     """Return E|X + 1/2 - missing|: what a noisy count errs from which so many records are missing.
 
     Computes: b + q^b (q / (1 - q) + 1/2), b whole; a geometric variable forgets what it has passed.
@@ -111,8 +107,8 @@ def _gap_errors(tables: Floats, truth: Floats) -> Floats:
 
 def weight_errors(tables: Floats, truth: Floats) -> Floats:
     """Return the mean absolute logarithm of balanced weights over the true ones: shape (...)."""
-    ratio = weights_of_counts(tables, BALANCED) / weights_of_counts(truth, BALANCED)
-    return np.asarray(np.abs(np.log(ratio)).mean(axis=(-2, -1)))
+    ratios = weights_of_counts(tables, BALANCED) / weights_of_counts(truth, BALANCED)
+    return np.asarray(np.abs(np.log(ratios)).mean(axis=(-2, -1)))
 
 
 class ExpectedErrors:
@@ -125,13 +121,12 @@ class ExpectedErrors:
 
     def at(self, epsilon: float) -> dict[str, Errors]:
         """Return the errors of each quantity, for noise that keeps to epsilon per client."""
-        rows = [
-            self._of_cap(cap, capped, epsilon) for cap, capped in zip(self.caps, self._capped, strict=True)
-        ]
-        of_quantities = np.moveaxis(np.array(rows), 0, -1)
-        return {name: Errors(self.caps, *each) for name, each in zip(QUANTITIES, of_quantities, strict=True)}
+        by_cap = zip(self.caps, self._capped, strict=True)
+        rows = np.array([self._of_cap(cap, capped, epsilon) for cap, capped in by_cap])
+        errors = np.moveaxis(rows, 0, -1)
+        return {name: Errors(self.caps, *each) for name, each in zip(QUANTITIES, errors, strict=True)}
 
-    def _of_cap(self, cap: int, capped: Counts, epsilon: float) -> list[list[float]]:
+    def _of_cap(self, cap: int, capped: Integers, epsilon: float) -> list[list[float]]:
         """Return each quantity's three errors."""
         truth = self.population.table.astype(np.float64)
         missing, one = float(self.population.missing(cap)), noise_error(epsilon, cap)
@@ -149,8 +144,12 @@ class ExpectedErrors:
 
 
 def tree_of_curves() -> CountTree:
-    """Return which blocks are counted: the best ones where a node's epsilon is small, as under most caps."""
-    return best_tree(BINS, Neighbors(NeighboringRelation.ZERO_OUT_ONE), _SMALL, Fraction(1, 1 << 40))
+    """Return which blocks are counted: the best ones where a node's epsilon is small, as under most caps.
+
+    Computes: for an epsilon of 1/10, at which noise is hardly rounded.
+    """
+    unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
+    return best_tree(BINS, unit, Fraction(1, 10), Fraction(1, 1 << 40))
 
 
 class ScoredClients:
@@ -166,29 +165,35 @@ class ScoredClients:
         levels = np.unique(level)
         self._levels = [population.part(level == each) for each in levels]
         activity = np.minimum(levels / np.log2(MOST), 1.0)
-        self._scores: list[Counts] = [
+        self._scores: list[Integers] = [
             rng.multinomial(part.table, _laws(active))
             for part, active in zip(self._levels, activity, strict=True)
         ]
-        self.histogram: Counts = np.array(self._scores).sum(axis=0)
+        self.histogram: Integers = np.array(self._scores).sum(axis=0)
 
-    def capped(self, cap: int, draws: int, rng: np.random.Generator) -> Counts:
+    def capped(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
         """Draw what a cap leaves: shape (draws, 2, 2, bins)."""
-        found: Counts = np.zeros((draws, *self.histogram.shape), dtype=np.int64)
+        found: Integers = np.zeros((draws, *self.histogram.shape), dtype=np.int64)
         for part, scores in zip(self._levels, self._scores, strict=True):
             if part.sizes.max() <= cap:
                 found += scores
                 continue
             tables = part.capped_tables(cap, draws, rng)
             for cell in np.ndindex(tables.shape):
-                kept, of_cell = int(tables[cell]), scores[cell[1:]]
-                found[cell] += rng.multivariate_hypergeometric(of_cell, kept, method="marginals")
+                kept = int(tables[cell])
+                found[cell] += rng.multivariate_hypergeometric(scores[cell[1:]], kept, method="marginals")
         return found
 
 
 def _laws(activity: float) -> Floats:
-    """Return the probability of each score bin: shape (2, 2, bins)."""
-    ends = np.array([_OF_NEGATIVES, _OF_POSITIVES])  # (label, group, least or most active, a or b)
+    """Return the probability of each score bin: shape (2, 2, bins).
+
+    Computes: P(score >= t) = (1 - t^a)^b, with (a, b) between those of a client with one record, and of one
+    with the most.
+    """
+    of_negatives = (((1.2, 2.0), (1.2, 4.0)), ((1.2, 2.0), (1.2, 2.5)))  # per group
+    of_positives = (((2.0, 2.0), (4.0, 2.0)), ((2.0, 2.0), (2.5, 2.0)))
+    ends = np.array([of_negatives, of_positives])
     a, b = np.moveaxis((1 - activity) * ends[:, :, 0] + activity * ends[:, :, 1], -1, 0)
     tails = (1 - _GRID ** a[..., np.newaxis]) ** b[..., np.newaxis]
     return np.swapaxes(-np.diff(tails, axis=-1, append=0.0), 0, 1)
@@ -214,8 +219,7 @@ class ExpectedCurveErrors:
         """
         rows = []
         for cap, capped in zip(self.caps, self._capped, strict=True):
-            nodes = draw_noise(epsilon / self._levels, cap, self._uniform)
-            noise = nodes @ self._estimator.T
+            noise = draw_noise(epsilon / self._levels, cap, self._uniform) @ self._estimator.T
             noise = np.concatenate([noise, noise[..., :1]], axis=-1)
             alone = self._of_curves(*self._fitted(self._truth + noise)) if noise_alone else (np.nan, np.nan)
             rows.append(((*alone, np.nan), self._measured(capped + noise)))

@@ -9,16 +9,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.studies.arrays import Floats, Integers
 from data.movielens import load_movielens
-
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 
 GROUPS = 2
 MOST = 1000  # records of a synthetic client
-# Of a client with one record, and of one with the most; between them by the logarithm of their number.
-_IN_SECOND_GROUP = (0.5, 0.3)
-_POSITIVE = ((0.4, 0.6), (0.4, 0.3))  # per group
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +24,8 @@ class Population:
     """
 
     name: str
-    group: Counts
-    records: Counts
+    group: Integers
+    records: Integers
 
     @property
     def slug(self) -> str:
@@ -38,12 +33,12 @@ class Population:
         return re.sub("[^a-z0-9.]+", "-", self.name.lower().replace(",", ""))
 
     @property
-    def sizes(self) -> Counts:
+    def sizes(self) -> Integers:
         """Return each client's number of records."""
         return np.asarray(self.records.sum(axis=1))
 
     @property
-    def table(self) -> Counts:
+    def table(self) -> Integers:
         """Return the records of each group and label: shape (2, 2)."""
         return self._by_group(self.records)
 
@@ -55,7 +50,7 @@ class Population:
         """Return how many records a cap leaves out: the sum of max(0, n_k - cap), exactly."""
         return int(np.maximum(0, self.sizes - cap).sum())
 
-    def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Counts:
+    def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
         """Draw capped tables: a client above the cap keeps a uniformly random choice of its records.
 
         Returns: shape (draws, 2, 2).
@@ -71,16 +66,15 @@ class Population:
             tables[:, g] += np.stack([(cap - kept).sum(axis=1), kept.sum(axis=1)], axis=1)
         return tables
 
-    def _by_group(self, records: Counts) -> Counts:
+    def _by_group(self, records: Integers) -> Integers:
         return np.stack([records[self.group == g].sum(axis=0) for g in range(GROUPS)])
 
 
 def zipf(clients: int, exponent: float, seed: int) -> Population:
     """Draw clients that have n records in proportion to n^-exponent, 1 <= n <= 1000."""
     rng = np.random.default_rng([seed, clients, round(1000 * exponent)])
-    sizes = np.arange(1, MOST + 1)
-    weights = sizes**-exponent
-    drawn = rng.choice(sizes, clients, p=weights / weights.sum())
+    weights = np.arange(1, MOST + 1) ** -exponent
+    drawn = 1 + rng.choice(MOST, clients, p=weights / weights.sum())
     return _drawn(f"Zipf {exponent:g}, {clients:,} clients", drawn, rng)
 
 
@@ -91,7 +85,7 @@ def lognormal(clients: int, spread: float, seed: int) -> Population:
     return _drawn(f"lognormal {spread:g}, {clients:,} clients", drawn.clip(1, MOST), rng)
 
 
-def _drawn(name: str, sizes: Counts, rng: np.random.Generator) -> Population:
+def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
     """Draw the clients' groups and labels.
 
     Computes: the more records a client has, the less likely it is of the second group, and the further
@@ -99,11 +93,12 @@ def _drawn(name: str, sizes: Counts, rng: np.random.Generator) -> Population:
     """
     activity = np.log(sizes) / np.log(MOST)
 
-    def between(ends: tuple[float, float]) -> Floats:
-        return np.asarray(ends[0] + (ends[1] - ends[0]) * activity)
+    def between(least: float, most: float) -> Floats:
+        """Return what goes for a client with one record, and for one with the most, by the logarithm."""
+        return np.asarray(least + (most - least) * activity)
 
-    group = (rng.random(len(sizes)) < between(_IN_SECOND_GROUP)).astype(np.int64)
-    ones = rng.binomial(sizes, np.where(group == 0, between(_POSITIVE[0]), between(_POSITIVE[1])))
+    group = (rng.random(len(sizes)) < between(0.5, 0.3)).astype(np.int64)
+    ones = rng.binomial(sizes, np.where(group == 0, between(0.4, 0.6), between(0.4, 0.3)))
     return Population(name, group, np.stack([sizes - ones, ones], axis=1))
 
 
@@ -112,7 +107,8 @@ def movielens(path: Path) -> Population:
     ratings = load_movielens(path)
     users = ratings.table.groupby("user", sort=True)
     ones = users["liked"].sum().to_numpy(dtype=np.int64)
-    zeros = users.size().to_numpy(dtype=np.int64) - ones
-    group = np.asarray(users["gender"].first() == "M", dtype=np.int64)
-    name = ratings.name if ratings.whole else f"{ratings.name}, in part"
-    return Population(name, group, np.stack([zeros, ones], axis=1))
+    return Population(
+        ratings.name if ratings.whole else f"{ratings.name}, in part",
+        np.asarray(users["gender"].first() == "M", dtype=np.int64),
+        np.stack([users.size().to_numpy(dtype=np.int64) - ones, ones], axis=1),
+    )

@@ -15,7 +15,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import Normalizer
 
 from benchmarks.papers import gaps
-from benchmarks.studies.local_simulation import Floats, Population
+from benchmarks.studies.arrays import Floats
+from benchmarks.studies.local_simulation import Population
 from data.activity import READINGS, load_activity
 from harness.errors import DataSetError
 
@@ -81,11 +82,12 @@ def synthetic_rates() -> Rates:
     Computes: equally spaced around the mean, as far as 0 or 1, whichever is nearer.
     """
     printed = gaps()["activity"]
-    values = {}
-    for name in RATES:
-        means = (float(printed[f"mean_{name}"][sex]) / 100 for sex in SEXES)
-        spread = [np.linspace(-1, 1, printed["recordings"][sex]) for sex in SEXES]
-        values[name] = tuple(mean + min(mean, 1 - mean) * at for mean, at in zip(means, spread, strict=True))
+
+    def around_the_mean(name: str, sex: str) -> Floats:
+        mean = float(printed[f"mean_{name}"][sex]) / 100
+        return mean + min(mean, 1 - mean) * np.linspace(-1, 1, printed["recordings"][sex])
+
+    values = {name: tuple(around_the_mean(name, sex) for sex in SEXES) for name in RATES}
     return Rates(SYNTHETIC, values, {}, {"source": SYNTHETIC, "is": NAMES[SYNTHETIC]})
 
 
@@ -101,10 +103,8 @@ def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = la
     Raises: DataSetError: no recording of either sex is left; see `load_activity`, too.
     """
     recordings = load_activity(path)
-    table = recordings.table
-    sizes = table.groupby("recording").size()
-    sexes = table.groupby("recording")["sex"].first()
-    lying = table.groupby("recording")["lying"].sum()
+    table, of_recordings = recordings.table, recordings.table.groupby("recording")
+    sizes, sexes, lying = of_recordings.size(), of_recordings["sex"].first(), of_recordings["lying"].sum()
     fewest = np.minimum(lying, sizes - lying)
     used = sizes.index[(sizes >= FEWEST_READINGS) & (fewest >= FEWEST_OF_A_CLASS)]
     if set(sexes[used]) != set(SEXES):
@@ -115,23 +115,27 @@ def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = la
     kept = table[table["recording"].isin(used)]
     measured = [_split(kept, seed, progress) for seed in range(splits)]
     last = measured[-1][1]
-    values = {name: tuple(last[name][sexes[used] == sex].to_numpy() for sex in SEXES) for name in RATES}
-    of_all = {name: np.array([figures[name] for figures, _ in measured]) for name in measured[0][0]}
-    figures = {
-        **{f"recordings_{sex}": Measured(float((sexes == sex).sum())) for sex in SEXES},
-        "readings_per_recording": Measured(float(sizes.mean())),
-        **{name: Measured(float(of.mean()), float(of.std())) for name, of in of_all.items()},
-    }
-    about = {
-        "source": ACTIVITY,
-        "is": NAMES[ACTIVITY],
-        "sha256": recordings.sha256,
-        "same_as_described_in_data_README": recordings.checked,
-        "readings": len(table),
-        "splits": splits,
-        "scikit_learn": sklearn.__version__,
-    }
-    return Rates(ACTIVITY, values, figures, about)
+    of_splits = pd.DataFrame([figures for figures, _ in measured])
+    return Rates(
+        ACTIVITY,
+        {name: tuple(last[name][sexes[used] == sex].to_numpy() for sex in SEXES) for name in RATES},
+        {
+            **{f"recordings_{sex}": Measured(float((sexes == sex).sum())) for sex in SEXES},
+            "readings_per_recording": Measured(float(sizes.mean())),
+            **{
+                str(name): Measured(float(of.mean()), float(of.std(ddof=0))) for name, of in of_splits.items()
+            },
+        },
+        {
+            "source": ACTIVITY,
+            "is": NAMES[ACTIVITY],
+            "sha256": recordings.sha256,
+            "same_as_described_in_data_README": recordings.checked,
+            "readings": len(table),
+            "splits": splits,
+            "scikit_learn": sklearn.__version__,
+        },
+    )
 
 
 def _split(
@@ -145,11 +149,10 @@ def _split(
         stratify=table["recording"],
         random_state=seed,
     )
-    lying = table["lying"].to_numpy()
     model = LogisticRegression(
         class_weight="balanced", l1_ratio=0.99, solver="saga", max_iter=1000, random_state=0
     )
-    model.fit(features[train], lying[train])
+    model.fit(features[train], table["lying"].to_numpy()[train])
     told = table.iloc[test].assign(predicted=model.predict(features[test]))
     progress(seed + 1)
     figures = {"accuracy": 100 * float((told["predicted"] == told["lying"]).mean())}

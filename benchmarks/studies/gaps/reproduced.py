@@ -6,13 +6,12 @@ Figures are numbers here, with what the paper reads off them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from benchmarks.papers import gaps, rounds_to
+from benchmarks.studies.arrays import Floats
 from benchmarks.studies.gaps.published import (
     M_L,
     M_R,
@@ -30,7 +29,8 @@ from benchmarks.studies.gaps.published import (
     repaired_r,
 )
 from benchmarks.studies.gaps.rates import Rates, resampled
-from benchmarks.studies.local_simulation import Floats, Population, Simulated, simulate
+from benchmarks.studies.local_simulation import Population, Simulated, simulate
+from benchmarks.studies.outcome import Row
 from protocols.local_dp.estimators import gap_weights, half_width
 from protocols.local_dp.randomizers import MAX_EPSILON, ValueRange
 
@@ -39,7 +39,6 @@ RATE_RANGE = ValueRange(0, 1)
 SCALED = ValueRange(-1, 1)
 
 _LEAST, _MOST = 1e-4, 700.0  # of the epsilons that are tried
-_REPEATS = 20_000  # of as many runs as the paper made, drawn from ours
 
 # The paper's axes and ratios are not in its text; these are ours.
 EPSILONS = np.geomspace(0.05, 10, 47)
@@ -57,48 +56,31 @@ AS_PUBLISHED: dict[str, Allocation] = {
 _FINE = np.geomspace(0.05, 10, 5_001)
 
 
-@dataclass(frozen=True)
-class Table1Cell:
-    """The least epsilon for an error alpha of the gap, with probability 0.99, for two groups of one size.
+def agrees(reproduced: float | None, published: str | None) -> bool:
+    """Whether what is published is this number, rounded; None: no epsilon will do, or "-"."""
+    if published is None or reproduced is None:
+        return published is None and reproduced is None
+    return rounds_to(reproduced, published)
 
-    Attributes: published: as printed, None: "-"; reproduced: by the same formula, None: no epsilon will do;
-    true_epsilon: of that setting, None: there is none; the repaired mechanism (M_L with k = 2) gives:
-    repaired_alpha: the error at the same epsilon; repaired: the epsilon for alpha; tight: the same by
-    Chernoff's bound, which holds for every n, None: none up to 20.
+
+def table1() -> list[Row]:
+    """Return the least epsilons for an error alpha of the gap, with probability 0.99, two groups of one size.
+
+    Returns: mechanism by mechanism; published: as printed, None: "-"; reproduced: by the same formula, None:
+    no epsilon will do; true_epsilon: of that setting, None: there is none; the repaired mechanism (M_L with
+    k = 2) gives: repaired_alpha: the error at the same epsilon; repaired: the epsilon for alpha; tight: the
+    same by Chernoff's bound, which holds for every n, None: none up to 20.
     """
-
-    mechanism: str
-    clients: int
-    alpha: float
-    published: str | None
-    reproduced: float | None
-    true_epsilon: Fraction | None
-    repaired_alpha: float | None
-    repaired: float | None
-    tight: float | None
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the published epsilon is what the formula gives, rounded."""
-        if self.published is None or self.reproduced is None:
-            return self.published is None and self.reproduced is None
-        return rounds_to(self.reproduced, self.published)
-
-
-def table1() -> list[Table1Cell]:
-    """Return the cells, mechanism by mechanism."""
-    found, failure = gaps()["table1"], float(gaps()["table1"]["failure"])
+    found = gaps()["table1"]
     return [
-        _table1_cell(mechanism, row["clients"], float(alpha), printed, failure)
+        _cell_of_table1(mechanism, row["clients"], float(alpha), printed, float(found["failure"]))
         for mechanism, name in CELLS.items()
         for row in found["cells"]
         for alpha, printed in zip(found["alphas"], row[name], strict=True)
     ]
 
 
-def _table1_cell(
-    mechanism: str, clients: int, alpha: float, printed: str | None, failure: float
-) -> Table1Cell:
+def _cell_of_table1(mechanism: str, clients: int, alpha: float, printed: str | None, failure: float) -> Row:
     sizes = (clients / 2, clients / 2)
     published, repaired = PUBLISHED[mechanism], REPAIRED[mechanism]
 
@@ -106,94 +88,54 @@ def _table1_cell(
         chosen = private(mechanism, Fraction(epsilon), SCALED)
         return half_width(chosen, sizes, gap_weights(sizes, 0, 1), failure)
 
-    reproduced = least_epsilon(lambda e: published(e).chebyshev(sizes, failure), alpha, _LEAST, _MOST)
-    return Table1Cell(
-        mechanism,
-        clients,
-        alpha,
-        printed,
-        reproduced,
-        None if reproduced is None else published(reproduced).true_epsilon(),
-        None if reproduced is None else repaired(reproduced).chebyshev(sizes, failure),
-        least_epsilon(lambda e: repaired(e).chebyshev(sizes, failure), alpha, _LEAST, _MOST),
-        least_epsilon(tight, alpha, _LEAST, float(MAX_EPSILON)),
-    )
+    least = least_epsilon(lambda e: published(e).chebyshev(sizes, failure), alpha, _LEAST, _MOST)
+    return {
+        "mechanism": mechanism,
+        "clients": clients,
+        "alpha": alpha,
+        "published": printed,
+        "reproduced": least,
+        "true_epsilon": None if least is None else published(least).true_epsilon(),
+        "repaired_alpha": None if least is None else repaired(least).chebyshev(sizes, failure),
+        "repaired": least_epsilon(lambda e: repaired(e).chebyshev(sizes, failure), alpha, _LEAST, _MOST),
+        "tight": least_epsilon(tight, alpha, _LEAST, float(MAX_EPSILON)),
+        "agrees": agrees(least, printed),
+    }
 
 
-@dataclass(frozen=True)
-class Errors:
-    """Errors of the gap over simulated runs, as the paper takes them: of absolute gaps.
-
-    Attributes: mean, deviation: of one run's error; first_mean, first_deviation: of as many runs as the paper
-    made; fits_mean, fits_deviation: how often the figure of so many runs is as far out as the published
-    one, rounded as it is, on its side, twice; None where none is published.
-    """
-
-    mean: float
-    deviation: float
-    first_mean: float
-    first_deviation: float
-    fits_mean: float | None = None
-    fits_deviation: float | None = None
-
-
-@dataclass(frozen=True)
-class Table2Cell:
-    """The error of the gap with 10^7 clients, and the bound alpha that it exceeds in 1 % of runs at most.
-
-    Attributes: published: "error", "deviation", "alpha" as printed; alpha: Eqs. 19 and 20 with the worst
-    values, two groups of one size, gap of rates from 0 to 1; alpha_of_the_text: with groups in the proportion
-    of the recordings and on the scale from -1 to 1; errors: of the mechanism as printed; coded: M_L as the
-    published code has it, a fault emulated; true_epsilon, coded_epsilon: exact, None: there is none;
-    repaired_alpha, repaired: of the repaired mechanism at this epsilon.
-    """
-
-    mechanism: str
-    epsilon: str
-    published: dict[str, str]
-    alpha: float
-    alpha_of_the_text: float
-    errors: Errors
-    coded: Errors | None
-    true_epsilon: Fraction | None
-    coded_epsilon: Fraction | None
-    repaired_alpha: float
-    repaired: Errors
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the published alpha is what Eqs. 19 and 20 give, rounded."""
-        return rounds_to(self.alpha, self.published["alpha"])
-
-
-def table2(rates: Rates, name: str, runs: int, rng: np.random.Generator) -> Iterator[Table2Cell]:
-    """Simulate all clients of Table 2 and yield its cells, mechanism by mechanism.
+def table2(rates: Rates, name: str, runs: int, rng: np.random.Generator) -> list[Row]:
+    """Simulate all clients of Table 2: the error of the gap with 10^7 clients, and its bound alpha.
 
     Args: name: of the rate whose gap is measured; runs: at least as many as the paper made.
+    Returns: mechanism by mechanism; published: "error", "deviation", "alpha" as printed; alpha: which the
+    error exceeds in 1 % of runs at most, by Eqs. 19 and 20 with the worst values, two groups of one size, gap
+    of rates from 0 to 1; alpha_of_the_text: with groups in the proportion of the recordings and on the scale
+    from -1 to 1; errors: of the mechanism as printed; coded: M_L as the published code has it, a fault
+    emulated; true_epsilon, coded_epsilon: exact, None: there is none; repaired_alpha, repaired: of the
+    repaired mechanism at this epsilon.
     """
-    found = gaps()["table2"]
-    half = found["clients"] // 2
+    half = gaps()["table2"]["clients"] // 2
     population = resampled(rates.of(name), (half, half))
-    for mechanism in CELLS:
-        for row in found["cells"]:
-            yield _table2_cell(mechanism, row, population, runs, rng)
+    return [
+        {"population": rates.source, **_cell_of_table2(mechanism, row, population, runs, rng)}
+        for mechanism in CELLS
+        for row in gaps()["table2"]["cells"]
+    ]
 
 
-def _table2_cell(
+def _cell_of_table2(
     mechanism: str,
     row: dict[str, dict[str, str]],
     population: Population,
     runs: int,
     rng: np.random.Generator,
-) -> Table2Cell:
+) -> Row:
     found, recordings = gaps()["table2"], gaps()["activity"]["recordings"]
-    failure, printed = float(found["failure"]), row[CELLS[mechanism]]
-    text = str(row["epsilon"])
-    epsilon, published = float(text), PUBLISHED[mechanism](float(text))
+    failure, printed, text = float(found["failure"]), row[CELLS[mechanism]], str(row["epsilon"])
+    published, repaired = PUBLISHED[mechanism](float(text)), REPAIRED[mechanism](float(text))
     half, share = found["clients"] / 2, recordings["M"] / sum(recordings.values())
-    of_text = (found["clients"] * share, found["clients"] * (1 - share))
-    as_coded = coded_l(epsilon) if mechanism == M_L else None
-    simulated = simulate(
+    as_coded = coded_l(float(text)) if mechanism == M_L else None
+    as_printed, as_repaired, *coded = simulate(
         [
             published.simulable(RATE_RANGE),
             private(mechanism, Fraction(text), RATE_RANGE),
@@ -203,19 +145,23 @@ def _table2_cell(
         runs,
         rng,
     )
-    return Table2Cell(
-        mechanism,
-        text,
-        printed,
-        published.chebyshev((half, half), failure) * RATE_RANGE.radius,
-        published.chebyshev(of_text, failure),
-        _errors(simulated[0], rng, printed),
-        _errors(simulated[2], rng, printed) if as_coded else None,
-        published.true_epsilon(),
-        as_coded.true_epsilon() if as_coded else None,
-        REPAIRED[mechanism](epsilon).chebyshev((half, half), failure) * RATE_RANGE.radius,
-        _errors(simulated[1], rng, None),
-    )
+    alpha = published.chebyshev((half, half), failure) * RATE_RANGE.radius
+    return {
+        "mechanism": mechanism,
+        "epsilon": text,
+        "published": printed,
+        "alpha": alpha,
+        "alpha_of_the_text": published.chebyshev(
+            (found["clients"] * share, found["clients"] * (1 - share)), failure
+        ),
+        "errors": _errors(as_printed, rng, printed),
+        "coded": _errors(coded[0], rng, printed) if coded else None,
+        "true_epsilon": published.true_epsilon(),
+        "coded_epsilon": as_coded.true_epsilon() if as_coded else None,
+        "repaired_alpha": repaired.chebyshev((half, half), failure) * RATE_RANGE.radius,
+        "repaired": _errors(as_repaired, rng, None),
+        "agrees": rounds_to(alpha, printed["alpha"]),
+    }
 
 
 def errors_of(simulated: Simulated) -> Floats:
@@ -223,44 +169,50 @@ def errors_of(simulated: Simulated) -> Floats:
     return np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
 
 
-def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Errors:
+def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Row:
+    """Return errors of the gap over simulated runs, as the paper takes them: of absolute gaps.
+
+    Returns: mean, deviation: of one run's error; first_mean, first_deviation: of as many runs as the paper
+    made; fits_mean, fits_deviation: how often the figure of so many runs is as far out as the published
+    one, rounded as it is, on its side, twice; None where none is published.
+    """
     errors, of_paper = errors_of(simulated), gaps()["table2"]["runs"]
-    first = errors[:of_paper]
-    mean, deviation = float(errors.mean()), float(errors.std(ddof=1))
-    plain = Errors(mean, deviation, float(first.mean()), float(first.std(ddof=1)))
-    if printed is None:
-        return plain
-    again = rng.choice(errors, (_REPEATS, of_paper))
-    return replace(
-        plain,
-        fits_mean=chance_of(again.mean(axis=1), printed["error"]),
-        fits_deviation=chance_of(again.std(axis=1, ddof=1), printed["deviation"]),
-    )
+    found = {
+        "mean": float(errors.mean()),
+        "deviation": float(errors.std(ddof=1)),
+        "first_mean": float(errors[:of_paper].mean()),
+        "first_deviation": float(errors[:of_paper].std(ddof=1)),
+        "fits_mean": None,
+        "fits_deviation": None,
+    }
+    if printed:
+        again = rng.choice(errors, (20_000, of_paper))  # as many runs as the paper made, many times
+        found["fits_mean"] = chance_of(again.mean(axis=1), printed["error"])
+        found["fits_deviation"] = chance_of(again.std(axis=1, ddof=1), printed["deviation"])
+    return found
 
 
 def chance_of(values: Floats, printed: str) -> float:
     """Return the two-sided chance of what is printed, among values rounded alike."""
     digits = len(printed.partition(".")[2])
-    rounded, at = np.round(values, digits), round(float(printed), digits)
-    near = 10.0 ** -(digits + 3)
-    tail = min(float((rounded <= at + near).mean()), float((rounded >= at - near).mean()))
-    return min(1.0, 2 * tail)
+    above = np.round(np.round(values, digits) - float(printed), digits + 3)
+    return min(1.0, 2 * float((above <= 0).mean()), 2 * float((above >= 0).mean()))
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What the paper says of a figure, and what is found.
+def _claim(figure: int, what: str, published: str, reproduced: str, agrees: bool, true: str) -> Row:
+    """Return what the paper says of a figure, and what is found.
 
-    Attributes: published: as printed; reproduced: by the paper's own formulas; agrees: whether that is the
+    Args: published: as printed; reproduced: by the paper's own formulas; agrees: whether that is the
     same; true: what holds with exact budgets, or where the formulas do not say what is claimed.
     """
-
-    figure: int
-    what: str
-    published: str
-    reproduced: str
-    agrees: bool
-    true: str
+    return {
+        "figure": figure,
+        "what": what,
+        "published": published,
+        "reproduced": reproduced,
+        "agrees": agrees,
+        "true": true,
+    }
 
 
 def bounds(allocation: Allocation, epsilon: float, sizes: tuple[float, float]) -> tuple[float, float]:
@@ -276,21 +228,19 @@ def crossings(one: Allocation, other: Allocation, sizes: tuple[float, float]) ->
     return [float(_FINE[i]) for i in np.flatnonzero(signs[:-1] * signs[1:] < 0)]
 
 
-def figure1() -> list[Claim]:
+def figure1() -> list[Row]:
     """Judge what the paper says of the bounds of the MSE by epsilon."""
     found = gaps()["figure1"]
-    first, second = found["sizes"]
-    sizes = (float(first), float(second))
+    sizes = (float(found["sizes"][0]), float(found["sizes"][1]))
     low, high = crossings(published_r, published_l, sizes)
     printed = (found["m_r_is_best_from"], found["m_r_is_best_to"])
     touching, beyond = crossings(published_l, l_of_two, sizes)
     (repaired,) = crossings(repaired_r, l_of_two, sizes)
-    agrees = rounds_to(low, printed[0]) and rounds_to(high, printed[1])
     true = published_r(AT).true_epsilon()
     assert true is not None
     worse = published_r(AT).variance(sizes) / repaired_r(float(true)).variance(sizes)
     return [
-        Claim(
+        _claim(
             1,
             "the best budgets of M_R",
             "ε₁ = ε₂ = ε",
@@ -298,15 +248,15 @@ def figure1() -> list[Claim]:
             False,
             f"ε₂ = ε, ε₁ = ln((e^ε + 1)/2): at ε = {float(true):.3f} the MSE is {worse:.2f} times smaller",
         ),
-        Claim(
+        _claim(
             1,
             "M_R opt. has a lower MSE than M_L opt. for ε from … to …",
             f"{printed[0]} to {printed[1]}",
             f"{low:.2f} to {high:.2f}",
-            agrees,
+            rounds_to(low, printed[0]) and rounds_to(high, printed[1]),
             f"M_L opt. protects at no ε; repaired, M_R is best up to {repaired:.2f}, then M_L with k = 2",
         ),
-        Claim(
+        _claim(
             1,
             "M_L opt. has a lower MSE than M_L with k = 2",
             "at all ε considered",
@@ -332,11 +282,11 @@ def biased_gap(mean: float, error: float) -> float:
     return mean / (1 + error) - mean / (1 - error)
 
 
-def figure2() -> list[Claim]:
+def figure2() -> list[Row]:
     """Judge what the paper says of unequal groups and of sizes that are not known well."""
     error = float(gaps()["figure2"]["size_error"])
     claims = [
-        Claim(
+        _claim(
             2,
             f"{name}: the MSE grows rapidly for minorities below 1 %",
             "as a curve only",
@@ -351,7 +301,7 @@ def figure2() -> list[Claim]:
     ]
     equal, wrong = (published_r(AT).variance(with_ratio(ratio)) for ratio in (1, 3))
     claims.append(
-        Claim(
+        _claim(
             2,
             f"sizes wrong by {100 * error:.0f} % make an insignificant difference",
             "insignificant",
@@ -365,13 +315,9 @@ def figure2() -> list[Claim]:
 
 
 def _growth(allocation: Allocation) -> str:
-    equal = allocation(AT).variance(with_ratio(1))
-    times = {ratio: allocation(AT).variance(with_ratio(ratio)) / equal for ratio in RATIOS[1:]}
-    return "; ".join(f"1:{ratio} {_times(each)}" for ratio, each in times.items())
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
+    equal, *others = (allocation(AT).variance(with_ratio(ratio)) for ratio in RATIOS)
+    times = [f"{each / equal:{',.0f' if each >= 100 * equal else '.3g'}} times" for each in others]
+    return "; ".join(f"1:{ratio} {each}" for ratio, each in zip(RATIOS[1:], times, strict=True))
 
 
 def allocated(k: float) -> Allocation:
@@ -379,12 +325,12 @@ def allocated(k: float) -> Allocation:
     return lambda epsilon: Budgets(math.log(2 / k) + epsilon * (1 - 1 / k), epsilon, k)
 
 
-def figure3() -> list[Claim]:
+def figure3() -> list[Row]:
     """Judge what the paper says of the allocations for k = 2 and k = 2/3."""
     printed = gaps()["figure3"]["smaller_k_is_best_below"]
     (crossing,) = crossings(allocated(2 / 3), l_of_two, (SIZE_OF_FIGURE_3,) * 2)
     return [
-        Claim(
+        _claim(
             3,
             "k = 2/3 has a lower MSE than k = 2 for ε below …",
             printed,
@@ -395,53 +341,40 @@ def figure3() -> list[Claim]:
     ]
 
 
-@dataclass(frozen=True)
-class Convergence:
-    """Figure 4: MSE of a group's mean by M_R over the first so many runs, and its closed form.
-
-    Attributes: runs, empirical: as many; theory: Eq. 20 with the values at hand; worst: with the worst.
-    """
-
-    name: str
-    epsilon: Fraction
-    theory: float
-    worst: float
-    runs: tuple[int, ...]
-    empirical: tuple[float, ...]
-
-
-def figure4(runs: int, rng: np.random.Generator) -> list[Convergence]:
-    """Simulate Figure 4, as published and repaired at the same stated epsilon.
+def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
+    """Simulate Figure 4: MSE of a group's mean by M_R, as published and repaired at the same stated epsilon.
 
     Args: runs: a power of ten, at least 10.
+    Returns: of each, theory: Eq. 20 with the values at hand; worst: with the worst; empirical: over the first
+    so many `runs`.
     """
     found = gaps()["figure4"]
-    first, second = float(found["epsilon_1"]), float(found["epsilon_2"])
     size, other = found["sizes"]
     population = Population(
         (VALUES_OF_FIGURE_4, np.zeros(1)),
         (np.ones(size, dtype=np.int64), np.array([other], dtype=np.int64)),
     )
-    published = Budgets(first, second)
-    stated = Fraction(found["epsilon_2"])
-    repaired = private(M_R, stated, SCALED)
-    simulated = simulate([published.simulable(SCALED), repaired], population, runs, rng)
-    square = float(np.mean(VALUES_OF_FIGURE_4**2))
+    published = Budgets(float(found["epsilon_1"]), float(found["epsilon_2"]))
+    repaired = private(M_R, Fraction(found["epsilon_2"]), SCALED)
+    drawn = simulate([published.simulable(SCALED), repaired], population, runs, rng)
     at = tuple(10**i for i in range(1, round(math.log10(runs)) + 1))
-    curves = []
-    for name, budgets, drawn in zip(
-        ("as published", "repaired"), (published, repaired_r(float(stated))), simulated, strict=True
-    ):
-        errors: Floats = np.square(drawn.estimated_means()[:, 0] - drawn.means[0])
-        epsilon = budgets.true_epsilon()
-        assert epsilon is not None
-        theory, worst = (budgets.variance_of_mean(size, other, each) for each in (square, WORST[M_R]))
+    names = {"as published": published, "repaired": repaired_r(float(found["epsilon_2"]))}
+    curves = list[Row]()
+    for (name, budgets), simulated in zip(names.items(), drawn, strict=True):
+        errors = np.square(simulated.estimated_means()[:, 0] - simulated.means[0])
         curves.append(
-            Convergence(name, epsilon, theory, worst, at, tuple(float(errors[:n].mean()) for n in at))
+            {
+                "name": name,
+                "epsilon": budgets.true_epsilon(),
+                "theory": budgets.variance_of_mean(size, other, float(np.mean(VALUES_OF_FIGURE_4**2))),
+                "worst": budgets.variance_of_mean(size, other, WORST[M_R]),
+                "runs": at,
+                "empirical": tuple(float(errors[:n].mean()) for n in at),
+            }
         )
     return curves
 
 
-def claims() -> list[Claim]:
+def claims() -> list[Row]:
     """Return what the paper says of Figures 1 to 3, judged."""
     return [*figure1(), *figure2(), *figure3()]

@@ -30,7 +30,6 @@ from declearn.model.sklearn import NumpyVector, SklearnSGDModel
 from declearn.secagg.utils import IdentityKeys
 from scipy.special import expit
 
-PORT = 8765
 SILOS, ROUNDS, EPOCHS, BATCH = 5, 20, 4, 64
 FAIRNESS = "equalized_odds"
 # By algorithm, so that each is as fast as averages of updates at 0.5: all but FairFed's are sums over silos.
@@ -53,8 +52,8 @@ class Mended(FairnessInMemoryDataset):  # type: ignore[misc]  # has no type info
 
     def set_sensitive_group_weights(self, weights: Any, adjust_by_counts: bool = False) -> None:  # noqa: ARG002
         """Give each record the weight of its group, times the silo's size."""
-        size = len(self.data)
-        super().set_sensitive_group_weights({group: size * weight for group, weight in weights.items()})
+        whole = {group: len(self.data) * weight for group, weight in weights.items()}
+        super().set_sensitive_group_weights(whole)
 
 
 class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type information
@@ -95,9 +94,10 @@ async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port
     share = 1.0 if algorithm == "FairFed" else 1.0 / len(silos)
     optim = {"client_opt": RATES[algorithm], "server_opt": share, "fairness": CONTROLLERS[algorithm]()}
     secagg = {"secagg_type": "masking"}
-    network = {"protocol": "websockets", "host": "127.0.0.1", "port": port, "heartbeat": 0.01}
-    server = FederatedServer(model, NetworkServerConfig.from_params(**network), optim, secagg=secagg)
-    at = {"protocol": "websockets", "server_uri": f"ws://127.0.0.1:{port}"}
+    network = NetworkServerConfig.from_params(
+        protocol="websockets", host="127.0.0.1", port=port, heartbeat=0.01
+    )
+    server = FederatedServer(model, network, optim, secagg=secagg)
     config = FLRunConfig.from_params(
         rounds=ROUNDS,
         register={"min_clients": len(silos), "max_clients": len(silos), "timeout": 600},
@@ -107,7 +107,9 @@ async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port
     )
     clients = [
         FederatedClient(
-            NetworkClientConfig.from_params(**at, name=f"silo-{number}"),
+            NetworkClientConfig.from_params(
+                protocol="websockets", server_uri=f"ws://127.0.0.1:{port}", name=f"silo-{number}"
+            ),
             train_data=silo,
             verbose=False,
             secagg={**secagg, "id_keys": keys[number]},
@@ -122,7 +124,7 @@ async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port
 async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
     """Return the model by each algorithm, trained side by side since all mostly wait."""
     at_once = [
-        trained(silos_of(data, algorithm, seed), algorithm, PORT + number)
+        trained(silos_of(data, algorithm, seed), algorithm, 8765 + number)
         for number, algorithm in enumerate(RATES)
     ]
     return dict(zip(RATES, await asyncio.gather(*at_once), strict=True))
@@ -130,17 +132,24 @@ async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
 
 def main(directory: Path) -> None:
     """Write a file of models beside each file of records that has none, and one of versions."""
-    told: dict[str, Any] = {name: version(name) for name in ("declearn", "numpy", "scikit-learn")}
-    told |= {"silos": SILOS, "rounds": ROUNDS, "epochs": EPOCHS, "batch": BATCH, "rates": RATES}
-    told |= {"eta": ETA, "alpha": ALPHA, "beta": BETA}
-    (directory / "declearn.json").write_text(json.dumps(told))
+    about = {
+        **{name: version(name) for name in ("declearn", "numpy", "scikit-learn")},
+        "silos": SILOS,
+        "rounds": ROUNDS,
+        "epochs": EPOCHS,
+        "batch": BATCH,
+        "rates": RATES,
+        "eta": ETA,
+        "alpha": ALPHA,
+        "beta": BETA,
+    }
+    (directory / "declearn.json").write_text(json.dumps(about))
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     for file in sorted(directory.glob("*.npz")):
         out, seed = file.with_suffix(".json"), int(file.stem.rpartition("-")[2])
         if not out.exists():
-            data = np.load(file)
-            out.write_text(json.dumps(asyncio.run(by_all(data, seed))))
+            out.write_text(json.dumps(asyncio.run(by_all(np.load(file), seed))))
 
 
 if __name__ == "__main__":

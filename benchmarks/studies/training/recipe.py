@@ -12,10 +12,9 @@ import dp_accounting
 import numpy as np
 from scipy.special import expit
 
-from benchmarks.studies.training.people import Floats, People
+from benchmarks.studies.arrays import Floats
+from benchmarks.studies.training.people import People
 from harness.training.logistic import with_constant
-
-DELTA = 1e-5
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def epsilon_of_gaussians(noise: float, steps: int) -> float:
     [test: tests/benchmarks/studies/test_training.py, against dp_accounting]
     Args: noise: its standard deviation over what one unit changes.
     """
-    return float(dp_accounting.get_epsilon_gaussian(noise / np.sqrt(steps), DELTA))
+    return float(dp_accounting.get_epsilon_gaussian(noise / np.sqrt(steps), 1e-5))
 
 
 def centralised(people: People, rng: np.random.Generator, recipe: Recipe = PAPERS) -> Floats:
@@ -72,8 +71,7 @@ def federated(
     Args: weights: of each record, for each model, shape (n, v). Returns: parameters, shape (v, p + 1).
     """
     blocks = _blocks(people, weights)
-    start = [_start(people.features.shape[1] + 1, rng) for _ in weights.T]
-    parameters = np.stack(start, axis=1)
+    parameters = np.stack([_start(people.features.shape[1] + 1, rng) for _ in weights.T], axis=1)
     for _ in range(recipe.rounds):
         found = np.zeros_like(parameters)
         for inputs, label, weight, lengths, size in blocks:
@@ -134,7 +132,13 @@ def _blocks(people: People, weights: Floats) -> list[Block]:
         inside = (place < size[chosen][:, np.newaxis])[..., np.newaxis]
         rows = order[np.minimum(start[chosen][:, np.newaxis] + place, len(order) - 1)]
         block = inputs[rows] * inside
-        lengths = np.linalg.norm(block, axis=-1, keepdims=True)
-        label, records = people.label[rows][..., np.newaxis], size[chosen][:, np.newaxis, np.newaxis]
-        blocks.append((block, label.astype(float), weights[rows] * inside, lengths, records.astype(float)))
+        blocks.append(
+            (
+                block,
+                people.label[rows][..., np.newaxis].astype(float),
+                weights[rows] * inside,
+                np.linalg.norm(block, axis=-1, keepdims=True),
+                size[chosen][:, np.newaxis, np.newaxis].astype(float),
+            )
+        )
     return blocks

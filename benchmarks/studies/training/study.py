@@ -15,16 +15,27 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import t as students
+from scipy.stats import sem, t as students
 
 from benchmarks.figures import GRID, Mark, Panel, draw, level, line, shown
 from benchmarks.measure.samples import append, whole_lines
 from benchmarks.papers import table3
+from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import SUMMARY, Outcome, rounded
 from benchmarks.studies.training import recipe
-from benchmarks.studies.training.joint import CHOSEN, DELTA, Scheme, rho_of, train
-from benchmarks.studies.training.models import ODDS, Trained, judged, rules_of, scores
-from benchmarks.studies.training.people import MOVIELENS_CLIENTS, TEST_SHARE, Floats, People
+from benchmarks.studies.training.joint import (
+    CHOSEN,
+    DELTA,
+    ODDS,
+    Scheme,
+    Trained,
+    judged,
+    rho_of,
+    rules_of,
+    scores,
+    train,
+)
+from benchmarks.studies.training.people import TEST_SHARE, People
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.reweighing.formulas import weights_of_counts
@@ -34,12 +45,10 @@ from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
 
-CONFIDENCE = 0.95
 GRID_OF_SCORES = even_grid(1001)  # the paper's
 
 CL, FL, DP_SGD, LOCAL = "CL", "FL", "FL-DP-SGD", "Pre, local DP"
 PRE, POST = "PrivFairFL Pre", "PrivFairFL Post"
-RECIPES = (CL, FL, DP_SGD, LOCAL, PRE, POST)
 SCHEMES = (
     NONE := Scheme("no DP", private=False),
     ALONE := Scheme("training alone"),
@@ -95,15 +104,13 @@ def go_on(
         if way == JOINT or people.unit is PrivacyUnit.RECORD
         for seed in range(extent.swept if epsilon != ONE else extent.judged if way == JOINT else extent.seeds)
     ]
-    found = []
     for number, (people, way, epsilon, seed) in enumerate(wanted):
         count(number, len(wanted))
-        run = done.get((people.name, way, epsilon, seed))
-        if run is None:
-            run = carried_out(people, way, epsilon, seed, extent)
-            append(path, run)
-        found.append(run)
-    return found
+        key = (people.name, way, epsilon, seed)
+        if key not in done:
+            done[key] = carried_out(people, way, epsilon, seed, extent)
+            append(path, done[key])
+    return [done[people.name, way, epsilon, seed] for people, way, epsilon, seed in wanted]
 
 
 def load(path: Path) -> list[Run]:
@@ -118,14 +125,13 @@ def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Ext
     trained = (
         jointly(training, epsilon, rng) if way == JOINT else by_recipe(training, epsilon, rng, extent.recipe)
     )
-    models = {name: judged(tests, model, rng) for name, model in trained}
-    return Run(people.name, way, epsilon, seed, models)
+    return Run(people.name, way, epsilon, seed, {name: judged(tests, model, rng) for name, model in trained})
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
     """Return records for training and for tests; of MovieLens as many clients as in the paper."""
     if people.name.startswith("MovieLens"):
-        people = people.drawn(MOVIELENS_CLIENTS, rng)
+        people = people.drawn(75, rng)
     return people.split(rng)
 
 
@@ -193,20 +199,22 @@ class Mean:
 
     def columns(self, name: str) -> dict[str, float | None]:
         """Return what `summary.csv` has of a figure: the mean, half its interval and the undefined seeds."""
-        told = [
-            rounded(each) if self.undefined < self.seeds - 1 else None for each in (self.value, self.half)
-        ]
-        return {name: told[0], f"{name}, half": told[1], f"{name}, undefined": self.undefined}
+        told = {name: self.value, f"{name}, half": self.half}
+        enough = self.undefined < self.seeds - 1
+        return {
+            **{column: rounded(value) if enough else None for column, value in told.items()},
+            f"{name}, undefined": self.undefined,
+        }
 
 
 def mean(values: Sequence[float | None]) -> Mean:
     """Return the mean of those that are defined."""
     defined = [value for value in values if value is not None]
-    n = len(defined)
-    if n < 2:
-        return Mean(float("nan"), float("nan"), len(values), len(values) - n)
-    half = students.ppf((1 + CONFIDENCE) / 2, n - 1) * np.std(defined, ddof=1) / np.sqrt(n)
-    return Mean(float(np.mean(defined)), float(half), len(values), len(values) - n)
+    found, half = float("nan"), float("nan")
+    if len(defined) > 1:
+        found = float(np.mean(defined))
+        half = float(students.ppf(0.975, len(defined) - 1) * sem(defined))
+    return Mean(found, half, len(values), len(values) - len(defined))
 
 
 def rows_of(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -242,9 +250,10 @@ class Target:
                 if run.data.startswith(self.data) and run.way == JOINT and run.epsilon == ONE
             ]
         )
+        if not found.seeds:
+            return []
         met = found.value >= self.bound if self.less_no_dp else found.value <= self.bound
-        told = {"mean": rounded(found.value), "half": rounded(found.half), "met": met}
-        return [asdict(self) | told] if found.seeds else []
+        return [{**asdict(self), "mean": rounded(found.value), "half": rounded(found.half), "met": met}]
 
 
 TARGETS = (
@@ -266,26 +275,24 @@ def spent(scheme: str, epsilon: float, records: int, by: recipe.Recipe) -> float
     """
     if scheme in (CL, FL):
         return 0.0
-    steps = by.rounds * by.local_epochs
     times = {DP_SGD: 0, LOCAL: records, PRE: records, POST: records * len(GRID_OF_SCORES)}[scheme]
-    group = epsilon if scheme == LOCAL and records > 1 else 0.0
-    return recipe.epsilon_of_gaussians(by.noise / records, steps) + times * epsilon + group
+    times += scheme == LOCAL and records > 1
+    return recipe.epsilon_of_gaussians(by.noise / records, by.rounds * by.local_epochs) + times * epsilon
 
 
 def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent, left_out: str) -> Outcome:
     """Return means, intervals, targets and pictures; `left_out` says which data there were none of."""
     rows, swept = rows_of(runs), rows_of([run for run in runs if run.seed < extent.swept])
     told, targets = summary(rows), [each for target in TARGETS for each in target.judged(runs)]
-    about = {
-        "data": {people.name: {"records": len(people.label), "clients": people.clients} for people in sets},
-        "choices": asdict(CHOSEN),
-        "delta": float(DELTA),
-        "rho": rounded(rho_of(ONE)),
-        "recipe": asdict(extent.recipe),
-        "targets": targets,
-    }
     return Outcome(
-        about,
+        {
+            "data": {each.name: {"records": len(each.label), "clients": each.clients} for each in sets},
+            "choices": asdict(CHOSEN),
+            "delta": float(DELTA),
+            "rho": rounded(rho_of(ONE)),
+            "recipe": asdict(extent.recipe),
+            "targets": targets,
+        },
         {"rows": told, "targets": targets},
         view(rows, targets, sets, extent, left_out),
         tables={SUMMARY: told},
@@ -298,12 +305,13 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent, left_ou
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of `summary.csv`, all with the same columns."""
-    told: list[dict[str, Any]] = [{} for _ in rows]
-    for found, row in zip(told, rows, strict=True):
+    found = list[dict[str, Any]]()
+    for row in rows:
+        found.append({})
         for name, value in row.items():
-            found |= value.columns(name) if isinstance(value, Mean) else {name: value}
-    columns = dict.fromkeys((name for row in told for name in row), "")
-    return [columns | row for row in told]
+            found[-1] |= value.columns(name) if isinstance(value, Mean) else {name: value}
+    columns = dict.fromkeys((name for row in found for name in row), "")
+    return [columns | row for row in found]
 
 
 def view(
@@ -319,23 +327,25 @@ def view(
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
         yield Heading(people.name, f"a {people.unit} is protected; {' and '.join(people.groups)}")
         printed = table3()["rows"] if people.name.startswith("MovieLens") else {}
+        names = ("accuracy", "balanced", *FIGURES.values(), *groups)
         cells: list[Sequence[str]] = []
         for row in of:
-            shares = [row[name].shown(percent=True) for name in PERCENT]
-            cells.append(
-                [row["scheme"], *_epsilons(row, people, extent), *shares]
-                + [row[name].shown() for name in (*FIGURES.values(), *groups)]
-            )
+            shown = (row[name].shown(percent=name in names[:2]) for name in names)
+            cells.append([row["scheme"], *_epsilons(row, people, extent), *shown])
             if row["scheme"] in printed and row["way"] == BY_PAPER:
-                told = printed[row["scheme"]]["ml-1m"] | {ODDS: printed[row["scheme"]]["ml-1m"]["delta_eodd"]}
-                names = (*PERCENT, *FIGURES.values(), *groups)
+                told = printed[row["scheme"]]["ml-1m"]
+                told = told | {ODDS: told["delta_eodd"]}
                 cells.append(["  as printed", "", "", *(told.get(name, "") for name in names)])
-        columns = ("scheme", "ε: record", "ε: client", "accuracy, %", "balanced, %", *FIGURES, *groups)
-        constant = of[0]["constant"].shown(percent=True)
-        yield Table(columns, cells, caption=f"The better constant's accuracy: {constant} %.", if_wide=groups)
+        yield Table(
+            ("scheme", "ε: record", "ε: client", "accuracy, %", "balanced, %", *FIGURES, *groups),
+            cells,
+            caption=f"The better constant's accuracy: {of[0]['constant'].shown(percent=True)} %.",
+            if_wide=groups,
+        )
     if targets:
-        heads = ("target", "data", "bound of the mean", "found", "")
-        yield Table(heads, [_target(**target) for target in targets])
+        yield Table(
+            ("target", "data", "bound of the mean", "found", ""), [_target(**target) for target in targets]
+        )
     yield (
         "Means over seeds, with 95 % intervals. By the paper's recipe noise is added at each client, and its "
         "ε = 1 is of the statistics alone; ε is what a record, or all of the largest client's, lose at "
@@ -345,7 +355,6 @@ def view(
         yield left_out
 
 
-PERCENT = ("accuracy", "balanced")
 FIGURES = {"AUC": "auc", "|1 − DI|": "one_minus_di", "ΔEOP": "delta_eop", "ΔEODD": ODDS, "ΔSP": "delta_sp"}
 
 
@@ -353,21 +362,23 @@ def _epsilons(row: Mapping[str, Any], people: People, extent: Extent) -> Iterato
     """Yield what a record loses, and what a client; "–": that is not what is protected."""
     of_client = int(np.bincount(people.client).max() * (1 - TEST_SHARE))
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
+        epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
         if row["way"] == BY_PAPER:
             epsilon = spent(row["scheme"], row["epsilon"], records, extent.recipe)
-        else:
-            epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
-        yield (
-            "–" if row["way"] == JOINT and people.unit is not unit else f"{epsilon:,.0f}" if epsilon else "∞"
-        )
+        other = row["way"] == JOINT and people.unit is not unit
+        yield "–" if other else f"{epsilon:,.0f}" if epsilon else "∞"
 
 
 def _target(
     data: str, scheme: str, figure: str, bound: float, less_no_dp: bool, mean: float, half: float, met: bool
 ) -> list[str]:
-    what = f"{scheme}: {figure}{', less that without DP' if less_no_dp else ''}"
-    sign, verdict = "≥" if less_no_dp else "≤", Good("met") if met else Bad("missed")
-    return [what, data, f"{sign} {bound:g}", f"{mean:.4f} ± {half:.4f}", verdict]
+    return [
+        f"{scheme}: {figure}{', less that without DP' if less_no_dp else ''}",
+        data,
+        f"{'≥' if less_no_dp else '≤'} {bound:g}",
+        f"{mean:.4f} ± {half:.4f}",
+        Good("met") if met else Bad("missed"),
+    ]
 
 
 def figure(rows: Sequence[Mapping[str, Any]], swept: Sequence[Mapping[str, Any]], people: People) -> Figure:
@@ -412,7 +423,13 @@ def figure(rows: Sequence[Mapping[str, Any]], swept: Sequence[Mapping[str, Any]]
             GRID,
         ]
 
-    compared = shown(xlabel="ΔEODD", ylabel="accuracy, %", title="ε = 1: joint, or the paper's")
-    accuracies = [*by_epsilon("accuracy", 100), shown(ylabel="accuracy, %")]
-    gaps = [*by_epsilon(ODDS, 1), shown(ylabel="ΔEODD")]
-    return draw([[[*points, compared, GRID], accuracies, gaps]], (13, 6), people.name, legend_columns=4)
+    panels = [
+        [
+            *points,
+            shown(xlabel="ΔEODD", ylabel="accuracy, %", title="ε = 1: joint, or the paper's"),
+            GRID,
+        ],
+        [*by_epsilon("accuracy", 100), shown(ylabel="accuracy, %")],
+        [*by_epsilon(ODDS, 1), shown(ylabel="ΔEODD")],
+    ]
+    return draw([panels], (13, 6), people.name, legend_columns=4)

@@ -8,11 +8,10 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
 
-from benchmarks.figures import GRID, LOGARITHMIC, Panel, draw, level, line, shown
+from benchmarks.figures import GRID, LOGARITHMIC, Panel, draw, each_power_of_ten, level, line, shown
+from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.trust.models import (
     AGGREGATORS,
@@ -26,7 +25,6 @@ from benchmarks.studies.trust.models import (
     PUBLISHED,
     REPAIRED,
     STEPS,
-    Floats,
     TrustModel,
     trust_model,
 )
@@ -38,16 +36,9 @@ from protocols.accounting.rounding import digits_up, float_up
 from protocols.local_dp.estimators import least_enough
 
 FAILURE = 0.01
-EPSILONS = tuple(map(Fraction, ("1/10", "1", "4")))
-CLIENTS = tuple(10**power for power in range(2, 9))
-ERRORS = (0.1, 0.01, 0.001)
 RUNS_OF_NEEDED = 10_000  # in which an error is exceeded 100 times, give or take 10
-_START = 8  # times fewer clients than by the bound: there the search among simulated ones starts
 
 NEEDED, PLOT = "clients.csv", "trust.png"
-_WHICH = ("model", "epsilon", "epsilon_exact", "delta_exact", "clients")  # cell it is
-_DIGITS = 3  # of an error that is kept
-_SHOWN = (10**4, 10**6)  # clients of the table
 _LABELS = {  # in the figure, in the order of its colours
     IN_COMPUTATION: "noise in the computation (π_GAP)",
     REPAIRED: "local: M_R, repaired",
@@ -56,21 +47,18 @@ _LABELS = {  # in the figure, in the order of its colours
     PUBLISHED: "local: M_R as published (its ε is larger)",
     OWN_OF_THREE: "own noise of three parties",
 }
-_WANTED = 0.01
-_LEAST = 1e-5
-_POINTS = 60
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
     """What is measured: every model at these ε, numbers of clients and errors."""
 
-    epsilons: tuple[Fraction, ...] = EPSILONS
-    clients: tuple[int, ...] = CLIENTS
-    errors: tuple[float, ...] = ERRORS
+    epsilons: tuple[Fraction, ...] = (Fraction(1, 10), Fraction(1), Fraction(4))
+    clients: tuple[int, ...] = tuple(10**power for power in range(2, 9))
+    errors: tuple[float, ...] = (0.1, 0.01, 0.001)
 
 
-QUICK = Setting((Fraction(1),), CLIENTS[:3], ERRORS[:1])
+QUICK = Setting((Fraction(1),), (100, 1_000, 10_000), (0.1,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +118,8 @@ def _need(name: str, epsilon: Fraction, model: TrustModel, error: float) -> Row:
         "epsilon_exact": float_up(model.guarantee.epsilon),
         "error": error,
         "clients_proven": proven,
-        "clients_simulated": least_enough(enough, proven / _START),
+        # The search starts among eight times fewer clients than by the bound.
+        "clients_simulated": least_enough(enough, proven / 8),
     }
 
 
@@ -141,36 +130,36 @@ def exceeded(errors: Floats) -> float:
 
 def outcome(cells: Sequence[Cell], needs: Sequence[Row]) -> Outcome:
     """Return a line per cell, with its errors, and one per number of clients needed."""
-    about = {
-        "seed": SEED,
-        "runs": len(cells[0].errors),
-        "runs_of_clients_simulated": RUNS_OF_NEEDED,
-        "neighboring_relation": "replace_one",
-        "delta": float_up(DELTA),
-        "confidence": 1 - FAILURE,
-        "scale": "values from -1 to 1",
-        "steps": STEPS,
-        "aggregators": AGGREGATORS,
-        "measures": {
-            "bound_99": "exceeded with probability 1 % at most, by proof, whatever the values; empty: none",
-            "simulated_99": "error that all but 1 % of the runs keep to, of the simulated population",
-            "simulated_rms": "root of the mean square error of the runs",
-            "predicted_rms": "the same in closed form; of noisy sizes to first order",
-            "clients_proven": "by bound_99, to 1 %",
-            "clients_simulated": "by simulated_99, to about 5 %",
-        },
-    }
     errors = [cell.row for cell in cells]
-    samples = (
-        {name: cell.row[name] for name in _WHICH}
-        | {"errors": [rounded(error, _DIGITS) for error in cell.errors.tolist()]}
-        for cell in cells
-    )
+    which = ("model", "epsilon", "epsilon_exact", "delta_exact", "clients")
     return Outcome(
-        about,
+        {
+            "seed": SEED,
+            "runs": len(cells[0].errors),
+            "runs_of_clients_simulated": RUNS_OF_NEEDED,
+            "neighboring_relation": "replace_one",
+            "delta": float_up(DELTA),
+            "confidence": 1 - FAILURE,
+            "scale": "values from -1 to 1",
+            "steps": STEPS,
+            "aggregators": AGGREGATORS,
+            "measures": {
+                "bound_99": "exceeded with probability 1 % at most, by proof, whatever the values; "
+                "empty: none",
+                "simulated_99": "error that all but 1 % of the runs keep to, of the simulated population",
+                "simulated_rms": "root of the mean square error of the runs",
+                "predicted_rms": "the same in closed form; of noisy sizes to first order",
+                "clients_proven": "by bound_99, to 1 %",
+                "clients_simulated": "by simulated_99, to about 5 %",
+            },
+        },
         {"errors": errors, "clients": needs},
         view(cells, needs),
-        samples,
+        (
+            {name: cell.row[name] for name in which}
+            | {"errors": [rounded(error, 3) for error in cell.errors.tolist()]}
+            for cell in cells
+        ),
         {SUMMARY: errors, NEEDED: needs},
         figures={PLOT: lambda: plot(cells)},
     )
@@ -193,11 +182,11 @@ def plot(cells: Sequence[Cell]) -> Figure:
 
 
 def _marks(cells: Sequence[Cell]) -> Panel:
-    marks = [level(_WANTED, color=GREY, linestyle=":", linewidth=1)]
+    marks = [level(0.01, color=GREY, linestyle=":", linewidth=1)]
     for (name, label), colour, marker in zip(_LABELS.items(), COLOURS, MARKERS, strict=False):
         of_model = [cell for cell in cells if cell.row["model"] == name]
         errors = {cell.row["clients"]: exceeded(cell.errors) for cell in of_model}
-        along = np.geomspace(min(errors), max(errors), _POINTS)
+        along = np.geomspace(min(errors), max(errors), 60)
         bounds = np.array([of_model[0].model.half_width(clients, FAILURE) for clients in along])
         signs = {"color": colour, "markersize": 5.5}
         marks += [
@@ -205,20 +194,20 @@ def _marks(cells: Sequence[Cell]) -> Panel:
             line(list(errors), list(errors.values()), marker, alpha=0.8, **signs),
             line([], [], marker=marker, linewidth=1.8, label=label, **signs),
         ]
-    said = line([], [], linestyle="none", label="lines: proven for all values; markers: simulated")
-    return [*marks, said, LOGARITHMIC, shown(ylim=(_LEAST, MOST)), _each_power_of_ten, GRID]
-
-
-def _each_power_of_ten(axes: Axes) -> None:
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(numticks=20))
-        axis.set_minor_locator(NullLocator())
+    return [
+        *marks,
+        line([], [], linestyle="none", label="lines: proven for all values; markers: simulated"),
+        LOGARITHMIC,
+        shown(ylim=(1e-5, MOST)),
+        each_power_of_ten,
+        GRID,
+    ]
 
 
 def view(cells: Sequence[Cell], needs: Sequence[Row]) -> Iterator[Part]:
     """View the clients needed for each error, and the errors with some numbers of clients."""
     errors = list(dict.fromkeys(need["error"] for need in needs))
-    clients = [number for number in dict.fromkeys(c.row["clients"] for c in cells) if number in _SHOWN]
+    clients = sorted({c.row["clients"] for c in cells} & {10**4, 10**6})  # of the table
     exact = {(c.row["epsilon"], c.row["model"]): c.model.guarantee.epsilon for c in cells}
     rows = [
         [
@@ -238,12 +227,15 @@ def view(cells: Sequence[Cell], needs: Sequence[Row]) -> Iterator[Part]:
         ]
         for (epsilon, name), true in exact.items()
     ]
-    columns = [
-        *("", "", "its ε"),
-        *(f"clients for an error of {error:g}" for error in errors),
-        *(f"error with {powers(number)} clients" for number in clients),
-    ]
-    yield grouped(columns, rows, alignment="lll" + "r" * (len(columns) - 3))
+    yield grouped(
+        [
+            *("", "", "its ε"),
+            *(f"clients for an error of {error:g}" for error in errors),
+            *(f"error with {powers(number)} clients" for number in clients),
+        ],
+        rows,
+        alignment="lll" + "r" * (len(errors) + len(clients)),
+    )
     yield (
         "Errors of the gap between two groups' means, values from -1 to 1, that are not exceeded in 99 % of "
         "runs: above, proven whatever the values; below, simulated for one population. All protect a "
@@ -252,8 +244,11 @@ def view(cells: Sequence[Cell], needs: Sequence[Row]) -> Iterator[Part]:
     )
     wanted = errors[len(errors) // 2]
     for epsilon in dict.fromkeys(need["epsilon"] for need in needs):
-        at = [need for need in needs if (need["epsilon"], need["error"]) == (epsilon, wanted)]
-        proven = {need["model"]: need["clients_proven"] for need in at}
+        proven = {
+            need["model"]: need["clients_proven"]
+            for need in needs
+            if (need["epsilon"], need["error"]) == (epsilon, wanted)
+        }
         yield (
             f"At ε = {epsilon:g}, an error of {wanted:g}: {powers(proven[IN_COMPUTATION])} clients "
             f"with noise in the computation, {powers(proven[OWN_OF_THREE])} with three parties' own noise, "

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.studies.arrays import Floats, Integers
 from harness.errors import UndefinedRateError
 from harness.evaluation.loanapp import FIXED_SPLIT, load_loanapp
 from harness.evaluation.splits import fit, held_out_scores
@@ -21,19 +22,8 @@ from harness.postprocessing.curves import GroupCurves, OperatingPoints, exact_cu
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.postprocessing.thresholds.rules import ThresholdRule
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
-LOAN_THRESHOLDS = 21  # 1,393 applicants do not fill a finer grid; the quickstart's
-
-# Of the largest and of the smallest group, those between evenly spaced: the planted gap.
-_POSITIVE_SHARE = (0.4, 0.2)
-_OF_POSITIVES = ((3.0, 2.0), (2.0, 2.0))  # shape (a, b) of the scores, see `SyntheticPopulation`
-_OF_NEGATIVES = ((1.2, 3.0), (1.2, 2.0))
-
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
 UNMITIGATED = ThresholdRule((0.5,))
-KNOWS_NOTHING = 0.5  # what an undefined rate counts as
 
 MEASURES = {
     "count_rmse": "RMS error of the cumulative counts, in records, before the monotone fit",
@@ -91,21 +81,18 @@ class SyntheticPopulation:
     thresholds: int = DEFAULT_THRESHOLDS
     name = "synthetic"
 
-    @property
-    def grid(self) -> Grid:
-        """The thresholds."""
-        return even_grid(self.thresholds)
-
     def shares(self) -> Floats:
         """Return the share of each group and label, shape (k, 2)."""
         sizes = np.arange(self.groups, 0, -1) / np.arange(1, self.groups + 1).sum()
-        positive = np.linspace(*_POSITIVE_SHARE, self.groups)
+        positive = np.linspace(0.4, 0.2, self.groups)  # the planted gap
         return np.stack([sizes * (1 - positive), sizes * positive], axis=1)
 
     def tails(self) -> Floats:
         """Return P(score >= t) for each group, label and threshold, shape (k, 2, T)."""
-        t, along = np.array(self.grid), np.linspace(0, 1, self.groups)[:, np.newaxis, np.newaxis]
-        ends = np.array([_OF_NEGATIVES, _OF_POSITIVES])  # (label, largest or smallest group, a or b)
+        t = np.array(even_grid(self.thresholds))
+        along = np.linspace(0, 1, self.groups)[:, np.newaxis, np.newaxis]
+        # Of negatives and positives, of the largest and the smallest group: (a, b).
+        ends = np.array([[(1.2, 3.0), (1.2, 2.0)], [(3.0, 2.0), (2.0, 2.0)]])
         a, b = np.moveaxis((1 - along) * ends[:, 0] + along * ends[:, 1], -1, 0)
         return np.asarray((1 - t ** a[..., np.newaxis]) ** b[..., np.newaxis])
 
@@ -114,7 +101,7 @@ class SyntheticPopulation:
         in_bins = -np.diff(self.tails(), axis=-1, append=0.0) * self.shares()[..., np.newaxis]
         drawn = rng.multinomial(records, in_bins.ravel() / in_bins.sum(), size=repetitions)
         names = tuple(f"group {i}" for i in range(1, self.groups + 1))
-        whole = curves_of(names, np.array(self.grid), cumulative(in_bins))
+        whole = curves_of(names, np.array(even_grid(self.thresholds)), cumulative(in_bins))
         return Sample(drawn.reshape(repetitions, *in_bins.shape), whole)
 
 
@@ -144,7 +131,7 @@ Population = SyntheticPopulation | LoanPopulation
 
 @lru_cache(maxsize=1)
 def _loan_applications() -> tuple[Integers, GroupCurves]:
-    data, grid = load_loanapp(), even_grid(LOAN_THRESHOLDS)
+    data, grid = load_loanapp(), even_grid(21)  # as the quickstart; 1,393 applicants do not fill a finer one
     train, test = data.split(FIXED_SPLIT)
     group = np.searchsorted(data.groups, data.sensitive_feature[train])
     counted = histogram_of(group, data.y_true[train], held_out_scores(data, train), grid, len(data.groups))
@@ -166,23 +153,20 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
     """
     found, exact = estimated.points(), counted.points()
     try:
-        rules = choose_thresholds(estimated, CONSTRAINT, OBJECTIVE).rules
-        chosen = True
+        rules, chosen = choose_thresholds(estimated, CONSTRAINT, OBJECTIVE).rules, 1.0
     except UndefinedRateError:
-        rules, chosen = dict.fromkeys(estimated.groups, UNMITIGATED), False
+        rules, chosen = dict.fromkeys(estimated.groups, UNMITIGATED), 0.0
     tpr, fpr = rates_under(rules, whole)
     of_positives, of_negatives = rates_at_grid(found) - rates_at_grid(exact)
     return {
-        "count_rmse": _rms(
-            np.array([estimated.tp, estimated.fp]) - np.array([counted.tp, counted.fp]),
-        ),
+        "count_rmse": _rms(np.array([estimated.tp - counted.tp, estimated.fp - counted.fp])),
         "tpr_rmse": _rms(of_positives),
         "fpr_rmse": _rms(of_negatives),
         "auc_error": _rms(found.area_under_curve - exact.area_under_curve),
         "gap_counted": gap(*rates_under(rules, exact)),
         "gap_whole": gap(tpr, fpr),
         "balanced_accuracy": balanced_accuracy(tpr, fpr, whole),
-        "chosen": float(chosen),
+        "chosen": chosen,
     }
 
 
@@ -205,9 +189,10 @@ def rates_under(rules: Mapping[str, ThresholdRule], points: OperatingPoints) -> 
     for row, group in zip(shares, points.groups, strict=True):
         rule = rules[group]
         row[np.searchsorted(points.thresholds, rule.thresholds)] = rule.probabilities
-    rates = (points.true_positive_rate, points.false_positive_rate)
-    tpr, fpr = ((shares * rate).sum(axis=1) for rate in rates)
-    return tpr, fpr
+    return (
+        (shares * points.true_positive_rate).sum(axis=1),
+        (shares * points.false_positive_rate).sum(axis=1),
+    )
 
 
 def gap(tpr: Floats, fpr: Floats) -> float:
@@ -227,4 +212,4 @@ def rates_at_grid(points: OperatingPoints) -> Floats:
     At the ends, which are left out, they are 1 and 0 whatever the data; where there is no rate it is 1/2.
     """
     rates = np.array([points.true_positive_rate, points.false_positive_rate])
-    return np.asarray(np.nan_to_num(rates[..., 1:-1], nan=KNOWS_NOTHING))
+    return np.asarray(np.nan_to_num(rates[..., 1:-1], nan=0.5))

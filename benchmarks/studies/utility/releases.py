@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from benchmarks.studies.arrays import Floats, Integers
 from benchmarks.studies.local_simulation import summed_geometric
 from benchmarks.studies.utility.curves import cumulative
 from harness.postprocessing.curves import CurveNoise
@@ -31,17 +30,12 @@ from protocols.noise.tables import NoiseLaw
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import each_threshold
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
-_SHARES = tuple(Fraction(part, 20) for part in range(1, 20))  # of a local epsilon, that the group may get
 DELTA = Fraction(1, 2**40)
 NOISE_FREE, TREE, FLAT, PER_THRESHOLD, LOCAL = "noise-free", "tree", "flat", "per-threshold", "local"
 OWN_TREE = (
     "own-noise"  # the tree with noise of the parties' own, of three parties, one of whom may be corrupt
 )
 METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, OWN_TREE)
-_PARTIES, _CORRUPTIONS = 3, 1
 
 
 @dataclass(frozen=True)
@@ -73,8 +67,8 @@ class LocalMechanism:
 
     def reported(self) -> Floats:
         """Return the probability of each reported group (column) for each true one (row)."""
-        same = np.eye(self.response.groups, dtype=bool)
-        return np.where(same, float(self.response.keep), float(self.response.move))
+        keep, move = float(self.response.keep), float(self.response.move)
+        return np.where(np.eye(self.response.groups, dtype=bool), keep, move)
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
         """Simulate all clients and estimate the cumulative counts without bias.
@@ -88,19 +82,17 @@ class LocalMechanism:
         probabilities = self.reported()
         told = [rng.multinomial(histograms[:, g], probabilities[g]) for g in range(self.response.groups)]
         seen = np.moveaxis(np.sum(told, axis=0), -1, 1)
-        clients = seen.sum(axis=(2, 3))[:, :, np.newaxis, np.newaxis]
-        shape = (*seen.shape[:3], self.tree.nodes)
-        odds, each = float(self.ratio / (1 - self.ratio)), np.broadcast_to(clients, shape)
+        clients = seen.sum(axis=(2, 3), keepdims=True)
+        odds = float(self.ratio / (1 - self.ratio))
+        each = np.broadcast_to(clients, (*seen.shape[:3], self.tree.nodes))
         noise = summed_geometric(each, odds, rng) - summed_geometric(each, odds, rng)
         published = cumulative(seen) + noise @ curve_map(self.tree).T
-        found: Floats = np.einsum("rg,nrlt->nglt", np.linalg.inv(probabilities), published)
-        return found
+        return np.asarray(np.einsum("rg,nrlt->nglt", np.linalg.inv(probabilities), published))
 
     def mean_square_error(self, records: int) -> float:
         """Predict the mean square error of a cumulative count, for groups and labels of one size."""
-        inverse = np.linalg.inv(self.reported())
+        ratio, inverse = float(self.ratio), np.linalg.inv(self.reported())
         square = float((inverse**2).mean(axis=0).mean())  # of a client's factor in one group's estimate
-        ratio = float(self.ratio)
         noise = records * square * 2 * ratio / (1 - ratio) ** 2 * self.tree.mean_variance()
         return noise + records / 4 * (square - 1 / self.response.groups)
 
@@ -116,23 +108,11 @@ def design_local(
     """
     found = []
     for tree in trees:
-        for share in _SHARES:
-            of_group = min(epsilon * share, randomizers.MAX_EPSILON)
+        for twentieths in range(1, 20):  # of epsilon, for the group
+            of_group = min(epsilon * twentieths / 20, randomizers.MAX_EPSILON)
             inverse, _ = exp_bounds((epsilon - of_group) / (2 * len(tree.blocks)))
             found.append(LocalMechanism(Grr.private(groups, of_group), tree, 1 / inverse))
     return min(found, key=lambda mechanism: mechanism.mean_square_error(records))
-
-
-class Release(Protocol):
-    """One way to release curves."""
-
-    @property
-    def guarantee(self) -> Guarantee | None:
-        """The true one, of everything that is released; None if there is none."""
-
-    def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        """Return the cumulative counts and totals, shape (repetitions, k, 2, T + 1)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -142,7 +122,7 @@ class NoiseFree:
     guarantee = None
 
     def estimate(self, histograms: Integers, _rng: np.random.Generator) -> Floats:
-        """Return the exact counts and totals, shaped as by any `Release`."""
+        """Return the exact counts and totals, shape (repetitions, k, 2, T + 1)."""
         return cumulative(histograms)
 
 
@@ -163,10 +143,12 @@ class Computed:
         return self.plan.exact
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        """Return the exact counts and totals plus simulated noise, shaped as by any `Release`."""
+        """Return the exact counts and totals plus simulated noise, shaped as by `NoiseFree`."""
         nodes = simulated_noise(self.noise.node, rng, (*histograms.shape[:3], self.plan.nodes))
-        found: Floats = cumulative(histograms) + nodes @ self.noise.linear.T
-        return found
+        return np.asarray(cumulative(histograms) + nodes @ self.noise.linear.T)
+
+
+Release = LocalMechanism | NoiseFree | Computed
 
 
 def release_for(
@@ -181,8 +163,7 @@ def release_for(
         return NoiseFree()
     if method == LOCAL:
         tree = best_tree(bins, Neighbors(NeighboringRelation.REPLACE_ONE), Fraction(1), DELTA)
-        trees = tuple(dict.fromkeys((CountTree(bins, (1,)), tree)))
-        return design_local(groups, trees, records, epsilon)
+        return design_local(groups, (CountTree(bins, (1,)), tree), records, epsilon)
     return computed(method, bins, min(epsilon, MAX_EPSILON), relation)
 
 
@@ -201,7 +182,7 @@ def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRel
         release, linear = tree.release(1), curve_map(tree)
     asked = (release, neighbors, epsilon, DELTA)
     if method == OWN_TREE:
-        plan = plan_own_noise(*asked, NoiseLaw.LAPLACE, _PARTIES, _CORRUPTIONS)
+        plan = plan_own_noise(*asked, NoiseLaw.LAPLACE, 3, 1)  # one of three parties may be corrupt
     else:
         plan = plan_noise(*asked)
     return Computed(CurveNoise(linear, plan.noise), plan)
