@@ -42,7 +42,7 @@ WEIGHTS_KEYS = {
 MANIFEST_KEYS = {
     *("schema", "task", "model", "engine", "engine_version", "program_hash", "compile_options", "privacy"),
     *("mpc_s", "party_mpc_s", "inputs", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds"),
-    *("sent_bytes", "peak_memory_bytes", "client_sent_bytes", "network", "environment", "ledger"),
+    *("sent_bytes", "peak_memory_bytes", "client_sent_bytes", "network", "environment", "ledger", "request"),
 }
 SCHEMES_KEYS = {"model", "engine", "parties", "adversary", "available", "reason", "engine_version"}
 
