@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,20 +35,13 @@ _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # which `plan` names
 COLUMNS = ("client_id", "group", "label", "score", "prediction", "value")
 
 
-@contextmanager
-def as_a_call() -> Iterator[None]:
-    """Have messages name arguments, `epsilon=`, where commands name options."""
-    with naming(as_keyword):
-        yield
-
-
 def released(task: str, records: Any, **given: Any) -> Any:
     """Run a release on a table, a file or columns, and return its result.
 
     Args: task: of `CALLS`; given: by name, the columns and the call's fields. Raises: FairSharesError.
     """
     columns = {name: given.pop(name) for name in COLUMNS if name in given}
-    with as_a_call(), TemporaryDirectory(prefix="fairshares-") as scratch:
+    with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         source = _source(records, columns)
         series = bool(given.get("arrivals") or given.get("horizon"))
         place = None if series and records is None else TABLE
@@ -73,7 +65,7 @@ def _result(run: Run[Any], population: str | None, notes: list[Any]) -> Any:
 def trained(**given: Any) -> _results.TrainResult:
     """Train a model. Args: given: the records, and fields of `TrainRequest`. Raises: FairSharesError."""
     records, declared = given.pop("records"), given.pop("features")
-    with as_a_call(), TemporaryDirectory(prefix="fairshares-") as scratch:
+    with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         source = _source(records, {})
         paths = isinstance(declared, str | Path)
         features = read_features(Path(declared)) if paths else features_from_json(declared, "features")
@@ -87,7 +79,7 @@ def trained(**given: Any) -> _results.TrainResult:
 def planned(**given: Any) -> _shown.Plan:
     """Plan a release. Args: given: of whom, and fields of its request. Raises: TypeError: an unknown one."""
     table, task = given.pop("from_records"), given.pop("task")
-    with as_a_call():
+    with naming(as_keyword):
         kind = REQUESTS[parse_choice("task", task, list(REQUESTS))]
         if unknown := set(given) - {*Expected.declared, *kind.declared, *_OF_MOST}:
             raise TypeError(f"There is no argument {min(unknown)!r} here.")
@@ -100,7 +92,7 @@ def planned(**given: Any) -> _shown.Plan:
 
 def spent(**given: Any) -> _shown.Spent:
     """Return what is in a ledger. Args: given: a population, its budget, the ledger's file."""
-    with as_a_call():
+    with naming(as_keyword):
         population, account = given.pop("population"), Account(**given)
         path, populations = populations_of(population, account.budget, account.ledger)
         shown = list(ledger_view.ledger(path, populations))

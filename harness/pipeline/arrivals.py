@@ -40,7 +40,7 @@ from harness.releases.weights import Weights, WeightsStatistic
 from harness.request.base import Request
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import held_alone, write_whole
-from harness.system.result_files import new_directory, write_json
+from harness.system.result_files import new_directory, write_all
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.added import Several
@@ -295,8 +295,7 @@ def run_epoch(
             "wall_s": time.monotonic() - started,
         }
         files = {**result_files(series, found, manifest["privacy"]), MANIFEST: manifest}
-        for name, fields in files.items():
-            write_json(partial / name, fields)
+        write_all(partial, files)
         return Run(found, manifest, charging, out, files)
 
 

@@ -28,7 +28,7 @@ from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from harness.privacy.statement import PrivacyStatement, state_privacy
 from harness.releases.base import PreparedRelease, Statistic
 from harness.request.base import Request
-from harness.system.result_files import check_new, new_directory, write_json
+from harness.system.result_files import check_new, new_directory, write_all, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Guarantee
 from protocols.spec import KEYS, ProtocolSpec
@@ -160,8 +160,7 @@ def run_release(
         if result.signed:
             write_json(partial / SIGNATURES, {"schema": report.SCHEMA, "signed": list(result.signed)})
         files = {**result_files(statistic, found, privacy), MANIFEST: manifest}
-        for name, fields in files.items():
-            write_json(partial / name, fields)
+        write_all(partial, files)
         return Run(found, manifest, charging, out, files)
 
 

@@ -31,8 +31,7 @@ class Expected(Options):
     from_records = optional(
         parse_path,
         "instead of clients, records, groups and labels: a file of records, to see whether its smallest "
-        "group "
-        "survives the noise; what is printed is not protected, and for the file's owner only",
+        "group survives the noise; what is printed is not protected, and for the file's owner only",
     )
     clients = Option[int](whole(1, MOST_PLANNED), "number of clients", example="100", unless="from_records")
     records = optional(whole(1, MOST_PLANNED), "number of records of all clients together; default: one each")
@@ -86,9 +85,8 @@ def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
     if found is None:
         raise OptionError(
             f"{named(option)} must be how many clients there would be, and how many records in all if these "
-            "are "
-            f"more, or {FILE}, for those of {named('records')}; then what else is asked for, as network=wan, "
-            f"error=0.01 or units=DIR: for example 100,300,network=wan; got {text!r}."
+            f"are more, or {FILE}, for those of {named('records')}; then what else is asked for, as "
+            f"network=wan, error=0.01 or units=DIR: for example 100,300,network=wan; got {text!r}."
         )
     clients, records = found[1], found[2] or ""
     texts = {"clients": "" if clients == FILE else clients, "records": records}

@@ -107,5 +107,10 @@ def write_files(directory: Path, files: Mapping[str, Any]) -> None:
     """Write files of JSON into a new directory. Args: files: by name. Raises: OptionError, WriteError."""
     check_new(directory)
     with new_directory(directory) as partial:
-        for name, fields in files.items():
-            write_json(partial / name, fields)
+        write_all(partial, files)
+
+
+def write_all(directory: Path, files: Mapping[str, Any]) -> None:
+    """Write files of JSON into a directory that is there. Args: files: by name."""
+    for name, fields in files.items():
+        write_json(directory / name, fields)

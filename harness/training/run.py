@@ -34,7 +34,7 @@ from harness.releases.base import Statistic
 from harness.releases.score_curves import ThresholdsStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import Model
-from harness.system.result_files import new_directory, write_json
+from harness.system.result_files import new_directory, write_all
 from harness.training.fairness import FairGrad
 from harness.training.features import Features
 from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
@@ -214,8 +214,7 @@ def train(
         }
         model = LogisticModel(features, domain.labels, parameters)
         files = {FILE: {**model.to_json(), "privacy": found["privacy"]}, MANIFEST: found}
-        for name, fields in files.items():
-            write_json(partial / name, fields)
+        write_all(partial, files)
         return Trained(model, found, weights, thresholds, charging, files)
 
 
