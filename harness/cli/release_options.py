@@ -37,8 +37,7 @@ class ReleaseOptions(Options):
         "say what it would cost and how far off it would be, and run nothing: how many clients there would "
         "be, as 100, and how many records in all, as 100,300; or file, for those of --records; then "
         "network=wan (or lan, or 40ms,100Mbit), error=0.01, units=DIR; groups and labels are numbers then, "
-        "or "
-        "names, with shares of the records if these differ (a:0.7,b:0.3)",
+        "or names, with shares of the records if these differ (a:0.7,b:0.3)",
     )
     json: Option[bool]
     plot = PLOT
@@ -80,8 +79,7 @@ class ThresholdsOptions(ReleaseOptions, ThresholdsCall, epsilon={"unless": "curv
             if text not in ("", False, self.declared[name].default) and name not in of_both:
                 raise OptionError(
                     f"{named(name)} is for a new run; --curves chooses on the curves of an earlier one: "
-                    "leave "
-                    "one of them out."
+                    "leave one of them out."
                 )
         super().__init__(**given)
 

@@ -193,8 +193,7 @@ def _refuse_strangers(request: Request, expected: Expected) -> None:
     if task == "cap" and (expected.records or expected.error):
         raise OptionError(
             "The cap is chosen by how many clients have more records than it; leave out the number of "
-            "records "
-            "and the error."
+            "records and the error."
         )
     if task == "count" and expected.error:
         raise OptionError(f"count has {named('relative_error')} in place of an error; leave error out.")

@@ -86,8 +86,7 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
     if at_hosts and (call.records or call.shares):
         raise OptionError(
             f"Hosts hold the shares themselves; leave out {named('records' if call.records else 'shares')}, "
-            "or "
-            "--hosts."
+            "or --hosts."
         )
     if not at_hosts and sum(map(bool, (call.records, call.shares, call.invite))) != 1:
         raise OptionError(
@@ -303,8 +302,7 @@ def run_on_arrivals(call: WeightsCall, out: Path, progress: Progress, say: Say =
     if call.arrivals is None or call.shares is None or call.records or call.invite:
         raise OptionError(
             f"{named('arrivals')} counts uploads: give it, a folder, together with {named('shares')}, and "
-            "neither "
-            f"{named('records')} nor --invite; {named('horizon')} is for the first epoch."
+            f"neither {named('records')} nor --invite; {named('horizon')} is for the first epoch."
         )
     with alone(call.arrivals) as folder:
         state = read_arrivals(folder)

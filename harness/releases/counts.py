@@ -142,8 +142,7 @@ class CountStatistic(Statistic[GroupCounts]):
             if size > law.most:
                 raise OptionError(
                     f"{named('error_to', law.most)} is below the {size:,.0f} records of {name}, and no count "
-                    "is "
-                    "estimated above it; give a larger one."
+                    "is estimated above it; give a larger one."
                 )
             error = float(expected_errors(law, size, coins)) / size
             found[name] = ExpectedCount(size, error, law.guarantee_at(int(size), coins))

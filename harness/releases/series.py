@@ -48,14 +48,12 @@ class WeightsSeries(WeightsStatistic):
         if domain.cap and domain.cap.weight_one:
             raise OptionError(
                 f"A series takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
-                "depend "
-                f"on its client's later ones; share with a number, {named('cap', 10)} for example."
+                f"depend on its client's later ones; share with a number, {named('cap', 10)} for example."
             )
         if release.privacy_unit is PrivacyUnit.CLIENT and release.own_law:
             raise OptionError(
                 f"A series with {named('privacy_unit', 'client')} takes joint noise only: what own noise "
-                "protects "
-                f"of a client in several epochs is not worked out; leave out {named('noise')}."
+                f"protects of a client in several epochs is not worked out; leave out {named('noise')}."
             )
         most = self.part(min(self.schedule.shares), release, domain)
         exact = self.schedule.total(lambda share: self.part(share, release, domain).plan.exact)

@@ -227,8 +227,7 @@ def parse_shares(given: str | Sequence[str] | Mapping[str, object], option: str)
     """Read who there is, and their shares: `2`, `a,b`, or `a:0.7,b:0.3`. Raises: OptionError."""
     wrong = OptionError(
         f"{named(option)} must be how many there are (2), their names (a,b), or names with shares that add "
-        "up "
-        f"to 1 (a:0.7,b:0.3), 2 to {_MOST_NAMES} of them; got {as_text(given)[: 2 * _LONGEST_NAME]!r}."
+        f"up to 1 (a:0.7,b:0.3), 2 to {_MOST_NAMES} of them; got {as_text(given)[: 2 * _LONGEST_NAME]!r}."
     )
     if isinstance(given, str) and re.fullmatch("[0-9]{1,4}", given):
         if not 2 <= int(given) <= _MOST_NAMES:

@@ -108,8 +108,7 @@ def _sentences(request: Request) -> list[str]:
     )
     return [
         f"The run reveals: {'; '.join(request.spec.revealed)}. Guarantee: (ε, δ)-differential privacy with ε "
-        "= "
-        f"{digits_up(request.epsilon, 4)} and δ = {digits_up(request.delta, 4)} in total, for "
+        f"= {digits_up(request.epsilon, 4)} and δ = {digits_up(request.delta, 4)} in total, for "
         f"{_CHANGES[request.neighboring_relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",

@@ -39,8 +39,7 @@ def chosen_account(
         raise PopulationError(
             f"{found.path} holds budgets, for {listed(guarded)}. Say whose records these are with "
             f"{named('population', 'NAME')}; or, with {named('population', UNCHARGED)}, that nobody counts "
-            "what "
-            "is spent."
+            "what is spent."
         )
     return Account(found)
 
