@@ -3,8 +3,6 @@
 So a figure is one expression of what is in it, and what all figures have in common is said here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import methodcaller

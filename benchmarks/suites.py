@@ -3,8 +3,6 @@
 What a file may say is in `benchmarks/README.md`; levels are named as in results.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The data are not carried here: `load_activity` reads what the user downloaded. R
 what every column means, and what the data cannot bear.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

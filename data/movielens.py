@@ -4,8 +4,6 @@ The data are not carried here, and their terms forbid passing them on: `load_mov
 downloaded. README.md says from where, what every column means, and what the data cannot bear.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

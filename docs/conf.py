@@ -1,7 +1,5 @@
 """What Sphinx is told of the site, and the pages that it makes of what the code declares."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

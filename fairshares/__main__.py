@@ -1,7 +1,5 @@
 """The command `fairshares`: what users have of `./inv`."""
 
-from __future__ import annotations
-
 import sys
 from io import TextIOWrapper
 

@@ -1,7 +1,5 @@
 """From a call's arguments to a request, and from its run to a result."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory

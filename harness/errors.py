@@ -5,8 +5,6 @@ name a row, a column and a value (it is read at the client's own terminal); from
 hold sizes, names and party numbers only, never a share or a value derived from one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

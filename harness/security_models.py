@@ -1,7 +1,5 @@
 """The security models that a protocol can run under: who computes, whom they need not trust."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.errors import OptionError

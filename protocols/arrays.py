@@ -1,7 +1,5 @@
 """Names of the kinds of arrays that functions take and return; docstrings say their shapes."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """What circuits take: bits that count the gates that are made of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
@@ -21,15 +19,15 @@ class Wire:
         self.counted, self.lanes, self.depth = counted, lanes, depth
         counted.depth = max(counted.depth, depth)
 
-    def __and__(self, other: Wire) -> Wire:
+    def __and__(self, other: "Wire") -> "Wire":
         self.counted.gates += 1
         self.counted.ands += self.lanes
         return Wire(self.counted, self.lanes, max(self.depth, other.depth) + 1)
 
-    def __xor__(self, other: Wire) -> Wire:
+    def __xor__(self, other: "Wire") -> "Wire":
         return Wire(self.counted, self.lanes, max(self.depth, other.depth))
 
-    def __invert__(self) -> Wire:
+    def __invert__(self) -> "Wire":
         return self
 
     def store_in_mem(self, _address: object) -> None:

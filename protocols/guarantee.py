@@ -1,7 +1,5 @@
 """(epsilon, delta)-differential privacy as a value: exact, added up, and held against a budget."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,19 +21,19 @@ class Guarantee:
     epsilon: Fraction
     delta: Fraction
 
-    def __add__(self, other: Guarantee) -> Guarantee:
+    def __add__(self, other: "Guarantee") -> "Guarantee":
         """Return what two releases protect together, by basic composition."""
         return Guarantee(self.epsilon + other.epsilon, self.delta + other.delta)
 
-    def __sub__(self, other: Guarantee) -> Guarantee:
+    def __sub__(self, other: "Guarantee") -> "Guarantee":
         """Return what is left of a total when `other` is spent; below 0 where more is."""
         return Guarantee(self.epsilon - other.epsilon, self.delta - other.delta)
 
-    def __mul__(self, times: Fraction | int) -> Guarantee:
+    def __mul__(self, times: Fraction | int) -> "Guarantee":
         """Return a share of a total, or what so many releases of this kind protect together."""
         return Guarantee(self.epsilon * times, self.delta * times)
 
-    def within(self, limit: Guarantee) -> bool:
+    def within(self, limit: "Guarantee") -> bool:
         """Return whether neither epsilon nor delta exceeds the limit's."""
         return self.epsilon <= limit.epsilon and self.delta <= limit.delta
 
@@ -65,7 +63,7 @@ class Budget:
         """Return whether a total is within the budget; all of it may be spent."""
         return total.epsilon <= self.epsilon and (self.delta is None or total.delta <= self.delta)
 
-    def left(self, spent: Guarantee) -> Budget:
+    def left(self, spent: Guarantee) -> "Budget":
         """Return what may still be spent, 0 where more was spent than the budget now is."""
         delta = None if self.delta is None else max(Fraction(0), self.delta - spent.delta)
         return Budget(max(Fraction(0), self.epsilon - spent.epsilon), delta)

@@ -5,8 +5,6 @@ Nothing here makes noise that protects anybody. π_LAP is emulated on integers a
 uniform draw, with an exact count of draws per value.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

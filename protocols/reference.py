@@ -1,7 +1,5 @@
 """Clear-text oracles of the protocols, written without their circuits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What each protocol takes, computes and opens, as data that engines, reports and audits share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -62,7 +60,7 @@ class InputForm:
     capped: str = ""
     shares_bits: bool = False
 
-    def by(self, path: InputPath) -> InputForm:
+    def by(self, path: InputPath) -> "InputForm":
         """Return the same form with values that come by `path`; a party cannot add up what clients send.
 
         Replicated shares are all integers: those of a slot's code have bits, whatever they are.
@@ -141,7 +139,7 @@ class ProtocolSpec:
         """Whether its noise is what the parties draw for themselves, by the law that its arguments say."""
         return self.arguments[-len(OWN_ARGUMENTS) :] == OWN_ARGUMENTS
 
-    def by(self, path: InputPath) -> ProtocolSpec:
+    def by(self, path: InputPath) -> "ProtocolSpec":
         """Return the protocol for values that come by `path`, of which its program may have to be told."""
         told = path is not REPLICATED or "path" in self.arguments
         return self if told else replace(self, arguments=("path", *self.arguments))

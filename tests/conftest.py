@@ -1,7 +1,5 @@
 """What all tests share: where the project is, and what cannot run here and why."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import os

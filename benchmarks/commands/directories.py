@@ -1,7 +1,5 @@
 """Where a command's results go, and how to go on with those of one that was interrupted."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

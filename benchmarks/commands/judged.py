@@ -1,7 +1,5 @@
 """What the tasks that read measured runs do: judge them, and render them."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What `bench.run` does: run what is missing of an experiment, show what there is."""
 
-from __future__ import annotations
-
 import secrets
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Every option of `bench.*` and `reproduce`, said once; see `harness.cli.options`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from benchmarks.measure.samples import typed

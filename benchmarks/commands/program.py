@@ -1,7 +1,5 @@
 """What `bench.run` does for a program of the user's: writes an experiment, shows what its compiler counts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

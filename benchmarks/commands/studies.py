@@ -1,7 +1,5 @@
 """What `./inv reproduce` does: options in, one study carried out."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What `bench.tampering` does, which changes messages, and `bench.timing`, which compares them."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """One run of one cell by the normal pipeline, on made-up clients, and what it cost."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -4,8 +4,6 @@ Whatever ends a command, what it has measured stays, and the next one goes on fr
 programs, or of different builds of MP-SPDZ, never get into one cell.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Measured runs: one JSON line each, appended as the run ends, so that a killed machine loses one at most."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

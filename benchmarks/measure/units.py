@@ -1,7 +1,5 @@
 """Unit costs from measured runs: the sums that come nearest to what each model's runs took."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ fairness (Table 3). `gaps.json`: Juarez and
 Korolova on measuring gaps under local privacy (Tables 1 and 2, Figures 1 to 4). Numbers as printed are text.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Two measurements of the same cells: what changed between them, and what is within noise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

@@ -1,7 +1,5 @@
 """Results for other people's tools: CSV and Parquet of every run, a LaTeX table, figures as PDF."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator, Sequence

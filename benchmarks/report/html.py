@@ -1,7 +1,5 @@
 """The report on measured runs: Table 2 side by side, growth, networks, noise, every run, and where it ran."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

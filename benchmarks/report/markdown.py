@@ -1,7 +1,5 @@
 """Parts of views as Markdown; figures are files beside it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Figures of measured runs: Table 2, extrapolation, growth beside the paper's claims, networks, noise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from operator import methodcaller
 from typing import Any

@@ -1,7 +1,5 @@
 """Arrays of floats and of whole numbers, as type hints name them."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -3,8 +3,6 @@
 Nothing here runs parties: laws are exact up to floats; what is numerical or simulated says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction

@@ -4,8 +4,6 @@ Simulation, never privacy noise: numpy's generator is seeded, so that figures ca
 with `protocols.local_dp.randomizers`, whose randomness is the operating system's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

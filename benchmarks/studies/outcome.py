@@ -1,7 +1,5 @@
 """What a study found, as people, programs and files get it."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

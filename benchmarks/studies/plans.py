@@ -4,8 +4,6 @@ Each command is planned and run twice: when its program has to be compiled first
 costs were fitted to none of them. Records are made up.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

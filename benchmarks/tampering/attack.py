@@ -4,8 +4,6 @@ Parties are MP-SPDZ's virtual machines and nothing else: what is tried is the en
 its own as in any run, and inputs that the program of the operation says. Linux, with a C compiler.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import resource

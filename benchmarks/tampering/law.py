@@ -1,7 +1,5 @@
 """The law of the default noise, and whether it explains what parties opened."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass

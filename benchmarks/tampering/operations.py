@@ -4,8 +4,6 @@ Inputs are of honest parties alone, so that there is one right result. Programs 
 `production`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from benchmarks.tampering.law import Law

@@ -6,8 +6,6 @@ additive shares by what it likes, or replace bits of its own by others. That the
 and that noise then keeps its law, is what `NOISE` tries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial

@@ -6,8 +6,6 @@ secret could change. The two runs follow each other in random order, and program
 else a machine does adds to the spread of both: a busy one finds less, but nothing false.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 import time

@@ -5,8 +5,6 @@ operation and party, so that a walk that was cut short has tried a random sample
 as many in each model.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import random

@@ -1,7 +1,5 @@
 """Measured runs of several suites, by cell, as the checks and the report read them."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,7 +106,7 @@ class Measured:
     plans: Mapping[str, Mapping[Cell, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, samples: Sequence[Sample], **more: Any) -> Measured:
+    def of(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
         """Gather samples of any suites by suite and cell, in the order in which they first ran."""
         suites = dict.fromkeys(sample.suite for sample in samples)
         cells = [
@@ -119,7 +117,7 @@ class Measured:
         return cls(tuple(cells), **more)
 
     @classmethod
-    def read(cls, directory: Path) -> Measured:
+    def read(cls, directory: Path) -> "Measured":
         """Read the results of one suite, or of all suites that are in a directory, but for unit costs'.
 
         Raises: ResultFileError: there are none, or they cannot be read.

@@ -5,8 +5,6 @@ runs takes longer, as the paper has it. Whether costs are linear: fits to our ow
 papers'. How far our times are from the paper's, and emulated networks from what they should be: by ratios.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

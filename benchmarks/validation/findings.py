@@ -1,7 +1,5 @@
 """What a check found, and what becomes of it: passed, explained, failed, or not judged."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Multiplications: MP-SPDZ's compiler counts as many in a program as its protocol implies, exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction

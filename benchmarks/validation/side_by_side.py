@@ -1,7 +1,5 @@
 """Table 2 beside what was measured: the paper's protocol as run here, or extrapolated, and our default."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Findings and Table 2 side by side as parts of views, and their numbers in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import floor, log10

@@ -1,7 +1,5 @@
 """What `./inv` and `fairshares` become once they can import: invoke, whose complaints say the way out."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

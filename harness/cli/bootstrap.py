@@ -4,8 +4,6 @@ Runs before any package is installed, so it imports the standard library only, a
 command starts here.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import importlib

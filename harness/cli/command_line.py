@@ -4,8 +4,6 @@ An option's name, help, default and what reads it are said once, in a class; `Co
 what invoke runs. What a command needs is imported when it runs, so that each starts fast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path

@@ -3,8 +3,6 @@
 An option that several commands have is a constant here; a class for each command lists what it has.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.request.base import (

@@ -1,7 +1,5 @@
 """The project's own checks: format, lint and imports, then the tests, types beside them; and its site."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The commands that release a statistic: a call of the library, and how its result is shown."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from harness.cli.options import CLIENTS, INVITE, PLOT, QUIET, VERBOSE, json_of

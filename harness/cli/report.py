@@ -1,7 +1,5 @@
 """What commands end with: what they found, on the terminal, as JSON, and with `--plot` as a page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

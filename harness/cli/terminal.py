@@ -1,7 +1,5 @@
 """What every command does alike: end well, talk to the terminal, show its steps."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

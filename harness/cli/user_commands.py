@@ -3,8 +3,6 @@
 Each is made from a class that says its options, and runs a function that is imported then.
 """
 
-from __future__ import annotations
-
 from invoke import Collection
 
 from harness.cli import options, release_options

@@ -7,8 +7,6 @@ certificate. Of what it was sent it shows digests to all other gateways, through
 client that did not send all parties the same, in time, is left out by all alike.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What a client and a gateway compute on masks, modulo 2^64; `protocols.circuits.clients` in numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Invitations: a file for each client, with all that it needs to send to one run."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

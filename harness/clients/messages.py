@@ -1,7 +1,5 @@
 """Messages between clients, gateways and virtual machines: four bytes of length, little-endian, and bytes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -1,7 +1,5 @@
 """A client's side: learns its masks from the parties, checks them, and sends its values masked."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import secrets

@@ -1,7 +1,5 @@
 """What parties and clients of one run agree on before it starts; all of it is public."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

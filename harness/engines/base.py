@@ -1,7 +1,5 @@
 """A run, whatever runs it: the job, the program ready to run, what it opened and cost, and the runner."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

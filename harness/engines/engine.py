@@ -4,8 +4,6 @@ An engine says what identifies it, how a program is prepared, what a party's pro
 its output are costs; the rest stands here.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import time

@@ -1,7 +1,5 @@
 """What parties print: the `OUT` lines by which a program hands its opened results to any engine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Identifies a compiled program by everything that it depends on."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Which models can run here, on which engine, and why one cannot."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

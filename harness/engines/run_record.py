@@ -1,7 +1,5 @@
 """What a run cost, and what ran: the one record of it, which manifests and measured runs have."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any

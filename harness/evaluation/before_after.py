@@ -4,8 +4,6 @@ Needs every row of the data in one place, so it says what a mitigation is worth 
 private run. Whatever privacy weights or thresholds have, they bring; nothing here adds to it or draws noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 README.md says of every column of the file what it means, what is missing, and why it is used or not.
 """
 
-from __future__ import annotations
-
 import bz2
 import hashlib
 import importlib.util

@@ -4,8 +4,6 @@ A rate whose denominator is empty (no record of the group, or none with that lab
 every difference or ratio over it: what cannot be computed must not look like a fair zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Splits of a data set into training and test rows, and the model that is fitted on them."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from functools import cached_property

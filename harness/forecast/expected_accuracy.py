@@ -1,7 +1,5 @@
 """What to expect of a release before it runs: how far off it is, and what an error takes."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

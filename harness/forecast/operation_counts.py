@@ -1,7 +1,5 @@
 """How much of what a program uses: counted as it is executed, or from MP-SPDZ's compiler."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +78,7 @@ class Usage(Material, Gates):
     compared: int = 0
     steps: int = 0
 
-    def then(self, other: Usage) -> Usage:
+    def then(self, other: "Usage") -> "Usage":
         """Return what both use, one after the other."""
         return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
@@ -230,24 +228,24 @@ class _Integers:
     def __len__(self) -> int:
         return self._lanes
 
-    def get_vector(self, _base: int, size: int) -> _Integers:
+    def get_vector(self, _base: int, size: int) -> "_Integers":
         return _Integers(self._usage, size, self._steps)
 
-    def __getitem__(self, _lane: int) -> _Integers:
+    def __getitem__(self, _lane: int) -> "_Integers":
         return self.get_vector(0, 1)
 
-    def sum(self) -> _Integers:
+    def sum(self) -> "_Integers":
         self._usage.added += self._lanes
         return self.get_vector(0, 1)
 
-    def __add__(self, other: _Integers | int) -> _Integers:
+    def __add__(self, other: "_Integers | int") -> "_Integers":
         if isinstance(other, int):
             return self
         return _Integers(self._usage, max(self._lanes, other._lanes), max(self._steps, other._steps))
 
     __radd__ = __sub__ = __rsub__ = __add__
 
-    def __mul__(self, other: _Integers | int) -> _Integers:
+    def __mul__(self, other: "_Integers | int") -> "_Integers":
         if isinstance(other, int):
             return self
         lanes = max(self._lanes, other._lanes)
@@ -257,7 +255,7 @@ class _Integers:
 
     __rmul__ = __mul__
 
-    def __gt__(self, _bound: int) -> _Integers:
+    def __gt__(self, _bound: int) -> "_Integers":
         self._usage.compared += self._lanes
         return self
 
@@ -302,7 +300,7 @@ class _BitType:
     def __init__(self, usage: Usage, size: int = 0) -> None:
         self._usage, self._size = usage, size
 
-    def get_type(self, size: int) -> _BitType:
+    def get_type(self, size: int) -> "_BitType":
         return _BitType(self._usage, size)
 
     def get_input_from(self, _party: int, *, size: int) -> SimpleNamespace:

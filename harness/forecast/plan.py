@@ -1,7 +1,5 @@
 """Plans of a release: what was asked for, and what it costs in each model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -61,7 +59,7 @@ class PlannedRelease:
     cap: Cap | None = None
     held: npt.NDArray[np.int64] | None = None
 
-    def by(self, model: Model) -> PlannedRelease:
+    def by(self, model: Model) -> "PlannedRelease":
         """Return the same, in another model."""
         return replace(self, request=self.request.but(model=model))
 

@@ -1,7 +1,5 @@
 """What each thing that programs use costs on one machine, as measured; and what a run would cost by that."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ to be read, shared and added up, and results to be derived is tried out on made-
 it is that of a machine that does nothing else.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import resource

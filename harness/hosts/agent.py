@@ -7,8 +7,6 @@ Reveals: public facts about the host, headers of share files, certificates, what
 sizes; no share, no key, no random bit.  [test: tests/commands/test_hosts.py]
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import signal

@@ -1,7 +1,5 @@
 """Benchmark runs over hosts, where they are started: connections stay open from one run to the next."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """What has to be right on every host, looked at before anything runs; every fault is named with its host."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress

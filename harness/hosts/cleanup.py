@@ -1,7 +1,5 @@
 """What runs leave on a host when whoever started them went away, or the host's own process was killed."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -3,8 +3,6 @@
 A host's key has to be known already, as `ssh` knows it: no key is ever taken on trust here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import logging

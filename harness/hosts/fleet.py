@@ -1,7 +1,5 @@
 """All hosts of a run at once: connected, asked the same, set up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress

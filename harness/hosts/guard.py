@@ -4,8 +4,6 @@ The starter says which release it wants, by its request. The host works out by i
 program, arguments and noise follow from it, and from the inputs that the host has.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

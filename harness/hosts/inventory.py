@@ -1,7 +1,5 @@
 """`hosts.toml`: which host is which party, how this machine reaches it, how the other parties do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

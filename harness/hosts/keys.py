@@ -5,8 +5,6 @@ Certificates of other parties come by way of whoever sets the hosts up; from the
 one, so that a run needs no trust in who started it to tell it who its peers are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import timedelta

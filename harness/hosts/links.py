@@ -1,7 +1,5 @@
 """How fast two hosts reach each other, by agents' own sockets, on the port where the party will listen."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import time

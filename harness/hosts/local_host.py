@@ -1,7 +1,5 @@
 """What a host is asked before a run: whether it is free, what a run depends on there, how it is reached."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

@@ -1,7 +1,5 @@
 """A run at one of its hosts: the host's party, from what it is to compile until it has ended."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

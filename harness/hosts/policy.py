@@ -3,8 +3,6 @@
 Limits stand here only; what was spent of them is in the host's own ledger.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ how its program compiled, `OUT` lines, its signature of them, times and sizes. S
 hosts, never by way of this machine.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Started on the host as `python -m harness.hosts.setup DIRECTORY` by `./inv hosts
 run any command; a key whose forced command is the agent cannot start it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ No host begins unless all others signed the same. All that a result says follows
 whoever has them needs no trust in the starter.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Nothing of anybody's is in such a run, so it is charged to no ledger, and nothing that it opens is signed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence
@@ -66,7 +64,7 @@ class Program:
     inputs: int
 
     @classmethod
-    def of(cls, job: Job) -> Program:
+    def of(cls, job: Job) -> "Program":
         """Return what a job of this machine is elsewhere."""
         digest = hashlib.sha256(job.source.read_bytes()).hexdigest()
         options, (inputs, *_) = list(job.compile_options), job.given_bits or ((),)

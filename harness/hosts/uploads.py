@@ -1,7 +1,5 @@
 """What a host takes of uploads: it lists what it has, hears the other hosts' lists, adds up what follows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

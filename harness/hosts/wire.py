@@ -4,8 +4,6 @@ Each side also sends an empty line from time to time, and takes silence for the 
 that vanishes, or a network that does, closes no connection.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, BinaryIO

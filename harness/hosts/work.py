@@ -1,7 +1,5 @@
 """What an agent can do for its host's party: all requests of one connection, and who may make them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """What a client allows of its upload: for which tasks, whom they protect, and how much they spend in all."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +35,7 @@ class ClientPolicy:
         within = total.epsilon <= self.total.epsilon and total.delta <= self.total.delta
         return task in self.tasks and protects and within
 
-    def and_also(self, other: ClientPolicy) -> ClientPolicy:
+    def and_also(self, other: "ClientPolicy") -> "ClientPolicy":
         """Return the policy that allows what both do."""
         tasks = tuple(task for task in self.tasks if task in other.tasks)
         epsilon = min(self.total.epsilon, other.total.epsilon)

@@ -3,8 +3,6 @@
 Everything here runs at the client; its randomness is the operating system's.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any

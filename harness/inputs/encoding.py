@@ -1,7 +1,5 @@
 """What is shared in each input form, as a table of integers: columns, and a row per client or record."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

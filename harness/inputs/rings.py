@@ -4,8 +4,6 @@ Values are numpy arrays of shape (..., words) of little-endian 64-bit words, so 
 million clients is one array in either domain.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

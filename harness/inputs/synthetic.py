@@ -1,7 +1,5 @@
 """Clients and their records for runs whose cost is measured: made up, with a fixed seed, alike everywhere."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from dataclasses import dataclass, field

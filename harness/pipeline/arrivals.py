@@ -4,8 +4,6 @@ All epochs have one charge, made before the first. A folder keeps what was fixed
 epoch was the first to count, and what was revealed: nothing that is secret. Uploads stay where they are.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Two releases about the same clients: a cap on what each contributes, then a statistic with that cap."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Thresholds chosen again on curves that an earlier run released: post-processing, which spends no ε."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass

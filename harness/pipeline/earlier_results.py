@@ -1,7 +1,5 @@
 """Results of earlier runs, read back from their files into what the run itself had found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

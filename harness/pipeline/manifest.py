@@ -1,7 +1,5 @@
 """What a run says of itself: the manifest for machines, the privacy statement for people."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """π_LAP as a command: parties open samples of the noise, which then protect nothing."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The inputs of a run as everybody sees them, and which clients' uploads they are of."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """One run, for every statistic: inputs, noise plan, charge, engine, result files and manifest."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Collection, Mapping

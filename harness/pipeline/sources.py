@@ -1,7 +1,5 @@
 """Where the inputs of a run come from: records, share files, clients that send, or made-up records."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

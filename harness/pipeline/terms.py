@@ -1,7 +1,5 @@
 """What clients who send to a run are told, and agree with: all that decides what is opened of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

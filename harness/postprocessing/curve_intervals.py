@@ -1,7 +1,5 @@
 """How far a group's rates may be from what its noisy curve says, at all thresholds at once."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

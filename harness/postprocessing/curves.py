@@ -4,8 +4,6 @@ All of it is in the clear and after the noise, so it costs no privacy. A predict
 its score is at least the threshold; scores lie in [0, 1].
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -72,7 +70,7 @@ class GroupCurves:
         if self.noise is not None and self.noise.linear.shape[:-1] != (t + 1,):
             raise ValueError(f"the noise needs one row for each of {t} counts and one for the total")
 
-    def monotone(self) -> GroupCurves:
+    def monotone(self) -> "GroupCurves":
         """Return the nearest curves that counts can form: from the total down to 0, never rising.
 
         Computes: for each curve, the least-squares fit to (total, counts) among sequences that do not
@@ -84,7 +82,7 @@ class GroupCurves:
         negatives, fp = _monotone(self.negatives, self.fp)
         return GroupCurves(self.groups, self.thresholds, tp, fp, positives, negatives, noise=self.noise)
 
-    def points(self) -> OperatingPoints:
+    def points(self) -> "OperatingPoints":
         """Return what each threshold does to each group, all of [0, 1] and the one that accepts nobody.
 
         Computes: the rates of the monotone curves; at the thresholds 0 and NOBODY they are 1 and 0

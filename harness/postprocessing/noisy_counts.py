@@ -1,7 +1,5 @@
 """What the parties opened, as statistics: from here on everything is post-processing of DP outputs."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

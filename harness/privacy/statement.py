@@ -1,7 +1,5 @@
 """What a release says of its privacy: one value, and its renderings for machines and for people."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
@@ -119,7 +117,7 @@ class PrivacyStatement:
     assumed: str | None = None
     releases: int = 1
 
-    def plus(self, later: PrivacyStatement) -> PrivacyStatement:
+    def plus(self, later: "PrivacyStatement") -> "PrivacyStatement":
         """Return what two releases on the same people state together, of one model, unit and relation.
 
         Computes: ε, δ and probabilities of failure add up (basic composition); what was revealed or is public

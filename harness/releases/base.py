@@ -1,7 +1,5 @@
 """What a statistic is: the one class that a new one implements, and what it prepares for a run."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -89,12 +87,12 @@ class AuditTarget:
         return bool(self.sizes) and "steps" not in self.sizes
 
     @property
-    def by_clients(self) -> AuditTarget:
+    def by_clients(self) -> "AuditTarget":
         """The same where clients are the unit."""
         return replace(self, relations=OF_CLIENTS)
 
     @property
-    def in_active_models(self) -> AuditTarget:
+    def in_active_models(self) -> "AuditTarget":
         """The same of clients whose slots a party can change."""
         return replace(self, relations=OF_CLIENTS, malleable_slots=True)
 

@@ -1,7 +1,5 @@
 """π_CF as a statistic: a noisy confusion matrix per group, and the rates that follow from it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -149,7 +147,7 @@ class ConfusionStatistic(Statistic[Confusion]):
     }
 
     @classmethod
-    def of(cls, request: Any) -> ConfusionStatistic:
+    def of(cls, request: Any) -> "ConfusionStatistic":
         return ConfusionStatistic(request.spec, request.positive_label or "")
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Confusion]:

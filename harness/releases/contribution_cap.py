@@ -1,7 +1,5 @@
 """π_CAP as a statistic: how many records of a client are to count, chosen with differential privacy."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -137,7 +135,7 @@ class CapStatistic(Statistic[ChosenCap]):
     audited: ClassVar = {"cap": AuditTarget({}, lambda _: 1, _largest_grid, OF_CLIENTS)}
 
     @classmethod
-    def of(cls, request: Any) -> CapStatistic:
+    def of(cls, request: Any) -> "CapStatistic":
         form = next(iter((request.curves or request.spec).input_forms.values()))
         target = CapTarget(
             request.release,

@@ -1,7 +1,5 @@
 """π_COUNT as a statistic: noisy counts with a relative error, and more privacy for larger groups."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -104,7 +102,7 @@ class CountStatistic(Statistic[GroupCounts]):
     }
 
     @classmethod
-    def of(cls, request: Any) -> CountStatistic:
+    def of(cls, request: Any) -> "CountStatistic":
         return CountStatistic(request.target(), request.spec)
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedCounts:

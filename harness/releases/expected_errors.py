@@ -4,8 +4,6 @@ To first order in noise over counts: where that says a tenth or more, there is t
 that. Nothing here sees a record.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """π_GAP as a statistic: noisy sums and sizes of groups, and the gaps between their means."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

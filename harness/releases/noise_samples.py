@@ -3,8 +3,6 @@
 Opened noise protects nothing; the guarantee that is stated is that of a sample which stays secret.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

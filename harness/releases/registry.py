@@ -1,7 +1,5 @@
 """All statistics that can be released, by the names of their requests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any

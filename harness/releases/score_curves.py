@@ -1,7 +1,5 @@
 """π_ROC as a statistic: score curves from noisy block counts, and the thresholds that follow from them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -76,7 +74,7 @@ class NoisyCurves:
             **noise_to_json(self.noise),
         }
 
-    def for_positive(self, label: str) -> NoisyCurves:
+    def for_positive(self, label: str) -> "NoisyCurves":
         """Return the same counts with this label as the positive one, of the two; the same label if empty.
 
         Raises: RecordDomainError: the curves are of other labels.
@@ -321,7 +319,7 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     audited: ClassVar = CurvesStatistic.audited
 
     @classmethod
-    def of(cls, request: Any) -> ThresholdsStatistic:
+    def of(cls, request: Any) -> "ThresholdsStatistic":
         curves = CurvesStatistic(request.blocks == "flat", request.positive_label or "", request.spec)
         return ThresholdsStatistic(curves, choice_of(request))
 

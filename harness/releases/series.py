@@ -1,7 +1,5 @@
 """Weights while records arrive: what each epoch of a series releases, and what all of them amount to."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -28,7 +26,7 @@ class WeightsSeries(WeightsStatistic):
     schedule: Schedule = field(kw_only=True)
 
     @classmethod
-    def of(cls, request: Any) -> WeightsSeries:
+    def of(cls, request: Any) -> "WeightsSeries":
         return WeightsSeries(request.reweighing, request.spec, schedule=best_schedule(request.horizon))
 
     def at(self, share: Fraction, whole: Request) -> Request:

@@ -1,7 +1,5 @@
 """π_RW as a statistic: noisy counts per (group, label), and the sample weights that follow from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -44,7 +42,7 @@ class WeightsStatistic(Statistic[Weights]):
     }
 
     @classmethod
-    def of(cls, request: Any) -> WeightsStatistic:
+    def of(cls, request: Any) -> "WeightsStatistic":
         return WeightsStatistic(request.reweighing, request.spec)
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Weights]:

@@ -1,7 +1,5 @@
 """What a call or a command takes besides a request: the records, the account, the time, a place for files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 

@@ -3,8 +3,6 @@
 The same declaration serves a command's flag, a call's keyword, a key of a file and a message to a host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -44,10 +42,10 @@ class Option(Generic[T]):
         self.attribute = attribute
 
     @overload
-    def __get__(self, instance: None, owner: type) -> Option[T]: ...
+    def __get__(self, instance: None, owner: type) -> "Option[T]": ...
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> Option[T] | T:
+    def __get__(self, instance: object | None, owner: type) -> "Option[T] | T":
         if instance is None:
             return self
         value: T = vars(instance)[self.attribute]
@@ -64,7 +62,7 @@ class Option(Generic[T]):
         said = not self.default or "(default" in self.help or "default: " in self.help
         return self.help if said else f"{self.help}; default: {self.default}"
 
-    def but(self, **changes: Any) -> Option[T]:
+    def but(self, **changes: Any) -> "Option[T]":
         """Return this option, in some ways another: of another help or default, say."""
         return replace(self, **changes)
 

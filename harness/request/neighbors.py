@@ -1,7 +1,5 @@
 """Whom a release protects: the relation between neighboring data sets that its records and its form allow."""
 
-from __future__ import annotations
-
 from harness.errors import OptionError, named
 from harness.inputs.encoding import is_per_record
 from harness.inputs.record_schema import RecordDomain, RecordKind

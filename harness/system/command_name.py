@@ -1,7 +1,5 @@
 """What users type: `./inv` in a checkout, `fairshares` where the package is installed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ msgspec does the checking. It is imported when something is read, not before: py
 long to import (docs/decisions/others.md#0023-what-the-structure-left-out).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import tomllib

@@ -4,8 +4,6 @@ A process that is killed cannot remove what it made. So each scratch directory i
 as long as that lives, and whoever makes the next one beside it removes those that nobody holds.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -3,8 +3,6 @@
 Run as `python -m harness.system.processes STARTER COMMAND...` with the starter's process number.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """How far the running step is: told where the work is done, heard by whoever shows it, if anybody does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

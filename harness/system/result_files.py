@@ -1,7 +1,5 @@
 """Results on disk: new directories, there whole or not at all, and files of earlier runs, read back."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

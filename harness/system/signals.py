@@ -1,7 +1,5 @@
 """Ctrl-C, being terminated, losing the terminal: the first of them ends a command, after it cleaned up."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

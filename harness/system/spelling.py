@@ -1,7 +1,5 @@
 """What somebody may have meant who misspelt a name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

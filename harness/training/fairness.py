@@ -1,7 +1,5 @@
 """Fairness while training: weights of groups that follow noisy counts of what the model gets right."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A model's features as its user declares them, each with its range or categories; none is read off data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

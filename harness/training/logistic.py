@@ -1,7 +1,5 @@
 """Logistic regression with k labels from noisy sums of clients' updates: gradients, and the training loop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

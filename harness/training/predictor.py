@@ -1,7 +1,5 @@
 """A trained model, with scikit-learn's interface."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +36,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         self.parameters = parameters
 
     @classmethod
-    def load(cls, path: Path | str) -> LogisticModel:
+    def load(cls, path: Path | str) -> "LogisticModel":
         """Read the model of a run. Args: path: `model.json`, or the directory that it is in.
 
         Raises: ResultFileError: it is no such file; FeaturesError: it declares no features.
@@ -68,7 +66,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         """The labels, in the order of `predict_proba`'s columns."""
         return np.array(self.labels)
 
-    def fit(self, X: Any, y: Any = None, **_: Any) -> LogisticModel:  # noqa: ARG002, N803
+    def fit(self, X: Any, y: Any = None, **_: Any) -> "LogisticModel":  # noqa: ARG002, N803
         """Do nothing: the model is trained."""
         return self
 

@@ -1,7 +1,5 @@
 """One training under one budget: weights of everybody, a model, thresholds from those it did not see."""
 
-from __future__ import annotations
-
 import math
 import random
 import time

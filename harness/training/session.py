@@ -1,7 +1,5 @@
 """Rounds of noisy sums by parties that stay up: one budget for all of them, spent before the first."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time
@@ -153,7 +151,7 @@ class SumSession:
         if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
             raise UnsupportedError(reason)
 
-    def open(self) -> SumSession:
+    def open(self) -> "SumSession":
         """Charge all rounds, then start the parties; return the session.
 
         Raises: FairSharesError: the budget falls short, the model cannot run here, or a party does not start.
@@ -230,7 +228,7 @@ class SumSession:
         finally:
             self._end(*sys.exc_info())
 
-    def __enter__(self) -> SumSession:
+    def __enter__(self) -> "SumSession":
         """Open the session."""
         return self.open()
 

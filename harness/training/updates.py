@@ -4,8 +4,6 @@ Clipping first keeps weights what they are: a weight that comes before is clippe
 public, fixed before any vector is seen, and exact.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """An audit: what noise and releases protect, beside what is claimed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction

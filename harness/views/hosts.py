@@ -1,7 +1,5 @@
 """Hosts: what was found there, what was set up, left and removed; and how these steps are called."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path

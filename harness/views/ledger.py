@@ -1,7 +1,5 @@
 """The ledger: what each population has spent, and its budget; and where a run was charged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path

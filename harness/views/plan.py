@@ -1,7 +1,5 @@
 """A plan: what to expect of each release, and what all cost in each model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """What the quickstart did: the private runs and, apart from them, the evaluation in the clear."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

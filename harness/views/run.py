@@ -1,7 +1,5 @@
 """What every run says of itself: privacy of what was opened, cost, where it ran; and what its steps are."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction

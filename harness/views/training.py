@@ -1,7 +1,5 @@
 """A trained model: its parameters, and the weights and thresholds that belong to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

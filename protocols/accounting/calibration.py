@@ -1,7 +1,5 @@
 """Whom a guarantee protects, and how epsilon and delta spread over the noisy values of a release."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

@@ -4,8 +4,6 @@ For noise whose law nobody can write down, such as fixed-point noise under MP-SP
 Every figure from here is labelled empirical.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

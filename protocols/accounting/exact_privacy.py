@@ -5,8 +5,6 @@ neighbours' outcomes are grouped by likelihood ratio, and everything else follow
 every epsilon, the least epsilon at a delta, and the composition of several noisy values.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ back, so that no test is worse on them (Doroshenko et al. 2022, "Connect the dot
 rounded towards larger losses. All is done in integers.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -49,13 +47,13 @@ class LossLaw:
             shrunk = shrunk * per_step >> _FIXED
         return Fraction(found, 1 << BITS + _FIXED)
 
-    def composed(self, other: LossLaw) -> LossLaw:
+    def composed(self, other: "LossLaw") -> "LossLaw":
         """Return the law of both losses together. Args: other: of the same step."""
         products = convolution([self.masses, other.masses])
         found = [-(-each >> BITS) for each in products]
         return _trimmed(self.step, self.lowest + other.lowest, found, self.certain + other.certain)
 
-    def times(self, n: int) -> LossLaw:
+    def times(self, n: int) -> "LossLaw":
         """Return the law of n >= 1 such losses together."""
         return repeated_sum(self, n, LossLaw.composed)
 

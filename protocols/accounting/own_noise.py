@@ -1,7 +1,5 @@
 """What the noises of honest parties protect together, from their tables, and which tables to choose."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """Which linear combinations of counts are noised, and what one record does to them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

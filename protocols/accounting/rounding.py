@@ -1,7 +1,5 @@
 """Reads numbers exactly; rounds what is spent up and what is left down, so that nothing is shown too good."""
 
-from __future__ import annotations
-
 import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal

@@ -4,8 +4,6 @@ A round opens sums of vectors of integers, whose neighbours' are apart by a boun
 depend on what earlier ones opened.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import Decimal

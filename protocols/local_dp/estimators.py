@@ -6,8 +6,6 @@ a: probability that a group is kept; p = (1 - a) / (d - 1): of each other; c: th
 Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any d.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,7 +30,7 @@ class Tally:
     counts: Integers
     sums: Floats
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: "Tally") -> "Tally":
         return Tally(self.counts + other.counts, self.sums + other.sums)
 
     @property

@@ -1,7 +1,5 @@
 """What M_R and M_L protect, recomputed from their laws over all inputs and outputs; no formula is reused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from fractions import Fraction
 from itertools import product

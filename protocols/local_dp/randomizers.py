@@ -8,8 +8,6 @@ the number of groups. The allocation of budgets is corrected: `MechanismR.privat
 keep to epsilon; with the published one, by `with_budgets`, `epsilon` is what it really gives.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -98,7 +96,7 @@ class Grr:
             raise ValueError(f"the true group is kept with a multiple of 2^-{WORD_BITS} in [1/d, 1)")
 
     @classmethod
-    def private(cls, groups: int, epsilon: Fraction) -> Grr:
+    def private(cls, groups: int, epsilon: Fraction) -> "Grr":
         """Return the response that is epsilon-LDP for the group alone, to within 2^-64 of keep."""
         return cls(groups, _keep(groups, exp_bounds(_budget(epsilon))[0]))
 
@@ -210,7 +208,7 @@ class MechanismR(Mechanism):
     @classmethod
     def with_budgets(
         cls, groups: int, epsilon_1: Fraction, epsilon_2: Fraction, declared: ValueRange = ValueRange()
-    ) -> MechanismR:
+    ) -> "MechanismR":
         """Return M_R with a budget for the group and one for the value; `epsilon` says what they add up to.
 
         Source: the paper's Theorem 5 claims max(epsilon_1, epsilon_2), which does not hold: 1.380 at 1 and 1.
@@ -218,7 +216,7 @@ class MechanismR(Mechanism):
         return cls(Grr.private(groups, epsilon_1), _keep(2, exp_bounds(_budget(epsilon_2))[0]), declared)
 
     @classmethod
-    def private(cls, groups: int, epsilon: Fraction, declared: ValueRange = ValueRange()) -> MechanismR:
+    def private(cls, groups: int, epsilon: Fraction, declared: ValueRange = ValueRange()) -> "MechanismR":
         """Return the M_R that is epsilon-LDP and tells most.
 
         Computes: epsilon_2 = epsilon, epsilon_1 = ln((e^epsilon + 1) / 2), both rounded down to coins.
@@ -299,14 +297,14 @@ class MechanismL(Mechanism):
         epsilon_2: Fraction,
         declared: ValueRange = ValueRange(),
         steps: int = DEFAULT_STEPS,
-    ) -> MechanismL:
+    ) -> "MechanismL":
         """Return M_L with a budget for the group and one for the value."""
         return cls(Grr.private(groups, epsilon_1), _budget(epsilon_2), steps, declared)
 
     @classmethod
     def private(
         cls, groups: int, epsilon: Fraction, declared: ValueRange = ValueRange(), steps: int = DEFAULT_STEPS
-    ) -> MechanismL:
+    ) -> "MechanismL":
         """Return the M_L that is epsilon-LDP: epsilon_2 = epsilon, epsilon_1 = epsilon / 2."""
         total = _budget(epsilon)
         return cls.with_budgets(groups, total / 2, total, declared, steps)

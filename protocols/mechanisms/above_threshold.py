@@ -1,7 +1,5 @@
 """How many records of a client count: a cap from a public grid, chosen with differential privacy (π_CAP)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -4,8 +4,6 @@ A record is in one bin, so in one block of every level. Sums of few blocks make 
 count, so its noise grows with the number of blocks, not of bins; least squares uses all blocks.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -4,8 +4,6 @@ Each epoch ends with one release, of the records of that epoch and of some befor
 sum of few releases, so its noise grows with their number, not with that of the epochs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from fractions import Fraction

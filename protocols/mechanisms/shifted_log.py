@@ -4,8 +4,6 @@ A count's logarithm gets noise of one scale, so that the noise is about proporti
 in a large group then moves less of what is opened than one in a small group.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `offset` is what makes it right on average; errors are those of value + offset.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -5,8 +5,6 @@ does not: Mironov 2012). The number of draws, hence the time, depends on the res
 to the microsecond is not defended against.
 """
 
-from __future__ import annotations
-
 import os
 from fractions import Fraction
 

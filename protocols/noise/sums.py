@@ -4,8 +4,6 @@ Masses are added and multiplied as floats, all of them positive, so that every t
 10^-9, by which quantiles are taken more strictly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

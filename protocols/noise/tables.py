@@ -5,8 +5,6 @@ parties add up to (nearly) discrete Laplace or Gaussian noise; how near decides 
 guarantee is computed from the tables, by exact convolution.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -119,7 +117,7 @@ class OwnNoise:
         return {**asdict(self), "law": str(self.law), "rate": str(self.rate)}
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> OwnNoise:
+    def from_json(cls, fields: dict[str, Any]) -> "OwnNoise":
         """Return the noise of these parameters. Raises: ValueError, KeyError, TypeError: they are none."""
         edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
         return cls(NoiseLaw(fields["law"]), Fraction(fields["rate"]), edge, parties, honest)

@@ -4,8 +4,6 @@
 a second time, from the probability mass function, and turned into the numbers that a manifest prints.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal, localcontext

@@ -1,7 +1,5 @@
 """What `bench.compare` and `bench.export` make of runs: intervals that hold, tables that anybody can read."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The papers' figures as data: whole, what is said about them is so, and the page on costs has the same."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

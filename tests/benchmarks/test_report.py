@@ -1,7 +1,5 @@
 """The report on measured runs: what is in it, marked as what it is, nothing missing; text stays text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Experiments as data: what they expand to, what is refused, and that each cell can be told and run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

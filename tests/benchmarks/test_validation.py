@@ -1,7 +1,5 @@
 """`bench.validate` passes whole results, and each kind of check fails on results that break it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase

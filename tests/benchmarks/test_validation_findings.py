@@ -1,7 +1,5 @@
 """How a check is judged: by its range, then by explanations, which name what they excuse."""
 
-from __future__ import annotations
-
 import json
 import re
 from math import inf

@@ -1,7 +1,5 @@
 """Where the commands that tests disturb run, unless a test makes a place of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Weights while records arrive, from the command line and in Python: two epochs in every model; mistakes."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

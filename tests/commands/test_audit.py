@@ -1,7 +1,5 @@
 """`./inv audit`: rows, picture, table; options that make no sense end in one sentence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

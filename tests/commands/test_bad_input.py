@@ -1,7 +1,5 @@
 """Every mistake ends in one or two sentences: no traceback, nothing written, no process left."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """`reproduce utility` and `reproduce trust` as a user runs them: files, tables, what they refuse."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

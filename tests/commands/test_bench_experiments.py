@@ -1,7 +1,5 @@
 """`bench.run` with files, `bench.export` and `bench.compare` as a user runs them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

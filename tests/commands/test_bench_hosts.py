@@ -1,7 +1,5 @@
 """Cells over hosts: each party on a host with a network of its own; what befalls hosts meanwhile."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`bench.run` with suites of ours as a user runs them: real parties, interrupted, resumed, refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

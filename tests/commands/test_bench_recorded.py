@@ -1,7 +1,5 @@
 """The measured runs that the repository carries: they pass, and the report that it carries is of them."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

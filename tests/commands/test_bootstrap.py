@@ -1,7 +1,5 @@
 """`./inv` sets up its environment once, says what it does and what is missing, and keeps out of the way."""
 
-from __future__ import annotations
-
 import ast
 import fcntl
 import os

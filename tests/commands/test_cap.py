@@ -1,7 +1,5 @@
 """`./inv cap`, as a user meets it: a cap, then the release with it; shares; what does not go together."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from fractions import Fraction

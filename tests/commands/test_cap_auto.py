@@ -1,7 +1,5 @@
 """`--cap auto`: two releases in one command, each charged, and what they say of privacy together."""
 
-from __future__ import annotations
-
 import json
 import re
 from fractions import Fraction

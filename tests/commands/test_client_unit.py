@@ -1,7 +1,5 @@
 """Commands with clients as the privacy unit: exact statements, caps that hold, what does not go together."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clients of real virtual machines: what is reported, who is left out, and that nothing is left of a run."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Confusion matrices from the command line: records or shares in, documented files out."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

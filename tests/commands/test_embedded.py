@@ -1,7 +1,5 @@
 """The embedded engine's processes: what ends a run, what is left of it, who can connect."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

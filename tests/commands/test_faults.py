@@ -1,7 +1,5 @@
 """What happens to a run that is hit: the error names the party, nothing secret and no process is left."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """A disk that fills up in each phase of a run: one clear sentence, nothing half-written, and a next run."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

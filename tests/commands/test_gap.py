@@ -1,7 +1,5 @@
 """Gaps from the command line: values or shares in, documented files out."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One client's upload is garbage, every share of it any element: the others have their result."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from unittest import mock

@@ -1,7 +1,5 @@
 """Hosts over ssh, on this machine: what is looked at, what is set up, and what each fault is called."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

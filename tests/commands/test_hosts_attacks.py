@@ -1,7 +1,5 @@
 """Hostile coordinators, who speak to hosts' real agents themselves: what no host does for them."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import json

@@ -1,7 +1,5 @@
 """Hosts with a network each, of which the documented ports alone are open, and what befalls hosts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

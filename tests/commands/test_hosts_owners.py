@@ -1,7 +1,5 @@
 """Hosts whose owners set them up and write their policies, by commands on each host; no starter is there."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

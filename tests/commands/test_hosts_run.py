@@ -1,7 +1,5 @@
 """Runs with parties on hosts: the machine that starts them learns nothing secret; each fault is named."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What a coordinator of its own got hosts to do that they should not."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A command that is ended in each of its phases: what it leaves, what the next one makes of that."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from pathlib import Path

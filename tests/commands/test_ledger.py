@@ -1,7 +1,5 @@
 """Runs that are charged, from the command line: they add up, stay charged, and stop where a budget does."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Runs over an emulated network, and what becomes of them when it fails."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """`./inv noise` as a user runs it, on the engine that is always there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What commands print, and where: the answer, privacy in three lines, JSON alone, or next to nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Noise of the parties' own, by command: what comes out, what is said of it, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Party processes with stand-ins for an engine: what is said of them, what is kept, what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """`--plan` as a user calls it: with and without MP-SPDZ, and with what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`--plot`: a page with pictures beside the results, of the numbers that the terminal shows."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

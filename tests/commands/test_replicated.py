@@ -1,7 +1,5 @@
 """Replicated shares from clients' files to a result, without a report that a party changed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

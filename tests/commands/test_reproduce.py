@@ -1,7 +1,5 @@
 """`reproduce gaps` as a user runs it: its files, its tables, what it refuses; options of all studies."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

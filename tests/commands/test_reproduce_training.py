@@ -1,7 +1,5 @@
 """`reproduce training` as a user runs it."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

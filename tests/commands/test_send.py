@@ -1,7 +1,5 @@
 """Clients that send while the parties run, by the commands: one's own step, and all roles on one machine."""
 
-from __future__ import annotations
-
 import json
 import stat
 from fractions import Fraction

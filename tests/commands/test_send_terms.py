@@ -1,7 +1,5 @@
 """What a client is shown before it sends, and what it refuses; there are no parties, so nothing is sent."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

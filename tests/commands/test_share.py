@@ -1,7 +1,5 @@
 """`share` shares whatever its client has, and tells that client alone what counts for nothing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

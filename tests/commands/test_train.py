@@ -1,7 +1,5 @@
 """Training from the command line: a model out of a file, and what is refused before anything is opened."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The main job from the command line: records or shares in, two documented files out, nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 import resource

@@ -1,7 +1,5 @@
 """The loader of the activity recordings: the archive's layout, and files that are not of it."""
 
-from __future__ import annotations
-
 import zipfile
 from io import BytesIO
 from pathlib import Path

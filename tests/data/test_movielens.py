@@ -1,7 +1,5 @@
 """The loader of MovieLens: both versions' layouts, and files that are not of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

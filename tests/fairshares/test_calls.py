@@ -1,7 +1,5 @@
 """Calls: tables, files and columns alike; charges and refusals as the command's; nothing printed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples in the docstrings of what users import do what they say."""
 
-from __future__ import annotations
-
 import doctest
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Results of calls: what they hold, how they print, and that a saved one is the same when it is loaded."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

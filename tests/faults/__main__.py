@@ -8,8 +8,6 @@ all places are data there, and nothing here knows any. A fault goes into a copy 
 own, so nothing of the project changes; programs that such a copy compiles are kept in it.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Every reader of JSON and TOML refuses what it does not know, in one sentence without a secret."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ assertions 15 values would go unchecked. Mend: take the blocks after the full gr
 code of its own.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Compiled programs are reused when nothing changed, and never when something did or was left unfinished."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -10,8 +10,6 @@ a bit, and the others noticed after the opening. Mend: have `check` check both. 
 share this code and were not looked into.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

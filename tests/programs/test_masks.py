@@ -1,7 +1,5 @@
 """The masks that real virtual machines give to clients hide a value in every bit, and no party has them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path

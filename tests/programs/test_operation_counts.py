@@ -1,7 +1,5 @@
 """What plans count without compiling is what MP-SPDZ's compiler says of the same programs."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.measure.cell import job_of

@@ -3,8 +3,6 @@
 Its own text, run with noise that the test gives, on shares that the harness turns into parties' bits.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field

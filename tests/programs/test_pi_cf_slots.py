@@ -1,7 +1,5 @@
 """π_CF of clients' slots opens the oracle's matrices in every model, whatever other clients send."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

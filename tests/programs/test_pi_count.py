@@ -3,8 +3,6 @@
 And what it opens where a client shares no count: in a ring what is charged still holds, in a field nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

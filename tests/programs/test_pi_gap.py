@@ -1,7 +1,5 @@
 """π_GAP opens the same known integers in every model: its own text, run with bits that the test gives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """π_GAP of clients' slots opens the same known integers in every model, whatever clients send."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """π_LAP opens the same known integers in every model: its own text, given bits."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """π_ROC opens the same known integers in every model: its own text, run with bits that the test gives."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """π_ROC as published opens the same known integers: its own text, run with bits that the test gives."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

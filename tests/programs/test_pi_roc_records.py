@@ -1,7 +1,5 @@
 """π_ROC of records opens what that of clients' counts does: its own text, with bits that the test gives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

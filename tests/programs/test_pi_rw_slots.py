@@ -3,8 +3,6 @@
 Its own text, run with noise bits that the test gives, on shares that the harness turns into parties' bits.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 Programs' own text, with jobs that the harness lays out and noise that the test gives each party.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction

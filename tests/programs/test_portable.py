@@ -1,7 +1,5 @@
 """The portable subset means the same in every model: one program of all its names, and integers by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

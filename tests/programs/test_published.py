@@ -5,8 +5,6 @@ leaves out the sign, and whether the number is zero, which `Int2FL` gives (line 
 or 2^16 draws. Mend: document the range, or return the least number.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

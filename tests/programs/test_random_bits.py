@@ -1,7 +1,5 @@
 """The bits that the parties draw together: all of them vary, in every lane, and no party is left out."""
 
-from __future__ import annotations
-
 from math import log, sqrt
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Programs open the same integers from replicated shares, and nothing else where a party changes one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

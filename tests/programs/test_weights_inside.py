@@ -1,7 +1,5 @@
 """Weights that are divided inside are the same in every model of MP-SPDZ, as many bits as the oracle says."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """import-linter's contracts in pyproject.toml hold, and an import that they forbid is found."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every public method says what it does, itself or where it is declared; ruff asks the same of all else."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterable

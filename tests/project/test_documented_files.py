@@ -1,7 +1,5 @@
 """The page of files has every field that is written or read, and no other; so it is with variables."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Numbers of clients in docs/explanation/local-privacy.md, computed anew."""
 
-from __future__ import annotations
-
 import csv
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Numbers in the documents that follow from the noise, computed anew."""
 
-from __future__ import annotations
-
 import csv
 import re
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What the page on active security says was tried is what was recorded."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace

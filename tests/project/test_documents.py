@@ -1,7 +1,5 @@
 """What the README and the site show does what they say; what is not run says why, and names what there is."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

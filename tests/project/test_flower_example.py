@@ -1,7 +1,5 @@
 """The example of a Flower federation, without Flower: its clients' training, averaged by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

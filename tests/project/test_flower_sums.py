@@ -1,7 +1,5 @@
 """The Flower app whose strategy takes noisy sums: run once for real, where Flower is installed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Rules on source that import-linter cannot see, each seen to fail once."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

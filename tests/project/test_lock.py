@@ -1,7 +1,5 @@
 """The lock file pins everything that the project needs, on every Python that it claims, and nothing else."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

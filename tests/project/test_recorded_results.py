@@ -1,7 +1,5 @@
 """The measured runs that the repository carries: whole suites, each cell of one program."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

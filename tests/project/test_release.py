@@ -1,7 +1,5 @@
 """One version everywhere: what runs, how it is cited, what has changed in it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

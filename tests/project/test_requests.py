@@ -1,7 +1,5 @@
 """A release is one value: where its fields are declared, and that calls have them as the request does."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests that the tests run: every test that is written down is collected, and no file is overlooked."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """The wheel: what is in it, and that it works where nothing of the project is."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

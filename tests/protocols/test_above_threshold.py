@@ -1,7 +1,5 @@
 """How a cap is chosen, and what that gives away: π_CAP's grid, target and mechanism."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

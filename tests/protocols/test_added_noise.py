@@ -1,7 +1,5 @@
 """Errors of whichever noise: own noise's by enumeration of the sum of all parties', joint noise's as ever."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import reduce
 

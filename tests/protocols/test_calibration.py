@@ -1,7 +1,5 @@
 """Composition: what a release's epsilon and delta add up to, against the joint distribution of its noise."""
 
-from __future__ import annotations
-
 import itertools
 from decimal import Decimal, localcontext
 from fractions import Fraction

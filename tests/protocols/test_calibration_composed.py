@@ -1,7 +1,5 @@
 """Basic composition, by enumeration: what two releases protect together, and that less would be false."""
 
-from __future__ import annotations
-
 import itertools
 from decimal import Decimal, localcontext
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Circuits read nothing from outside and open nothing, but for the masks and sums of clients' input."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

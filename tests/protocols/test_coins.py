@@ -4,8 +4,6 @@ Everything that `check` claims is derived here a second time: ratios from produc
 e^epsilon from `decimal`.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import random

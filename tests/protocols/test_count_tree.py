@@ -1,7 +1,5 @@
 """The tree release: least squares against a dense solve, its exact error, the choice of blocks."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Counts so far: what each release counts, the least error of them, and what all of them protect, exactly."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence

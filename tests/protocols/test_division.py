@@ -1,7 +1,5 @@
 """Long division in secret bits, run on numpy's: exact everywhere, and as deep and as large as it is said."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -23,14 +21,14 @@ class Counted:
     def __init__(self, value: bool, depth: int = 0) -> None:
         self.value, self.depth = value, depth
 
-    def __and__(self, other: Counted) -> Counted:
+    def __and__(self, other: "Counted") -> "Counted":
         Counted.ands += 1
         return Counted(self.value and other.value, max(self.depth, other.depth) + 1)
 
-    def __xor__(self, other: Counted) -> Counted:
+    def __xor__(self, other: "Counted") -> "Counted":
         return Counted(self.value != other.value, max(self.depth, other.depth))
 
-    def __invert__(self) -> Counted:
+    def __invert__(self) -> "Counted":
         return Counted(not self.value, self.depth)
 
 

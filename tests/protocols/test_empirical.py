@@ -1,7 +1,5 @@
 """Estimates from samples: intervals hold as often as they say, and bound the exact delta from below."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

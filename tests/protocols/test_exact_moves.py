@@ -1,7 +1,5 @@
 """Releases whose values move by more than 1: what is uncovered, exactly, against the law's own atoms."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The auditor against what it must equal: every event, every atom, another accountant; it finds faults."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Where noisy counts first fall to a noisy bound, as a circuit in the clear."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 

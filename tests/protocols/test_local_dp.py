@@ -1,7 +1,5 @@
 """The local baseline: its epsilon by enumeration, and its simulation against clients one by one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """Estimates from local reports: by hand, by enumeration of all outcomes, and against the paper's tables."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """Local mechanisms: their exact epsilon by enumeration, their draws, and what they refuse."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The logarithm as a circuit, on plain integers: against its definition by powers of 2, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
@@ -23,14 +21,14 @@ class Vector(np.ndarray):
     """Plain integers of any size in place of a secret vector."""
 
     @staticmethod
-    def of(values: Sequence[int]) -> Vector:
+    def of(values: Sequence[int]) -> "Vector":
         return np.array(values, dtype=object).view(Vector)
 
     @staticmethod
-    def concat(parts: Sequence[Vector]) -> Vector:
+    def concat(parts: "Sequence[Vector]") -> "Vector":
         return Vector.of(np.concatenate(parts).tolist())
 
-    def get_vector(self, base: int, size: int) -> Vector:
+    def get_vector(self, base: int, size: int) -> "Vector":
         assert 0 <= base < base + size <= len(self)
         return Vector.of(self[base : base + size].tolist())
 

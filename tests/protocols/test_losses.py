@@ -1,7 +1,5 @@
 """Losses of many noises together: never below exact enumeration, close to it, and to dp_accounting."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 from math import lcm, log

@@ -4,8 +4,6 @@ Circuits run on all that others can send in a small ring, for every client that 
 the exception, which `test_logarithm.py` has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
@@ -44,7 +42,7 @@ class Slots:
             v = bits
 
             @staticmethod
-            def get_input_from(party: int, size: int) -> type[Columns]:
+            def get_input_from(party: int, size: int) -> "type[Columns]":
                 assert party == 0 and size == len(bits[0])
                 return Columns
 

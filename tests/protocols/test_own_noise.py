@@ -1,7 +1,5 @@
 """What own noise protects: recomputed from the tables' atoms, by other ways, and by dp_accounting."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction

@@ -5,8 +5,6 @@ parties; adds it to what circuits make of the inputs; and opens that sum, or wha
 nothing else. A program does no arithmetic on secrets, so what a record moves is up to its circuits.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

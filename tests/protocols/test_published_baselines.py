@@ -1,7 +1,5 @@
 """π_LAP and Protocol 4 as published: the figures of what they really protect, and how each comes about."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """π_LAP as published: its program is what its law is computed from, statement for statement."""
 
-from __future__ import annotations
-
 import ast
 
 from harness.engines.base import PROGRAMS

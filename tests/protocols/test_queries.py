@@ -1,7 +1,5 @@
 """The releases that the utility benchmark compares: what they open, their epsilon, their exact error."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What rounds of noisy sums protect: rho and delta' of their noise, against enumeration and dp_accounting."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Privacy that grows with the group: guarantees and errors against the law of the noise, atom by atom."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from math import exp, log2

@@ -1,7 +1,5 @@
 """Slots: every code is one cell or none, bits are counted right, and parties' integers are the slots'."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -28,14 +26,14 @@ class Counted:
     def __init__(self, lanes: Bits) -> None:
         self.lanes = lanes
 
-    def __and__(self, other: Counted) -> Counted:
+    def __and__(self, other: "Counted") -> "Counted":
         Counted.ands += 1
         return Counted(self.lanes & other.lanes)
 
-    def __xor__(self, other: Counted) -> Counted:
+    def __xor__(self, other: "Counted") -> "Counted":
         return Counted(self.lanes ^ other.lanes)
 
-    def __invert__(self) -> Counted:
+    def __invert__(self) -> "Counted":
         return Counted(~self.lanes)
 
 

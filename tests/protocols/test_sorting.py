@@ -1,7 +1,5 @@
 """The sorting network on stand-ins for MP-SPDZ's bits: it counts keys, by as many ANDs as plans say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,7 +35,7 @@ class Machine:
                 return first
 
             @staticmethod
-            def load_mem(address: int) -> Lanes:
+            def load_mem(address: int) -> "Lanes":
                 return Lanes(machine.memory[address : address + words].copy())
 
             def store_in_mem(self, address: int) -> None:
@@ -46,14 +44,14 @@ class Machine:
             def load_int(self, value: int) -> None:
                 self.bits = np.array([[value >> i & 1 for i in range(WORD)]], dtype=bool)
 
-            def __and__(self, other: Lanes) -> Lanes:
+            def __and__(self, other: "Lanes") -> "Lanes":
                 machine.ands += self.bits.size
                 return Lanes(self.bits & other.bits)
 
-            def __xor__(self, other: Lanes) -> Lanes:
+            def __xor__(self, other: "Lanes") -> "Lanes":
                 return Lanes(self.bits ^ other.bits)
 
-            def __invert__(self) -> Lanes:
+            def __invert__(self) -> "Lanes":
                 return Lanes(~self.bits)
 
         return Lanes

@@ -1,7 +1,5 @@
 """Sums of noises: quantiles against exact convolutions, never below, and as tight as the grid is fine."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Noise of the parties' own: tables against scipy's laws, draws against tables, sums against both."""
 
-from __future__ import annotations
-
 import math
 import os
 from fractions import Fraction

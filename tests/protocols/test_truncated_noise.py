@@ -1,7 +1,5 @@
 """The noise's distribution, by full enumeration: what it protects, its size; that the circuit has it."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter
@@ -268,14 +266,14 @@ class Wire:
     def __init__(self, depth: int = 0) -> None:
         self.depth = depth
 
-    def __and__(self, other: Wire) -> Wire:
+    def __and__(self, other: "Wire") -> "Wire":
         Wire.ands += 1
         return Wire(max(self.depth, other.depth) + 1)
 
-    def __xor__(self, other: Wire) -> Wire:
+    def __xor__(self, other: "Wire") -> "Wire":
         return Wire(max(self.depth, other.depth))
 
-    def __invert__(self) -> Wire:
+    def __invert__(self) -> "Wire":
         return self
 
 
@@ -321,7 +319,7 @@ class PartyInputs:
         self.queues = [list(bits) for bits in parties]
         self.lanes = len(parties[0][0])
 
-    def get_type(self, width: int) -> PartyInputs:
+    def get_type(self, width: int) -> "PartyInputs":
         assert 1 <= width <= 63
         self.width = width
         return self

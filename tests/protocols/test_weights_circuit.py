@@ -1,7 +1,5 @@
 """Weights inside the computation, run on plain integers: equal to the oracle, and below 2^62 throughout."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,26 +22,26 @@ class Vector:
         self.lanes = array
 
     @staticmethod
-    def concat(parts: Sequence[Vector]) -> Vector:
+    def concat(parts: "Sequence[Vector]") -> "Vector":
         return Vector(np.concatenate([part.lanes for part in parts]))
 
-    def get_vector(self, base: int, size: int) -> Vector:
+    def get_vector(self, base: int, size: int) -> "Vector":
         assert 0 <= base < base + size <= len(self.lanes)
         return Vector(self.lanes[base : base + size])
 
-    def _with(self, other: object, operation: Callable[[object, object], object]) -> Vector:
+    def _with(self, other: object, operation: Callable[[object, object], object]) -> "Vector":
         return Vector(operation(self.lanes, other.lanes if isinstance(other, Vector) else other))
 
-    def __add__(self, other: object) -> Vector:
+    def __add__(self, other: object) -> "Vector":
         return self._with(other, lambda a, b: a + b)  # type: ignore[operator]
 
-    def __rsub__(self, other: int) -> Vector:
+    def __rsub__(self, other: int) -> "Vector":
         return Vector(other - self.lanes)
 
-    def __mul__(self, other: object) -> Vector:
+    def __mul__(self, other: object) -> "Vector":
         return self._with(other, lambda a, b: a * b)  # type: ignore[operator]
 
-    def __lt__(self, other: int) -> Vector:
+    def __lt__(self, other: int) -> "Vector":
         return Vector(self.lanes < other)
 
     __radd__ = __add__

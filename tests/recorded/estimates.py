@@ -3,8 +3,6 @@
 So that plans of measured runs can be checked without compiling for a minute, or without MP-SPDZ.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

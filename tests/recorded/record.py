@@ -1,7 +1,5 @@
 """Records what MP-SPDZ opens on known inputs: `python -m tests.recorded.record`, where MP-SPDZ is."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

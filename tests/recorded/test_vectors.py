@@ -4,8 +4,6 @@ A vector that no longer fits, because coins are designed otherwise, say, is reco
 `python -m tests.recorded.record`.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Vectors: what MP-SPDZ opened on known inputs, with all that is needed to have an engine do it again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ N runs a case, noise from its probability mass function. If an interval holds wi
 that does is below x with probability at most exp(-N KL(x, 0.95)) (Chernoff), 10^-9 for the x used here.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

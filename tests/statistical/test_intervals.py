@@ -5,8 +5,6 @@ binomial variable exceeds with probability 10^-9, the false-alarm rate of each. 
 is tested with a wrong noise scale, and with the sampling error left out.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache

@@ -4,8 +4,6 @@ False-alarm rate 10^-9 each: DKW for laws; for shares of N runs that hold with p
 Chernoff: below x with probability at most exp(-N KL(x, 0.95)).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -4,8 +4,6 @@ N runs; Pearson's statistic over the outcomes, those that are expected less than
 False-alarm rate 10^-9 each by the chi-square law, to which Pearson's statistic comes near at such counts.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 from itertools import product

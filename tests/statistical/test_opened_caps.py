@@ -3,8 +3,6 @@
 The circuits themselves, in the clear: a process per index would take hours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Noise as the real engines open it: its exact distribution, neither less nor more, and independent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction

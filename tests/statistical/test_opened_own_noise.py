@@ -1,7 +1,5 @@
 """Noise that parties drew, each its own, and opened: it is of its law, and not of one with another scale."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

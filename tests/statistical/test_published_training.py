@@ -1,7 +1,5 @@
 """The epsilon that the paper's Table 3 leaves out, as docs/explanation/training.md has it."""
 
-from __future__ import annotations
-
 import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant

@@ -1,7 +1,5 @@
 """π_LAP as published, under MP-SPDZ's default truncation: what noise that it opened gives away."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import cache

@@ -5,8 +5,6 @@ what the law of 10^7 clients may differ from the normal one: Berry and Esseen's 
 below 0.001, as n is at least 5 * 10^6 and E|x|^3 / s^3 at most 3.1, of the code's M_L with its two scales.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import norm

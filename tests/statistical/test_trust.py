@@ -5,8 +5,6 @@ EXCEEDED of N runs with probability exp(-N KL(EXCEEDED, 1 %)) at most (Chernoff)
 nearly normal, its deviation sqrt((kurtosis - 1) / N), the kurtosis 6 at most (a single Laplace variable's).
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -5,8 +5,6 @@ with probability 95 %, the share that does is below x with probability at most e
 (Chernoff), 10^-9 for the x used here; all weights of all cases together: below 10^-7.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Plain integers in place of secret vectors, for circuits in the clear."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -17,18 +15,18 @@ class Lanes(np.ndarray):
     """Lanes along the first axis; further ones hold runs of their own, done at once."""
 
     @staticmethod
-    def of(values: Any) -> Lanes:
+    def of(values: Any) -> "Lanes":
         return np.asarray(values, dtype=np.int64).view(Lanes)
 
     @staticmethod
-    def concat(parts: Sequence[Lanes]) -> Lanes:
+    def concat(parts: "Sequence[Lanes]") -> "Lanes":
         return Lanes.of(np.concatenate(parts))
 
-    def get_vector(self, base: int, size: int) -> Lanes:
+    def get_vector(self, base: int, size: int) -> "Lanes":
         assert 0 <= base < base + size <= len(self)
         return Lanes.of(self[base : base + size])
 
-    def sum(self) -> Lanes:  # type: ignore[override]
+    def sum(self) -> "Lanes":  # type: ignore[override]
         return Lanes.of(np.add.reduce(self, axis=0, keepdims=True))
 
 
@@ -42,35 +40,35 @@ def wrapped(bits: int) -> type[Any]:
             self.values = (np.asarray(values, dtype=np.int64) + size // 2) % size - size // 2
 
         @staticmethod
-        def concat(parts: Sequence[Wrapped]) -> Wrapped:
+        def concat(parts: "Sequence[Wrapped]") -> "Wrapped":
             return Wrapped(np.concatenate([part.values for part in parts]))
 
         @staticmethod
-        def dot_product(one: Wrapped, other: Wrapped) -> Wrapped:
+        def dot_product(one: "Wrapped", other: "Wrapped") -> "Wrapped":
             return (one * other).sum()
 
-        def get_vector(self, base: int, lanes: int) -> Wrapped:
+        def get_vector(self, base: int, lanes: int) -> "Wrapped":
             assert 0 <= base < base + lanes <= len(self)
             return Wrapped(self.values[base : base + lanes])
 
-        def sum(self) -> Wrapped:
+        def sum(self) -> "Wrapped":
             return Wrapped(self.values.sum(axis=0, keepdims=True))
 
         def __len__(self) -> int:
             return len(self.values)
 
-        def __add__(self, other: Any) -> Wrapped:
+        def __add__(self, other: Any) -> "Wrapped":
             return Wrapped(self.values + (other.values if isinstance(other, Wrapped) else other))
 
         __radd__ = __add__
 
-        def __mul__(self, other: Any) -> Wrapped:
+        def __mul__(self, other: Any) -> "Wrapped":
             return Wrapped(self.values * (other.values if isinstance(other, Wrapped) else other))
 
-        def __sub__(self, other: Any) -> Wrapped:
+        def __sub__(self, other: Any) -> "Wrapped":
             return self + other * -1
 
-        def __ge__(self, bound: int) -> Wrapped:
+        def __ge__(self, bound: int) -> "Wrapped":
             return Wrapped(self.values >= bound)
 
     return Wrapped

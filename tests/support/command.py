@@ -1,7 +1,5 @@
 """Runs the commands as a user does, and looks for what they leave behind."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

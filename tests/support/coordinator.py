@@ -3,8 +3,6 @@
 It has none of the project's code for starting runs, so that it does nothing that only that code prevents.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """Compares samples with an exact distribution; the false-alarm rates hold for every n and every law."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from math import log, sqrt

@@ -11,8 +11,6 @@ numbers. Comments are HTML's, which neither GitHub nor the site shows:
     <!-- needs MP-SPDZ --> <!-- on hosts -->    of the whole page
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +35,7 @@ class Snippet:
     language: str
     text: str
     said: list[str]
-    output: Snippet | None = None
+    output: "Snippet | None" = None
 
     @property
     def not_run(self) -> str:

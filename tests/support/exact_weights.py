@@ -1,7 +1,5 @@
 """Weights of exact counts as their sources define them: what formulas and circuits are held against."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

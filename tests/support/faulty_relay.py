@@ -4,8 +4,6 @@
 from now on, both ways (with a delay of `inf` nothing arrives any more).
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys

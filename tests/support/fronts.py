@@ -1,7 +1,5 @@
 """Fronts of three parties whose virtual machines are played here: they share masks and open sums."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

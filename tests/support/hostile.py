@@ -1,7 +1,5 @@
 """Documents with one fault each, made from one that is right: what every reader has to refuse."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterator
 from copy import deepcopy

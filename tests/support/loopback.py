@@ -1,7 +1,5 @@
 """Hosts within this process: what a starter asks goes to each host's work, as an agent hands it on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Processes that stop themselves midway, where a test finds them however busy the machine is (Linux)."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What one client can do to its own upload, at one party or at all; tests see that no other suffers."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Hosts for tests, each with a network, sshd, home and firewall of its own (Linux, as root)."""
 
-from __future__ import annotations
-
 import ctypes
 import ipaddress
 import os

@@ -4,8 +4,6 @@ Prints `ready`, waits for a line, then prints each charge's number once it is ma
 does. With `hang` it stops inside the first transaction, with the charge written but not kept.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import sys
 import time

@@ -3,8 +3,6 @@
 One party computes what three do, without connections; the interpreter cannot tell the difference.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -49,7 +47,7 @@ class Outcome:
 class OneParty:
     """The process. Used as a context manager."""
 
-    def __enter__(self) -> OneParty:
+    def __enter__(self) -> "OneParty":
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.one_party"],
             cwd=PROJECT,

@@ -1,7 +1,5 @@
 """Parties on hosts of this machine, seen from outside: processes, and what ledgers say (Linux)."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plans as commands make them, from texts of a request and of whom it would be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.cli.report import tell

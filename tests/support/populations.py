@@ -1,7 +1,5 @@
 """Populations of local simulations, from clients one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

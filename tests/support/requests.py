@@ -1,7 +1,5 @@
 """Requests for tests: of any input form, whatever their release's own forms are."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

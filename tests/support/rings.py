@@ -1,7 +1,5 @@
 """Elements of rings as the integers that they stand for."""
 
-from __future__ import annotations
-
 from harness.inputs.rings import Ring, Words
 
 

@@ -1,7 +1,5 @@
 """What tests of real runs share: the models that can run here, given bits, shares of given values."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import subprocess

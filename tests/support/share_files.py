@@ -4,8 +4,6 @@
 change with it only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """One upload, what its client allows, and what a source of uploads knows of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 from pathlib import Path

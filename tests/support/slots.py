@@ -1,7 +1,5 @@
 """Runs of programs that count clients' slots: what clients may send, and what the parties should open."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

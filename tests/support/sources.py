@@ -1,7 +1,5 @@
 """The project's own files, for tests that read them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

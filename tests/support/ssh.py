@@ -1,7 +1,5 @@
 """Hosts for tests: directories of this machine, each reached over ssh through an sshd of the tests' own."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil
@@ -59,7 +57,7 @@ class Site:
         """Return a host's own directory."""
         return Path(self.hosts[party].directory)
 
-    def with_host(self, party: int, **changes: object) -> Site:
+    def with_host(self, party: int, **changes: object) -> "Site":
         """Return the same hosts, one of them described otherwise, in `hosts.toml` too."""
         hosts = list(self.hosts)
         hosts[party] = replace(hosts[party], **changes)  # type: ignore[arg-type]

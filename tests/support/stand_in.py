@@ -4,8 +4,6 @@ By MP-SPDZ's Networking/Player.cpp, ServerSocket.cpp, CryptoPlayer.cpp and ssl_s
 number connects, to two sockets for each link, and is the TLS client on both.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 import struct

@@ -1,7 +1,5 @@
 """A host for tests, and what a starter asks of it: by the agent's own requests, as a hostile one would."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import ExitStack

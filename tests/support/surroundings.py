@@ -4,8 +4,6 @@ The command is the real one. What is made slow or refused is done from outside, 
 `sitecustomize` on its path), so that a signal finds the command in the phase that the test means.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Made-up measured runs that all checks of `bench.validate` pass or leave aside, for tests to spoil."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

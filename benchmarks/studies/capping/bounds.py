@@ -4,8 +4,6 @@ Notation of Amin et al. 2019: p_j is a user's share of the data, gamma the cap a
 q_j = min(gamma, p_j); Q is the sum of q_j. Capped examples are distributed among users as q_j / Q.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

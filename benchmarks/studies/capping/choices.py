@@ -1,7 +1,5 @@
 """Ways to choose a cap, and the expected error that each leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction

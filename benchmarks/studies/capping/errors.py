@@ -9,8 +9,6 @@ clients have no scores. They get made-up ones: a model that tells labels apart b
 records, more so in the first group, so that a cap biases the curves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Figures of the study of caps: errors by the cap, what choosing it costs, and what bounds are worth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial

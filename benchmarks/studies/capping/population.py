@@ -1,7 +1,5 @@
 """Clients with few records and many, and what a cap leaves of them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +40,7 @@ class Population:
         """Return the records of each group and label: shape (2, 2)."""
         return self._by_group(self.records)
 
-    def part(self, clients: npt.NDArray[np.bool_]) -> Population:
+    def part(self, clients: npt.NDArray[np.bool_]) -> "Population":
         """Return the population of some of the clients."""
         return Population(self.name, self.group[clients], self.records[clients])
 

@@ -1,7 +1,5 @@
 """The study of caps: errors by the cap, caps by several rules, the paper's bounds; its numbers and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction

@@ -6,8 +6,6 @@ there. The paper's tables have both, so its Eqs. 19 and 20 are here as it prints
 Source: Juarez and Korolova 2022, Algorithm 1, Definition 7, Theorems 5, 6 and 9, appendices A.4 and B.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

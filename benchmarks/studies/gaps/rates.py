@@ -1,7 +1,5 @@
 """Whose performance values the tables measure: recordings of the activity data, or a synthetic stand-in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

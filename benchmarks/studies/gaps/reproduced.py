@@ -3,8 +3,6 @@
 Figures are numbers here, with what the paper reads off them.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

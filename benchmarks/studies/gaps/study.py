@@ -1,7 +1,5 @@
 """`./inv reproduce gaps`: Juarez and Korolova's tables and figures, each number beside the published one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction

@@ -4,8 +4,6 @@ Runs in an environment of DecLearn's own, `pip install "declearn[websockets]==2.
 anything of this project. Clients are silos of people, since all of DecLearn's have to stay to the end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

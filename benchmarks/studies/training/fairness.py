@@ -8,8 +8,6 @@ writes files in DIR; `ml-100k` has MovieLens; RandHIE takes the package `rdatase
     .venv/bin/python -m benchmarks.studies.training.fairness judge DIR ml-100k RESULTS
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -6,8 +6,6 @@ s^2 / (2 b^2)-zCDP. Weights count all training records, or clients; thresholds a
 training leaves out, so that of both the larger part counts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -99,7 +97,7 @@ def train(
     epsilon: float,
     rng: np.random.Generator,
     choices: Choices = CHOSEN,
-) -> Trained:
+) -> "Trained":
     """Train by a scheme, at (epsilon, 10^-5) for all that is revealed of a record, or of a client."""
     rho = rho_of(epsilon) if scheme.private else 0.0
     counting = rho * choices.of_weights  # also without weights: the step is divided by the count

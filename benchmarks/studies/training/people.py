@@ -4,8 +4,6 @@ A feature is 0 or 1, or a number whose range is declared here, brought to -1 .. 
 data. As in PrivFairFL, the sensitive feature is among the features.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -51,13 +49,13 @@ class People:
         """M."""
         return int(self.client.max()) + 1 if len(self.client) else 0
 
-    def of_rows(self, rows: npt.NDArray[np.generic]) -> People:
+    def of_rows(self, rows: npt.NDArray[np.generic]) -> "People":
         """Return some of the records, given by number or by a mask; clients keep their numbers."""
         return replace(
             self, **{name: getattr(self, name)[rows] for name in ("features", "label", "group", "client")}
         )
 
-    def of_clients(self, chosen: Integers) -> People:
+    def of_clients(self, chosen: Integers) -> "People":
         """Return the records of some clients, who are numbered anew."""
         found = self.of_rows(np.isin(self.client, chosen))
         return replace(found, client=np.unique(found.client, return_inverse=True)[1])
@@ -66,7 +64,7 @@ class People:
         """Return counts by group, or another number, and label. Args: each: what a record counts; None: 1."""
         return np.bincount(2 * of + self.label, each, 2 * rows).reshape(rows, 2).astype(float)
 
-    def drawn(self, clients: int, rng: np.random.Generator) -> People:
+    def drawn(self, clients: int, rng: np.random.Generator) -> "People":
         """Return so many clients, drawn without replacement, each group's share kept, to the nearest."""
         who, first = np.unique(self.client, return_index=True)
         of_group = [who[self.group[first] == group] for group in range(len(self.groups))]
@@ -75,7 +73,7 @@ class People:
         chosen = [rng.choice(each, size, replace=False) for each, size in zip(of_group, sizes, strict=True)]
         return self.of_clients(np.sort(np.concatenate(chosen)))
 
-    def split(self, rng: np.random.Generator) -> tuple[People, People]:
+    def split(self, rng: np.random.Generator) -> "tuple[People, People]":
         """Return records for training and for tests: 20 % of each client's, or of the clients, by `unit`."""
         if self.unit is PrivacyUnit.CLIENT:
             order = rng.permutation(self.clients)

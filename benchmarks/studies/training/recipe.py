@@ -4,8 +4,6 @@ Source: appendix C, for ML-1M, of which all numbers are; one dense unit with a s
 number of records; DP-SGD at each client, a microbatch per record.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import dp_accounting

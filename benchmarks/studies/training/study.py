@@ -3,8 +3,6 @@
 A run is one draw of clients, split and noise, and a model by each scheme; a line of `samples.jsonl`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

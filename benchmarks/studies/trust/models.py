@@ -4,8 +4,6 @@ Values are in the scale from -1 to 1, and a gap is the mean of the first group l
 groups have half of the clients. All protect one client's tuple (group, value), replaced by any other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Whom one trusts and how many clients that takes: the gap between two groups, under three trust models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -4,8 +4,6 @@ Samples are histograms of records over score bins. What released curves are wort
 chosen on them do, is a number per repetition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Ways to release the groups' score curves, each simulated in the clear: what it opens, and its epsilon."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What released score curves are worth: every method, against epsilon, records and groups."""
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -8,8 +8,6 @@ In a real federation each client runs `client` on its own rows; all that it need
 which is differentially private, so that everybody may have it. Training itself is not private here.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp

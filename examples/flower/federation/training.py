@@ -1,7 +1,5 @@
 """What a client computes, and how the results are judged: `app` has Flower do it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

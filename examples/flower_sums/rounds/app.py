@@ -6,8 +6,6 @@ secret shares and opens the sum with noise. Here the session plays all parties i
 protects nothing against that server; docs/how-to/frameworks.md says what it does protect, and how to run it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

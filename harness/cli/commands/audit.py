@@ -1,7 +1,5 @@
 """`audit`: what noise and releases protect, recomputed from their distributions; `noise`: samples of it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from harness.cli import terminal as cli

@@ -1,7 +1,5 @@
 """`cap`: how many records of a client are to count, chosen with differential privacy."""
 
-from __future__ import annotations
-
 import shlex
 
 from harness.cli.commands.releases import conclude, released

@@ -1,7 +1,5 @@
 """What options that many commands share stand for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`hosts.*`: parties on several hosts."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`schemes`, `test` and `docs`: what can run here, whether all of it is right, and what is written of it."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 

@@ -1,7 +1,5 @@
 """`ledger`: what each population has spent, and its budget."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from harness.cli.options import LedgerOptions

@@ -1,7 +1,5 @@
 """`quickstart`: DP weights and thresholds from secret shares of real data, and what they do to a model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What commands share that release a statistic: run it here or on hosts, or plan it; then show the result."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial

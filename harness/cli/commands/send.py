@@ -1,7 +1,5 @@
 """`send`: a client's step while the parties run."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress

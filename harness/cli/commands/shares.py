@@ -1,7 +1,5 @@
 """`share`, `uploads` and `aggregate`: a client's step, and a party's."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`thresholds`: DP score curves per group, and the thresholds that treat groups alike."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from harness.cli.commands.releases import conclude, present, released

@@ -1,7 +1,5 @@
 """`train`: a model under differential privacy, with weights and thresholds on the same budget."""
 
-from __future__ import annotations
-
 from harness.cli import terminal as cli
 from harness.cli.commands.releases import present
 from harness.cli.options import TrainOptions

@@ -1,7 +1,5 @@
 """`weights`: DP sample weights, of records at hand or of those that have arrived so far."""
 
-from __future__ import annotations
-
 from harness.cli import terminal as cli
 from harness.cli.commands.releases import conclude, released
 from harness.cli.release_options import WeightsOptions

@@ -1,7 +1,5 @@
 """What parties on one machine have between them: its loopback, or a relay that emulates a network."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

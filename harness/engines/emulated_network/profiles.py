@@ -1,7 +1,5 @@
 """Networks between parties on one machine: profiles by name, or a round-trip time and a bandwidth."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

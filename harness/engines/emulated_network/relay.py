@@ -5,8 +5,6 @@ ordered pair of parties it listens on a port of its own, prints all of these in 
 connects there on to B's PORT, until its input ends. There are no losses.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ctypes

@@ -4,8 +4,6 @@ MP-SPDZ names bytecode after the program and its arguments, not after the compil
 model could silently run another's. Here each combination has a directory of its own.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

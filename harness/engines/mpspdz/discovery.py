@@ -1,7 +1,5 @@
 """Finds a build of MP-SPDZ that the user has made, and says what is wrong with it."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

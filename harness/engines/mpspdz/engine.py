@@ -1,7 +1,5 @@
 """The real engine: programs compiled and run by the MP-SPDZ that the user has built."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A machine asks by a library that is preloaded into it: `peer_certificates.c` say
 first use, and tried on throw-away machines whose peers this process plays.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

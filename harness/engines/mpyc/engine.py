@@ -1,7 +1,5 @@
 """The embedded engine: the same programs on MPyC, three parties on this machine, nothing to set up."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Executes a program's text, as MP-SPDZ does, with the portable names bound to MPyC values."""
 
-from __future__ import annotations
-
 import builtins
 import traceback
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a running program acts on: one party's MPyC runtime, its two input files, its timers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from io import BytesIO

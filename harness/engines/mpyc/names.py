@@ -4,8 +4,6 @@ MP-SPDZ decides what these mean. Whatever it rejects is rejected here, and much 
 program that runs here means the same there.  [test: tests/harness/engines/test_mpyc_names.py]
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NoReturn
@@ -163,7 +161,7 @@ class Opened(_Vector, name="cint"):
         self._lanes = value._lanes if isinstance(value, Opened) else _constants(value, size)
         _check_size(self, size)
 
-    def reveal(self) -> Opened:
+    def reveal(self) -> "Opened":
         """Return itself: it is public already."""
         return self
 
@@ -304,7 +302,7 @@ class BitVector(Value, name="sbitvec"):
         raise unsupported("making an sbitvec but by get_type and get_input_from")
 
     @classmethod
-    def get_type(cls, width: int) -> type[BitVector]:
+    def get_type(cls, width: int) -> "type[BitVector]":
         """Return the type by which parties input secret bits, `width` in each lane.
 
         Raises: UnsupportedFeature: these are not 1 to MAX_INPUT_WIDTH.

@@ -1,7 +1,5 @@
 """One party of the embedded engine: joins the other two over TLS, then runs the program."""
 
-from __future__ import annotations
-
 import os
 import ssl
 import sys

@@ -4,8 +4,6 @@ MPyC draws each coefficient by a system call of its own and reduces each share f
 that is two fifths of a run. This draws one block and reduces two shares.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 OpenSSL looks a trusted certificate up by the hash of its subject, so installing one is a link.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

@@ -4,8 +4,6 @@
 one to a process there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

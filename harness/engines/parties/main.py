@@ -7,8 +7,6 @@ where there are rounds, its column of each follows. From then on its output goes
 sees its key, its bits or its noise.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -4,8 +4,6 @@ Nothing here draws, keeps or prints noise; `harness.engines.parties.main` draws 
 takes the process's place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,12 +53,12 @@ class _Column:
     def __init__(self, domain: Ring, words: Words) -> None:
         self._domain, self.words = domain, words
 
-    def get_vector(self, first: int, size: int) -> _Column:
+    def get_vector(self, first: int, size: int) -> "_Column":
         return _Column(self._domain, self.words[first : first + size])
 
-    def sum(self) -> _Column:
+    def sum(self) -> "_Column":
         return _Column(self._domain, self._domain.total(self.words)[np.newaxis])
 
     @staticmethod
-    def concat(parts: Sequence[_Column]) -> _Column:
+    def concat(parts: "Sequence[_Column]") -> "_Column":
         return _Column(parts[0]._domain, np.concatenate([part.words for part in parts]))

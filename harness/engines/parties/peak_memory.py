@@ -1,7 +1,5 @@
 """How much memory a party takes: read from the kernel while it runs (Linux; unknown elsewhere)."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

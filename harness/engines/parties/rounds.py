@@ -4,8 +4,6 @@ It takes the party's column of a round from whoever started the party, and hands
 bits, or fresh noise of the party's own: through pipes, so that nothing of it is ever on a disk.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from io import FileIO

@@ -4,8 +4,6 @@ Each party is a process of its own (`harness.engines.parties.main`) in a directo
 that holds that party's shares and key only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

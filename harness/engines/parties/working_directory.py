@@ -3,8 +3,6 @@
 Imports next to nothing: a party's process reads these names before anything else.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 CLAIM = "started"  # made by the party, once: a directory is never started in again

@@ -5,8 +5,6 @@ holds all but the one that has its number: each share is at r - 1 parties, so th
 it, and any two parties have all of them. From here on, no message holds a value.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Iterator, Sequence

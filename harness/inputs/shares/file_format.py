@@ -5,8 +5,6 @@ values or with a 32-byte seed that stretches to them. An aggregate is what a par
 second line lists the uploads in it, and values follow.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,7 +63,7 @@ class UploadKind:
     copies: int = 1
 
     @property
-    def of_any_domain(self) -> UploadKind:
+    def of_any_domain(self) -> "UploadKind":
         """The same, whatever the domain is."""
         return replace(self, domain="")
 

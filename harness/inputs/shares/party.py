@@ -6,8 +6,6 @@ its header says. Of which kind it has to be, most uploads or the user decide. So
 something else, or all of them something foreign, harms itself only.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter
@@ -105,7 +103,7 @@ class UploadReport:
         """The kinds of those that it would take, by `batch`."""
         return {batch_of(identity): kind for identity, kind in self.sound.items()}
 
-    def without(self, uncovered: Collection[str]) -> UploadReport:
+    def without(self, uncovered: Collection[str]) -> "UploadReport":
         """Return the report of a run that some policies do not cover. Args: uncovered: `batch` of each."""
         sound = {each: kind for each, kind in self.sound.items() if batch_of(each) not in uncovered}
         why = dict.fromkeys((batch_of(each) for each in self.sound.keys() - sound.keys()), UNCOVERED)
@@ -132,7 +130,7 @@ class Agreement:
         """The `batch` of each upload that is taken."""
         return frozenset(map(batch_of, self.taken))
 
-    def without(self, uncovered: Collection[str]) -> Agreement:
+    def without(self, uncovered: Collection[str]) -> "Agreement":
         """Return what is left of it in a run that some policies do not cover. Args: as for a report."""
         taken = frozenset(each for each in self.taken if batch_of(each) not in uncovered)
         more = len(self.taken) - len(taken)

@@ -1,7 +1,5 @@
 """From differentially private statistics to sample weights, in the clear: costs no privacy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction

@@ -6,8 +6,6 @@ laws bound sums of F: where every count is surely too large to be raised, F = E;
 of E, which bound F on either side. "Surely" costs a part of the failure, and so does every other bound.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

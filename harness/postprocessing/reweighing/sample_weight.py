@@ -1,7 +1,5 @@
 """From weights per group and label to what training takes: a sample weight per row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

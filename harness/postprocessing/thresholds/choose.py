@@ -1,7 +1,5 @@
 """From score curves to the thresholds that treat groups alike, in the clear: costs no privacy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ both are (`*_two_rates`). Two kinds of rule: any point of each group's upper con
 (`mixed_*`, by randomisation), or one of each group's given points (`pure_*`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -54,7 +52,7 @@ class Hull:
     y: Floats
 
     @classmethod
-    def over(cls, x: Floats, y: Floats) -> Hull:
+    def over(cls, x: Floats, y: Floats) -> "Hull":
         """Return the hull of these points. Args: x, y: (n,), in any order; x from 0 to 1, both among them."""
         corners = upper_hull(x, y)
         return cls(corners, x[corners], y[corners])

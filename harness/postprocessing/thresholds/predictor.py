@@ -1,7 +1,5 @@
 """Applies each group's thresholds to a model's scores, with scikit-learn's interface."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -55,7 +53,7 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
     @classmethod
     def load(
         cls, path: Path | str, estimator: Any = None, unseen_group: str | float = ERROR
-    ) -> GroupThresholdPredictor:
+    ) -> "GroupThresholdPredictor":
         """Read the rules of a run, or what `save` wrote.
 
         Args: path: `thresholds.json`, or the directory that it is in.
@@ -82,7 +80,7 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         }
         write_json(result_path(path, FILE), found)
 
-    def fit(self, X: Any, y: Any = None, **_: Any) -> GroupThresholdPredictor:  # noqa: ARG002, N803
+    def fit(self, X: Any, y: Any = None, **_: Any) -> "GroupThresholdPredictor":  # noqa: ARG002, N803
         """Do nothing: the rules are there and the estimator is fitted."""
         return self
 

@@ -1,7 +1,5 @@
 """One group's decision rule: a score threshold, or a draw among a few."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which rule each group gets: a fairness constraint turned into geometry, and points back into thresholds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,7 +52,7 @@ class ThresholdTask:
         }[self.constraint]
 
     @cached_property
-    def curves(self) -> tuple[GroupPoints, ...]:
+    def curves(self) -> "tuple[GroupPoints, ...]":
         """What the thresholds can do in each group, in the order of the groups; a rate that is 0/0 is 0."""
         rates = (self.points.true_positive_rate, self.points.false_positive_rate, self.points.selection_rate)
         return tuple(

@@ -1,7 +1,5 @@
 """What `./inv audit` finds of local mechanisms: the exact epsilon, over all inputs and outputs."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import log
 

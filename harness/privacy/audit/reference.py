@@ -1,7 +1,5 @@
 """What `./inv audit` looks at without arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial

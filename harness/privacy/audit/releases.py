@@ -1,7 +1,5 @@
 """What `./inv audit` finds of releases: what one record moves, and what that adds up to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import cache, reduce

@@ -1,7 +1,5 @@
 """What `./inv audit` finds: samplers, recomputed and held against what is claimed of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

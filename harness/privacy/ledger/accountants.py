@@ -4,8 +4,6 @@ Each accountant has the interface of dp_accounting's: which runs it supports, an
 All sums are of integers and rounded towards more that is spent; docs/explanation/theorems.md has the proofs.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect
 from collections import Counter

@@ -1,7 +1,5 @@
 """Where a run is charged: the ledger and the population that are named, and what is said of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

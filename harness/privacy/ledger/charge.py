@@ -1,7 +1,5 @@
 """One run's way through the ledger: charged right before its parties start, settled when it has ended."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -3,8 +3,6 @@
 Whatever SQLite says ends in a LedgerError with the file's name and the way out.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import sqlite3

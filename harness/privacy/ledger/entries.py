@@ -4,8 +4,6 @@ A charge is written right before a run's parties start, and stays whatever happe
 somebody may have seen an opened value.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence

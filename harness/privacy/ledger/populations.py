@@ -4,8 +4,6 @@ A population is whoever the records are about; the user names it. Its runs share
 neighbouring relation: only then do their epsilons and deltas add up to a guarantee.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """The ledger's rows: its tables, what is read from them, and what is written into them."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Which cap was chosen, and what to do with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from harness.errors import named

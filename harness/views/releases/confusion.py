@@ -1,7 +1,5 @@
 """Confusion matrices, and the rates that follow from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

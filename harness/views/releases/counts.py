@@ -1,7 +1,5 @@
 """Counts with a relative error, and whom they protect how well."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Means of groups, and the gaps between them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Opened samples of noise, beside their exact law."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Score curves, and the thresholds that follow from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

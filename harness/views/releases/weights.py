@@ -1,7 +1,5 @@
 """Weights, from noisy counts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

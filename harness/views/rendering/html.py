@@ -1,7 +1,5 @@
 """Parts of views as one self-contained HTML file, by a jinja2 template."""
 
-from __future__ import annotations
-
 import base64
 import io
 import warnings

@@ -1,7 +1,5 @@
 """Parts of views on a terminal, by rich."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich import table

@@ -1,7 +1,5 @@
 """The runner: what is missing is run, what is there stays, and nothing is mixed; parties are stood in for."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping

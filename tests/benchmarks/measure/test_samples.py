@@ -1,7 +1,5 @@
 """Measured runs on file: they come back as they went, and a machine that died costs one line at most."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bounds on what a cap does to losses: over random users, losses and caps; and the counterexamples."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Caps that are chosen: by the rule, by π_CAP and from a noisy histogram; and what they leave."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 

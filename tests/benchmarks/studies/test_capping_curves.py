@@ -1,7 +1,5 @@
 """Expected errors of score curves by the cap: what a cap leaves of scores, noise by the tree, thresholds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Expected errors by the cap: against the noise's law, all choices of records, and clients that choose."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from math import comb

@@ -1,7 +1,5 @@
 """Published tables and figures on gaps under local privacy: formulas, readings, labels, recordings."""
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The open problem's noise: its density, and that the numerical figures agree with what is known."""
 
-from __future__ import annotations
-
 import itertools
 from math import log
 

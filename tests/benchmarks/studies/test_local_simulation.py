@@ -1,7 +1,5 @@
 """Simulated clients: the library's estimates, in bounded memory."""
 
-from __future__ import annotations
-
 import tracemalloc
 from fractions import Fraction
 

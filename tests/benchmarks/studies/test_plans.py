@@ -1,7 +1,5 @@
 """Plans against commands: what is compared can be planned and run, and is read off what they print."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Sequence

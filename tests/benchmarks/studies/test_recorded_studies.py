@@ -1,7 +1,5 @@
 """The studies that the repository carries: whole, what the code gives, and what README says of them."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

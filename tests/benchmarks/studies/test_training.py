@@ -1,7 +1,5 @@
 """The study of training: data, the paper's recipe, the joint way, figures, and going on with runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path

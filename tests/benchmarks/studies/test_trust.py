@@ -1,7 +1,5 @@
 """Trust models: closed forms against enumerated noise and by hand, estimates against those of `./inv gap`."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

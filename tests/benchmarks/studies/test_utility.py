@@ -1,7 +1,5 @@
 """The utility study: measures on curves whose figures are visible fractions; no noise, no error."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Messages are changed, each in the way that was asked for; active models withstand it, others do not."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A party that shifts its shares of clients' masks has clients left out, or ends the run; no more."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A walk changes every message once before any twice, the same ones again, and goes on where it was."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

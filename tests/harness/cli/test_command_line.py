@@ -1,7 +1,5 @@
 """What options are made of, and what is said of a command line that cannot be."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """Options of all commands: each reads its default and its example, and refuses what makes no sense."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

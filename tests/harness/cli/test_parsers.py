@@ -1,7 +1,5 @@
 """Parsers of options: what each value of the command line means, and that all others end in one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 

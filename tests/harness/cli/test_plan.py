@@ -1,7 +1,5 @@
 """`plan`: its options, what it refuses, what it prints and says as JSON; no party is started."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """`./inv test`: every check runs, and none that failed is forgotten."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

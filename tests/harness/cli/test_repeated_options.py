@@ -1,7 +1,5 @@
 """`fairshares.toml` gives options to every command that has them; what is typed goes before it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a command says of a step that takes long."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.cli import terminal

@@ -1,7 +1,5 @@
 """A client's own account: charged before anything that depends on its values is sent, and not for less."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 All that a client may send, against nothing, under all masks of a server: every outcome of the joint law.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator

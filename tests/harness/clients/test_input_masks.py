@@ -1,7 +1,5 @@
 """What clients and fronts compute on masks: visible sums, and how often a changed mask goes unnoticed."""
 
-from __future__ import annotations
-
 import itertools
 import secrets
 

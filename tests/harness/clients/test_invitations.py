@@ -1,7 +1,5 @@
 """Invitations on disk: whose directory, which names, and what is there when the run is over."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Clients that fail, and parties that lie of them: all parties go on alike, with the others' values."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Clients and fronts, with virtual machines played by the test: what arrives, and what ends a run."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

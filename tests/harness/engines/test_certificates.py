@@ -1,7 +1,5 @@
 """Keys and certificates: who can read a key, how long it is valid, and that OpenSSL finds what is trusted."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Links between parties on one machine: what arrives, when, how fast, and what ends with them."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """The links of MP-SPDZ's virtual machines, started as for a run: whom they let in, by which certificate."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Finding MP-SPDZ: what is taken, and the sentence for each thing that is wrong; the costs in its log."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the embedded engine says about itself, and how it sets MPyC up."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """How many integers a program masks on the embedded engine, and how well each mask hides its integer."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

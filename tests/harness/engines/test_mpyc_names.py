@@ -1,7 +1,5 @@
 """The portable subset: what its names do, and that all else is refused by name, file and line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The fast split: any two shares give the secret back, one is uniform whatever the secret."""
 
-from __future__ import annotations
-
 import sys
 from math import log, sqrt
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Networks: what `--network` takes, and that all else ends in one sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.engines.emulated_network.profiles import LAN, WAN, Network, parse_network

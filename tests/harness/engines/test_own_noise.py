@@ -1,7 +1,5 @@
 """Noise of a party's own: drawn by its process from the operating system, into what it inputs alone."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict, replace

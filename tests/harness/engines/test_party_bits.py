@@ -1,7 +1,5 @@
 """Every party draws all of its own random bits, from the operating system, into memory only."""
 
-from __future__ import annotations
-
 import secrets
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The memory of a party, as the kernel sees it: of its virtual machine, not of what prepared it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """The library by which MP-SPDZ's machines ask for certificates: built once, tried, else refused."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Callable
 from pathlib import Path

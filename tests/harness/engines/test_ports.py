@@ -1,7 +1,5 @@
 """Ports for runs: free ones, and no two runs at a time get the same."""
 
-from __future__ import annotations
-
 import random
 import socket
 from collections.abc import Sequence

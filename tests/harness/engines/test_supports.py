@@ -1,7 +1,5 @@
 """Which model may run which protocol on which input form: the rule for active models, over all of them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evaluation in the clear: weights per sample, no leak of test rows, and what weights do on loanapp."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

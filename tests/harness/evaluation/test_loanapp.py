@@ -1,7 +1,5 @@
 """The data set loanapp: what is in it, what is kept out, and that README.md says so truthfully."""
 
-from __future__ import annotations
-
 import bz2
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Group fairness metrics: visible fractions, and Fairlearn and scikit-learn as oracles."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from types import SimpleNamespace

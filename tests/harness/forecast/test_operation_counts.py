@@ -1,7 +1,5 @@
 """What programs use: counted on the circuit, and read from what MP-SPDZ's compiler prints."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

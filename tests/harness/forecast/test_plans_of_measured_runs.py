@@ -4,8 +4,6 @@ Unit costs were measured by `bench.run units`, none of whose cells is one of the
 out of seconds: the same one varies more than 2 times there, by how a machine schedules its processes.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

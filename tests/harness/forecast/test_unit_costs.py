@@ -1,7 +1,5 @@
 """Unit costs: found again where they were planted, read back strictly, added up by hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

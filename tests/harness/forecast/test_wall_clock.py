@@ -1,7 +1,5 @@
 """The clock of a plan: what is tried out is scaled to the federation, and what is kept is not compiled."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Hosts that are set up, and what ends with a test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What hosts agree on before a run: each runs what all others signed, once."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a host's own ledger and policy keep of a run, whatever its starter keeps."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import ExitStack, closing
 from dataclasses import replace

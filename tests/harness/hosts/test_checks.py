@@ -1,7 +1,5 @@
 """Clocks of hosts, and what a terminal of theirs may send."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.hosts import wire

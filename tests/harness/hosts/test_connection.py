@@ -1,7 +1,5 @@
 """A starter's end of the connection: whatever a host says, or does not, ends in a sentence that names it."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -48,7 +46,7 @@ class Session:
             os.close(writes)
         self.status_event.set()
 
-    def create_session(self) -> Session:
+    def create_session(self) -> "Session":
         return self
 
     def makefile(self, _mode: str) -> BinaryIO:

@@ -1,7 +1,5 @@
 """What hosts answer to `hosts.setup`, `hosts.collect` and `hosts.clean`: nonsense ends in one sentence."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """What a host does not do whoever starts runs on it: a row of the table in docs/how-to/hosts.md each."""
 
-from __future__ import annotations
-
 import hashlib
 from contextlib import ExitStack
 from pathlib import Path

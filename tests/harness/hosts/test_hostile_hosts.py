@@ -1,7 +1,5 @@
 """A host that answers nonsense, wherever in a run: the starter ends in one sentence, and writes no result."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy

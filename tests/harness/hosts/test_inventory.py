@@ -1,7 +1,5 @@
 """`hosts.toml`: what it has to say, and that each mistake in it is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which uploads a host takes into a run: by its own files, and by their clients' policies."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A host's keys: made once, readable by their owner alone; certificates of others: held on to."""
 
-from __future__ import annotations
-
 import shutil
 import stat
 from datetime import timedelta

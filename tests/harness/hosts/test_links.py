@@ -1,7 +1,5 @@
 """Links between hosts: round trips and rates, as agents' sockets see them."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,7 +1,5 @@
 """A host's policy: what it may say, and what is said of one that makes no sense."""
 
-from __future__ import annotations
-
 import os
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Replicated shares on hosts: a share that differs anywhere is dropped by all alike, or ends the run."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What requests take of a host's memory: little, whoever asks, until its policy has accepted a run."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

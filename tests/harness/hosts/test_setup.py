@@ -1,7 +1,5 @@
 """Hosts that their owners set up, each on its own machine, by files that they exchange."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Results that hosts signed: what follows from the signatures stands, anything else is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace

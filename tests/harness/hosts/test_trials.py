@@ -1,7 +1,5 @@
 """Benchmark runs at a host: allowed by its owner's word, and of nothing that anybody has."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

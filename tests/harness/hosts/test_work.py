@@ -1,7 +1,5 @@
 """What a host's agent does not do, whoever asks it over ssh; what it cleans up."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Uploads that are not sound at every party are left out by all alike, whatever a client sends to whom."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

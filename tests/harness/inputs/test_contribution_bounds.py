@@ -1,7 +1,5 @@
 """What a client contributes: never more than its slots, of its own records, chosen fairly."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """One cap for all uploads of a client: what may still be shared, and a file that errs on the safe side."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import threading

@@ -1,7 +1,5 @@
 """Records: every file that cannot be used ends in one or two sentences, with the row where there is one."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

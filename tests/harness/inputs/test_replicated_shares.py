@@ -1,7 +1,5 @@
 """Replicated shares: who holds which, and that a report that differs anywhere is dropped by all alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scores and predictions in records: the grid, the bins, what is refused, what is shared."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Share files of version 2 are as docs/reference/share-files.md says: known answers, and a second reader."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from functools import reduce

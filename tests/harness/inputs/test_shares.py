@@ -1,7 +1,5 @@
 """Share files: what is in them, who may read them, and that no damaged, missing or foreign one is used."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

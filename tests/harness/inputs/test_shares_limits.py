@@ -1,7 +1,5 @@
 """Uploads at their limits: too large for one file, and of a client that has no record."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where shares are written: not where others write, not over others' files, not under a name to guess."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

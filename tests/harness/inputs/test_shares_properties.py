@@ -1,7 +1,5 @@
 """Shares add up to the values, and any r - 1 of them say nothing; the arithmetic against Python's."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import itertools

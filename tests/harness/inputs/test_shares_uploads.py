@@ -1,7 +1,5 @@
 """An aggregate lists the uploads in it, whole or not at all, the same at every party."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Made-up clients: what parties feed in without sharing is what sharing would give them."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Records that a client uploads: whatever its values are, it uploads, and nobody sees what was left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Parties are stood in for by a sum in the clear, without noise: what is revealed is then the count itself.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

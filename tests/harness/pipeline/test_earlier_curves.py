@@ -1,7 +1,5 @@
 """Thresholds chosen again on released curves: those of a run, for any other choice, for no epsilon."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """What a run says of itself: every key is there, and no printed bound is better than the exact one."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

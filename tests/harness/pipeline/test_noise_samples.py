@@ -1,7 +1,5 @@
 """Samplers as the command offers them, and how opened samples are held against their exact law."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache

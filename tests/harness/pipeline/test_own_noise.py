@@ -1,7 +1,5 @@
 """Who is told of noise of the parties' own: clients that send, hosts that are asked, readers of manifests."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """What clients of one file send, over how many connections, and how much a run takes."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

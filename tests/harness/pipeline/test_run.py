@@ -1,7 +1,5 @@
 """What the pipeline refuses before anything is shared, and whom, from what, it makes noise for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What chosen thresholds are to be wary of: hardly any decision, scores of the other label."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

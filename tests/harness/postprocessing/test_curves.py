@@ -1,7 +1,5 @@
 """Group score curves: visible counts, sklearn's isotonic regression and ROC curve as oracles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

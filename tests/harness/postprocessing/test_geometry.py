@@ -1,7 +1,5 @@
 """Optimal rules under a constraint: every tuple tried, and a linear program, as oracles."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

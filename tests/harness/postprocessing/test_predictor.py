@@ -1,7 +1,5 @@
 """Thresholds applied to scores and models: by hand, and as scikit-learn wants it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

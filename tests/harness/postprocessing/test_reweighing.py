@@ -1,7 +1,5 @@
 """Weights from noisy counts: the formulas in exact fractions, the floor, and what the intervals cover."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Weights of true counts are what AIF360 and the formulas say, for 2 to 5 groups and 2 to 4 labels."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One group's decision rule: what it may be, and that JSON holds it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From `weights.json` to a pandas Series that scikit-learn takes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

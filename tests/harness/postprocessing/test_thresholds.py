@@ -1,7 +1,5 @@
 """Thresholds from curves in visible fractions, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

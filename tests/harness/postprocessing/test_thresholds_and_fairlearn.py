@@ -1,7 +1,5 @@
 """Thresholds on exact curves, random and real, against Fairlearn's ThresholdOptimizer."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -75,7 +73,7 @@ def real_data(groups: int) -> Data:
 class Scores(BaseEstimator):  # type: ignore[misc]
     """What Fairlearn takes for a model: hands its only column on."""
 
-    def fit(self, *data: Any) -> Scores:  # noqa: ARG002
+    def fit(self, *data: Any) -> "Scores":  # noqa: ARG002
         return self
 
     def predict(self, X: Any) -> Floats:  # noqa: N803

@@ -1,7 +1,5 @@
 """Intervals of ratios of noisy sums: their coverage, exactly, by enumeration of all noises."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

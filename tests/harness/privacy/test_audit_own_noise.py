@@ -1,7 +1,5 @@
 """Audits of own noise: from the tables' atoms; a table that is too narrow or too short is found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """What one record moves in a release, against counting all values of all small data sets."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction

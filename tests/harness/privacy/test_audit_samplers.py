@@ -1,7 +1,5 @@
 """The reference set: its figures, beside those that are expected; claims that do not hold are found."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

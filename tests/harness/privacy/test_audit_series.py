@@ -1,7 +1,5 @@
 """Audits of a series: what all epochs give away together, from their laws; what is wrong is found."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from fractions import Fraction

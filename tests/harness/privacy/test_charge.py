@@ -1,7 +1,5 @@
 """A run's way through the ledger: when it is charged, what it becomes, and that no run goes around it."""
 
-from __future__ import annotations
-
 import ast
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Which runs a client's policy covers, and what the ledger knows of what its upload has spent."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Theorem 7: noise and engine in one sentence; the worst engines, by enumeration, and what is printed."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from itertools import product

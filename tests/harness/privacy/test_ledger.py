@@ -1,7 +1,5 @@
 """The ledger's file: what it keeps, what it refuses, and that no damaged, locked or foreign one is used."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

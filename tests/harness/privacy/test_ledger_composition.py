@@ -1,7 +1,5 @@
 """Numerical totals are upper bounds, close to what exact enumeration gives, and below basic composition."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

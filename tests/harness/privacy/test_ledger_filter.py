@@ -5,8 +5,6 @@ begun, which way the count moves in it, to leave it unopened, to stop. All such 
 best of them is found exactly, for neighbors n and n + 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Many processes on one ledger: budgets hold to the last bit, and what a killed one had charged stays."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

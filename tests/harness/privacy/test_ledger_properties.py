@@ -1,7 +1,5 @@
 """For all sequences of charges and budgets: what is charged is exactly what fits, and sums are exact."""
 
-from __future__ import annotations
-
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple

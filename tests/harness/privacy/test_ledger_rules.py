@@ -1,7 +1,5 @@
 """Budgets with a rule of their own: what they admit, what they refuse, and that they are kept and stay."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from collections.abc import Sequence

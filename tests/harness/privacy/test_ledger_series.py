@@ -1,7 +1,5 @@
 """The epochs of a series under one charge: who may go on, that it stays as it is, that none is forgotten."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Populations: which names are one, what does not add up, what a budget refuses and says then."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clients as the privacy unit: what all records of one move, exactly, and noise that would be too small."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Confusion matrices: what is multiplied, the rates, their intervals, whom the guarantee protects."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import ClassVar
 
@@ -35,33 +33,33 @@ class Counting:
     def __init__(self, values: npt.ArrayLike) -> None:
         self.values = np.atleast_1d(np.asarray(values))
 
-    def get_vector(self, base: int, size: int) -> Counting:
+    def get_vector(self, base: int, size: int) -> "Counting":
         return Counting(self.values[base : base + size])
 
-    def sum(self) -> Counting:
+    def sum(self) -> "Counting":
         return Counting(self.values.sum())
 
-    def __add__(self, other: Counting | int) -> Counting:
+    def __add__(self, other: "Counting | int") -> "Counting":
         return Counting(self.values + (other.values if isinstance(other, Counting) else other))
 
     __radd__ = __add__
 
-    def __sub__(self, other: Counting | int) -> Counting:
+    def __sub__(self, other: "Counting | int") -> "Counting":
         return Counting(self.values - (other.values if isinstance(other, Counting) else other))
 
-    def __mul__(self, other: Counting) -> Counting:
+    def __mul__(self, other: "Counting") -> "Counting":
         Counting.multiplied += len(self.values)
         Counting.opened += len(self.values)
         return Counting(self.values * other.values)
 
     @staticmethod
-    def dot_product(x: Counting, y: Counting) -> Counting:
+    def dot_product(x: "Counting", y: "Counting") -> "Counting":
         Counting.multiplied += len(x.values)
         Counting.opened += 1
         return Counting((x.values * y.values).sum())
 
     @staticmethod
-    def concat(parts: list[Counting]) -> Counting:
+    def concat(parts: "list[Counting]") -> "Counting":
         return Counting(np.concatenate([part.values for part in parts]))
 
 

@@ -1,7 +1,5 @@
 """From records to what π_CAP counts, what the cap is for, and how much of a client its choice gives away."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Expected errors, against simulated noise and against the recorded utility of released curves."""
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Performance values: what is read, what is shared, and gaps by hand."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From records to what π_ROC counts, and from what it opened to curves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -52,15 +50,15 @@ class Vector:
     def __init__(self, values: npt.NDArray[np.int64]) -> None:
         self.values = values
 
-    def get_vector(self, base: int, size: int) -> Vector:
+    def get_vector(self, base: int, size: int) -> "Vector":
         assert base >= 0 and base + size <= len(self.values) and size > 0
         return Vector(self.values[base : base + size])
 
-    def sum(self) -> Vector:
+    def sum(self) -> "Vector":
         return Vector(self.values.sum(keepdims=True))
 
     @staticmethod
-    def concat(parts: list[Vector]) -> Vector:
+    def concat(parts: "list[Vector]") -> "Vector":
         return Vector(np.concatenate([part.values for part in parts]))
 
 

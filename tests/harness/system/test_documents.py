@@ -1,7 +1,5 @@
 """Documents are read as the types that are asked for; messages say where, and no value."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scratch directories go with their maker, killed or not, and none goes that somebody uses."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the kernel knows of processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """One interrupt ends a command; none comes between it and its cleaning up."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

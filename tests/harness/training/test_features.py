@@ -1,7 +1,5 @@
 """Features as declared: every value has an encoding within bounds; what is no declaration is refused."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

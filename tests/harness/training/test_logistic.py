@@ -1,7 +1,5 @@
 """Logistic regression on noisy sums: what an update may be, and where training ends without noise."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Who was in training, guessed by an attacker who knows everybody else and all that is opened."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

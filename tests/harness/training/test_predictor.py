@@ -1,7 +1,5 @@
 """A trained model is scikit-learn's kind of classifier, of tables as they stand in files."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

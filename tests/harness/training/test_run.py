@@ -1,7 +1,5 @@
 """A training: one charge for all, of the right size; thresholds from clients that training does not see."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

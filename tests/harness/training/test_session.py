@@ -1,7 +1,5 @@
 """Rounds of noisy sums: what they open in every model, what they cost a population, and how they end."""
 
-from __future__ import annotations
-
 import gc
 import math
 import os

@@ -1,7 +1,5 @@
 """What a vector that comes or goes moves in a sum of integers, with visible numbers and for any updates."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

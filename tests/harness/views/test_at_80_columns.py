@@ -1,7 +1,5 @@
 """Every view's tables on a terminal of 80 columns: tables still, with no header cut and no word broken."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import replace

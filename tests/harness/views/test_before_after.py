@@ -1,7 +1,5 @@
 """What a mitigation changed, in words, numbers and a figure."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

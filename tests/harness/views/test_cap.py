@@ -1,7 +1,5 @@
 """What people are told about a cap that was chosen."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """The HTML report: well-formed, self-contained, and text stays text."""
 
-from __future__ import annotations
-
 import base64
 from html.parser import HTMLParser
 from pathlib import Path

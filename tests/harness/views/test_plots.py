@@ -1,7 +1,5 @@
 """Pictures: what they draw is what was computed, names are shown as they are, and no two texts overlap."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

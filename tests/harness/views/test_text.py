@@ -1,7 +1,5 @@
 """Views on a terminal: text stays text, tables are never cut short, tones are colours only."""
 
-from __future__ import annotations
-
 import io
 
 import pytest
