@@ -9,25 +9,25 @@ from __future__ import annotations
 from invoke import Collection
 
 from benchmarks.commands import options as of_benchmarks
-from harness.cli.command_line import Command
+from harness.cli.command_line import BENCHMARKS, PROJECT, Command
 from harness.cli.options import DocsOptions, TestOptions
 from harness.cli.user_commands import COMMANDS, HOSTS
 
-BENCHMARKS = "benchmarks.commands"
+_RUNS = "benchmarks.commands"
 
 namespace = Collection(
     *COMMANDS,
-    Command("test", TestOptions, "harness.cli.commands.installation:test"),
-    Command("docs", DocsOptions, "harness.cli.commands.installation:docs"),
-    Command("reproduce", of_benchmarks.ReproduceOptions, f"{BENCHMARKS}.studies:reproduce"),
+    Command("test", TestOptions, "harness.cli.commands.installation:test", PROJECT),
+    Command("docs", DocsOptions, "harness.cli.commands.installation:docs", PROJECT),
+    Command("reproduce", of_benchmarks.ReproduceOptions, f"{_RUNS}.studies:reproduce", BENCHMARKS),
     hosts=HOSTS,
     bench=Collection(
         "bench",
-        Command("tampering", of_benchmarks.TamperingOptions, f"{BENCHMARKS}.tampering:tampering"),
-        Command("timing", of_benchmarks.TimingOptions, f"{BENCHMARKS}.tampering:timing"),
-        Command("run", of_benchmarks.RunOptions, f"{BENCHMARKS}.measured:run"),
-        Command("validate", of_benchmarks.ValidateOptions, f"{BENCHMARKS}.judged:validate"),
-        Command("export", of_benchmarks.ExportOptions, f"{BENCHMARKS}.judged:export"),
-        Command("compare", of_benchmarks.CompareOptions, f"{BENCHMARKS}.judged:compare"),
+        Command("tampering", of_benchmarks.TamperingOptions, f"{_RUNS}.tampering:tampering", BENCHMARKS),
+        Command("timing", of_benchmarks.TimingOptions, f"{_RUNS}.tampering:timing", BENCHMARKS),
+        Command("run", of_benchmarks.RunOptions, f"{_RUNS}.measured:run", BENCHMARKS),
+        Command("validate", of_benchmarks.ValidateOptions, f"{_RUNS}.judged:validate", BENCHMARKS),
+        Command("export", of_benchmarks.ExportOptions, f"{_RUNS}.judged:export", BENCHMARKS),
+        Command("compare", of_benchmarks.CompareOptions, f"{_RUNS}.judged:compare", BENCHMARKS),
     ),
 )

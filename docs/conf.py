@@ -63,6 +63,8 @@ def commands() -> str:
 
 def _command(name: str, command: Command) -> Iterator[str]:
     yield f"\n## `{name}`\n\n{_marked(command.__doc__ or '')}\n\n```{{program}} {name}\n```\n"
+    if command.prints:
+        yield f"With `--json`, prints {_marked(command.prints)}.\n"
     for option in command.options.values():
         yield f"```{{option}} {option.flag}{' …' if option.parse else ''}\n{_said(option)}.\n```\n"
 

@@ -12,6 +12,7 @@ from benchmarks.validation import multiplications, texts
 from benchmarks.validation.cells import Measured
 from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
+from harness.cli import terminal
 from harness.cli.terminal import print_json, show, steps
 from harness.system.result_files import check_new, default_out, new_directory
 from harness.views.parts import Bad, Good, Paragraph, Part, Table
@@ -40,7 +41,7 @@ def validate(options: ValidateOptions) -> None:
         if options.out:
             begin("draw")
             _report(measured, found, options.out)
-    if options.json:
+    if terminal.output.json:
         print_json(found.to_json())
     show(*_view(found, measured.over), *([results(options.out)] if options.out else []))
     if not found.passed:
@@ -70,7 +71,7 @@ def export(options: ExportOptions) -> None:
 def compare(options: CompareOptions) -> None:
     """Say cell by cell what changed between two measurements."""
     changes = list(changed(load(options.before), load(options.after)))
-    if options.json:
+    if terminal.output.json:
         print_json([change.to_json() for change in changes])
     verdicts = Counter(each.verdict for each in changes)
     said = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())

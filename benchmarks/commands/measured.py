@@ -80,7 +80,7 @@ def run(options: RunOptions) -> None:
     elif known.suite.name == PROGRAM:
         show(*program.view(cells, programs))
     show(results(directory))
-    if options.json:
+    if cli.output.json:
         print_json([_summary(of) for of in cells])
     _say_what_failed(directory, [sample for of in cells for sample in of if sample.status == FAILED])
 

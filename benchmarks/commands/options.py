@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from benchmarks.measure.samples import typed
-from harness.cli.options import json_of
 from harness.errors import OptionError
 from harness.request.base import EPSILON, RELATION
 from harness.request.calls import OUT
@@ -49,7 +48,7 @@ class TamperingOptions(Options):
     minutes = usual("120", whole(1, 10_000), "after which no more messages are changed")
     out = OUT.but(help="a new directory for the results; default: runs/bench.tampering-<time>")
     resume = RESUME
-    json = json_of("what was tried, by model and operation, as JSON")
+    prints = "what was tried, by model and operation, as JSON"
 
 
 class TimingOptions(Options):
@@ -63,7 +62,7 @@ class TimingOptions(Options):
     minutes = usual("120", whole(1, 10_000), "after which no more pairs are run")
     out = OUT.but(help="a new directory for the results; default: runs/bench.timing-<time>")
     resume = RESUME
-    json = json_of("sizes and times by model and program, as JSON")
+    prints = "sizes and times by model and program, as JSON"
 
 
 class RunOptions(Options):
@@ -109,7 +108,7 @@ class RunOptions(Options):
     resume = RESUME.but(
         help="instead of all that: the directory of an earlier command; what it has is not run again"
     )
-    json = json_of("a summary of each cell as JSON")
+    prints = "a summary of each cell as JSON"
 
 
 class ValidateOptions(Options):
@@ -120,7 +119,7 @@ class ValidateOptions(Options):
         "a directory that a suite wrote, or one of such directories; default: those of the repository",
     )
     out = optional(parse_path, "a new directory for a report, as Markdown and as one HTML file, with figures")
-    json = json_of("all findings as JSON")
+    prints = "all findings as JSON"
 
 
 class ExportOptions(Options):
@@ -136,7 +135,7 @@ class CompareOptions(Options):
 
     before = required(parse_path, "the directory of the first", "results/table2")
     after = required(parse_path, "the directory of the second", "again/table2")
-    json = json_of("every cell as JSON")
+    prints = "every cell as JSON"
 
 
 STUDIES: dict[str, dict[str, str]] = {
@@ -217,7 +216,7 @@ class ReproduceOptions(ErrorOptions):
         parse_path,
         "training: instead of --out: the directory of the same command, interrupted, to go on with",
     )
-    json = json_of("all numbers as JSON")
+    prints = "all numbers as JSON"
 
     def __init__(self, **texts: str | bool) -> None:
         """Read the texts; what a study takes and was not given has the study's default.

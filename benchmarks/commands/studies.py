@@ -39,7 +39,7 @@ def reproduce(options: ReproduceOptions) -> None:
         begin("draw")
         found.write(written, options.command, time.monotonic() - started)
     terminal.show(*found.view, results(directory))
-    if options.json:
+    if terminal.output.json:
         terminal.print_json(found.json)
 
 

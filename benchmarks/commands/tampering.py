@@ -16,6 +16,7 @@ from benchmarks.tampering.law import largest_distance
 from benchmarks.tampering.operations import OPERATIONS
 from benchmarks.tampering.production import NOISE, PROGRAMS
 from benchmarks.tampering.walk import Attempt, go_on, load, most_wrong
+from harness.cli import terminal
 from harness.cli.terminal import print_json, show, steps
 from harness.errors import UnsupportedError
 from harness.pipeline.manifest import environment
@@ -40,7 +41,7 @@ def tampering(options: TamperingOptions) -> None:
         go_on(models, TRIED[options.tried], path, options.turns, options.minutes * 60, begin.count)
     rows = summary(load(path))
     show(*_view(rows), results(directory))
-    if options.json:
+    if terminal.output.json:
         print_json(rows)
 
 
@@ -55,7 +56,7 @@ def timing(options: TimingOptions) -> None:
         pairs.go_on([MODELS[name] for name in names], tried, path, options.minutes * 60, begin.count)
     rows = pairs.summary(pairs.load(path))
     show(*_times(rows), results(directory))
-    if options.json:
+    if terminal.output.json:
         print_json(rows)
 
 

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 from invoke.exceptions import ParseError
+from invoke.parser.argument import Argument
 from invoke.program import Program
+from invoke.util import helpline
 
 
 class Commands(Program):
@@ -32,10 +34,37 @@ class Commands(Program):
         if rows:
             print("\nOptions:")
             self.print_columns(rows)
+        else:
+            print()
+        self._print_options_of_all(command.prints)
 
-    def task_list_opener(self, extra: str = "") -> str:  # noqa: ARG002  (as invoke calls it)
-        """Return the line above the list of commands."""
-        return f"Commands; `{self.binary} COMMAND --help` explains the options of one"
+    def core_args(self) -> list[Argument]:
+        """Return invoke's own options, and those that all commands have."""
+        from harness.cli.command_line import OF_ALL
+
+        of_all = [Argument(names=(name,), kind=bool, help=said) for name, said in OF_ALL.items()]
+        return [*super().core_args(), *of_all]
+
+    def list_flat(self) -> None:
+        """Print the commands, by who uses them."""
+        from harness.cli.command_line import ROLES
+
+        print(f"Commands; `{self.binary} COMMAND --help` explains the options of one.\n")
+        commands = {name: self.collection[name] for name in self.collection.task_names}
+        for role in ROLES:
+            rows = [(name, helpline(command)) for name, command in commands.items() if command.role == role]
+            if rows:
+                print(f"{role}:")
+                self.print_columns(rows)
+        self._print_options_of_all("the answer as JSON")
+
+    def _print_options_of_all(self, prints: str) -> None:
+        """Print the options of all commands. Args: prints: what is printed with --json, "" for nothing."""
+        from harness.cli.command_line import OF_ALL
+
+        print("Options of every command:")
+        rows = {f"--{name}": said.format(prints) for name, said in OF_ALL.items() if prints or name != "json"}
+        self.print_columns([*rows.items()])
 
     def parse_tasks(self) -> None:
         """Find the command and its options; ends with one sentence where they make no sense."""
@@ -50,14 +79,24 @@ class Commands(Program):
             self.core.unparsed = checked(words, commands, of_all)
             super().parse_tasks()
             taken = fill_in(self.tasks, commands)
+            if self.args.json.value and self.tasks and not commands[str(self.tasks[0].name)].prints:
+                raise OptionError(f"{self.tasks[0].name} prints no JSON; leave out --json.")
         except (ParseError, OptionError) as error:
-            from harness.cli.terminal import ending_well  # which takes a while to load
+            from harness.cli.terminal import Output, ending_well  # which takes a while to load
 
-            with ending_well(as_json="--json" in words):
+            with ending_well(Output(json="--json" in words)):
                 raise OptionError(str(error)) from None
-        if taken and "--quiet" not in words:
+        if taken and not self.args.quiet.value:
             as_json = json.dumps({"announcement": taken}, ensure_ascii=False)
-            print(as_json if "--json" in words else taken, file=sys.stderr)
+            print(as_json if self.args.json.value else taken, file=sys.stderr)
+
+    def execute(self) -> None:
+        """Run the command, and end well."""
+        from harness.cli.command_line import OF_ALL
+        from harness.cli.terminal import Output, ending_well
+
+        with ending_well(Output(**{name: self.args[name].value for name in OF_ALL})):
+            super().execute()
 
     def run_to_the_end(self, arguments: list[str] | None = None) -> None:
         """Run a command line, and exit. Args: arguments: the program's name first; None: this process's."""

@@ -19,6 +19,14 @@ from harness.system.command_name import COMMAND
 from harness.system.spelling import similar
 
 FILE = Path("fairshares.toml")  # in the working directory
+ANALYST, CLIENT, PARTY = "Analyst", "Client", "Party, or owner of a host"
+BENCHMARKS, PROJECT = "Benchmarks", "The project itself"
+ROLES = (ANALYST, CLIENT, PARTY, BENCHMARKS, PROJECT)
+OF_ALL = {
+    "json": "print {}, and nothing else, on standard output",
+    "quiet": "print the answer only, and on standard error errors only",
+    "verbose": "print all that there is to say of privacy, cost and where it ran",
+}
 _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"
 
 
@@ -33,21 +41,18 @@ class Command(Task[Callable[..., None]]):
     """A command of invoke's, made from a class of options.
 
     Args: name: as typed; options: the class; place: `module:function`, imported when it runs, which is
-    called with an instance of the class.
+    called with an instance of the class; role: who uses it.
     """
 
-    def __init__(self, name: str, options: type[Options], place: str) -> None:
+    def __init__(self, name: str, options: type[Options], place: str, role: str) -> None:
         self.options = dict(options.declared)
         self.first = options.declared[options.first].flag if options.first else ""
         needed = (f"{each.flag} {each.example}" for each in self.options.values() if each.example)
         self.example = " ".join(filter(None, (*needed, options.also)))  # of what follows its name
+        self.prints, self.role = options.prints, role
 
         def body(_context: Context, **texts: str | bool) -> None:
-            from harness.cli import terminal
-
-            with terminal.ending_well(as_json=bool(texts.get("json")), quiet=bool(texts.get("quiet"))):
-                given = options(**texts)
-                function_at(place)(given)
+            function_at(place)(options(**texts))
 
         body.__doc__ = options.__doc__
         super().__init__(body, name=name, positional=[], auto_shortflags=False)
@@ -168,12 +173,10 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
 
 def _texts(lacking: str, table: Mapping[str, Any], options: Mapping[str, Option[Any]]) -> dict[str, str]:
     for name in table:
-        if name not in options:
+        if name not in options and name not in OF_ALL:
             raise OptionError(f"{FILE}: {lacking} an option {name!r}{similar(name, options)}.")
-        if options[name].parse is None:
-            raise OptionError(
-                f"{FILE}: {name} takes no value; give {options[name].flag} as you run a command."
-            )
+        if name in OF_ALL or options[name].parse is None:
+            raise OptionError(f"{FILE}: {name} takes no value; give --{name} as you run a command.")
     texts = {name: as_text(value) for name, value in table.items()}
     for name, text in texts.items():
         check_not_empty(text, options[name].flag)

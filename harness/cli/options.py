@@ -7,8 +7,6 @@ from typing import Any
 
 from harness.request.base import (
     INPUT_PATH_OF_SHARES,
-    LAW,
-    LAWS,
     MODEL,
     NOISE,
     NOISES,
@@ -29,7 +27,7 @@ from harness.request.calls import (
     TIMEOUT,
     Records,
 )
-from harness.request.fields import Option, Options, optional, required, switch, usual
+from harness.request.fields import Options, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
     in_module,
@@ -44,6 +42,7 @@ from harness.request.readers import (
 from harness.request.releases import CAP_OF_SHARES, INPUT_FORM, POSITIVE_LABEL
 from harness.training.request import TrainRequest
 
+SAMPLERS = ("default", "published", "published-rounded")
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
 SHARES_OF_A_PARTY = required(parse_path, "what `share` wrote", "shares")
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
@@ -55,14 +54,7 @@ INVITE = optional(
 CLIENTS = optional(
     whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
 )
-VERBOSE = switch("print all that there is to say of privacy, cost and where it ran")
-QUIET = switch("print the answer only, and on standard error errors only")
 PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
-
-
-def json_of(what: str) -> Option[bool]:
-    """Return the option for JSON. Args: what: is printed."""
-    return switch(f"print {what}, and nothing else, on standard output")
 
 
 class ShareOptions(
@@ -191,7 +183,7 @@ class LedgerOptions(Options):
     )
     ledger = LEDGER
     plot = PLOT
-    json = switch("print JSON")
+    prints = "JSON"
 
 
 class NoiseOptions(
@@ -211,16 +203,15 @@ class NoiseOptions(
     )
     sampler = usual(
         "default",
-        one_of(lambda: ("default", "published")),
-        "default (default: as in all releases), or published (for comparison; MP-SPDZ only)",
+        one_of(lambda: SAMPLERS),
+        "default (default: as in all releases), published (for comparison; MP-SPDZ only), or "
+        "published-rounded, which rounds in the computation",
     )
     noise = NOISE
-    law = LAW
-    rounded = switch("round the published sampler's noise to integers in the computation")
     model = MODEL
     out = OUT
     timeout = TIMEOUT
-    json = json_of("noise.json")
+    prints = "noise.json"
 
 
 _SIZE = whole(2, 4096)
@@ -258,8 +249,7 @@ class AuditOptions(
     neighboring_relation = RELATION.but(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"
     )
-    noise = optional(NOISES, "of a release: joint (default), or own, of the parties of --model")
-    law = optional(LAWS, LAW.help)
+    noise = optional(NOISES, "of a release: joint (default), own or own-gaussian; of the parties of --model")
     model = MODEL.but(help="with --noise own: the model; see `./inv schemes`")
     cap = optional(
         whole(1, in_module("harness.inputs.contribution_bounds:MAX_CAP")),
@@ -271,7 +261,7 @@ class AuditOptions(
     )
     plot = PLOT
     out = OUT
-    json = json_of("audit.json")
+    prints = "audit.json"
 
 
 class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):
@@ -284,7 +274,7 @@ class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):
 class SchemesOptions(Options):
     """List the models that can run here, their engines, and what the other models lack."""
 
-    json = switch("print JSON")
+    prints = "JSON"
 
 
 class TestOptions(Options):
@@ -305,7 +295,7 @@ class HostsCheckOptions(Options):
     model = MODEL.but(
         help="the model that the hosts are checked for; default: ring, or what the number of hosts allows"
     )
-    json = switch("print JSON")
+    prints = "JSON"
 
 
 class HostsSetupOptions(Options):
@@ -325,7 +315,7 @@ class HostsPolicyOptions(Options):
     """Write a host's policy if it has none; check it, and show what has been spent of it."""
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
-    json = switch("print JSON")
+    prints = "JSON"
 
 
 class VerifyOptions(Options):
@@ -336,7 +326,7 @@ class VerifyOptions(Options):
     fingerprints = optional(
         parse_path, "a file with the SHA-256 of each host's certificate, a line each, from the hosts' owners"
     )
-    json = switch("print JSON")
+    prints = "JSON"
 
 
 class HostsCollectOptions(Options):
@@ -355,7 +345,5 @@ class HostsCleanOptions(Options):
 class TrainOptions(TrainRequest):
     """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
 
-    json = json_of("model.json")
+    prints = "model.json"
     plot = PLOT
-    verbose = VERBOSE
-    quiet = QUIET

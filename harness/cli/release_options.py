@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from harness.cli.options import CLIENTS, INVITE, PLOT, QUIET, VERBOSE, json_of
+from harness.cli.options import CLIENTS, INVITE, PLOT
 from harness.errors import OptionError, named
 from harness.request.calls import (
     CapCall,
@@ -12,7 +12,7 @@ from harness.request.calls import (
     ThresholdsCall,
     WeightsCall,
 )
-from harness.request.fields import Option, Options, optional
+from harness.request.fields import Options, optional
 from harness.request.plans import parse_plan
 from harness.request.readers import parse_path
 
@@ -37,10 +37,7 @@ class ReleaseOptions(Options):
         "network=wan (or lan, or 40ms,100Mbit), error=0.01, units=DIR; groups and labels are numbers then, "
         "or names, with shares of the records if these differ (a:0.7,b:0.3)",
     )
-    json: Option[bool]
     plot = PLOT
-    verbose = VERBOSE
-    quiet = QUIET
 
 
 class WeightsOptions(ReleaseOptions, WeightsCall):
@@ -49,14 +46,14 @@ class WeightsOptions(ReleaseOptions, WeightsCall):
     place = f"{_RUNS}.weights:weights"
     invite = INVITE
     clients = CLIENTS
-    json = json_of("weights.json")
+    prints = "weights.json"
 
 
 class ConfusionOptions(ReleaseOptions, ConfusionCall):
     """Compute a DP confusion matrix per group (π_CF)."""
 
     place = f"{_RUNS}.releases:confusion"
-    json = json_of("confusion.json")
+    prints = "confusion.json"
 
 
 class ThresholdsOptions(ReleaseOptions, ThresholdsCall, epsilon={"unless": "curves"}):
@@ -67,12 +64,12 @@ class ThresholdsOptions(ReleaseOptions, ThresholdsCall, epsilon={"unless": "curv
         parse_path,
         "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
     )
-    json = json_of("thresholds.json")
+    prints = "thresholds.json"
 
     def __init__(self, **given: Any) -> None:
         """Read what is given, as `Options` does. Raises: OptionError: with --curves, one is for a new run."""
         of_both = {"constraint", "objective", "tolerance", "deterministic", "positive_label", "curves"}
-        of_both |= {"out", "json", "plot", "verbose", "quiet"}
+        of_both |= {"out", "plot"}
         for name, text in given.items() if given.get("curves") else ():
             if text not in ("", False, self.declared[name].default) and name not in of_both:
                 raise OptionError(
@@ -87,21 +84,21 @@ class GapOptions(ReleaseOptions, GapCall):
 
     place = f"{_RUNS}.releases:gap"
     also = "--records values.csv --groups a,b --range 0,1"
-    json = json_of("gap.json")
+    prints = "gap.json"
 
 
 class CountOptions(ReleaseOptions, CountCall):
     """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
 
     place = f"{_RUNS}.releases:count"
-    json = json_of("count.json")
+    prints = "count.json"
 
 
 class CapOptions(ReleaseOptions, CapCall):
     """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
 
     place = f"{_RUNS}.cap:cap"
-    json = json_of("cap.json")
+    prints = "cap.json"
 
 
 RELEASES: dict[str, Any] = {

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.cli import terminal
 from harness.cli.terminal import print_json, show
 from harness.errors import WriteError
 from harness.system.files import scratch_directory
@@ -13,9 +14,7 @@ from harness.views.rendering.html import write_page
 from harness.views.run import results
 
 
-def tell(
-    task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]], *, plot: bool, as_json: bool
-) -> None:
+def tell(task: str, title: str, shown: View, fields: Callable[[], dict[str, Any]], *, plot: bool) -> None:
     """Show, or print, what a command found that runs nothing; a page, if asked for, is all that it writes.
 
     Raises: WriteError: it cannot be written.
@@ -25,7 +24,7 @@ def tell(
         shown = list(shown)
         with new_directory(target) as partial:
             write_page(title, "", shown, partial)
-    if as_json:
+    if terminal.output.json:
         print_json(fields())
     else:
         show(*shown, *([results(target, page=True)] if plot else []))

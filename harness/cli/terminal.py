@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any
 
@@ -36,8 +37,17 @@ def _console(*, stderr: bool) -> Console:
     return Console(stderr=stderr, highlight=False, emoji=False, width=None if terminal else _PIPE_WIDTH)
 
 
+@dataclass(frozen=True)
+class Output:
+    """How a command prints: with --json, --quiet or --verbose, which all commands take."""
+
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+
 out, err = _console(stderr=False), _console(stderr=True)
-_as_json = False  # whether standard error is for JSON lines
+output = Output()  # of the command that runs
 
 
 def say(text: str, console: Console | None = None) -> None:
@@ -46,7 +56,7 @@ def say(text: str, console: Console | None = None) -> None:
 
 
 def _say(text: str, console: Console, kind: str) -> None:
-    if console is not err or not _as_json:
+    if console is not err or not output.json:
         console.print(text, soft_wrap=not console.is_terminal)
     elif not err.quiet:
         print(json.dumps({kind: Text.from_markup(text).plain}, ensure_ascii=False), file=sys.stderr)
@@ -68,33 +78,23 @@ def announce(*texts: str) -> None:
         say(plain(text), err)
 
 
-@contextmanager
-def silence() -> Iterator[None]:
-    """Print nothing meanwhile, for a caller that is no command."""
-    out.quiet = err.quiet = True
-    try:
-        yield
-    finally:
-        out.quiet = err.quiet = False
-
-
 def plain(text: str) -> str:
     """Return a name or a path as it may be printed: no markup, no control characters."""
     return escape(printable(text))
 
 
 @contextmanager
-def ending_well(*, as_json: bool = False, quiet: bool = False) -> Iterator[None]:
+def ending_well(of_command: Output) -> Iterator[None]:
     """Make a command end well: one sentence for our own errors, no traceback, exit code != 0.
 
     Being terminated, or losing the terminal, counts as Ctrl-C, so that parties are stopped and shares
     removed then, too.  [test: tests/commands/test_faults.py]
-    Args: as_json: whether standard output is for JSON alone, and standard error for JSON lines, of errors
-    and announcements only; quiet: whether standard error is for errors only.
+    Args: of_command: with `json`, standard output is for JSON alone, and standard error for JSON lines of
+    errors and announcements; with `quiet`, standard error is for errors only.
     """
-    global _as_json
+    global output
     take_interrupts()
-    out.quiet, err.quiet, _as_json = as_json, quiet, as_json
+    output, out.quiet, err.quiet = of_command, of_command.json, of_command.quiet
     before = len(SPENT)
     try:
         with warnings.catch_warnings():
@@ -111,14 +111,14 @@ def ending_well(*, as_json: bool = False, quiet: bool = False) -> Iterator[None]
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     finally:
-        out.quiet = err.quiet = _as_json = False
+        output, out.quiet, err.quiet = Output(), False, False
 
 
 def _end(mark: str, *texts: str) -> None:
     """Say why a command ends: an error, with its mark where people read it, and what was spent."""
     err.quiet = False
     first, *others = map(plain, texts)
-    _say(first if _as_json else mark + first, err, "error")
+    _say(first if output.json else mark + first, err, "error")
     for text in others:
         say(text, err)
 
@@ -184,7 +184,7 @@ class Steps:
 
 
 def _is_log() -> bool:
-    return not (err.is_terminal or err.quiet or _as_json)
+    return not (err.is_terminal or err.quiet or output.json)
 
 
 @contextmanager
@@ -195,7 +195,7 @@ def steps(names: dict[str, str]) -> Iterator[Steps]:
         TextColumn("{task.description}"),
         _Seconds(),
         console=err,
-        disable=not err.is_terminal or err.quiet or _as_json,
+        disable=not err.is_terminal or err.quiet or output.json,
     )
     shown, ended = Steps(display, names), Event()
 

@@ -290,7 +290,7 @@ def _check_unread(
 
 _FIXED = (  # by the first epoch, for all
     *("epsilon", "delta", "horizon", "model", "input_form", "input_path", "neighboring_relation"),
-    *("privacy_unit", "noise", "law"),
+    *("privacy_unit", "noise"),
 )
 
 

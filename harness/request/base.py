@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from harness.errors import OptionError, named
 from harness.request.fields import Option, Options, as_text, optional, required, usual
 from harness.request.readers import (
-    in_module,
     one_of,
     parse_choice,
     parse_delta,
@@ -27,7 +26,8 @@ if TYPE_CHECKING:  # what takes long to import is imported where it is used
     from protocols.noise.tables import NoiseLaw
     from protocols.spec import InputForm, InputPath, ProtocolSpec
 
-JOINT, OWN = "joint", "own"  # noise that the parties make together, or that each draws for itself
+JOINT = "joint"  # noise that the parties make together
+OWN, OWN_GAUSSIAN = "own", "own-gaussian"  # noise that each draws for itself, which adds up to either law
 WITH_OWN_NOISE = ("weights", "confusion", "thresholds", "gap")
 DEFAULT_DELTA = "2^-40"
 
@@ -46,18 +46,13 @@ UNIT = usual(
     parse_unit,
     "what is protected: record (default: one record of a client) or client (all its records)",
 )
-NOISES = one_of(lambda: (JOINT, OWN))
-LAWS = one_of(in_module("protocols.noise.tables:NoiseLaw"))
+NOISES = one_of(lambda: (JOINT, OWN, OWN_GAUSSIAN))
 NOISE = usual(
     JOINT,
     NOISES,
     "joint (default: made in the computation, known to nobody) or own (each party adds its own: much faster, "
-    "with larger errors; a party that deviates can shift the result unnoticed)",
-)
-LAW = usual(
-    "laplace",
-    LAWS,
-    "what noise of the parties' own adds up to: laplace (default) or gaussian",
+    "with larger errors; a party that deviates can shift the result unnoticed), which adds up to Laplace's; "
+    "or own-gaussian, which adds up to Gauss's",
 )
 AT_REST = (
     "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
@@ -109,7 +104,6 @@ class Request(Spending):
     neighboring_relation: Any = None
     input_form: Any = None
     noise: Any = JOINT
-    law: Any = "laplace"
     cap: Any = None
     cap_epsilon: Any = None
     variant: Any = ""
@@ -159,8 +153,8 @@ class Request(Spending):
 
     @property
     def own_law(self) -> NoiseLaw | None:
-        """What noise of the parties' own adds up to, None where noise is joint. Raises: as `chosen_law`."""
-        return chosen_law(self.noise, self.law)
+        """What noise of the parties' own adds up to, None where noise is joint."""
+        return law_of(self.noise)
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
         """Return a protocol as it runs with this noise, and its clients' values by their path.
@@ -230,19 +224,8 @@ def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPat
     return form.by(path)
 
 
-def chosen_law(noise: str, law: str) -> NoiseLaw | None:
-    """Return what noise of the parties' own adds up to, None where noise is joint.
-
-    Raises: OptionError: joint noise of another distribution than Laplace's.
-    """
+def law_of(noise: str) -> NoiseLaw | None:
+    """Return what noise of the parties' own adds up to, None where noise is joint."""
     from protocols.noise.tables import NoiseLaw
 
-    chosen = NoiseLaw(law)
-    if noise == OWN:
-        return chosen
-    if chosen is not NoiseLaw.LAPLACE:
-        raise OptionError(
-            f"Joint noise is Laplace's; {named('law', law)} goes with {named('noise', OWN)}, noise of the "
-            "parties' own."
-        )
-    return None
+    return {OWN: NoiseLaw.LAPLACE, OWN_GAUSSIAN: NoiseLaw.GAUSSIAN}.get(noise)

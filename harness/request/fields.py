@@ -105,6 +105,7 @@ class Options:
 
     declared: ClassVar[Mapping[str, Option[Any]]] = {}
     first: ClassVar[str] = ""  # the option whose value may be typed without its flag
+    prints: ClassVar[str] = ""  # what its command prints with --json
     also: ClassVar[str] = ""  # what help's example has besides the options that have to be given
 
     def __init_subclass__(cls, **changes: Mapping[str, Any]) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.errors import OptionError, named
 from harness.request.base import (
     AT_REST,
-    LAW,
     NOISE,
     RELATION,
     UNIT,
@@ -79,7 +78,6 @@ class WeightsRequest(Request):
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
     noise = NOISE
-    law = LAW
     reweighing = usual(
         "balanced",
         one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
@@ -103,7 +101,6 @@ class ConfusionRequest(Request):
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
     noise = NOISE
-    law = LAW
     positive_label = POSITIVE_LABEL.but(
         help="the label whose rates are shown, and which --threshold predicts; default: the last in order; "
         "of more than two labels, each one's rates"
@@ -125,7 +122,6 @@ class ThresholdsRequest(Request):
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
     noise = NOISE
-    law = LAW
     variant = usual(
         "histogram",
         one_of(lambda: ThresholdsRequest.protocols),
@@ -175,7 +171,6 @@ class GapRequest(Request):
         help="record (default: a client's value replaced or removed), or client (all it sends, there or not)"
     )
     noise = NOISE
-    law = LAW
 
 
 _COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))

@@ -208,7 +208,7 @@ def test_other_commands(arguments: str, message: str, directory: Path) -> None:
         ),
         (
             "weights --records good.csv --epsilon 1 --noise off",
-            "Error: --noise must be joint or own; got 'off'.",
+            "Error: --noise must be joint, own or own-gaussian; got 'off'.",
         ),
         (
             "weigh --records good.csv --epsilon 1",

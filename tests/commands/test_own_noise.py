@@ -15,6 +15,7 @@ from tests.support.command import call
 MODEL = choose_model(None)
 OWN = ["--noise", "own", "--model", MODEL.name, "--population", "none", "--epsilon", "1"]
 COUNTS = {("a", "0"): 200, ("a", "1"): 150, ("b", "0"): 300, ("b", "1"): 250}
+LAWS = pytest.mark.parametrize(("noise", "law"), [("own", "laplace"), ("own-gaussian", "gaussian")])
 NOISE = 120  # beyond it is no sum of the parties' noises at ε = 1
 
 
@@ -50,22 +51,24 @@ def test_weights_say_whose_noise_it_is_and_who_can_shift_them(records: Path, tmp
 
 
 def test_joint_noise_says_nothing_of_it(records: Path, tmp_path: Path) -> None:
-    joint = [*OWN[2:], "--noise", "joint", "--law", "laplace"]
+    joint = [*OWN[2:], "--noise", "joint"]
     done = call("weights", "--records", str(records), "--out", "out", *joint, cwd=tmp_path)
     assert done.returncode == 0 and SHIFTED not in done.stdout
     assert "noise" not in of(tmp_path / "out", "manifest.json")["privacy"]
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@LAWS
 def test_thresholds_are_chosen_again_on_curves_with_own_noise(
-    law: str, records: Path, tmp_path: Path
+    noise: str, law: str, records: Path, tmp_path: Path
 ) -> None:
     """As by the run itself, so that curves.json holds all that intervals need."""
-    done = call("thresholds", "--records", str(records), "--out", "out", "--law", law, *OWN, cwd=tmp_path)
+    done = call(
+        "thresholds", "--records", str(records), "--out", "out", "--noise", noise, *OWN[2:], cwd=tmp_path
+    )
     assert (tmp_path / "out").is_dir(), done.stderr
     curves = of(tmp_path / "out", "curves.json")
-    noise = OwnNoise.from_json(curves["own_noise"])
-    assert (str(noise.law), noise.parties, curves["coins"]) == (law, MODEL.parties, [])
+    drawn = OwnNoise.from_json(curves["own_noise"])
+    assert (str(drawn.law), drawn.parties, curves["coins"]) == (law, MODEL.parties, [])
     again = call("thresholds", "--curves", "out", "--out", "again", cwd=tmp_path)
     assert again.returncode == done.returncode
     if done.returncode == 0:
@@ -82,21 +85,16 @@ def test_a_cap_is_chosen_with_joint_noise_before(records: Path, tmp_path: Path) 
 
 
 REFUSED = {
-    "joint Gaussian": (
-        ["weights", "--law", "gaussian"],
-        "Joint noise is Laplace's; --law gaussian goes with",
-    ),
     "as published": (
         ["thresholds", "--noise", "own", "--variant", "published"],
         "pi_roc_published has no place for noise of the parties' own",
     ),
     "a table too long": (["weights", "--noise", "own", "--epsilon", "0.00001"], "would need a table up to"),
     "a delta too small": (
-        ["weights", "--noise", "own", "--law", "gaussian", "--delta", "1e-60"],
+        ["weights", "--noise", "own-gaussian", "--delta", "1e-60"],
         "No noise fits --epsilon 1 and",
     ),
-    "another law": (["weights", "--noise", "own", "--law", "cauchy"], "--law must be laplace or gaussian"),
-    "another noise": (["weights", "--noise", "none"], "--noise must be joint or own"),
+    "another noise": (["weights", "--noise", "own-cauchy"], "--noise must be joint, own or own-gaussian"),
 }
 
 
@@ -138,9 +136,9 @@ def test_a_plan_tells_models_apart_by_their_parties(tmp_path: Path) -> None:
     assert 1.0 < ratios["rep4-ring"] <= 1.16
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_an_audit_holds(law: str, tmp_path: Path) -> None:
-    own = ["--noise", "own", "--law", law, "--model", MODEL.name]
+@pytest.mark.parametrize("noise", ["own", "own-gaussian"])
+def test_an_audit_holds(noise: str, tmp_path: Path) -> None:
+    own = ["--noise", noise, "--model", MODEL.name]
     done = call("audit", "--release", "thresholds", *own, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0 and "holds, by this second derivation" in done.stdout, done.stderr
     done = call("audit", "--release", "count", *own, "--out", "other", cwd=tmp_path)
@@ -149,13 +147,13 @@ def test_an_audit_holds(law: str, tmp_path: Path) -> None:
     assert done.returncode == 1 and "--model does not go with --release weights" in done.stderr
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_opened_noise_is_of_its_law(law: str, tmp_path: Path) -> None:
-    noise = ["--noise", "own", "--law", law, "--model", MODEL.name, "--epsilon", "1", "--n", "5000"]
-    done = call("noise", *noise, "--json", "--out", "out", cwd=tmp_path)
+@LAWS
+def test_opened_noise_is_of_its_law(noise: str, law: str, tmp_path: Path) -> None:
+    own = ["--noise", noise, "--model", MODEL.name, "--epsilon", "1", "--n", "5000"]
+    done = call("noise", *own, "--json", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["sampler"] == f"own, {law}"
     assert found["summary"]["distance"] <= found["summary"]["distance_bound"]
-    done = call("noise", *noise, "--sampler", "published", "--out", "other", cwd=tmp_path)
+    done = call("noise", *own, "--sampler", "published", "--out", "other", cwd=tmp_path)
     assert done.returncode == 1 and "--sampler published is of joint noise" in done.stderr

@@ -26,7 +26,6 @@ REQUEST = {
     "neighboring_relation": "add_or_remove_one",
     "privacy_unit": "record",
     "noise": "joint",
-    "law": "laplace",
     "reweighing": "balanced",
 }
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from harness.cli.report import tell
+from harness.cli.terminal import Output, ending_well
 from harness.forecast.requested import Plan, planned
 from harness.request.plans import Expected
 from harness.request.releases import REQUESTS
@@ -22,4 +23,5 @@ def show_plan(**texts: Any) -> None:
     """Print a plan, as a command does. Args: texts: as of `plan_of`; json: whether as JSON."""
     json = bool(texts.pop("json", False))
     found = plan_of(**texts)
-    tell("plan", "Plan", list(view.plan(found)), lambda: view.to_json(found), plot=False, as_json=json)
+    with ending_well(Output(json=json)):
+        tell("plan", "Plan", list(view.plan(found)), lambda: view.to_json(found), plot=False)

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
-from harness.request.base import JOINT, OWN
+from harness.request.base import JOINT, OWN, OWN_GAUSSIAN
 from harness.request.releases import WeightsRequest
 from harness.security_models import Model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -36,6 +36,5 @@ def request_of(
         input_path=form.path,
         neighboring_relation=relation,
         privacy_unit=unit,
-        noise=OWN if law else JOINT,
-        law=str(law or NoiseLaw.LAPLACE),
+        noise={None: JOINT, NoiseLaw.LAPLACE: OWN, NoiseLaw.GAUSSIAN: OWN_GAUSSIAN}[law],
     )

@@ -18,7 +18,7 @@ from harness.privacy.audit.samplers import (
     audit_sampler,
 )
 from harness.releases.noise_samples import choose_sampler, own_sampler
-from harness.request.base import DEFAULT_DELTA, JOINT, OWN, chosen_law
+from harness.request.base import DEFAULT_DELTA, JOINT, law_of
 from harness.request.readers import parse_delta
 from harness.request.releases import NoiseRequest
 from harness.system.result_files import default_out, new_directory, write_json
@@ -28,7 +28,6 @@ from harness.views.rendering.html import write_page
 from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text
-from protocols.noise.tables import NoiseLaw
 
 DELTA = parse_delta(DEFAULT_DELTA, "delta")
 _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}
@@ -55,7 +54,7 @@ def audit(options: AuditOptions) -> None:
             begin("plot")
             write_page("Audit", "what noise and releases protect, recomputed", shown, partial)
     show(*shown, results(directory, options.plot))
-    if options.json:
+    if cli.output.json:
         print((directory / "audit.json").read_text(encoding="utf-8"), end="")
     faults = [
         f"{audited.name} at ε = {exact_text(audited.asked.epsilon)}: {audited.fault}"
@@ -69,7 +68,7 @@ def audit(options: AuditOptions) -> None:
 def _only(options: AuditOptions, what: str, *offered: str) -> None:
     """Raise OptionError for an option that says nothing about what is audited."""
     for name, option in options.declared.items():
-        if getattr(options, name) and name not in (*offered, "sampler", "release", "out", "plot", "json"):
+        if getattr(options, name) and name not in (*offered, "sampler", "release", "out", "plot"):
             raise OptionError(f"{option.flag} does not go with {what}.")
 
 
@@ -95,8 +94,8 @@ def _release(name: str, options: AuditOptions) -> Audited:
     relation = options.neighboring_relation or target.relations[0]
     offered = [*target.sizes, "epsilon", "delta", "neighboring_relation"]
     offered += ["cap"] * (target.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
-    law = chosen_law(options.noise or JOINT, options.law or NoiseLaw.LAPLACE)
-    offered += ["noise", "law", *(["model"] if law else [])]
+    law = law_of(options.noise or JOINT)
+    offered += ["noise", *(["model"] if law else [])]
     of_clients = relation is NeighboringRelation.ZERO_OUT_ONE
     offered += ["horizon"] * (name in SERIES and not (law and of_clients))
     _only(options, f"--release {name} under {relation}", *offered)
@@ -110,17 +109,16 @@ def _release(name: str, options: AuditOptions) -> Audited:
 
 def noise(options: NoiseOptions) -> None:
     """Run π_LAP with one of its samplers, all parties on this machine."""
-    published = options.sampler == "published"
+    sampler, _, rounded = options.sampler.partition("-")
+    published = sampler == "published"
     if published and options.delta:
         raise OptionError("--sampler published takes no --delta: what it has follows from its epsilon.")
-    if not published and options.rounded:
-        raise OptionError("--rounded goes with --sampler published only; the default one's are integers.")
-    delta, law = options.delta or DELTA, chosen_law(options.noise, options.law)
+    delta, law = options.delta or DELTA, law_of(options.noise)
     if law is not None and published:
-        raise OptionError(f"--sampler published is of joint noise; leave it out, or --noise {OWN}.")
+        raise OptionError(f"--sampler published is of joint noise; leave it out, or use --noise {JOINT}.")
     model = chosen_model(options.model)
     chosen = (
-        choose_sampler(options.sampler, options.epsilon, delta, options.rounded)
+        choose_sampler(sampler, options.epsilon, delta, bool(rounded))
         if law is None
         else own_sampler(law, options.epsilon, delta, model)
     )
@@ -129,5 +127,5 @@ def noise(options: NoiseOptions) -> None:
     with cli.steps(noise_view.STEPS) as begin:
         run = open_noise(chosen, options.n, settings, target, begin)
     show(*noise_view.noise(run.sampler, len(run.samples), run.summary, run.manifest), results(target))
-    if options.json:
+    if cli.output.json:
         print((target / "noise.json").read_text(encoding="utf-8"), end="")

@@ -43,7 +43,7 @@ def check(options: HostsCheckOptions) -> None:
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
     found = [finding.to_json() for finding in findings]
-    if options.json:
+    if cli.output.json:
         print_json(found)
     else:
         show(*view.findings(found, [finding.marks() for finding in findings], chosen.name))
@@ -95,7 +95,7 @@ def policy(options: HostsPolicyOptions) -> None:
         write_policy(directory, DEFAULT, DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
     found, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
-    if options.json:
+    if cli.output.json:
         spendings = {each.name: exact_json(each.spent) for each in spent}
         print_json({**found.to_json(), "spent": spendings})
     else:
@@ -113,7 +113,7 @@ def verify(options: VerifyOptions) -> None:
     first = signers[0][0]
     epsilon, delta = first.spent
     ran = {**what_hosts_ran(first.ran), **first.inputs}
-    if options.json:
+    if cli.output.json:
         print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
         return
     what = "{task} in model {model}".format(**first.ran.asked)

@@ -3,6 +3,7 @@
 import shlex
 import sys
 
+from harness.cli import terminal
 from harness.cli.options import DocsOptions, SchemesOptions, TestOptions
 from harness.cli.project_checks import build_docs, run_checks
 from harness.cli.terminal import print_json, show
@@ -10,10 +11,10 @@ from harness.engines.registry import schemes as find_schemes
 from harness.views import run as view
 
 
-def schemes(options: SchemesOptions) -> None:
+def schemes(_options: SchemesOptions) -> None:
     """Print which models can run here, and why one cannot."""
     rows = find_schemes()
-    if options.json:
+    if terminal.output.json:
         print_json(rows)
     else:
         show(*view.schemes(rows))

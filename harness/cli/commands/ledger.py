@@ -13,4 +13,4 @@ def ledger(options: LedgerOptions) -> None:
     """Give a population a budget, if asked to; then print what has been spent."""
     path, found = populations_of(options.population, options.budget, options.ledger, announce)
     shown, fields = view.ledger(path, found), partial(view.to_json, path, found)
-    tell("ledger", "What was spent", shown, fields, plot=options.plot, as_json=options.json)
+    tell("ledger", "What was spent", shown, fields, plot=options.plot)

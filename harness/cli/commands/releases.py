@@ -169,7 +169,7 @@ def _plan(options: Any) -> None:
         expected = Expected(**texts, **options.plan)
         found = planned(options.request, expected, started=partial(starting_s, _A_COMMAND))
     shown, title = list(view.plan(found)), f"Plan of {options.task}"
-    tell("plan", title, shown, lambda: view.to_json(found), plot=options.plot, as_json=options.json)
+    tell("plan", title, shown, lambda: view.to_json(found), plot=options.plot)
 
 
 def conclude(
@@ -212,18 +212,18 @@ def present(
     named for the manifest's task. Raises: problem.
     """
     show(*answer)
-    if not options.quiet:
-        show(*(full if options.verbose else short))
+    if not cli.output.quiet:
+        show(*(full if cli.output.verbose else short))
     if options.plot:
         write_beside(target, title, run_view.subtitle(manifest), [*answer, *full])
     results = run_view.results(target, options.plot)
-    if not options.quiet:
+    if not cli.output.quiet:
         show(results)
-    if options.json:
+    if cli.output.json:
         cli.announce(f"{results.label}: {results.text}")
     if problem is not None:
         raise problem
-    if options.json:
+    if cli.output.json:
         print((target / (file or f"{manifest['task']}.json")).read_text(encoding="utf-8"), end="")
 
 

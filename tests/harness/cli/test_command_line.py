@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from harness.cli.command_line import Command, checked
+from harness.cli.command_line import ANALYST, Command, checked
 from harness.errors import OptionError
 from harness.request.fields import Options, optional, required, switch, usual
 from harness.request.readers import as_given, parse_epsilon, parse_path
@@ -35,9 +35,9 @@ class PlanOptions(Options):
 
 
 COMMANDS = {
-    "plan": Command("plan", PlanOptions, "nowhere:plan"),
-    "weights": Command("weights", WeightsOptions, "nowhere:weights"),
-    "again": Command("again", AgainOptions, "nowhere:again"),
+    "plan": Command("plan", PlanOptions, "nowhere:plan", ANALYST),
+    "weights": Command("weights", WeightsOptions, "nowhere:weights", ANALYST),
+    "again": Command("again", AgainOptions, "nowhere:again", ANALYST),
 }
 OF_ALL = {"--help": True, "-h": True, "--echo": False}
 
@@ -106,7 +106,7 @@ def test_an_option_of_one_letter_has_two_dashes() -> None:
     class NoiseOptions(Options):
         n = optional(as_given, "how many")
 
-    noise = {"noise": Command("noise", NoiseOptions, "nowhere:noise")}
+    noise = {"noise": Command("noise", NoiseOptions, "nowhere:noise", ANALYST)}
     assert checked(["noise", "--n", "3"], noise, {}) == ["noise", "-n", "3"]
     assert checked(["noise", "--n=3"], noise, {}) == ["noise", "-n=3"]
 

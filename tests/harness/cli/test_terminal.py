@@ -51,9 +51,11 @@ def test_a_log_says_how_far_a_step_is(
     ]
 
 
-@pytest.mark.parametrize("mode", [{"as_json": True}, {"quiet": True}])
-def test_no_progress_where_none_is_wanted(mode: dict[str, bool], capsys: pytest.CaptureFixture[str]) -> None:
-    with terminal.ending_well(**mode), terminal.steps({}) as begin:
+@pytest.mark.parametrize("output", [terminal.Output(json=True), terminal.Output(quiet=True)])
+def test_no_progress_where_none_is_wanted(
+    output: terminal.Output, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with terminal.ending_well(output), terminal.steps({}) as begin:
         begin("share")
         begin.detail("half")
         begin.tell_log()

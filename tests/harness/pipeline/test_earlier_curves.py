@@ -272,7 +272,7 @@ def test_the_command_says_what_it_did_not_do(
 
 
 def test_json(intact: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with cli.ending_well(as_json=True):
-        call(intact, out="again", json=True, constraint="equal_opportunity", tolerance="0.02")
+    with cli.ending_well(cli.Output(json=True)):
+        call(intact, out="again", constraint="equal_opportunity", tolerance="0.02")
     found = json.loads(capsys.readouterr().out)  # and nothing else on standard output
     assert found == read(in_tmp / "again" / "thresholds.json")

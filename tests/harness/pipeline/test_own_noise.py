@@ -32,7 +32,7 @@ def test_clients_are_told_of_the_law_and_of_who_can_shift_the_result() -> None:
     assert read.own_law is NoiseLaw.GAUSSIAN
     assert any("own (gaussian)" in each and SHIFTED in each for each in _sentences(read))
     with pytest.raises(ShareError, match="names others than are known here"):
-        read_terms({**terms, "request": {**terms["request"], "law": "cauchy"}}, "Terms")
+        read_terms({**terms, "request": {**terms["request"], "noise": "own-cauchy"}}, "Terms")
 
 
 def test_terms_of_joint_noise_say_so() -> None:
@@ -49,7 +49,7 @@ def test_hosts_are_asked_for_a_law_not_for_a_table() -> None:
     assert found.own == release().own and found.to_json() == asked
     assert asked.keys() & {"rate", "edge", "parties", "honest"} == set()
     with pytest.raises(OptionError, match="none that this version knows"):
-        request_from_json({**asked, "law": "uniform"})
+        request_from_json({**asked, "noise": "own-uniform"})
     with pytest.raises(OptionError, match="none that this version knows"):
         request_from_json({**asked, "rate": "1"})
 
