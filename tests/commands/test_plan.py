@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,31 @@ def test_what_takes_the_compiler_says_so(tmp_path: Path) -> None:
     said = " ".join(done.stdout.split())
     assert "error of the rate" in said
     assert "What pi_roc_published costs is only known to MP-SPDZ's compiler" in said
+
+
+@pytest.mark.parametrize(
+    ("task", "declared", "named"),
+    [
+        (
+            "weights",
+            {"groups": ["a", "b", "c"], "labels": ["0", "1"], "max_count": 5},
+            ["--labels", "0,1", "--max-count", "5"],
+        ),
+        (
+            "gap",
+            {"groups": ["a", "b", "c"], "values": {"low": 0, "high": 1, "steps": 100}},
+            ["--steps", "100"],
+        ),
+    ],
+)
+def test_a_domain_file_says_who_there_is(
+    task: str, declared: dict[str, Any], named: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "domain.json").write_text(json.dumps(declared))
+    asked = (task, "--plan", "300", "--epsilon", "1", "--model", "mpyc", "--json")
+    by_file = json.loads(call(*asked, "--domain", "domain.json", cwd=tmp_path).stdout)
+    by_name = json.loads(call(*asked, "--groups", "a,b,c", *named, cwd=tmp_path).stdout)
+    assert {**by_file, "models": 0} == {**by_name, "models": 0} and len(by_file["models"]) == 1
 
 
 def test_a_network_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from harness.cli.terminal import show
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, named, naming
+from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.capped_run import cap_directory
 from harness.pipeline.release import (
     chooses_cap,
@@ -165,11 +166,25 @@ def _plan(options: Any) -> None:
     names = ("groups", "labels", "steps", "max_count", "thresholds")
     texts = {name: as_text(getattr(options, name, None)) for name in names}
     texts["from_records"] = as_text(options.records)
+    if options.domain and not of_file:
+        texts |= _of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
     with naming(in_plan):
         expected = Expected(**texts, **options.plan)
         found = planned(options.request, expected, started=partial(starting_s, _A_COMMAND))
     shown, title = list(view.plan(found)), f"Plan of {options.task}"
     tell("plan", title, shown, lambda: view.to_json(found), plot=options.plot)
+
+
+def _of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
+    """Return what a domain's file says of a plan, as the plan's options have it."""
+    declared: dict[str, Any] = {"groups": domain.groups, "labels": domain.labels}
+    if domain.values:
+        declared["steps"] = domain.values.steps
+    else:
+        declared["max_count"] = domain.max_count
+    if task == "thresholds":
+        declared["thresholds"] = len(domain.thresholds) or None
+    return {name: as_text(value) for name, value in declared.items()}
 
 
 def conclude(
