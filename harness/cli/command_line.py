@@ -134,7 +134,7 @@ def _unknown(word: str, command: str, options: Collection[str], commands: Collec
         return f"{word!r} is a second command, after {command}; run one at a time."
     example = f"--records {word}" if "--records" in options and Path(word).suffix else "--out results"
     wrong = (
-        f"{command} has no option {word}{similar(word, options)}"
+        f"{command} has no option {word}{similar(word, [*options, *(f'--{name}' for name in OF_ALL)])}"
         if word.startswith("-")
         else f"{word!r} belongs to no option of {command}; values go by name, for example {example}"
     )

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from harness.cli.command_line import OF_ALL
 from harness.engines.registry import PREFERRED, choose_model
 from harness.errors import as_flag
 from tasks import namespace
@@ -178,6 +179,7 @@ def unknown(line: str) -> Iterator[str]:
         yield f"there is no command {names[0]}"
         return
     options = {option.flag for option in namespace[names[0]].options.values()}
+    options |= {f"--{name}" for name in OF_ALL}
     for word in words:
         if word.startswith("--") and word.partition("=")[0] not in {*options, *OPTIONS_OF_ALL}:
             yield f"{names[0]} has no option {word}"
