@@ -194,7 +194,7 @@ def test_a_cap_that_is_paid_for_stays(here: Path, monkeypatch: pytest.MonkeyPatc
             raise PartyFailedError("Party 0 failed.")
         return real(statistic, *given, **named)
 
-    monkeypatch.setattr("harness.pipeline.capped_run.run_release", fails_second)
+    monkeypatch.setattr("harness.pipeline.release.run_release", fails_second)
     run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--model", "mpyc")
     done = call(*run, "--out", "out", "--population", "p", "--ledger", "ledger.sqlite", cwd=here)
     assert done.returncode == 1 and not (here / "out").exists()

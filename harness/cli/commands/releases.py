@@ -13,8 +13,8 @@ from harness.cli.terminal import show
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, named, naming
-from harness.pipeline.capped_run import cap_directory
 from harness.pipeline.release import (
+    cap_directory,
     chooses_cap,
     declared_domain,
     policy_of,
