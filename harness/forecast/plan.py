@@ -24,7 +24,7 @@ from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
 from harness.releases.base import PreparedRelease, Statistic
 from harness.releases.expected_errors import Floats
-from harness.releases.series import WeightsSeries
+from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
 from harness.security_models import Model
 from protocols.spec import KEYS, SLOTS

@@ -33,8 +33,7 @@ from harness.privacy.ledger.charge import SPENT, Account, Entry, entry, nothing_
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from harness.privacy.statement import PrivacyStatement
 from harness.releases.base import PreparedRelease
-from harness.releases.series import WeightsSeries
-from harness.releases.weights import Weights, WeightsStatistic
+from harness.releases.weights import Weights, WeightsSeries, WeightsStatistic
 from harness.request.base import Request
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import held_alone, write_whole

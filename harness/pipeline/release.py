@@ -28,13 +28,12 @@ from harness.inputs.shares.party import UploadPolicy
 from harness.pipeline.arrivals import Arrivals, alone, read_arrivals, run_epoch
 from harness.pipeline.run import Run, RunSettings, check_unread, run_release
 from harness.pipeline.sources import RecordsSource, SharesSource
-from harness.privacy.ledger.accounts import Say, chosen_account, nothing_said
-from harness.privacy.ledger.charge import Entry, entry
+from harness.privacy.ledger.charge import Entry, Say, chosen_account, entry, nothing_said
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.releases.base import Statistic
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.releases.registry import STATISTICS, statistic_of
-from harness.releases.series import WeightsSeries
+from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
 from harness.request.calls import Records, ReleaseCall, WeightsCall
 from harness.request.fields import as_text

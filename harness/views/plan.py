@@ -19,7 +19,7 @@ from harness.releases.expected_errors import (
     ExpectedError,
     by_cell,
 )
-from harness.releases.series import WeightsSeries
+from harness.releases.weights import WeightsSeries
 from harness.system.result_files import SCHEMA
 from harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from harness.views.releases.cap import doubt_of, noise_moves

@@ -37,8 +37,7 @@ from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
-from harness.releases.series import WeightsSeries
-from harness.releases.weights import Weights, WeightsStatistic, expected_weight_error
+from harness.releases.weights import Weights, WeightsSeries, WeightsStatistic, expected_weight_error
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget, Guarantee, compose
