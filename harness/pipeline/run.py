@@ -18,8 +18,7 @@ from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline import manifest as report
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.sources import Delivery, RunContext, Source
-from harness.pipeline.terms import terms_of
+from harness.pipeline.sources import RunContext, Source
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
@@ -129,8 +128,7 @@ def run_release(
         if earlier:  # the charge, too, is what it was allowed: what its noise spends tells what they opened
             event = replace(event, exact=asked, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
-        terms = terms_of(release, domain)
-        inputs = source.deliver(Delivery(context, described, terms))
+        inputs = source.deliver(context, described)
         event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
         result = settings.runner.run(
             job,

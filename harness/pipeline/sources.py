@@ -25,6 +25,7 @@ from harness.inputs.shares.file_format import copies_of, extract_values, held_by
 from harness.inputs.shares.party import ANY, UploadPolicy, aggregate
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import PartyInputs, Uncovered, Uploads, feed_heads, sound_uploads
+from harness.pipeline.terms import terms_of
 from harness.request.base import Request
 from harness.security_models import Model
 from harness.system.files import create_file
@@ -55,21 +56,6 @@ class RunContext:
     uncovered: Uncovered
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """What a source is asked for once nothing refuses the run.
-
-    Attributes:
-        run: What was known before.
-        described: What is public of the inputs.
-        terms: What clients who send have to agree with.
-    """
-
-    run: RunContext
-    described: PartyInputs
-    terms: dict[str, Any]
-
-
 class Source(ABC):
     """Where the inputs of a run come from; asked twice, so that what cannot run is refused in between."""
 
@@ -80,16 +66,23 @@ class Source(ABC):
         Raises: ShareError: they do not go together, or are for another model, input form or domain.
         """
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        """Have the inputs ready; nothing is to be done where they are already."""
-        return wanted.described
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:  # noqa: ARG002
+        """Have the inputs ready, once nothing refuses the run; nothing is to be done where they are already.
+
+        Args: described: what is public of them.
+        """
+        return described
 
 
 @dataclass(frozen=True)
 class RecordsSource(Source):
-    """Clients' records in one place: one process plays all clients, and takes the parties' steps."""
+    """Clients' records in one place: one process plays all clients, and takes the parties' steps.
+
+    Attributes: terms: what clients who send agree with, None for those of the release.
+    """
 
     records: ClientRecords
+    terms: dict[str, Any] | None = None
 
     def describe(self, run: RunContext) -> PartyInputs:
         rows = count_rows(self.records, run.release.form.name)
@@ -97,14 +90,14 @@ class RecordsSource(Source):
             self.records.domain, self.records.clients, 1, rows, [None] * run.release.model.parties
         )
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        run, described = wanted.run, wanted.described
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         form, model = run.release.form, run.release.model
         if form.path is CLIENTS:
             rows = columns_of(self.records, form).T  # a client's values in each, or a record's
             check_sent(rows.size)
             sent = [*rows] if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
-            clients = local_clients(sent, wanted.terms, run.scratch / "clients", run.seconds)
+            terms = self.terms or terms_of(run.release, described.domain)
+            clients = local_clients(sent, terms, run.scratch / "clients", run.seconds)
             return replace(described, uploads=len(sent), sending=clients)
         if not described.rows:
             raise ShareError("No client has a record; there is nothing to compute.")
@@ -155,10 +148,10 @@ class SharesSource(Source):
         heads = feed_heads(written, form, model, policy=self.policy)
         return replace(heads, values=written, excluded=excluded, policies=policies)
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        aggregates = [path for path in wanted.described.values if path is not None]
-        places = [wanted.run.scratch / f"party-{i}.values" for i in range(len(aggregates))]
-        return replace(wanted.described, values=list(map(extract_values, aggregates, places)))
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+        aggregates = [path for path in described.values if path is not None]
+        places = [run.scratch / f"party-{i}.values" for i in range(len(aggregates))]
+        return replace(described, values=list(map(extract_values, aggregates, places)))
 
 
 @dataclass(frozen=True)
@@ -177,13 +170,13 @@ class InvitedSource(Source):
         nothing = [None] * run.release.model.parties
         return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        paths = _client_keys(wanted.run.scratch / "clients", self.clients)
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+        paths = _client_keys(run.scratch / "clients", self.clients)
         pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in paths]
-        begin = partial(invitations, pairs, wanted.terms, self.directory)
+        terms, release = terms_of(run.release, described.domain), run.release
+        begin = partial(invitations, pairs, terms, self.directory)
         certificates = [certificate for certificate, _ in pairs]
-        release = wanted.run.release
-        return sent_inputs(self.domain, certificates, release.form, release.model, wanted.terms, begin)
+        return sent_inputs(self.domain, certificates, release.form, release.model, terms, begin)
 
 
 @dataclass(frozen=True)
@@ -195,11 +188,10 @@ class SyntheticSource(Source):
     def describe(self, run: RunContext) -> PartyInputs:
         return synthetic_inputs(self.federation, run.release.form, run.release.model)
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        if wanted.run.release.form.path is not CLIENTS:
-            return wanted.described
-        clients = RecordsSource(self.federation.made_up())
-        return clients.deliver(replace(wanted, terms=BENCHMARK_TERMS))
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+        if run.release.form.path is not CLIENTS:
+            return described
+        return RecordsSource(self.federation.made_up(), BENCHMARK_TERMS).deliver(run, described)
 
 
 def synthetic_inputs(

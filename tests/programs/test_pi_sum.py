@@ -19,7 +19,7 @@ from harness.inputs.contribution_bounds import Cap
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import make_job
-from harness.pipeline.sources import Delivery, RecordsSource
+from harness.pipeline.sources import RecordsSource
 from harness.releases.base import Statistic
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.gaps import GapStatistic
@@ -103,7 +103,7 @@ def opened(
     run = context(release, scratch)
     described = source.describe(run)
     prepared = statistic.prepare(release, described.domain)
-    inputs = source.deliver(Delivery(run, described, {}))
+    inputs = source.deliver(run, described)
     job = make_job(prepared, inputs)
     assert engine_of(model).supports(job.spec, model, form) is None
     noise = np.random.default_rng(5).integers(-(2**40), 2**40, (model.parties, prepared.plan.nodes))
