@@ -14,8 +14,14 @@ import numpy.typing as npt
 
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import OptionError, RecordDomainError, RecordsError, named
-from harness.forecast.expected_accuracy import ReleasePlan, plan_releases
-from harness.forecast.plan import ModelPlan, PlannedRelease, expected_cap, plan_model
+from harness.forecast.plan import (
+    ModelPlan,
+    PlannedRelease,
+    ReleasePlan,
+    expected_cap,
+    plan_model,
+    plan_releases,
+)
 from harness.forecast.unit_costs import RECORDED, UnitCosts, read_units
 from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
 from harness.inputs.record_schema import DEFAULT_MAX_COUNT, DEFAULT_STEPS, DEFAULT_THRESHOLDS, RecordKind

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.engines.emulated_network.profiles import Network
-from harness.forecast.expected_accuracy import ReleasePlan
-from harness.forecast.plan import ModelPlan, PlannedRelease
+from harness.forecast.plan import ModelPlan, PlannedRelease, ReleasePlan
 from harness.forecast.requested import Plan
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind

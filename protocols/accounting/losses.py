@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 from protocols.circuits.coins import exp_bounds
-from protocols.noise.sums import repeated_sum
+from protocols.noise.added import repeated_sum
 from protocols.noise.tables import convolution
 
 BITS = 192  # of masses, which are multiples of 2^-192

@@ -17,8 +17,7 @@ from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import cache_directory
 from harness.engines.registry import engine_of
 from harness.forecast import wall_clock
-from harness.forecast.expected_accuracy import plan_releases
-from harness.forecast.plan import PlannedRelease, plan_model
+from harness.forecast.plan import PlannedRelease, plan_model, plan_releases
 from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
 from harness.forecast.wall_clock import WallClock, deriving_s, parties_start_s, reading_s, sharing_s
 from harness.inputs.record_schema import RecordKind

@@ -10,8 +10,7 @@ import pytest
 
 from harness.errors import OptionError
 from harness.privacy.audit import samplers as audit
-from harness.privacy.audit.reference import reference_set
-from harness.privacy.audit.releases import RELEASES, audit_command, audit_release
+from harness.privacy.audit.releases import RELEASES, audit_command, audit_release, reference_set
 from harness.privacy.audit.samplers import Audited, audit_coins, audit_published, audit_sampler
 from harness.request.base import WITH_OWN_NOISE
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
