@@ -16,12 +16,13 @@ from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import OptionError, PlanError, named
 from harness.forecast.operation_counts import counts_of
-from harness.forecast.unit_costs import Cost, UnitCosts, sum_if_known, total_cost
+from harness.forecast.unit_costs import Cost, UnitCosts, total_cost
 from harness.forecast.wall_clock import WallClock, deriving_s, parties_start_s, reading_s, sharing_s
 from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.encoding import is_per_record
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.synthetic import Federation
+from harness.pipeline.manifest import sum_if_known
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
 from harness.releases.base import PreparedRelease, Statistic
@@ -90,31 +91,16 @@ class PlannedRelease:
     @property
     def sizes(self) -> Floats:
         """How many records that count each group and label has, shape (k, m); of values, clients, (k, 1)."""
-        if self.held is not None:
-            kept = (self.held * self._kept[:, np.newaxis, np.newaxis]).sum(axis=0)
-            return np.asarray(np.maximum(kept, _NONE))
-        groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
-        if self.statistic.kind is RecordKind.VALUE:
-            return np.asarray(self.clients * groups[:, np.newaxis])
-        labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
-        return np.asarray(self.counted * groups[:, np.newaxis] * labels)
-
-    @property
-    def counted(self) -> float:
-        """How many records count, all clients having as many; of clients that weigh 1, how many clients."""
-        if self.cap is None:
-            return self.records
-        each = self.records / self.clients
-        return self.clients * (min(1.0, each) if self.cap.weight_one else min(each, self.cap.slots))
-
-    @property
-    def _kept(self) -> Floats:
-        """The share of each client's records in a file that count, on average."""
-        assert self.held is not None
-        of_client = np.maximum(self.held.sum(axis=(1, 2)), 1)
-        if self.cap is None:
-            return np.ones(len(of_client))
-        return np.asarray(np.minimum(1.0, (1 if self.cap.weight_one else self.cap.slots) / of_client))
+        held, alike = self.held, 1  # how many clients each row stands for
+        if held is None:
+            groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
+            labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
+            shares = groups[:, np.newaxis] * (1 if self.statistic.kind is RecordKind.VALUE else labels)
+            held, alike = self.records / self.clients * shares[np.newaxis], self.clients
+        of_client = np.maximum(held.sum(axis=(1, 2)), 1)
+        most = np.inf if self.cap is None else 1 if self.cap.weight_one else self.cap.slots
+        count = np.minimum(1.0, most / of_client)  # of a client's records, on average
+        return np.asarray(np.maximum(alike * np.tensordot(count, held, axes=1), _NONE))
 
     @property
     def by_clients(self) -> bool:

@@ -22,10 +22,10 @@ import numpy as np
 
 from harness.engines.base import PROJECT
 from harness.errors import FairSharesError
-from harness.forecast.unit_costs import sum_if_known
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
+from harness.pipeline.manifest import sum_if_known
 from harness.pipeline.sources import share_and_add_up
 from harness.releases.base import PreparedRelease, Statistic
 from harness.releases.expected_errors import Floats

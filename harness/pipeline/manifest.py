@@ -108,7 +108,7 @@ def combined_manifest(
         "task": task,
         "program_hash": " ".join(part["program_hash"] for part in manifests),
         "privacy": privacy,
-        **{name: _total(part[name] for part in manifests) for name in _ADDED_UP},
+        **{name: sum_if_known(part[name] for part in manifests) for name in _ADDED_UP},
         **{
             name: [function(values) for values in zip(*(part[name] for part in manifests), strict=False)]
             for name, function in _OF_EACH_PARTY.items()
@@ -118,7 +118,8 @@ def combined_manifest(
     }
 
 
-def _total(values: Iterable[Any]) -> Any:
+def sum_if_known(values: Iterable[float | None]) -> float | None:
     """Return the sum, None if one of the values is not known."""
-    found = list(values)
-    return None if None in found else sum(found)
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return sum(known) if len(known) == len(listed) else None

@@ -26,7 +26,7 @@ from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.shares.file_format import MAX_VALUES
 from harness.inputs.shares.party import UploadPolicy
 from harness.pipeline.arrivals import Arrivals, alone, read_arrivals, run_epoch
-from harness.pipeline.run import Run, RunSettings, check_unread, run_release
+from harness.pipeline.run import Run, RunSettings, event_of, run_release
 from harness.pipeline.sources import RecordsSource, SharesSource
 from harness.privacy.ledger.charge import Entry, Say, chosen_account, entry, nothing_said
 from harness.privacy.ledger.populations import PrivacyEvent
@@ -228,9 +228,8 @@ def run_on_records(
     """
     request, cut = settings.release, score_cut(call) if call.task == "confusion" else None
     statistic = _statistic(call, request)
-    domain = declared_domain(
-        call, of_values=statistic.kind is RecordKind.VALUE, thresholds=_thresholds_of(call)
-    )
+    thresholds = getattr(call, "thresholds", None) if call.task == "thresholds" else None
+    domain = declared_domain(call, of_values=statistic.kind is RecordKind.VALUE, thresholds=thresholds)
     _check_unread(call, statistic, settings, domain, out)
     progress("records")
     most = call.max_count or DEFAULT_MAX_COUNT
@@ -315,10 +314,6 @@ def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
     return asked.but(release_epsilon=request.epsilon, **same).spending(spends)
 
 
-def _thresholds_of(call: ReleaseCall) -> int | None:
-    return getattr(call, "thresholds", None) if call.task == "thresholds" else None
-
-
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
     """Return the statistic; a cap's is for curves of as many thresholds as the declared domain has."""
     if request.task == "cap" and getattr(request, "release", "") == "thresholds" and call.domain:
@@ -333,8 +328,13 @@ def _check_unread(
     declared: RecordDomain | None,
     out: Path,
 ) -> None:
-    """Check what can be known before records are read: the cap, the directories, the budget."""
-    unit, total = settings.release.privacy_unit, None
+    """Refuse, before any record is read, a cap, a directory that exists, or what the budget does not cover.
+
+    What a release spends does not depend on which groups and labels there are.
+    [test: tests/commands/test_output.py]
+    Args: declared: None if groups and labels are to be inferred: any stand for them.
+    """
+    request, total = settings.release, None
     positive = str(call.positive_label or _ANY[0])
     labels = tuple(sorted((positive, _ANY[positive == _ANY[0]])))  # any other
     domain = declared or RecordDomain(_ANY, labels, call.max_count or DEFAULT_MAX_COUNT)
@@ -344,7 +344,11 @@ def _check_unread(
     if chooses_cap(call) and not domain.cap:
         cap, total = Cap(caps_to_choose_from(domain.max_count)[-1]), call.request.guarantee
         check_new(cap_directory(out))
-    check_unread(statistic, settings, with_cap(domain, cap, unit), out, total)
+    domain = with_cap(domain, cap, request.privacy_unit)
+    check_new(out)
+    if settings.account.population is not None:
+        event = event_of(statistic.prepare(request, domain), statistic.name, out)
+        Entry(settings.account).check(replace(event, exact=total or event.exact))
 
 
 _FIXED = (  # by the first epoch, for all

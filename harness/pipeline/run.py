@@ -25,9 +25,8 @@ from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from harness.privacy.statement import PrivacyStatement, state_privacy
 from harness.releases.base import PreparedRelease, Statistic
 from harness.request.base import Request
-from harness.system.result_files import check_new, new_directory, write_all, write_json
+from harness.system.result_files import new_directory, write_all, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.guarantee import Guarantee
 from protocols.spec import KEYS, ProtocolSpec
 
 DEFAULT_TIMEOUT_S = 600.0
@@ -195,26 +194,6 @@ def event_of(
     known = plan.coins and plan.opened and plan.largest == 1
     noise = NoiseEvent(plan.coins, plan.changed) if known else None
     return PrivacyEvent(task, model, plan.exact, plan.unit, plan.relation, out, noise, uploads)
-
-
-def check_unread(
-    statistic: Statistic[Any],
-    settings: RunSettings,
-    domain: RecordDomain,
-    out: Path,
-    total: Guarantee | None = None,
-) -> None:
-    """Refuse, before any record is read, what the budget does not cover, or a directory that exists.
-
-    What a release spends does not depend on which groups and labels there are.
-    [test: tests/commands/test_output.py]
-    Args: domain: as declared; with any groups and labels where these are to be inferred; total: what a cap
-    that is chosen first and the release may spend together.
-    """
-    check_new(out)
-    if settings.account.population is not None:
-        event = event_of(statistic.prepare(settings.release, domain), statistic.name, out)
-        Entry(settings.account).check(replace(event, exact=total or event.exact))
 
 
 def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:

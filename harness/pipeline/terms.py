@@ -10,9 +10,6 @@ from harness.request.releases import request_from_json
 from harness.system.documents import Refusal
 from protocols.spec import CLIENTS
 
-Terms = tuple[Request, RecordDomain]
-"""What is released of records of which domain."""
-
 
 def terms_of(request: Request, domain: RecordDomain) -> dict[str, Any]:
     """Return what clients are told. Raises: OptionError: the request protects nobody in this domain."""
@@ -20,8 +17,8 @@ def terms_of(request: Request, domain: RecordDomain) -> dict[str, Any]:
     return {"request": told.to_json(), "domain": domain.to_json()}
 
 
-def read_terms(told: Any, where: str) -> Terms:
-    """Return what terms say.
+def read_terms(told: Any, where: str) -> tuple[Request, RecordDomain]:
+    """Return what is released by these terms, of records of which domain.
 
     Raises: ShareError: this version does not know such terms; RecordDomainError; `where` is named.
     """

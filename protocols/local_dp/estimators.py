@@ -212,44 +212,28 @@ def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
 
 
 def _means(found: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float) -> list[Estimate]:
-    """Return the means in the scale from -1 to 1, intervals not yet cut to it."""
-    if sizes is None:
-        return _means_of_unknown_sizes(found, mechanism, failure)
-    if len(sizes) != mechanism.grr.groups or min(sizes) < 0 or sum(sizes) != found.clients:
-        raise ValueError(
-            f"sizes of all {mechanism.grr.groups} groups must add up to the {found.clients} clients heard of"
-        )
-    scale = float(mechanism.grr.keep) * mechanism.gain
-    means = []
-    for g, n in enumerate(sizes):
-        value, low, high = math.nan, -math.inf, math.inf
-        if n:
-            value = float(found.sums[g]) / (scale * n)
-            t = half_width(mechanism, sizes, mean_weights(sizes, g), failure)
-            low, high = value - t, value + t
-        means.append(Estimate((g,), value, low, high))
-    return means
+    """Return the means in the scale from -1 to 1, intervals not yet cut to it.
 
-
-def _means_of_unknown_sizes(found: Tally, mechanism: Mechanism, failure: float) -> list[Estimate]:
-    """Half of the failure goes to the group's size, half to its sum.
-
-    The bound of the sum grows with the group's size, since a kept client spreads more than a moved one (a >=
-    p), so the largest size in its interval bounds all. A true mean is a sum in its interval divided by a size
-    in its own.
+    Where sizes are estimated, half of the failure goes to the group's size, half to its sum. The bound of
+    the sum grows with the group's size, as a kept client spreads more than a moved one (a >= p), so that the
+    largest size in its interval bounds all. A true mean is a sum in its interval divided by a size in its own.
     """
-    scale, clients = float(mechanism.grr.keep) * mechanism.gain, found.clients
-    around = size_half_width(mechanism, clients, failure / 2)
-    means = []
-    for g, n in enumerate(estimate_sizes(found, mechanism).tolist()):
+    groups, clients = mechanism.grr.groups, found.clients
+    if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):
+        raise ValueError(f"sizes of all {groups} groups must add up to the {clients} clients heard of")
+    around, of_sum, listed = 0.0, failure, sizes
+    if listed is None:
+        around, of_sum = size_half_width(mechanism, clients, failure / 2), failure / 2
+        listed = estimate_sizes(found, mechanism).tolist()
+    scale, means = float(mechanism.grr.keep) * mechanism.gain, []
+    for g, n in enumerate(listed):
         total = float(found.sums[g]) / scale
-        value = total / n if n > 0 else math.nan
+        value, low, high = total / n if n > 0 else math.nan, -math.inf, math.inf
         least, most = n - around, min(n + around, clients)
-        low, high = -math.inf, math.inf
         if least > 0:
-            others = (clients - most) / (mechanism.grr.groups - 1)
-            sizes = [most if h == g else others for h in range(mechanism.grr.groups)]
-            t = half_width(mechanism, sizes, most * mean_weights(sizes, g), failure / 2)
+            others = [(clients - most) / (groups - 1)] * groups if sizes is None else list(sizes)
+            others[g] = most
+            t = half_width(mechanism, others, most * mean_weights(others, g), of_sum)
             low = min((total - t) / least, (total - t) / most)
             high = max((total + t) / least, (total + t) / most)
         means.append(Estimate((g,), value, low, high))
