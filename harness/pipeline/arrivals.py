@@ -20,9 +20,8 @@ import numpy as np
 
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, ResultFileError, ShareError, UsedUploadsError, named
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.inputs.shares.file_format import SUFFIX, read_header
+from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, read_header
 from harness.pipeline.manifest import SCHEMA
 from harness.pipeline.party_inputs import PartyInputs, Uploads
 from harness.pipeline.run import MANIFEST, Run, RunSettings, event_of, privacy_of, result_files, run_release

@@ -13,9 +13,9 @@ from harness.engines.base import PROGRAMS, Job, OwnNoiseInput, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import ShareError, UnsupportedError, named
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline import manifest as report
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.sources import RunContext, Source

@@ -1,8 +1,11 @@
-"""Where the inputs of a run come from: records, share files, clients that send, or made-up records."""
+"""Where the inputs of a run come from: records, share files, clients that send, or made-up records.
+
+Clients who send are told, and agree with, all that decides what is opened of them: the terms.
+"""
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +18,9 @@ from harness.clients.invitations import invitations
 from harness.clients.sender import Sender, sending
 from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
 from harness.engines.base import Progress
-from harness.errors import ShareError, named
+from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Words
 from harness.inputs.shares.client import Client, in_uploads, split_into_shares
@@ -25,9 +28,10 @@ from harness.inputs.shares.file_format import copies_of, extract_values, held_by
 from harness.inputs.shares.party import ANY, UploadPolicy, aggregate
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import PartyInputs, Uncovered, Uploads, feed_heads, sound_uploads
-from harness.pipeline.terms import terms_of
 from harness.request.base import Request
+from harness.request.releases import request_from_json
 from harness.security_models import Model
+from harness.system.documents import Refusal
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
 from protocols.spec import CLIENTS, SPLIT, InputForm
@@ -228,6 +232,45 @@ def sent_inputs(
     uploads = tuple(Upload(columns, certificate) for certificate in certificates)
     senders = ClientInputs(uploads, terms, begin)
     return PartyInputs(domain, clients, clients, clients, [None] * model.parties, senders)
+
+
+def terms_of(request: Request, domain: RecordDomain) -> dict[str, Any]:
+    """Return what clients are told. Raises: OptionError: the request protects nobody in this domain."""
+    told = request.but(neighboring_relation=request.relation_in(domain), population=None)
+    return {"request": told.to_json(), "domain": domain.to_json()}
+
+
+def read_terms(told: Any, where: str) -> tuple[Request, RecordDomain]:
+    """Return what is released by these terms, of records of which domain.
+
+    Raises: ShareError: this version does not know such terms; RecordDomainError; `where` is named.
+    """
+    refusal = Refusal(ShareError, where, "for a run that this version can describe", "nothing was sent")
+    if not isinstance(told, dict) or told.keys() != {"request", "domain"}:
+        refusal.say("it has an unknown key, or lacks one")
+    try:
+        request = request_from_json(told["request"])
+        if not request.online or request.model is None:
+            raise KeyError(request.task)
+        if request.form.path is not CLIENTS:
+            raise KeyError(request.input_path)
+        if request.neighboring_relation is None or request.to_json().keys() != told["request"].keys():
+            refusal.say("it leaves out what a client is to agree with")
+        request.program_of(request.spec)
+    except (AttributeError, KeyError, TypeError, OptionError):
+        refusal.say("it names others than are known here")
+    return request, domain_from_json(told["domain"], where)
+
+
+def request_of_run(asked: Mapping[str, Any]) -> Request:
+    """Return the request that a host is asked to take part in, of whichever records there are.
+
+    Raises: OptionError: this version does not know it, or it names no model.
+    """
+    request = request_from_json(asked)
+    if request.model is None:
+        raise OptionError(f"The run that is asked for ({request.task}) names no model.")
+    return request
 
 
 def check_sent(values: int) -> None:

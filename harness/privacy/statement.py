@@ -314,9 +314,10 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
     Raises: LookupError, TypeError, ValueError, FairSharesError: it is no manifest of a release.
     """
     stated = manifest["privacy"]
-    replaced, own_noise = stated.get("if_replaced"), None
-    if "noise" in stated:
-        own_noise = OwnNoiseStatement(stated["law"], stated["honest_parties"], stated["shifted"])
+    replaced, own_noise = (
+        stated.get("if_replaced"),
+        [stated.get(each.name) for each in fields(OwnNoiseStatement)],
+    )
     epochs = manifest["arrivals"]["horizon"] if "arrivals" in manifest else 1
     return PrivacyStatement(
         model=get_model(manifest["model"]),
@@ -333,7 +334,7 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
         cap_kept_by=stated.get("cap_kept_by"),
         if_replaced=replaced and Guarantee(Fraction(replaced["epsilon"]), Fraction(replaced["delta"])),
         noise_for=stated.get("noise_for"),
-        own_noise=own_noise,
+        own_noise=OwnNoiseStatement(*own_noise) if "noise" in stated else None,
         assumed=stated.get("assumed"),
         releases=len(manifest["parts"]) if "parts" in manifest else epochs,
     )

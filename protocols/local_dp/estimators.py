@@ -216,7 +216,7 @@ def _means(found: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, fail
 
     Where sizes are estimated, half of the failure goes to the group's size, half to its sum. The bound of
     the sum grows with the group's size, as a kept client spreads more than a moved one (a >= p), so that the
-    largest size in its interval bounds all. A true mean is a sum in its interval divided by a size in its own.
+    largest size in its interval bounds all. A true mean is a sum in its interval over a size in its own.
     """
     groups, clients = mechanism.grr.groups, found.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):

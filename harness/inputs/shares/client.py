@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import RecordsError, ShareError
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record
 from harness.inputs.records import ClientRecords
@@ -25,6 +24,7 @@ from harness.inputs.shares.file_format import (
     SALT_BYTES,
     SEED_BYTES,
     SUFFIX,
+    ClientPolicy,
     Header,
     commitment,
     copies_of,

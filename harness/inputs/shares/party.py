@@ -17,7 +17,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from harness.errors import RecordDomainError, ShareError, named
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
 from harness.inputs.rings import Words
 from harness.inputs.shares.file_format import (
@@ -25,6 +24,7 @@ from harness.inputs.shares.file_format import (
     SALT_BYTES,
     SUFFIX,
     WAYS_OUT,
+    ClientPolicy,
     Header,
     UploadKind,
     batch_of,

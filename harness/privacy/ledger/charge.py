@@ -169,7 +169,6 @@ class Entry:
             "runs": len(self.population.charges),
             "spent": exact_json(self.population.spent),
             "budget": exact_json(self.population.budget),
-            **(self.population.accountant.to_json() if self.population.accountant else {}),
         }
 
     def settle(self, status: Status, timeout_s: float) -> None:

@@ -25,11 +25,11 @@ from harness.errors import (
     ShareError,
     UsedUploadsError,
 )
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.contribution_bounds import WEIGHT_ONE, Cap, cap_from_json
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline import arrivals
 from harness.pipeline.arrivals import EPOCH, STATE, Arrivals, alone, read_arrivals, run_epoch
 from harness.pipeline.run import Run, RunSettings
