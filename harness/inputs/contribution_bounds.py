@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import RecordDomainError
+from protocols.arrays import Integers
 from protocols.mechanisms.above_threshold import caps_up_to
 
 MAX_CAP = 1000
 WEIGHT_ONE = "weight-one"
 AUTO = "auto"  # a cap that π_CAP chooses
 WEIGHT_SLOTS = 60  # 1 to 6 records, and 10, 12, 15, 20, 30, 60, share them out exactly
-
-Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Cap:
         """Return what `cap_from_json` reads."""
         return WEIGHT_ONE if self.weight_one else self.slots
 
-    def choose(self, client: Indices, cell: Indices, clients: int) -> Indices:
+    def choose(self, client: Integers, cell: Integers, clients: int) -> Integers:
         """Return what is in each slot: shape (slots, clients), a cell, or -1 for nothing.
 
         Computes: a cap: all records of a client or, if it has more than slots, a uniformly random choice of
@@ -84,7 +82,7 @@ class Cap:
             )
         else:
             place, filled = np.broadcast_to(slot, (self.slots, clients)), slot < counts
-        chosen: Indices = np.full((self.slots, clients), -1, dtype=np.int64)
+        chosen: Integers = np.full((self.slots, clients), -1, dtype=np.int64)
         chosen[filled] = cell[order][(first + place)[filled]]
         return chosen
 

@@ -29,7 +29,6 @@ from harness.system.result_files import new_directory, write_all, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.spec import KEYS, ProtocolSpec
 
-DEFAULT_TIMEOUT_S = 600.0
 MANIFEST = "manifest.json"
 SIGNATURES = "signatures.json"  # of the hosts of a run
 
@@ -45,7 +44,7 @@ class RunSettings:
     """
 
     release: Request
-    timeout_s: float = DEFAULT_TIMEOUT_S
+    timeout_s: float = 600.0
     account: Account = field(default_factory=Account)
     network: Network | None = None
     hosts: Runner | None = None

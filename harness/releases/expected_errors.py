@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.inputs.contribution_bounds import scale_of
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.curves import CurveNoise
+from protocols.arrays import Floats
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
 from protocols.noise.added import Noise, mean_square_error
-
-Floats = npt.NDArray[np.float64]
 
 FIRST_ORDER = 0.1  # errors above it are only known to be large
 _DRAWS = 20_000  # of the groups' errors, for the gap that they make

@@ -89,15 +89,11 @@ def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool)
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
-        return _default(grid, bits)
-
-
-def _default(epsilon: Fraction, delta_bits: int) -> Sampler:
-    coins = design_coins(epsilon, delta_bits)
+        coins = design_coins(grid, bits)
     return Sampler(
         name="default",
         spec=PI_LAP,
-        arguments={"epsilon": epsilon, "delta_bits": delta_bits},
+        arguments={"epsilon": grid, "delta_bits": bits},
         fair_bits=fair_bits_per_sample(coins),
         unit=Fraction(1),
         centre=Fraction(-1, 2),

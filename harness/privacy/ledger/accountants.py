@@ -124,22 +124,17 @@ class Renyi(Accountant):
     @property
     def deltas(self) -> tuple[Fraction, Fraction]:
         """The mass that is lost in all runs, and delta at epsilon of the rest by its Renyi divergences."""
-        order, (moment, lost) = self._order, self.moments
+        order, (moment, lost) = self.budget.order or 0, self.moments
         shrunk = _power(_up(1 / exp_bounds(self.budget.epsilon)[0]), order - 1)
         factor = _power(_up(Fraction(order - 1, order)), order - 1)
         return lost, Fraction(_product(_product(moment, shrunk), factor), _ONE * order)
-
-    @property
-    def _order(self) -> int:
-        assert self.budget.order is not None
-        return self.budget.order
 
     @property
     def moments(self) -> tuple[int, Fraction]:
         """The product of all runs' moments in fixed point, and the mass that is lost in all."""
         moment, lost = _ONE, Fraction(0)
         for loss, times in Counter(self.losses).items():
-            more, apart = _moment(loss, self._order)
+            more, apart = _moment(loss, self.budget.order or 0)
             moment, lost = _product(moment, _power(more, times)), lost + times * apart
         return moment, lost
 

@@ -39,39 +39,6 @@ from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import Coin
 from protocols.guarantee import Budget, Guarantee, compose
 
-SCHEMA = 2
-TABLES = """
-CREATE TABLE populations (
-    key TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
-    budget_epsilon TEXT,
-    budget_delta TEXT
-);
-CREATE TABLE charges (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    population TEXT REFERENCES populations,
-    time TEXT NOT NULL,
-    task TEXT NOT NULL,
-    model TEXT NOT NULL,
-    epsilon TEXT NOT NULL,
-    delta TEXT NOT NULL,
-    unit TEXT NOT NULL,
-    relation TEXT NOT NULL,
-    noise TEXT,
-    out TEXT NOT NULL,
-    status TEXT NOT NULL,
-    process TEXT NOT NULL
-);
-CREATE TABLE uses (
-    upload TEXT,
-    charge INTEGER REFERENCES charges,
-    PRIMARY KEY (upload, charge)
-) WITHOUT ROWID;
-CREATE TABLE epochs (
-    id TEXT PRIMARY KEY,
-    charge INTEGER REFERENCES charges
-) WITHOUT ROWID;
-"""
 _OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
 
 TIMEOUT_S = 20.0
@@ -83,7 +50,7 @@ def default_path() -> Path:
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "fairshares" / "ledger.sqlite"
 
 
-class Ledger:
+class Ledger(Database):
     """The charges and budgets in one file; every method is one transaction.
 
     Guarantees: of runs that race for the rest of a budget only as many are charged as fit it; no charge
@@ -92,13 +59,46 @@ class Ledger:
     Raises: LedgerError: the file is locked, damaged, not a ledger, or cannot be written.
     """
 
+    schema = 2
+    tables = """
+    CREATE TABLE populations (
+        key TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        budget_epsilon TEXT,
+        budget_delta TEXT
+    );
+    CREATE TABLE charges (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        population TEXT REFERENCES populations,
+        time TEXT NOT NULL,
+        task TEXT NOT NULL,
+        model TEXT NOT NULL,
+        epsilon TEXT NOT NULL,
+        delta TEXT NOT NULL,
+        unit TEXT NOT NULL,
+        relation TEXT NOT NULL,
+        noise TEXT,
+        out TEXT NOT NULL,
+        status TEXT NOT NULL,
+        process TEXT NOT NULL
+    );
+    CREATE TABLE uses (
+        upload TEXT,
+        charge INTEGER REFERENCES charges,
+        PRIMARY KEY (upload, charge)
+    ) WITHOUT ROWID;
+    CREATE TABLE epochs (
+        id TEXT PRIMARY KEY,
+        charge INTEGER REFERENCES charges
+    ) WITHOUT ROWID;
+    """
+
     def __init__(self, path: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        self.path, self.timeout_s = (path or default_path()).absolute(), timeout_s
-        self._database = Database(self.path, TABLES, SCHEMA, timeout_s)
+        super().__init__(path or default_path(), timeout_s)
 
     def populations(self, name: str | None = None) -> list[Population]:
         """Return the population of that name, if there is one, or all of them, by name."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             return _populations(connection, None if name is None else key_of(name))
 
     def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
@@ -106,18 +106,18 @@ class Ledger:
 
         [test: tests/harness/privacy/test_client_policies.py]
         """
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             return _spent_on(connection, uploads)
 
     def set_budget(self, name: str, budget: Budget) -> None:
         """Give a population this budget instead of the one that it has, if any."""
-        with self._database.writing() as connection:
+        with self.writing() as connection:
             refuse_late_rule(_find(connection, name) or Population(name), budget)
             _set_budget(connection, name, budget)
 
     def check(self, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
         """Raise what `charge` would raise now; nothing is written."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             self._refuse(connection, name, budget, release)
 
     def charge(
@@ -133,7 +133,7 @@ class Ledger:
             release: what is charged.
         Raises: PopulationError; BudgetError; UsedUploadsError: nothing is written then.
         """
-        with self._database.writing() as connection:
+        with self.writing() as connection:
             self._refuse(connection, name, budget, release)
             if name is None:
                 return _insert(connection, None, release), None
@@ -158,10 +158,10 @@ class Ledger:
         more epochs; PopulationError; BudgetError; UsedUploadsError: another run had one. Nothing is written
         then.
         """
-        with self._database.writing() as connection:
+        with self.writing() as connection:
             found = _charge_of(connection, next(iter(epochs)), release.exact)
             if found is None:
-                raise self._database.error(
+                raise self.error(
                     f"it has no charge of {spent_text(release.exact)} for the series in {release.out}; go on "
                     "with the ledger and the version that it was begun with"
                 )
@@ -172,7 +172,7 @@ class Ledger:
                     "or none."
                 )
             if began - epochs.keys():
-                raise self._database.error(
+                raise self.error(
                     f"an epoch began that {release.out} does not know, which is a copy from before it; go on "
                     "with the latest one"
                 )
@@ -186,7 +186,7 @@ class Ledger:
 
     def settle(self, charge: int, status: Status) -> None:
         """Write what became of a run. Whatever it is, its charge stays."""
-        with self._database.writing() as connection:
+        with self.writing() as connection:
             _set_status(connection, charge, status)
 
     def _refuse(
