@@ -30,8 +30,7 @@ from harness.pipeline import manifest as report
 from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.run import RunSettings, make_job, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
-from harness.releases.base import Statistic
-from harness.releases.expected_errors import ExpectedError
+from harness.releases.base import ExpectedError, Statistic
 from harness.releases.noise_samples import Sampler, choose_sampler
 from harness.releases.registry import statistic_of as statistic_of_request
 from harness.releases.score_curves import ThresholdsStatistic

@@ -13,7 +13,7 @@ from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
 from harness.engines.mpspdz.discovery import find_installation
 from harness.errors import PlanError
 from harness.security_models import Model
-from protocols.boolean_gates import Gates, Wire
+from protocols.accounting.exact_privacy import Gates, Wire
 from protocols.circuits.sorting import WORD, MarkerRanks
 from protocols.spec import PI_ROC, PI_ROC_RECORDS
 

@@ -18,15 +18,27 @@ from harness.errors import OptionError, PlanError, named
 from harness.forecast.operation_counts import counts_of
 from harness.forecast.unit_costs import Cost, UnitCosts, total_cost
 from harness.forecast.wall_clock import WallClock, deriving_s, parties_start_s, reading_s, sharing_s
-from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
 from harness.inputs.encoding import is_per_record
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
+from harness.inputs.record_schema import (
+    Cap,
+    RecordDomain,
+    RecordKind,
+    ValueGrid,
+    caps_to_choose_from,
+    even_grid,
+)
 from harness.inputs.synthetic import Federation
 from harness.pipeline.manifest import sum_if_known
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
-from harness.releases.base import PreparedRelease, Statistic
-from harness.releases.expected_errors import ExpectedCap, ExpectedCounts, ExpectedError, Floats
+from harness.releases.base import (
+    ExpectedCap,
+    ExpectedCounts,
+    ExpectedError,
+    Floats,
+    PreparedRelease,
+    Statistic,
+)
 from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
 from harness.security_models import Model

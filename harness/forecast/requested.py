@@ -22,8 +22,15 @@ from harness.forecast.plan import (
     plan_releases,
 )
 from harness.forecast.unit_costs import RECORDED, UnitCosts, read_units
-from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
-from harness.inputs.record_schema import DEFAULT_MAX_COUNT, DEFAULT_STEPS, DEFAULT_THRESHOLDS, RecordKind
+from harness.inputs.record_schema import (
+    AUTO,
+    DEFAULT_MAX_COUNT,
+    DEFAULT_STEPS,
+    DEFAULT_THRESHOLDS,
+    Cap,
+    RecordKind,
+    caps_to_choose_from,
+)
 from harness.inputs.records import MOST_INFERRED
 from harness.inputs.tables import TABLE, read_table
 from harness.pipeline.release import cap_and_release, request_of_cap

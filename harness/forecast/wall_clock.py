@@ -27,10 +27,9 @@ from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.pipeline.manifest import sum_if_known
 from harness.pipeline.sources import share_and_add_up
-from harness.releases.base import PreparedRelease, Statistic
-from harness.releases.expected_errors import Floats
+from harness.releases.base import Floats, PreparedRelease, Statistic
 from harness.request.base import Request
-from protocols.accounting.queries import LinearQueries
+from protocols.accounting.calibration import LinearQueries
 
 _RECORDS = 2000  # that are read
 _CLIENTS = 64  # that share, or four times as many until it takes long enough to be told

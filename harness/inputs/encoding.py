@@ -3,8 +3,7 @@
 import numpy as np
 
 from harness.errors import RecordDomainError, named
-from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
-from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, caps_to_choose_from
 from harness.inputs.records import ClientRecords, Say
 from harness.inputs.rings import XOR, Ring
 from protocols.arrays import Integers

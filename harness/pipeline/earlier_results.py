@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import FairSharesError, ResultFileError, named
-from harness.inputs.contribution_bounds import cap_from_json, scale_of
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, cap_from_json, scale_of
 from harness.pipeline.manifest import environment
 from harness.pipeline.run import MANIFEST
 from harness.postprocessing.curves import GroupCurves
@@ -22,10 +21,10 @@ from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.postprocessing.thresholds.choose import RATES, GroupThresholds
 from harness.postprocessing.thresholds.rules import rule_from_json
 from harness.privacy.statement import read_statement
+from harness.releases.base import Floats
 from harness.releases.confusion import Confusion, positive_in
 from harness.releases.contribution_cap import ChosenCap
 from harness.releases.counts import GroupCounts
-from harness.releases.expected_errors import Floats
 from harness.releases.gaps import Gaps, Interval
 from harness.releases.score_curves import (
     NoisyCurves,

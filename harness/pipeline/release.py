@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from harness.engines.base import Progress, Runner
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, named
-from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
 from harness.inputs.record_schema import (
+    AUTO,
     DEFAULT_MAX_COUNT,
     DEFAULT_STEPS,
     DEFAULT_THRESHOLDS,
+    Cap,
     RecordDomain,
     RecordKind,
     ValueGrid,
+    caps_to_choose_from,
     even_grid,
     read_domain,
 )

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from harness.errors import named
-from harness.inputs.contribution_bounds import Cap, cap_from_json
+from harness.inputs.record_schema import Cap, cap_from_json
 from harness.inputs.rings import FIELD
 from harness.privacy.ledger.populations import exact_json, spent_text
 from harness.security_models import Model, get_model

@@ -6,26 +6,28 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from harness.errors import OutputError, RecordDomainError, named
-from harness.inputs.contribution_bounds import MAX_CAP, caps_to_choose_from
 from harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
+    MAX_CAP,
     MAX_THRESHOLDS,
     MAX_TOTAL,
     RecordDomain,
     RecordKind,
+    caps_to_choose_from,
 )
 from harness.inputs.records import ClientRecords
 from harness.releases.base import (
     OF_CLIENTS,
     AuditTarget,
     Declared,
+    ExpectedCap,
+    Floats,
     Opened,
     PreparedRelease,
     Statistic,
     fitting,
     plan_release,
 )
-from harness.releases.expected_errors import ExpectedCap, Floats
 from harness.request.base import Request
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
 from protocols.guarantee import Guarantee

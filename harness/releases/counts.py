@@ -10,13 +10,16 @@ from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.releases.base import (
     Declared,
+    ExpectedCount,
+    ExpectedCounts,
+    Floats,
     Opened,
     PreparedRelease,
     Statistic,
+    by_cell,
     plan_release,
     table_of,
 )
-from harness.releases.expected_errors import ExpectedCount, ExpectedCounts, Floats, by_cell
 from harness.request.base import Request
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text, float_up

@@ -17,9 +17,14 @@ from harness.errors import OptionError
 from harness.releases.base import fitting
 from harness.security_models import Model
 from harness.system.result_files import SCHEMA
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, bits_at_most, plan_own_noise
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    bits_at_most,
+    each_cell_once,
+    plan_own_noise,
+)
 from protocols.accounting.exact_privacy import curve_of_law
-from protocols.accounting.queries import each_cell_once
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample

@@ -16,23 +16,26 @@ from harness.errors import (
     TooNoisyError,
     UndefinedRateError,
 )
-from harness.inputs.contribution_bounds import Cap, scale_of
-from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind, shown
+from harness.inputs.record_schema import DEFAULT_THRESHOLDS, Cap, RecordDomain, RecordKind, scale_of, shown
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
 from harness.releases.base import (
     AuditTarget,
     Declared,
+    ExpectedError,
+    Floats,
     Opened,
     PreparedRelease,
     Statistic,
+    by_cell,
+    curve_errors,
+    expected_gap,
     fitting,
     only,
     plan_release,
     table_of,
 )
-from harness.releases.expected_errors import ExpectedError, Floats, by_cell, curve_errors, expected_gap
 from harness.request.base import Request
 from protocols.accounting.calibration import Neighbors
 from protocols.circuits.coins import Coin

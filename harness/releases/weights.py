@@ -11,8 +11,18 @@ from harness.errors import OptionError, named
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
-from harness.releases.base import Opened, PreparedRelease, Statistic, plan_release, table_of
-from harness.releases.expected_errors import ExpectedError, Floats, by_cell, deviation, weight_errors
+from harness.releases.base import (
+    ExpectedError,
+    Floats,
+    Opened,
+    PreparedRelease,
+    Statistic,
+    by_cell,
+    deviation,
+    plan_release,
+    table_of,
+    weight_errors,
+)
 from harness.request.base import Request
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.mechanisms.counts_so_far import Schedule, best_schedule

@@ -11,7 +11,7 @@ from harness.forecast.requested import Plan
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
 from harness.privacy.statement import what_changes
-from harness.releases.expected_errors import (
+from harness.releases.base import (
     FIRST_ORDER,
     ExpectedCap,
     ExpectedCounts,

@@ -12,8 +12,7 @@ import pytest
 from harness.errors import PartyFailedError
 from harness.pipeline.run import run_release
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import each_cell_once
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, refused
 from tests.support.running import model_parameters

@@ -15,8 +15,7 @@ import pytest
 from harness.engines.base import OwnNoiseInput
 from harness.engines.registry import engine_of
 from harness.errors import PartyFailedError
-from harness.inputs.contribution_bounds import Cap
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import make_job
 from harness.pipeline.sources import RecordsSource

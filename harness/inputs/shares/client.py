@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import RecordsError, ShareError
-from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record
+from harness.inputs.record_schema import Cap
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Ring, Words
 from harness.inputs.shares.file_format import (

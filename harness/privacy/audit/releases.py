@@ -20,6 +20,7 @@ from harness.releases.base import fitting
 from harness.releases.registry import STATISTICS
 from harness.request.base import WITH_OWN_NOISE, no_place
 from protocols.accounting.calibration import (
+    AboveThreshold,
     NeighboringRelation,
     Neighbors,
     PrivacyUnit,
@@ -37,7 +38,6 @@ from protocols.accounting.exact_privacy import (
     values_moved,
 )
 from protocols.accounting.losses import LossLaw, loss_law
-from protocols.accounting.queries import AboveThreshold
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Schedule, best_schedule

@@ -25,9 +25,8 @@ from harness.errors import (
     ShareError,
     UsedUploadsError,
 )
-from harness.inputs.contribution_bounds import WEIGHT_ONE, Cap, cap_from_json
 from harness.inputs.encoding import shared_over
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline import arrivals

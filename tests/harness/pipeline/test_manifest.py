@@ -12,7 +12,7 @@ from hypothesis import example, given, strategies as st
 
 from harness.engines.base import PROJECT, EngineResult
 from harness.engines.run_record import times_of
-from harness.inputs.contribution_bounds import Cap
+from harness.inputs.record_schema import Cap
 from harness.pipeline import manifest as report
 from harness.pipeline.manifest import manifest
 from harness.privacy.statement import (
@@ -27,12 +27,13 @@ from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
+    each_cell_once,
     plan_noise,
     plan_own_noise,
+    sums_and_sizes,
     unit_of,
 )
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
-from protocols.accounting.queries import each_cell_once, sums_and_sizes
 from protocols.accounting.rounding import digits_up, float_up, interval_shown
 from protocols.guarantee import Guarantee
 from protocols.noise.tables import NoiseLaw
