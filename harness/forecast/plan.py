@@ -28,20 +28,13 @@ from harness.inputs.record_schema import (
     even_grid,
 )
 from harness.inputs.synthetic import Federation
-from harness.pipeline.manifest import sum_if_known
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import make_job
-from harness.releases.base import (
-    ExpectedCap,
-    ExpectedCounts,
-    ExpectedError,
-    Floats,
-    PreparedRelease,
-    Statistic,
-)
+from harness.pipeline.run import make_job, sum_if_known
+from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
 from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
 from harness.security_models import Model
+from protocols.arrays import Floats
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.guarantee import Guarantee
 from protocols.spec import KEYS, SLOTS
@@ -103,8 +96,10 @@ class PlannedRelease:
     @property
     def sizes(self) -> Floats:
         """How many records that count each group and label has, shape (k, m); of values, clients, (k, 1)."""
-        held, alike = self.held, 1  # how many clients each row stands for
-        if held is None:
+        alike = 1  # clients that each row stands for
+        if self.held is not None:
+            held = self.held.astype(np.float64)
+        else:
             groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
             labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
             shares = groups[:, np.newaxis] * (1 if self.statistic.kind is RecordKind.VALUE else labels)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import PlanError, ResultFileError
 from harness.forecast.operation_counts import Counts
-from harness.pipeline.manifest import sum_if_known
+from harness.pipeline.run import sum_if_known
 from harness.security_models import MODELS, Model
 from harness.system.result_files import read_result
 

@@ -25,11 +25,12 @@ from harness.errors import FairSharesError
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
-from harness.pipeline.manifest import sum_if_known
+from harness.pipeline.run import sum_if_known
 from harness.pipeline.sources import share_and_add_up
-from harness.releases.base import Floats, PreparedRelease, Statistic
+from harness.releases.base import PreparedRelease, Statistic
 from harness.request.base import Request
 from protocols.accounting.calibration import LinearQueries
+from protocols.arrays import Floats
 
 _RECORDS = 2000  # that are read
 _CLIENTS = 64  # that share, or four times as many until it takes long enough to be told
@@ -37,7 +38,7 @@ _ENOUGH_S = 0.03
 _MOST_RECORDS = 10**6  # of those clients
 # What a party's process imports before it begins.
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
-_OF_OWN_NOISE = ("harness.engines.parties.own_noise", "protocols.noise.tables")
+_OF_OWN_NOISE = ("harness.engines.parties.own_noise", "protocols.noise.added")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 

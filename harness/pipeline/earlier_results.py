@@ -13,15 +13,13 @@ import numpy as np
 
 from harness.errors import FairSharesError, ResultFileError, named
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, cap_from_json, scale_of
-from harness.pipeline.manifest import environment
-from harness.pipeline.run import MANIFEST
+from harness.pipeline.run import MANIFEST, environment
 from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.postprocessing.thresholds.choose import RATES, GroupThresholds
 from harness.postprocessing.thresholds.rules import rule_from_json
 from harness.privacy.statement import read_statement
-from harness.releases.base import Floats
 from harness.releases.confusion import Confusion, positive_in
 from harness.releases.contribution_cap import ChosenCap
 from harness.releases.counts import GroupCounts
@@ -35,6 +33,7 @@ from harness.releases.score_curves import (
     thresholds_on,
 )
 from harness.system.result_files import SCHEMA, read_result
+from protocols.arrays import Floats
 from protocols.mechanisms.shifted_log import ErrorTarget
 
 CURVES = "curves.json"

@@ -22,7 +22,6 @@ from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.rings import Words
 from harness.inputs.shares.client import Client, in_uploads, split_into_shares
 from harness.inputs.shares.file_format import copies_of, extract_values, held_by
 from harness.inputs.shares.party import ANY, UploadPolicy, aggregate
@@ -34,6 +33,7 @@ from harness.security_models import Model
 from harness.system.documents import Refusal
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
+from protocols.arrays import Words
 from protocols.spec import CLIENTS, SPLIT, InputForm
 
 BENCHMARK_TERMS = {"task": "benchmark"}  # which no client that has anything to protect takes for a release

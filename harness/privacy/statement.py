@@ -15,7 +15,7 @@ from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
-from protocols.noise.tables import OwnNoise
+from protocols.noise.added import OwnNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
 INFERRED = "domain inferred from records"

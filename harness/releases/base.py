@@ -35,8 +35,7 @@ from protocols.arrays import Floats
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
-from protocols.noise.added import Noise, mean_square_error
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import Noise, NoiseLaw, mean_square_error
 from protocols.spec import ProtocolSpec
 
 R = TypeVar("R", covariant=True)

@@ -12,7 +12,6 @@ from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
-    Floats,
     Opened,
     PreparedRelease,
     Statistic,
@@ -24,6 +23,7 @@ from harness.releases.base import (
     table_of,
 )
 from harness.request.base import Request
+from protocols.arrays import Floats
 from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)

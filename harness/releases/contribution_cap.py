@@ -21,7 +21,6 @@ from harness.releases.base import (
     AuditTarget,
     Declared,
     ExpectedCap,
-    Floats,
     Opened,
     PreparedRelease,
     Statistic,
@@ -30,6 +29,7 @@ from harness.releases.base import (
 )
 from harness.request.base import Request
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
+from protocols.arrays import Floats
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.above_threshold import allowed_above
 from protocols.mechanisms.count_tree import CountTree, best_tree

@@ -12,7 +12,6 @@ from harness.releases.base import (
     Declared,
     ExpectedCount,
     ExpectedCounts,
-    Floats,
     Opened,
     PreparedRelease,
     Statistic,
@@ -23,6 +22,7 @@ from harness.releases.base import (
 from harness.request.base import Request
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text, float_up
+from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
 from protocols.spec import PI_COUNT, ProtocolSpec

@@ -12,7 +12,6 @@ from harness.postprocessing.noisy_counts import read_unbiased
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
-    Floats,
     Opened,
     PreparedRelease,
     Statistic,
@@ -24,6 +23,7 @@ from harness.releases.base import (
 )
 from harness.request.base import Request
 from protocols.accounting.calibration import NoisePlan
+from protocols.arrays import Floats
 from protocols.noise.added import error_bound
 from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
 

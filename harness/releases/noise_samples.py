@@ -29,8 +29,7 @@ from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.guarantee import Guarantee
-from protocols.noise.added import largest, mean_square_error, smallest
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw, largest, mean_square_error, smallest
 from protocols.noise.truncated import cumulative, guarantee
 from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
 from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_SUM, ProtocolSpec

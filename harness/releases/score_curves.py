@@ -24,7 +24,6 @@ from harness.releases.base import (
     AuditTarget,
     Declared,
     ExpectedError,
-    Floats,
     Opened,
     PreparedRelease,
     Statistic,
@@ -38,10 +37,10 @@ from harness.releases.base import (
 )
 from harness.request.base import Request
 from protocols.accounting.calibration import Neighbors
+from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import Noise
-from protocols.noise.tables import NoiseLaw, OwnNoise
+from protocols.noise.added import Noise, NoiseLaw, OwnNoise
 from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
 
 
@@ -190,7 +189,7 @@ def noisy_curves(
     block up; else per pair the counts predicted positive at each threshold, then the others.
     """
     pairs, blocks = len(domain.groups) * len(domain.labels), tree.blocks if tree else ()
-    ends = np.cumsum([pairs * count for count in tree.counts])[:-1] if tree else []
+    ends = np.cumsum([pairs * count for count in tree.counts])[:-1] if tree else np.zeros(0, dtype=np.int64)
     nodes = np.concatenate([level.reshape(pairs, -1) for level in np.split(opened, ends)], axis=1)
     curve = curve_noise(len(domain.thresholds), blocks, domain.cap, noise)
     counts = (nodes @ curve.linear.T).reshape(len(domain.groups), len(domain.labels), -1)

@@ -13,7 +13,6 @@ from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
 from harness.releases.base import (
     ExpectedError,
-    Floats,
     Opened,
     PreparedRelease,
     Statistic,
@@ -25,6 +24,7 @@ from harness.releases.base import (
 )
 from harness.request.base import Request
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.arrays import Floats
 from protocols.mechanisms.counts_so_far import Schedule, best_schedule
 from protocols.noise.added import Noise, Several, Single
 from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec

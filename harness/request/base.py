@@ -24,7 +24,7 @@ from protocols.guarantee import Guarantee
 if TYPE_CHECKING:  # what takes long to import is imported where it is used
     from harness.inputs.record_schema import RecordDomain
     from protocols.accounting.calibration import NeighboringRelation, Neighbors
-    from protocols.noise.tables import NoiseLaw
+    from protocols.noise.added import NoiseLaw
     from protocols.spec import InputForm, InputPath, ProtocolSpec
 
 JOINT, OWN = "joint", "own"  # noise that the parties make together, or that each draws for itself
@@ -47,7 +47,7 @@ UNIT = usual(
     "what is protected: record (default: one record of a client) or client (all its records)",
 )
 NOISES = one_of(lambda: (JOINT, OWN))
-LAWS = one_of(in_module("protocols.noise.tables:NoiseLaw"))
+LAWS = one_of(in_module("protocols.noise.added:NoiseLaw"))
 NOISE = usual(
     JOINT,
     NOISES,
@@ -235,7 +235,7 @@ def chosen_law(noise: str, law: str) -> NoiseLaw | None:
 
     Raises: OptionError: joint noise of another distribution than Laplace's.
     """
-    from protocols.noise.tables import NoiseLaw
+    from protocols.noise.added import NoiseLaw
 
     chosen = NoiseLaw(law)
     if noise == OWN:

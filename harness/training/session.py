@@ -31,7 +31,7 @@ from protocols.accounting.rounding import exact_number
 from protocols.accounting.rounds import RoundsPlan, plan_rounds
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.noise import added
-from protocols.noise.tables import OwnNoise
+from protocols.noise.added import OwnNoise
 from protocols.spec import NO_INPUT, PI_ROUNDS, with_own_noise
 
 MAX_ROUNDS = 100_000

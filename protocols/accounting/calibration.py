@@ -16,7 +16,7 @@ from protocols.circuits.coins import (
     worst_ratio,
 )
 from protocols.guarantee import Guarantee
-from protocols.noise.tables import NoiseLaw, OwnNoise
+from protocols.noise.added import NoiseLaw, OwnNoise
 from protocols.noise.truncated import guarantee, guarantee_of_clients, guarantee_of_moves, log_upper_bound
 
 _EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program

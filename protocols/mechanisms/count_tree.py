@@ -15,7 +15,7 @@ from protocols.accounting.calibration import LinearQueries, Neighbors, moves_of,
 from protocols.accounting.own_noise import gaussian_rate
 from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import exp_bounds
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.noise.truncated import mean_square_error
 
 MAX_LEVELS = 8

@@ -27,7 +27,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.spec import (
     KEYS,
     PI_CF_SLOTS,

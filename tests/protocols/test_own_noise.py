@@ -24,7 +24,7 @@ from protocols.accounting.calibration import (
 from protocols.accounting.exact_privacy import Masses, composed, curve_of_law
 from protocols.accounting.own_noise import Moves, design_own, distance, guarantee_of_own, move_delta, rho
 from protocols.circuits.coins import exp_bounds
-from protocols.noise.tables import BITS, NoiseLaw, OwnNoise
+from protocols.noise.added import BITS, NoiseLaw, OwnNoise
 
 LAPLACE, GAUSSIAN = NoiseLaw
 ADD, REPLACE, ZERO_OUT = NeighboringRelation

@@ -27,7 +27,7 @@ from harness.views.rendering.html import write_page
 from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 
 DELTA = parse_delta(DEFAULT_DELTA, "delta")
 _STEPS = {"audit": "recompute distributions and compositions", "plot": "draw δ(ε)"}

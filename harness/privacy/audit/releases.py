@@ -41,7 +41,7 @@ from protocols.accounting.losses import LossLaw, loss_law
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Schedule, best_schedule
-from protocols.noise.tables import BITS, NoiseLaw
+from protocols.noise.added import BITS, NoiseLaw
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
 from protocols.spec import ProtocolSpec, declared_release

@@ -41,8 +41,7 @@ from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget, Guarantee, compose
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
-from protocols.noise.added import mean_square_error, offset
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw, mean_square_error, offset
 from protocols.spec import HONEST, PI_RW, PI_RW_SLOTS, SLOTS, SPLIT, ProtocolSpec
 from tests.support.requests import request_of
 from tests.support.rings import to_integers

@@ -15,7 +15,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
 from harness.request.releases import request_from_json
 from harness.security_models import MODELS
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.spec import CLIENTS, SLOTS, SPLIT, InputForm
 from tests.support.requests import request_of
 

@@ -17,7 +17,7 @@ from protocols.accounting.calibration import LinearQueries, NeighboringRelation,
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.circuits.coins import design_coins, exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.noise.truncated import guarantee
 from protocols.spec import (
     NO_INPUT,

@@ -32,7 +32,7 @@ from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.guarantee import Budget
 from protocols.noise import added
-from protocols.noise.tables import OwnNoise
+from protocols.noise.added import OwnNoise
 from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
 from tests.support.rings import to_integers
