@@ -147,8 +147,8 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
 
 def _plan(options: Any) -> None:
     """Say what to expect of a release."""
+    from harness.forecast.plan import starting_s
     from harness.forecast.requested import planned
-    from harness.forecast.wall_clock import starting_s
     from harness.views import plan as view
 
     others = [
