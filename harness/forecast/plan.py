@@ -64,6 +64,13 @@ _OF_OWN_NOISE = ("harness.engines.parties.own_noise", "protocols.noise.added")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
+Shares = Mapping[str, Fraction]
+"""What part of the records each group, or each label, has; they add up to 1."""
+
+_NONE = 1e-9  # records of a cell that has none: any error is more than all of them
+MOST_PLANNED = 10**5  # records or keys that parties handle one by one: beyond this nothing was measured
+MOST_SLOTS = 10**6  # the same of slots
+
 
 @dataclass(frozen=True)
 class WallClock:
@@ -161,14 +168,6 @@ def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes:
         opened = tuple(np.rint(nodes).astype(int).tolist())
         statistic.files(prepared.read({outputs[0]: opened}, math.ceil(sizes.sum())))
     return thread_time() - before
-
-
-Shares = Mapping[str, Fraction]
-"""What part of the records each group, or each label, has; they add up to 1."""
-
-_NONE = 1e-9  # records of a cell that has none: any error is more than all of them
-MOST_PLANNED = 10**5  # records or keys that parties handle one by one: beyond this nothing was measured
-MOST_SLOTS = 10**6  # the same of slots
 
 
 @dataclass(frozen=True)

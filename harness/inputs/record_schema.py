@@ -32,6 +32,10 @@ MAX_TOTAL = 2**62  # sums of counts stay below this, so that noise cannot wrap t
 DEFAULT_THRESHOLDS = 1001  # 0.000, 0.001 ... 1.000
 MAX_THRESHOLDS = 4096
 DEFAULT_STEPS, MAX_STEPS = 1000, 10**5
+MAX_CAP = 1000
+WEIGHT_ONE = "weight-one"
+AUTO = "auto"  # a cap that π_CAP chooses
+WEIGHT_SLOTS = 60  # 1 to 6 records, and 10, 12, 15, 20, 30, 60, share them out exactly
 
 Grid = tuple[float, ...]  # of thresholds, from 0 up
 
@@ -331,12 +335,6 @@ def as_names(column: pd.Series) -> pd.Series:
 def shown(name: str) -> str:
     """Return a name as it stands in a list of names: quoted where it could be taken for two."""
     return repr(name) if "," in name or name != name.strip() else name
-
-
-MAX_CAP = 1000
-WEIGHT_ONE = "weight-one"
-AUTO = "auto"  # a cap that π_CAP chooses
-WEIGHT_SLOTS = 60  # 1 to 6 records, and 10, 12, 15, 20, 30, 60, share them out exactly
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,9 @@ from protocols.spec import KEYS, ProtocolSpec
 MANIFEST = "manifest.json"
 SIGNATURES = "signatures.json"  # of the hosts of a run
 
+_PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
+_ADDED_UP = ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
+
 R = TypeVar("R")
 
 
@@ -245,9 +248,6 @@ def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -
     return OwnNoiseInput(nodes, columns, (columns // bins, bins, str(arguments.get("blocks", "1"))))
 
 
-_PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
-
-
 def manifest_of(
     task: str,
     result: EngineResult,
@@ -307,7 +307,6 @@ def machine() -> dict[str, Any]:
     return {"processor": found[1] if found else platform.processor(), "memory_bytes": memory}
 
 
-_ADDED_UP = ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
 _OF_EACH_PARTY: dict[str, Callable[[Iterable[Any]], Any]] = {
     **dict.fromkeys(("sent_bytes", "party_mpc_s", "client_sent_bytes", "client_received_bytes"), sum),
     "peak_memory_bytes": max,

@@ -38,21 +38,24 @@ from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
 from protocols.noise.added import Noise, NoiseLaw, mean_square_error
 from protocols.spec import ProtocolSpec
 
+FIRST_ORDER = 0.1  # errors above it are only known to be large
+_DRAWS = 20_000  # of the groups' errors, for the gap that they make
+_SEED = 20_220_524  # any; fixed, so that a plan can be repeated
+OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
+
 R = TypeVar("R", covariant=True)
 
 Opened = Mapping[str, tuple[int, ...]]
 """The integers that the parties opened, by the name of their `OUT` line."""
+
+Declared = tuple[ProtocolSpec, dict[str, int | str]]
+"""A protocol, and those arguments of its program that its linear map depends on."""
 
 
 def only(opened: Opened) -> tuple[int, ...]:
     """Return the integers of the one line that was opened, whichever program opened it."""
     (values,) = opened.values()
     return values
-
-
-FIRST_ORDER = 0.1  # errors above it are only known to be large
-_DRAWS = 20_000  # of the groups' errors, for the gap that they make
-_SEED = 20_220_524  # any; fixed, so that a plan can be repeated
 
 
 @dataclass(frozen=True)
@@ -216,12 +219,6 @@ class PreparedRelease(Generic[R]):
     def program(self) -> ProtocolSpec:
         """The protocol as it runs with the release's noise."""
         return self.release.program_of(self.spec)
-
-
-Declared = tuple[ProtocolSpec, dict[str, int | str]]
-"""A protocol, and those arguments of its program that its linear map depends on."""
-
-OF_CLIENTS = (NeighboringRelation.ZERO_OUT_ONE,)
 
 
 @dataclass(frozen=True)

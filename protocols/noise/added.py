@@ -33,6 +33,13 @@ MAX_EDGE = 1 << 16  # of a table, hence 131 073 entries at most
 
 _ONE = 1 << 256  # fixed point, in which a law's terms are worked out before they are rounded
 _CHUNK = 1 << 16  # draws at a time
+_FINE_BITS = 10  # of a magnitude that the grid of a sum tells apart
+_PLACES = 2048  # of the grid of a sum
+_CUT = 1e-10  # mass that one convolution may drop, on either side
+_TOLERANCE = 1e-9
+_GRID = 2048  # cells of the grid on which sums with different factors are brought together
+
+T = TypeVar("T")
 
 
 class NoiseLaw(StrEnum):
@@ -183,14 +190,6 @@ def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
     high, low = ([each >> shift & ((1 << 64) - 1) for each in sums] for shift in (64, 0))
     return np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64)
 
-
-_FINE_BITS = 10  # of a magnitude that the grid of a sum tells apart
-_PLACES = 2048  # of the grid of a sum
-_CUT = 1e-10  # mass that one convolution may drop, on either side
-_TOLERANCE = 1e-9
-_GRID = 2048  # cells of the grid on which sums with different factors are brought together
-
-T = TypeVar("T")
 
 Single = tuple[Coin, ...] | OwnNoise
 
