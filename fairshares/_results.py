@@ -14,8 +14,8 @@ import pandas as pd
 
 from fairshares._shown import Shown
 from harness.errors import FairSharesError, OptionError, as_keyword, naming
-from harness.pipeline.earlier_curves import CURVES, MANIFEST, as_curves, choose_again
-from harness.pipeline.earlier_results import Files, found_in, read_files
+from harness.pipeline.earlier_results import Files, as_curves, choose_again, found_in, read_files
+from harness.pipeline.run import MANIFEST
 from harness.postprocessing.reweighing.sample_weight import sample_weight
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
 from harness.releases.score_curves import choice_of
@@ -317,7 +317,7 @@ class ThresholdsResult(Result):
                 tolerance=tolerance,
                 deterministic=deterministic,
             )
-            curves = as_curves(self.manifest, self._files[CURVES], Path("an earlier call"))
+            curves = as_curves(self._files, Path("an earlier call"))
             found, files = choose_again(curves, choice_of(request), request.positive_label or "")
             return ThresholdsResult(files, found, [thresholds_view.chosen_again(curves.run)])
 

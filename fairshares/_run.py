@@ -14,8 +14,7 @@ from harness.inputs.record_schema import as_names
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.release import run_on_arrivals, run_on_records, score_cut, settings_of
 from harness.pipeline.run import Run
-from harness.privacy.ledger.accounts import populations_of
-from harness.privacy.ledger.charge import UNCHARGED
+from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.request.calls import CALLS, Account, WeightsCall
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice

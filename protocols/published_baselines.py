@@ -14,8 +14,8 @@ from functools import lru_cache
 import gmpy2
 import numpy as np
 
+from protocols.accounting.calibration import LinearQueries
 from protocols.accounting.empirical import Tally
-from protocols.accounting.queries import LinearQueries
 
 FRACTION_BITS, TOTAL_BITS = 16, 31  # MP-SPDZ's defaults for sfix
 ONE = 1 << FRACTION_BITS

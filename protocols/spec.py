@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from protocols.accounting.queries import (
+from protocols.accounting.calibration import (
     AboveThreshold,
     LinearQueries,
     each_cell_once,

@@ -19,7 +19,7 @@ from benchmarks.tampering.walk import Attempt, go_on, load, most_wrong
 from harness.cli import terminal
 from harness.cli.terminal import print_json, show, steps
 from harness.errors import UnsupportedError
-from harness.pipeline.manifest import environment
+from harness.pipeline.run import environment
 from harness.security_models import MODELS
 from harness.system.result_files import SCHEMA, check_new, write_json
 from harness.views.parts import Bad, Good, Part, Table

@@ -26,12 +26,11 @@ from harness.hosts.benchmarks import BenchmarkHosts, BenchmarkRunner
 from harness.hosts.inventory import read_hosts
 from harness.hosts.trials import Noise, Trial
 from harness.inputs.synthetic import Federation, public_integers
-from harness.pipeline import manifest as report
+from harness.pipeline import run as report
 from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.run import RunSettings, make_job, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
-from harness.releases.base import Statistic
-from harness.releases.expected_errors import ExpectedError
+from harness.releases.base import ExpectedError, Statistic
 from harness.releases.noise_samples import Sampler, choose_sampler
 from harness.releases.registry import statistic_of as statistic_of_request
 from harness.releases.score_curves import ThresholdsStatistic
@@ -130,7 +129,7 @@ class Place:
         network = parse_network(str(cell.get("network", "none")))
         job = job_of(cell, self._programs)
         result = runner.run(job, model, out, timeout_s, _silent, network=network)
-        return report.manifest("program", result, {}, {}, None, time.monotonic() - started, 0.0)
+        return report.manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
         network = parse_network(str(cell["network"]))

@@ -19,8 +19,7 @@ from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import Outcome, Row
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Part, Table
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import logarithms
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
 from protocols.accounting.rounding import digits_up, float_up
 from protocols.circuits.coins import Coin
 from protocols.guarantee import Guarantee

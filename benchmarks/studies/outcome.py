@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from benchmarks.measure.samples import ABOUT, SAMPLES
-from harness.pipeline.manifest import environment
+from harness.pipeline.run import environment
 from harness.system.result_files import write_json
 from harness.views.parts import Table, View
 

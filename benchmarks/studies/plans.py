@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.studies.outcome import Outcome, rounded
 from harness.engines.base import PROJECT
 from harness.errors import FairSharesError
-from harness.forecast.wall_clock import childrens_processor_s
+from harness.forecast.plan import childrens_processor_s
 from harness.privacy.ledger.charge import LEDGER_VARIABLE
 from harness.views.parts import Part, Table
 

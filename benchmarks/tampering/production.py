@@ -19,7 +19,7 @@ from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 
 _Array = npt.NDArray[np.int64]
 _Opened = Callable[[list[int]], list[int]]  # of the noise

@@ -252,7 +252,7 @@ class AuditOptions(
     noise = optional(NOISES, "of a release: joint (default), own or own-gaussian; of the parties of --model")
     model = MODEL.but(help="with --noise own: the model; see `./inv schemes`")
     cap = optional(
-        whole(1, in_module("harness.inputs.contribution_bounds:MAX_CAP")),
+        whole(1, in_module("harness.inputs.record_schema:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
     )
     horizon = optional(

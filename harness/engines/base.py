@@ -13,7 +13,7 @@ from harness.engines.run_record import RunRecord
 from harness.errors import UnsupportedError
 from harness.security_models import Model
 from protocols.circuits.noise import input_widths
-from protocols.noise.tables import NoiseLaw, OwnNoise
+from protocols.noise.added import NoiseLaw, OwnNoise
 from protocols.spec import KEYS, REPLICATED, InputForm, ProtocolSpec
 
 PROJECT = Path(__file__).resolve().parents[2]

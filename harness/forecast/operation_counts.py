@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
 from harness.engines.mpspdz.discovery import find_installation
 from harness.errors import PlanError
 from harness.security_models import Model
-from protocols.boolean_gates import Gates, Wire
+from protocols.accounting.exact_privacy import Gates, Wire
 from protocols.circuits.sorting import WORD, MarkerRanks
 from protocols.spec import PI_ROC, PI_ROC_RECORDS
 
@@ -35,13 +35,20 @@ _EDABITS = re.compile(r"(?:loose|strict) edabits of length (\d+)")
 
 
 @dataclass
-class Material:
-    """What engines make and use, besides ANDs.
+class Counts(Gates):
+    """What a program uses, over all its parties.
 
-    Attributes: inputs, input_bits: integers and bits that parties feed in; dabits: bits turned into integers;
-    decomposed: integers turned into bits, by bits where each costs; multiplications: of integers; products:
-    those within inner products; added: integers of vectors whose elements are added up, which takes the
-    compiler time.
+    Attributes:
+        inputs, input_bits: Integers and bits that parties feed in.
+        dabits: Bits turned into integers.
+        decomposed: Integers turned into bits, by bits where each costs.
+        multiplications: Of integers.
+        products: Those within inner products.
+        added: Integers of vectors whose elements are added up, which takes the compiler time.
+        compared: Integers that are compared.
+        steps: Of work on integers, one after the other.
+        rounds: Of the virtual machine, one after the other.
+        batch: How much of the material is prepared at once; 0: the machine chooses.
     """
 
     inputs: int = 0
@@ -51,36 +58,14 @@ class Material:
     multiplications: int = 0
     products: int = 0
     added: int = 0
-
-
-@dataclass
-class Counts(Material):
-    """What a program uses, over all its parties.
-
-    Attributes: rounds: of the virtual machine, one after the other; gates: ANDs on vectors, whatever their
-    length; ands: of single bits; batch: how much of the material is prepared at once, None for the machine's
-    own choice.
-    """
-
-    rounds: int = 0
-    gates: int = 0
-    ands: int = 0
-    batch: int | None = None
-
-
-@dataclass
-class Usage(Material, Gates):
-    """What a program's circuits use.
-
-    Attributes: compared: integers that are compared; steps: of work on integers, one after the other.
-    """
-
     compared: int = 0
     steps: int = 0
+    rounds: int = 0
+    batch: int = 0
 
-    def then(self, other: "Usage") -> "Usage":
+    def then(self, other: "Counts") -> "Counts":
         """Return what both use, one after the other."""
-        return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def counts_of(job: Job, model: Model) -> Counts:
@@ -112,8 +97,7 @@ def counts_of(job: Job, model: Model) -> Counts:
         used = replace(used, ands=used.ands + used.multiplications, multiplications=0)
     clients = used.inputs > 0 or job.spec.slot_bits is not None
     rounds = used.depth + used.steps + _ROUNDS_AROUND + clients
-    material = {each.name: getattr(used, each.name) for each in fields(Material)}
-    return Counts(**material, rounds=rounds, gates=used.gates, ands=used.ands, batch=batch)
+    return replace(used, rounds=rounds, batch=batch or 0)
 
 
 def _parties_that_split(model: Model) -> int:
@@ -123,9 +107,9 @@ def _parties_that_split(model: Model) -> int:
     return model.parties if "-Z" in model.compile_options else 2
 
 
-def usage_of(source: Path, arguments: Sequence[str]) -> Usage:
+def usage_of(source: Path, arguments: Sequence[str]) -> Counts:
     """Execute a portable program on values that count, loops in turn; return what it uses."""
-    usage = Usage()
+    usage = Counts()
     names = {
         "program": SimpleNamespace(args=[source.stem, *arguments]),
         "sint": _IntegerType(usage),
@@ -139,7 +123,7 @@ def usage_of(source: Path, arguments: Sequence[str]) -> Usage:
     return usage
 
 
-def usage_of_comparisons(number: int, parties_that_split: int) -> Usage:
+def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
     """Return what it takes to compare integers with 0.
 
     Guarantees: what MP-SPDZ's compiler says of it.  [test: tests/programs/test_operation_counts.py]
@@ -147,12 +131,12 @@ def usage_of_comparisons(number: int, parties_that_split: int) -> Usage:
     0 for MPyC, whose integers are masked by bits, one by one.
     """
     if not number:
-        return Usage()
+        return Counts()
     if not parties_that_split:
-        return Usage(gates=_MESSAGES_TO_COMPARE, steps=_ROUNDS_TO_COMPARE, decomposed=number)
+        return Counts(gates=_MESSAGES_TO_COMPARE, steps=_ROUNDS_TO_COMPARE, decomposed=number)
     split = parties_that_split > 2
     more = _ROUNDS_TO_COMPARE_MORE * ((number - 1) // _COMPARED_AT_ONCE)
-    return Usage(
+    return Counts(
         ands=number * _ANDS_OF_A_COMPARISON[parties_that_split],
         dabits=number * (1 if split else 65),
         decomposed=number * split,
@@ -160,7 +144,7 @@ def usage_of_comparisons(number: int, parties_that_split: int) -> Usage:
     )
 
 
-def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Usage:
+def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Counts:
     """Return what it takes to sort records' keys among markers.
 
     Computes: the comparisons and routed pairs of `MarkerRanks`; cutting keys into bits to some ANDs a bit.
@@ -168,7 +152,7 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Usag
     Args: arguments: of π_ROC; parties_that_split: as for `usage_of_comparisons`.
     """
     cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
-    ranks = MarkerRanks((_BitType(Usage()), None, None, None, None), int(arguments["records"]), cells)
+    ranks = MarkerRanks((_BitType(Counts()), None, None, None, None), int(arguments["records"]), cells)
     pairs, planes, bits = 1 << (ranks.place_bits - 1), 1 + ranks.key_bits, range(ranks.place_bits)
     compared = ranks.place_bits * (ranks.place_bits + 1) // 2
     routed = [max(planes, 1 + bit) + (2 if bit < ranks.key_bits else 0) for bit in bits]
@@ -176,7 +160,7 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Usag
     cut = keys * ranks.key_bits
     cutting = cut * (_ANDS_PER_CUT_BIT + parties_that_split - 2)
     in_turn = compared * (planes + 1) + sum(3 if bit < ranks.key_bits else 1 for bit in bits)
-    return Usage(
+    return Counts(
         ands=(compared * 2 * planes + sum(routed)) * pairs + cutting,
         dabits=ranks.place_bits * WORD * (cells // WORD + 1),
         decomposed=keys if parties_that_split > 2 else cut,
@@ -214,14 +198,14 @@ def read_estimate(text: str, batch: int | None) -> Counts:
         decomposed=totals["decomposed"],
         multiplications=simple,
         products=totals["integer triples"] - simple,
-        batch=batch,
+        batch=batch or 0,
     )
 
 
 class _Integers:
     """A secret vector that knows how many multiplications of vectors are before it."""
 
-    def __init__(self, usage: Usage, lanes: int, steps: int = 0) -> None:
+    def __init__(self, usage: Counts, lanes: int, steps: int = 0) -> None:
         self._usage, self._lanes, self._steps = usage, lanes, steps
         usage.steps = max(usage.steps, steps)
 
@@ -268,7 +252,7 @@ class _Integers:
 class _IntegerType:
     """Stands for MP-SPDZ's sint."""
 
-    def __init__(self, usage: Usage) -> None:
+    def __init__(self, usage: Counts) -> None:
         self._usage = usage
 
     def __call__(self, value: Wire | int) -> _Integers:
@@ -297,7 +281,7 @@ class _IntegerType:
 class _BitType:
     """Stands for MP-SPDZ's sbitvec, bits that parties input, and sbits, as far as memory goes."""
 
-    def __init__(self, usage: Usage, size: int = 0) -> None:
+    def __init__(self, usage: Counts, size: int = 0) -> None:
         self._usage, self._size = usage, size
 
     def get_type(self, size: int) -> "_BitType":

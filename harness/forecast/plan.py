@@ -1,33 +1,68 @@
-"""Plans of a release: what was asked for, and what it costs in each model."""
+"""Plans of a release: what was asked for, how far off it would be, what it costs in each model, and how long.
 
+Of a command's seconds, from Enter to the prompt, the computation's and the compiler's are predicted by unit
+costs. How long processes take to start here, records to be read, shared and added up, and results to be
+derived is tried out on made-up ones, in processor time: so it is that of a machine that does nothing else.
+"""
+
+import math
+import os
+import resource
+import subprocess
+import sys
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import thread_time
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.base import Job
+from harness.engines.base import PROJECT, Job
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
-from harness.errors import OptionError, PlanError, named
+from harness.errors import FairSharesError, OptionError, PlanError, named
 from harness.forecast.operation_counts import counts_of
-from harness.forecast.unit_costs import Cost, UnitCosts, sum_if_known, total_cost
-from harness.forecast.wall_clock import WallClock, parties_start_s, reading_s, sharing_s
-from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
+from harness.forecast.unit_costs import Cost, UnitCosts, total_cost
 from harness.inputs.encoding import is_per_record
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
+from harness.inputs.record_schema import (
+    Cap,
+    RecordDomain,
+    RecordKind,
+    ValueGrid,
+    caps_to_choose_from,
+    even_grid,
+)
+from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import make_job
-from harness.releases.base import PreparedRelease, Statistic
-from harness.releases.expected_errors import Floats
-from harness.releases.series import WeightsSeries
+from harness.pipeline.run import make_job, sum_if_known
+from harness.pipeline.sources import share_and_add_up
+from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
+from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
 from harness.security_models import Model
+from protocols.accounting.calibration import LinearQueries
+from protocols.arrays import Floats
+from protocols.circuits.coins import MAX_EPSILON
+from protocols.guarantee import Guarantee
 from protocols.spec import KEYS, SLOTS
+
+_RECORDS = 2000  # that are read
+_CLIENTS = 64  # that share, or four times as many until it takes long enough to be told
+_ENOUGH_S = 0.03
+_MOST_RECORDS = 10**6  # of those clients
+# What a party's process imports before it begins.
+_OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
+_OF_OWN_NOISE = ("harness.engines.parties.own_noise", "protocols.noise.added")
+_OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
+_CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
 Shares = Mapping[str, Fraction]
 """What part of the records each group, or each label, has; they add up to 1."""
@@ -35,6 +70,104 @@ Shares = Mapping[str, Fraction]
 _NONE = 1e-9  # records of a cell that has none: any error is more than all of them
 MOST_PLANNED = 10**5  # records or keys that parties handle one by one: beyond this nothing was measured
 MOST_SLOTS = 10**6  # the same of slots
+
+
+@dataclass(frozen=True)
+class WallClock:
+    """Seconds of a command, by what they are for.
+
+    Attributes: start_s: until the command, and then its parties, have started; design_s: of the noise;
+    read_s: reading the records; share_s: clients' sharing and the parties' adding up; compile_s: 0 where an
+    earlier run's program is kept, None where it was not measured; mpc_s: the computation; derive_s: the
+    result from what is opened.
+    """
+
+    start_s: float
+    design_s: float
+    read_s: float
+    share_s: float
+    compile_s: float | None
+    mpc_s: float
+    derive_s: float
+
+    @property
+    def wall_s(self) -> float | None:
+        """All of them together."""
+        return sum_if_known(list(vars(self).values()))
+
+
+def parties_start_s(release: Request) -> float:
+    """Return how long a run's parties take to start here, as many at once as there are processors."""
+    model, more = release.model, _OF_OWN_NOISE if release.own_law else ()
+    modules = (*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more)
+    one = starting_s(f"import {', '.join(modules)}")
+    parties: int = model.parties
+    return one * parties / min(parties, os.cpu_count() or 1)
+
+
+@cache
+def starting_s(code: str) -> float:
+    """Return the processor time of a Python that runs this and ends."""
+    command = [sys.executable, "-P", "-c", code]
+    before = childrens_processor_s()
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, capture_output=True, check=True)
+    return childrens_processor_s() - before
+
+
+def childrens_processor_s() -> float:
+    """Return how many seconds of processors all processes took that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@cache
+def reading_s(kind: RecordKind) -> float:
+    """Return how long reading a record takes here, by reading some."""
+    domain = Federation(_RECORDS, _RECORDS, 2, 2, kind, thresholds=2).domain
+    names = [*(["group"] if domain.values else ["group", "label"]), *([str(kind)] if kind.of_each else [])]
+    row = ",".join(_CELLS[name] for name in names)
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch, "records.csv")
+        path.write_text(
+            "\n".join([",".join(["client_id", *names]), *(f"{i},{row}" for i in range(_RECORDS))])
+        )
+        before = thread_time()
+        read_records(path, domain, kind=kind)
+        return (thread_time() - before) / _RECORDS
+
+
+def sharing_s(federation: Federation, release: Request) -> float:
+    """Return how long all clients' sharing and the parties' adding up take here, by those of some clients."""
+    clients = min(_CLIENTS, federation.clients)
+    while True:
+        some = min(max(1, federation.records * clients // federation.clients), _MOST_RECORDS)
+        records = replace(federation, clients=clients, records=some).made_up()
+        with TemporaryDirectory() as scratch:
+            before = thread_time()
+            share_and_add_up(records, release.form, release.model, Path(scratch), lambda _: None)
+            took = thread_time() - before
+        if took >= _ENOUGH_S or clients == federation.clients:
+            return took * federation.clients / clients
+        clients = min(4 * clients, federation.clients)
+
+
+def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes: Floats) -> float:
+    """Return how long it takes here to derive the result: from sums of counts, of records spread evenly.
+
+    Of other results 0: there are few of them.
+    Args: sizes: how many records each group and label has, shape (k, m).
+    """
+    release, outputs = prepared.plan.release, prepared.program.outputs
+    if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
+        return 0.0
+    each, before = release.cells // sizes.size, thread_time()
+    nodes = np.zeros(release.nodes)
+    for column, records in zip(release.columns, np.repeat(sizes.ravel() / each, each), strict=False):
+        nodes[list(column)] += records
+    with suppress(FairSharesError):  # so few records that there is no result
+        opened = tuple(np.rint(nodes).astype(int).tolist())
+        statistic.files(prepared.read({outputs[0]: opened}, math.ceil(sizes.sum())))
+    return thread_time() - before
 
 
 @dataclass(frozen=True)
@@ -86,31 +219,18 @@ class PlannedRelease:
     @property
     def sizes(self) -> Floats:
         """How many records that count each group and label has, shape (k, m); of values, clients, (k, 1)."""
+        alike = 1  # clients that each row stands for
         if self.held is not None:
-            kept = (self.held * self._kept[:, np.newaxis, np.newaxis]).sum(axis=0)
-            return np.asarray(np.maximum(kept, _NONE))
-        groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
-        if self.statistic.kind is RecordKind.VALUE:
-            return np.asarray(self.clients * groups[:, np.newaxis])
-        labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
-        return np.asarray(self.counted * groups[:, np.newaxis] * labels)
-
-    @property
-    def counted(self) -> float:
-        """How many records count, all clients having as many; of clients that weigh 1, how many clients."""
-        if self.cap is None:
-            return self.records
-        each = self.records / self.clients
-        return self.clients * (min(1.0, each) if self.cap.weight_one else min(each, self.cap.slots))
-
-    @property
-    def _kept(self) -> Floats:
-        """The share of each client's records in a file that count, on average."""
-        assert self.held is not None
-        of_client = np.maximum(self.held.sum(axis=(1, 2)), 1)
-        if self.cap is None:
-            return np.ones(len(of_client))
-        return np.asarray(np.minimum(1.0, (1 if self.cap.weight_one else self.cap.slots) / of_client))
+            held = self.held.astype(np.float64)
+        else:
+            groups = np.array([float(self.groups[name]) for name in sorted(self.groups)])
+            labels = np.array([float(self.labels[name]) for name in sorted(self.labels)])
+            shares = groups[:, np.newaxis] * (1 if self.statistic.kind is RecordKind.VALUE else labels)
+            held, alike = self.records / self.clients * shares[np.newaxis], self.clients
+        of_client = np.maximum(held.sum(axis=(1, 2)), 1)
+        most = np.inf if self.cap is None else 1 if self.cap.weight_one else self.cap.slots
+        count = np.minimum(1.0, most / of_client)  # of a client's records, on average
+        return np.asarray(np.maximum(alike * np.tensordot(count, held, axes=1), _NONE))
 
     @property
     def by_clients(self) -> bool:
@@ -161,6 +281,79 @@ def expected_cap(clients: int, records: int, max_count: int) -> Cap:
     """Return the cap that would be chosen if all clients had as many records and there were no noise."""
     caps = caps_to_choose_from(max_count)
     return Cap(next((cap for cap in caps if cap * clients >= records), caps[-1]))
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What an error takes.
+
+    Attributes: error: that is aimed at; people: how many records, or clients, it takes at this epsilon;
+    guarantee: that it takes with these, None if no epsilon is enough.
+    """
+
+    error: float
+    people: int
+    guarantee: Guarantee | None
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """What to expect of a release in models that add the same noise.
+
+    Attributes: needed: None where the release keeps to an error of its own, or opens nothing with one;
+    alone: whether all models are here; design_s, derive_s: as `WallClock` has them.
+    """
+
+    models: tuple[Model, ...]
+    asked: PlannedRelease
+    found: ExpectedError | ExpectedCap | ExpectedCounts
+    needed: Needed | None
+    alone: bool
+    design_s: float
+    derive_s: float
+
+
+def plan_releases(asked: PlannedRelease, models: Sequence[Model], error: float) -> list[ReleasePlan]:
+    """Return a plan for each kind of noise that models add, first where parties cannot change slots.
+
+    Raises: OptionError: no noise fits the budget.
+    """
+    plans = []
+    by_noise: dict[object, list[Model]] = {}
+    for model in sorted(models, key=lambda each: asked.by(each).request.malleable_slots):
+        release = asked.by(model).request
+        by_noise.setdefault((release.malleable_slots, release.own), []).append(model)
+    for alike in by_noise.values():
+        here, needed, before = asked.by(alike[0]), None, thread_time()
+        prepared, design_s = here.prepared, thread_time() - before
+        derive_s = deriving_s(here.statistic, prepared, here.sizes)
+        expected = here.statistic.expected_error(prepared, here.sizes)
+        if isinstance(expected, ExpectedError) and here.sizes.min() >= 1:
+            people = expected.records_for(here.people, error)
+            needed = Needed(error, people, guarantee_for(here, error))
+        alone = len(alike) == len(models)
+        plans.append(ReleasePlan(tuple(alike), here, expected, needed, alone, design_s, derive_s))
+    return plans
+
+
+def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
+    """Return the guarantee with the least epsilon, of two digits, whose worst error is this at most.
+
+    Returns: None: no epsilon up to 20 is enough.
+    """
+    grid = [Fraction(d, 100) * Fraction(10) ** power for power in range(-2, 3) for d in range(10, 100)]
+    grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
+
+    def enough(epsilon: Fraction) -> bool:
+        one = replace(asked, request=asked.request.but(epsilon=epsilon))
+        try:
+            expected = one.statistic.expected_error(one.prepared, one.sizes)
+        except OptionError:  # so small that no noise fits
+            return False
+        return isinstance(expected, ExpectedError) and expected.worst <= error
+
+    least = bisect_left(grid, True, key=enough)
+    return Guarantee(grid[least], asked.request.delta) if least < len(grid) else None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,11 +13,24 @@ import numpy.typing as npt
 
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import OptionError, RecordDomainError, RecordsError, named
-from harness.forecast.expected_accuracy import ReleasePlan, plan_releases
-from harness.forecast.plan import ModelPlan, PlannedRelease, expected_cap, plan_model
+from harness.forecast.plan import (
+    ModelPlan,
+    PlannedRelease,
+    ReleasePlan,
+    expected_cap,
+    plan_model,
+    plan_releases,
+)
 from harness.forecast.unit_costs import RECORDED, UnitCosts, read_units
-from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
-from harness.inputs.record_schema import DEFAULT_MAX_COUNT, DEFAULT_STEPS, DEFAULT_THRESHOLDS, RecordKind
+from harness.inputs.record_schema import (
+    AUTO,
+    DEFAULT_MAX_COUNT,
+    DEFAULT_STEPS,
+    DEFAULT_THRESHOLDS,
+    Cap,
+    RecordKind,
+    caps_to_choose_from,
+)
 from harness.inputs.records import MOST_INFERRED
 from harness.inputs.tables import TABLE, read_table
 from harness.pipeline.release import cap_and_release, request_of_cap
@@ -138,26 +150,20 @@ def _counted(
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
     columns = ["client_id", "group", *([] if kind is RecordKind.VALUE else ["label"])]
     where = str(table) if isinstance(table, Path) else TABLE
-    frame, _ = read_table(table, columns)
-    if not frame["client_id"]:
+    frame = pd.DataFrame(read_table(table, columns)[0], dtype=object)
+    if frame.empty:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
-    codes = {name: pd.factorize(np.array(frame[name], dtype=object), sort=True) for name in columns}
-    shape = tuple(len(names) for _, names in codes.values())
-    for name, (_, names) in list(codes.items())[1:]:
-        if not 2 <= len(names) <= MOST_INFERRED:
+    shares: dict[str, dict[str, Fraction]] = {"label": {}}
+    for name in columns[1:]:
+        rows = frame[name].value_counts().sort_index()
+        if not 2 <= len(rows) <= MOST_INFERRED:
             raise RecordDomainError(
-                f"{where} has {len(names):,} different {name}s; a plan is for 2 to {MOST_INFERRED}."
+                f"{where} has {len(rows):,} different {name}s; a plan is for 2 to {MOST_INFERRED}."
             )
-    flat = np.ravel_multi_index(tuple(index for index, _ in codes.values()), shape)
-    counts = np.bincount(flat, minlength=math.prod(shape)).reshape(*shape, *([1] * (3 - len(shape))))
-
-    def shares_of(column: str, totals: npt.NDArray[np.int64]) -> dict[str, Fraction]:
-        rows, names = len(frame["group"]), codes[column][1]
-        return {str(name): Fraction(int(n), rows) for name, n in zip(names, totals, strict=True)}
-
-    groups = shares_of("group", counts.sum(axis=(0, 2)))
-    labels = shares_of("label", counts.sum(axis=(0, 1))) if "label" in codes else {}
-    return counts, groups, labels
+        shares[name] = {str(value): Fraction(int(n), len(frame)) for value, n in rows.items()}
+    counts = pd.crosstab(frame["client_id"], [frame[name] for name in columns[1:]], dropna=False)
+    shape = (len(counts), len(shares["group"]), len(shares["label"]) or 1)
+    return counts.to_numpy().reshape(shape), shares["group"], shares["label"]
 
 
 def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import PlanError, ResultFileError
 from harness.forecast.operation_counts import Counts
+from harness.pipeline.run import sum_if_known
 from harness.security_models import MODELS, Model
 from harness.system.result_files import read_result
 
@@ -61,12 +62,6 @@ def total_cost(costs: Sequence[Cost]) -> Cost:
         sum_if_known([cost.rounds for cost in costs]),
         sum_if_known([cost.compile_s for cost in costs]),
     )
-
-
-def sum_if_known(values: Sequence[float | None]) -> float | None:
-    """Return the sum, None if one of the values is not known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True)

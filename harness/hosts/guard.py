@@ -21,8 +21,7 @@ from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.party import UploadReport
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
-from harness.pipeline.sources import sent_inputs
-from harness.pipeline.terms import read_terms, request_of_run, terms_of
+from harness.pipeline.sources import read_terms, request_of_run, sent_inputs, terms_of
 from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered

@@ -20,7 +20,7 @@ from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts import cleanup, keys
 from harness.hosts.links import greet, reach, time_link
 from harness.hosts.policy import read_policy
-from harness.pipeline.manifest import environment, machine
+from harness.pipeline.run import environment, machine
 from harness.security_models import get_model
 from harness.system.files import held_alone, writable_by_others
 

@@ -20,12 +20,12 @@ from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError, SignatureError
 from harness.inputs.record_schema import domain_from_json
 from harness.inputs.shares.party import UploadReport, report_from_json
-from harness.pipeline.manifest import SCHEMA as MANIFEST_SCHEMA
 from harness.pipeline.party_inputs import with_excluded
 from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
-from harness.pipeline.terms import request_of_run
+from harness.pipeline.sources import request_of_run
 from harness.releases.registry import statistic_of
 from harness.system.documents import Refusal, as_type, parse_json, read_json
+from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
 
 T = TypeVar("T")
 

@@ -15,8 +15,7 @@ from harness.errors import HostUnfitError, OptionError
 from harness.inputs.synthetic import MOST, Federation, public_integers
 from harness.pipeline.noise_samples import noise_job
 from harness.pipeline.run import RunSettings, make_job
-from harness.pipeline.sources import synthetic_inputs
-from harness.pipeline.terms import request_of_run
+from harness.pipeline.sources import request_of_run, synthetic_inputs
 from harness.releases.noise_samples import choose_sampler
 from harness.releases.registry import statistic_of
 from harness.request.base import Request

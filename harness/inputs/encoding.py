@@ -1,18 +1,15 @@
 """What is shared in each input form, as a table of integers: columns, and a row per client or record."""
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import RecordDomainError, named
-from harness.inputs.contribution_bounds import Cap, caps_to_choose_from
-from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, caps_to_choose_from
 from harness.inputs.records import ClientRecords, Say
 from harness.inputs.rings import XOR, Ring
+from protocols.arrays import Integers
 from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
 from protocols.circuits.slots import slot_bits, slot_blocks
 from protocols.spec import KEYS, PRODUCT, SCORES, SLOTS, SPLIT, InputForm
-
-Table = npt.NDArray[np.int64]
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
@@ -65,7 +62,7 @@ def as_upload(records: ClientRecords, form: InputForm, say: Say) -> ClientRecord
     return records.of_one_group(say) if of_one_group else records
 
 
-def columns_of(records: ClientRecords, form: InputForm) -> Table:
+def columns_of(records: ClientRecords, form: InputForm) -> Integers:
     """Return what is shared: shape (columns, rows). With a cap, no more of a client than it allows.
 
     Raises: RecordsError: product form and a client with two groups.
@@ -101,7 +98,7 @@ def columns_of(records: ClientRecords, form: InputForm) -> Table:
     return np.concatenate([_indicators(records.group_per_client(), len(domain.groups)), counts.sum(axis=0)])
 
 
-def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Table:
+def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
     """Return what clients share of the records that a cap leaves: counts per cell, keys or codes of slots."""
     cells, clients = records.domain.cells, records.clients
     chosen = cap.choose(records.client, records.cell, clients)
@@ -114,7 +111,7 @@ def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Table:
     return np.bincount(place, minlength=cells * clients).reshape(cells, clients)
 
 
-def _valued_slots(records: ClientRecords) -> Table:
+def _valued_slots(records: ClientRecords) -> Integers:
     """Return each client's group and value as one slot: the group's code, then v + steps; 0 without one."""
     domain, slots = records.domain, np.zeros((1, records.clients), dtype=np.int64)
     assert records.detail is not None and domain.values is not None
@@ -123,7 +120,7 @@ def _valued_slots(records: ClientRecords) -> Table:
     return slots
 
 
-def _caps_exceeded(records: ClientRecords) -> Table:
+def _caps_exceeded(records: ClientRecords) -> Integers:
     """Return how many of the caps to choose from each client exceeds; none exceeds the last."""
     sizes = np.bincount(records.client, minlength=records.clients)
     caps = caps_to_choose_from(records.domain.max_count)[:-1]
@@ -147,7 +144,7 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
     return "".join(f"{integer}\n" for integer in np.concatenate(integers).tolist()).encode()
 
 
-def _indicators(index: Table, size: int) -> Table:
+def _indicators(index: Integers, size: int) -> Integers:
     """Return, for each value but the last, which rows have it."""
-    rows: Table = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
+    rows: Integers = (index == np.arange(size - 1)[:, np.newaxis]).astype(np.int64)
     return rows

@@ -226,7 +226,9 @@ def records_from_frame(
     if not size:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
     check = _Check(where, range(1, size + 1) if rows is None else rows, say)
-    missing = {name: [_is_missing(value) for value in column] for name, column in columns.items()}
+    missing = {
+        name: [value.strip().lower() in ("", "nan") for value in column] for name, column in columns.items()
+    }
     for name, rows_without in missing.items():
         check(rows_without, f"column {name} is empty or NaN", "fill it in, or leave the row out")
     if kind is RecordKind.VALUE and domain is None:
@@ -344,10 +346,6 @@ def _columns(kind: RecordKind, cut: ScoreCut | None) -> tuple[str, ...]:
         return ("client_id", "group", "value")
     read = kind if cut is None else RecordKind.SCORE
     return (*_COLUMNS, str(read)) if read.of_each else _COLUMNS
-
-
-def _is_missing(text: str) -> bool:
-    return text.strip().lower() in ("", "nan")
 
 
 def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -7,9 +7,8 @@ million clients is one array in either domain.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Words = npt.NDArray[np.uint64]
+from protocols.arrays import Integers, Words
 
 _PIECE = bytes(1 << 17)  # that are enciphered at a time: what stays in a processor's cache
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -32,7 +31,7 @@ class Ring:
         """How many bytes an element takes in files and messages."""
         return 8 * self.words
 
-    def encode(self, values: npt.NDArray[np.int64]) -> Words:
+    def encode(self, values: Integers) -> Words:
         """Map integers of shape s to elements of shape s + (words,)."""
         return np.asarray(values, dtype=np.int64).view(np.uint64)[..., np.newaxis]
 
@@ -92,7 +91,7 @@ class Field127(Ring):
     words: int = 2
     modulus: int = (1 << 127) - 1
 
-    def encode(self, values: npt.NDArray[np.int64]) -> Words:
+    def encode(self, values: Integers) -> Words:
         signed = np.asarray(values, dtype=np.int64)
         magnitude = np.stack([np.abs(signed).view(np.uint64), np.zeros(signed.shape, np.uint64)], axis=-1)
         negative = self.subtract(np.zeros_like(magnitude), magnitude)

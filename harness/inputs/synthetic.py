@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import columns_of, shared_over
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Ring
 from harness.inputs.shares.file_format import copies_of, held_by

@@ -20,10 +20,8 @@ import numpy as np
 
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, ResultFileError, ShareError, UsedUploadsError, named
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.inputs.shares.file_format import SUFFIX, read_header
-from harness.pipeline.manifest import SCHEMA
+from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, read_header
 from harness.pipeline.party_inputs import PartyInputs, Uploads
 from harness.pipeline.run import MANIFEST, Run, RunSettings, event_of, privacy_of, result_files, run_release
 from harness.pipeline.sources import RunContext, SharesSource
@@ -33,12 +31,11 @@ from harness.privacy.ledger.charge import SPENT, Account, Entry, entry, nothing_
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from harness.privacy.statement import PrivacyStatement
 from harness.releases.base import PreparedRelease
-from harness.releases.series import WeightsSeries
-from harness.releases.weights import Weights, WeightsStatistic
+from harness.releases.weights import Weights, WeightsSeries, WeightsStatistic
 from harness.request.base import Request
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import held_alone, write_whole
-from harness.system.result_files import new_directory, write_all
+from harness.system.result_files import SCHEMA, new_directory, write_all
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.added import Several

@@ -7,8 +7,7 @@ from typing import Any
 
 from harness.engines.base import PROGRAMS, EngineResult, Job, OwnNoiseInput, Progress
 from harness.errors import OutputError
-from harness.pipeline import manifest as report
-from harness.pipeline.run import RunSettings
+from harness.pipeline.run import RunSettings, manifest_of
 from harness.releases.noise_samples import WARNING, Sampler, Summary, summarise, to_json
 from harness.security_models import Model
 from harness.system.result_files import new_directory, write_json
@@ -38,7 +37,7 @@ def open_noise(sampler: Sampler, n: int, settings: RunSettings, out: Path, progr
         progress("read")
         samples = _read(result, sampler, n)
         summary = summarise(samples, sampler)
-        manifest = report.manifest(
+        manifest = manifest_of(
             "noise", result, _privacy(sampler, model), {"samples": n}, None, time.monotonic() - started, 0.0
         )
         write_json(partial / "noise.json", to_json(sampler, samples, summary))

@@ -8,11 +8,11 @@ from typing import Any
 
 from harness.clients.session import ClientInputs
 from harness.errors import ShareError, named
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.shares.file_format import (
     SUFFIX,
+    ClientPolicy,
     Header,
     UploadKind,
     check_aggregates,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,28 +11,31 @@ from typing import TYPE_CHECKING, Any
 from harness.engines.base import Progress, Runner
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, named
-from harness.inputs.contribution_bounds import AUTO, Cap, caps_to_choose_from
 from harness.inputs.record_schema import (
+    AUTO,
     DEFAULT_MAX_COUNT,
     DEFAULT_STEPS,
+    DEFAULT_THRESHOLDS,
+    Cap,
     RecordDomain,
     RecordKind,
     ValueGrid,
+    caps_to_choose_from,
     even_grid,
     read_domain,
 )
-from harness.inputs.records import ScoreCut, read_records
+from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.shares.file_format import MAX_VALUES
 from harness.inputs.shares.party import UploadPolicy
 from harness.pipeline.arrivals import Arrivals, alone, read_arrivals, run_epoch
-from harness.pipeline.capped_run import cap_directory, run_with_chosen_cap
-from harness.pipeline.run import Run, RunSettings, check_unread, run_release
+from harness.pipeline.run import Run, RunSettings, event_of, run_release
 from harness.pipeline.sources import RecordsSource, SharesSource
-from harness.privacy.ledger.accounts import Say, chosen_account, nothing_said
+from harness.privacy.ledger.charge import Entry, Say, chosen_account, entry, nothing_said
+from harness.privacy.ledger.populations import PrivacyEvent
 from harness.releases.base import Statistic
-from harness.releases.contribution_cap import CAP_SHARE, ChosenCap
+from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.releases.registry import STATISTICS, statistic_of
-from harness.releases.series import WeightsSeries
+from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
 from harness.request.calls import Records, ReleaseCall, WeightsCall
 from harness.request.fields import as_text
@@ -39,7 +43,7 @@ from harness.request.readers import parse_cap, parse_choice
 from harness.request.releases import CapRequest, ThresholdsRequest, request_from_json
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.guarantee import Guarantee
+from protocols.guarantee import Guarantee, compose
 from protocols.spec import CLIENTS, PI_CAP, REPLICATED, SHARES
 
 if TYPE_CHECKING:
@@ -226,9 +230,8 @@ def run_on_records(
     """
     request, cut = settings.release, score_cut(call) if call.task == "confusion" else None
     statistic = _statistic(call, request)
-    domain = declared_domain(
-        call, of_values=statistic.kind is RecordKind.VALUE, thresholds=_thresholds_of(call)
-    )
+    thresholds = getattr(call, "thresholds", None) if call.task == "thresholds" else None
+    domain = declared_domain(call, of_values=statistic.kind is RecordKind.VALUE, thresholds=thresholds)
     _check_unread(call, statistic, settings, domain, out)
     progress("records")
     most = call.max_count or DEFAULT_MAX_COUNT
@@ -248,16 +251,69 @@ def run_on_records(
     )
 
 
+def cap_directory(out: Path) -> Path:
+    """Return where the files of a cap's choice are, if those of the release with it are in `out`."""
+    return out.parent / f"{out.name}-cap"
+
+
+def run_with_chosen_cap(
+    statistic: Statistic[Any],
+    records: ClientRecords,
+    of_cap: RunSettings,
+    settings: RunSettings,
+    out: Path,
+    progress: Progress,
+    chosen: Callable[[ChosenCap], None],
+) -> Run[Any]:
+    """Choose a cap by π_CAP, then run the statistic with it; each is a release, and a charge, of its own.
+
+    Where runs are declared to be alike, both are one charge, as one has other noise than the other.
+
+    The cap's files are in a directory beside `out`. They stay if the statistic fails: their epsilon is spent,
+    and the cap can be used again. What the statistic's files say of privacy is of both runs together, for
+    whichever cap is chosen.
+    Args: of_cap, settings: of the two releases, alike but for epsilon, delta and form; progress: told the
+    steps of the first with "cap " before them; chosen: told the cap.
+    Raises: FairSharesError: `out` does not exist then. What can be known before is found before anything is
+    spent: that no noise, or no result, fits the largest cap, that the budget does not hold both, that a
+    directory exists.
+    """
+    domain, cap_out, release = records.domain, cap_directory(out), settings.release
+    if domain.cap:
+        raise OptionError(f"The domain file says how much of a client counts; leave out {named('cap')}.")
+    for directory in (out, cap_out):
+        check_new(directory)
+    thresholds = len(domain.thresholds) or DEFAULT_THRESHOLDS
+    target = CapTarget(statistic.name, release.guarantee, thresholds, release.malleable_slots)
+    largest = Cap(caps_to_choose_from(domain.max_count)[-1])
+    plan = statistic.prepare(release, replace(domain, cap=largest)).plan
+    both = compose([of_cap.release.guarantee, release.guarantee])
+    event = PrivacyEvent(statistic.name, release.model.name, both, plan.unit, plan.relation, out)
+    Entry(settings.account).check(event)
+    with entry(settings.account) if settings.account.declared else nullcontext() as within:
+        if within is not None:
+            within.whole = event
+        sizes = RecordsSource(sizes_alone(records))
+        cap = run_release(
+            CapStatistic(target),
+            sizes,
+            of_cap,
+            cap_out,
+            lambda step: progress(f"cap {step}"),
+            within=within,
+        )
+        chosen(cap.found)
+        capped = RecordsSource(replace(records, domain=replace(domain, cap=Cap(cap.found.cap))))
+        earlier = {"cap": cap.manifest}
+        return run_release(statistic, capped, settings, out, progress, earlier=earlier, within=within)
+
+
 def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
     """Return the request of the cap that is chosen before a release. Args: spends: of it alone."""
     path = request.input_path if request.input_path in PI_CAP.input_paths else SHARES
     asked = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
     same = {"model": request.model, "population": request.population, "input_path": path}
     return asked.but(release_epsilon=request.epsilon, **same).spending(spends)
-
-
-def _thresholds_of(call: ReleaseCall) -> int | None:
-    return getattr(call, "thresholds", None) if call.task == "thresholds" else None
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:
@@ -274,8 +330,13 @@ def _check_unread(
     declared: RecordDomain | None,
     out: Path,
 ) -> None:
-    """Check what can be known before records are read: the cap, the directories, the budget."""
-    unit, total = settings.release.privacy_unit, None
+    """Refuse, before any record is read, a cap, a directory that exists, or what the budget does not cover.
+
+    What a release spends does not depend on which groups and labels there are.
+    [test: tests/commands/test_output.py]
+    Args: declared: None if groups and labels are to be inferred: any stand for them.
+    """
+    request, total = settings.release, None
     positive = str(call.positive_label or _ANY[0])
     labels = tuple(sorted((positive, _ANY[positive == _ANY[0]])))  # any other
     domain = declared or RecordDomain(_ANY, labels, call.max_count or DEFAULT_MAX_COUNT)
@@ -285,7 +346,11 @@ def _check_unread(
     if chooses_cap(call) and not domain.cap:
         cap, total = Cap(caps_to_choose_from(domain.max_count)[-1]), call.request.guarantee
         check_new(cap_directory(out))
-    check_unread(statistic, settings, with_cap(domain, cap, unit), out, total)
+    domain = with_cap(domain, cap, request.privacy_unit)
+    check_new(out)
+    if settings.account.population is not None:
+        event = event_of(statistic.prepare(request, domain), statistic.name, out)
+        Entry(settings.account).check(replace(event, exact=total or event.exact))
 
 
 _FIXED = (  # by the first epoch, for all

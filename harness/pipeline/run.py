@@ -1,39 +1,45 @@
-"""One run, for every statistic: inputs, noise plan, charge, engine, result files and manifest."""
+"""One run, for every statistic: inputs, noise plan, charge, engine and result files; and its manifest."""
 
+import os
+import platform
+import re
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, reduce
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from harness.engines.base import PROGRAMS, Job, OwnNoiseInput, Progress, Runner
+from harness import __version__
+from harness.engines.base import PROGRAMS, EngineResult, Job, OwnNoiseInput, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import ShareError, UnsupportedError, named
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline import manifest as report
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.sources import Delivery, RunContext, Source
-from harness.pipeline.terms import terms_of
+from harness.pipeline.sources import RunContext, Source
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
-from harness.privacy.statement import PrivacyStatement, state_privacy
+from harness.privacy.statement import PrivacyStatement, read_statement, state_privacy
 from harness.releases.base import PreparedRelease, Statistic
 from harness.request.base import Request
-from harness.system.result_files import check_new, new_directory, write_all, write_json
+from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Guarantee
 from protocols.spec import KEYS, ProtocolSpec
 
-DEFAULT_TIMEOUT_S = 600.0
 MANIFEST = "manifest.json"
 SIGNATURES = "signatures.json"  # of the hosts of a run
+
+_PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
+_ADDED_UP = ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
 
 R = TypeVar("R")
 
@@ -47,7 +53,7 @@ class RunSettings:
     """
 
     release: Request
-    timeout_s: float = DEFAULT_TIMEOUT_S
+    timeout_s: float = 600.0
     account: Account = field(default_factory=Account)
     network: Network | None = None
     hosts: Runner | None = None
@@ -129,8 +135,7 @@ def run_release(
         if earlier:  # the charge, too, is what it was allowed: what its noise spends tells what they opened
             event = replace(event, exact=asked, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
-        terms = terms_of(release, domain)
-        inputs = source.deliver(Delivery(context, described, terms))
+        inputs = source.deliver(context, described)
         event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
         result = settings.runner.run(
             job,
@@ -146,17 +151,17 @@ def run_release(
         privacy = privacy_of(prepared, job.compared).to_json()
         taken = replace(inputs, excluded={**inputs.excluded, **result.left_out})
         public, charged, wall_s = taken.public(release.form), charging.fields(), time.monotonic() - started
-        manifest = report.manifest(
+        manifest = manifest_of(
             task, result, privacy, public, charged, wall_s, inputs.share_s, inputs.uploaded
         )
         manifest["request"] = release.to_json()
         if earlier:
-            manifest = report.combined_manifest(task, {**earlier, task: manifest}, asked)
+            manifest = combined_manifest(task, {**earlier, task: manifest}, asked)
             privacy = manifest["privacy"]
         for leftover in partial.iterdir():  # the engine has moved or removed all else
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
         if result.signed:
-            write_json(partial / SIGNATURES, {"schema": report.SCHEMA, "signed": list(result.signed)})
+            write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
         files = {**result_files(statistic, found, privacy), MANIFEST: manifest}
         write_all(partial, files)
         return Run(found, manifest, charging, out, files)
@@ -186,7 +191,7 @@ def result_files(
 ) -> dict[str, dict[str, Any]]:
     """Return the result files by name, as JSON."""
     files = statistic.files(found)
-    return {name: {"schema": report.SCHEMA, **fields, "privacy": privacy} for name, fields in files.items()}
+    return {name: {"schema": SCHEMA, **fields, "privacy": privacy} for name, fields in files.items()}
 
 
 def event_of(
@@ -197,26 +202,6 @@ def event_of(
     known = plan.coins and plan.opened and plan.largest == 1
     noise = NoiseEvent(plan.coins, plan.changed) if known else None
     return PrivacyEvent(task, model, plan.exact, plan.unit, plan.relation, out, noise, uploads)
-
-
-def check_unread(
-    statistic: Statistic[Any],
-    settings: RunSettings,
-    domain: RecordDomain,
-    out: Path,
-    total: Guarantee | None = None,
-) -> None:
-    """Refuse, before any record is read, what the budget does not cover, or a directory that exists.
-
-    What a release spends does not depend on which groups and labels there are.
-    [test: tests/commands/test_output.py]
-    Args: domain: as declared; with any groups and labels where these are to be inferred; total: what a cap
-    that is chosen first and the release may spend together.
-    """
-    check_new(out)
-    if settings.account.population is not None:
-        event = event_of(statistic.prepare(settings.release, domain), statistic.name, out)
-        Entry(settings.account).check(replace(event, exact=total or event.exact))
 
 
 def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
@@ -261,3 +246,107 @@ def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -
         return OwnNoiseInput(nodes, columns * rows)
     bins = int(str(arguments.get("bins", 1)))
     return OwnNoiseInput(nodes, columns, (columns // bins, bins, str(arguments.get("blocks", "1"))))
+
+
+def manifest_of(
+    task: str,
+    result: EngineResult,
+    privacy: dict[str, Any],
+    inputs: dict[str, int],
+    charged: dict[str, Any] | None,
+    wall_s: float,
+    share_s: float,
+    uploaded: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Return a finished run's `manifest.json`.
+
+    Args: inputs: the public numbers about them; charged: what the ledger says of it; uploaded: bytes that
+    clients uploaded to each party before the run, empty if that is not known.
+    """
+    record = {**result.flat(), "wall_s": wall_s, "share_s": share_s}
+    traffic = {
+        "client_sent_bytes": record.pop("client_sent_bytes") or list(uploaded),
+        "client_received_bytes": list(result.client_received_bytes or ()),
+    }
+    return {
+        "schema": SCHEMA,
+        "task": task,
+        "model": result.model.name,
+        "privacy": privacy,
+        "inputs": inputs,
+        "ledger": charged,
+        **record,
+        **{name: sizes for name, sizes in traffic.items() if sizes},
+        "environment": environment(),
+        **({"hosts": dict(result.hosts)} if result.hosts else {}),
+    }
+
+
+def environment() -> dict[str, Any]:
+    """Return what figures may depend on besides the program: machine, load, versions."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "load_average": list(os.getloadavg()),
+        "packages": {
+            "fairshares": __version__,
+            **{name: version(name) for name in ("mpyc", "numpy", "pandas")},
+        },
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return what the machine is; the processor's name where the kernel tells it (Linux)."""
+    try:
+        found = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"processor": found[1] if found else platform.processor(), "memory_bytes": memory}
+
+
+_OF_EACH_PARTY: dict[str, Callable[[Iterable[Any]], Any]] = {
+    **dict.fromkeys(("sent_bytes", "party_mpc_s", "client_sent_bytes", "client_received_bytes"), sum),
+    "peak_memory_bytes": max,
+}
+
+
+def combined_manifest(
+    task: str, parts: Mapping[str, dict[str, Any]], asked: Guarantee | None = None
+) -> dict[str, Any]:
+    """Return the manifest of several releases on the same people, made by one model.
+
+    Computes: their privacy as `PrivacyStatement.plus` says; seconds, rounds and bytes add up, a party's
+    memory is the most that it took in one; what else one says, and a later one does not say otherwise, goes
+    for all. `parts` holds each release's own manifest.
+    [test: tests/harness/pipeline/test_manifest.py]
+    Args: parts: by name, in the order of the releases, alike in model, relation, unit and clients; asked:
+    what the last was asked to keep to, where its noise follows from what was opened before. It counts with
+    all of that, as for another outcome it would have spent another part of it.
+    """
+    manifests = list(parts.values())
+    *earlier, last = (read_statement(part) for part in manifests)
+    together = [*earlier, replace(last, exact=asked) if asked else last]
+    privacy = reduce(PrivacyStatement.plus, together).to_json()
+    return {
+        **manifests[-1],
+        "task": task,
+        "program_hash": " ".join(part["program_hash"] for part in manifests),
+        "privacy": privacy,
+        **{name: sum_if_known(part[name] for part in manifests) for name in _ADDED_UP},
+        **{
+            name: [function(values) for values in zip(*(part[name] for part in manifests), strict=False)]
+            for name, function in _OF_EACH_PARTY.items()
+            if all(name in part for part in manifests)
+        },
+        "parts": dict(parts),
+    }
+
+
+def sum_if_known(values: Iterable[float | None]) -> float | None:
+    """Return the sum, None if one of the values is not known."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return sum(known) if len(known) == len(listed) else None

@@ -1,8 +1,11 @@
-"""Where the inputs of a run come from: records, share files, clients that send, or made-up records."""
+"""Where the inputs of a run come from: records, share files, clients that send, or made-up records.
+
+Clients who send are told, and agree with, all that decides what is opened of them: the terms.
+"""
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,20 +18,22 @@ from harness.clients.invitations import invitations
 from harness.clients.sender import Sender, sending
 from harness.clients.session import MAX_CONNECTIONS, Begin, ClientInputs, Upload, elsewhere
 from harness.engines.base import Progress
-from harness.errors import ShareError, named
+from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.rings import Words
 from harness.inputs.shares.client import Client, in_uploads, split_into_shares
 from harness.inputs.shares.file_format import copies_of, extract_values, held_by
 from harness.inputs.shares.party import ANY, UploadPolicy, aggregate
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import PartyInputs, Uncovered, Uploads, feed_heads, sound_uploads
 from harness.request.base import Request
+from harness.request.releases import request_from_json
 from harness.security_models import Model
+from harness.system.documents import Refusal
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
+from protocols.arrays import Words
 from protocols.spec import CLIENTS, SPLIT, InputForm
 
 BENCHMARK_TERMS = {"task": "benchmark"}  # which no client that has anything to protect takes for a release
@@ -55,21 +60,6 @@ class RunContext:
     uncovered: Uncovered
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """What a source is asked for once nothing refuses the run.
-
-    Attributes:
-        run: What was known before.
-        described: What is public of the inputs.
-        terms: What clients who send have to agree with.
-    """
-
-    run: RunContext
-    described: PartyInputs
-    terms: dict[str, Any]
-
-
 class Source(ABC):
     """Where the inputs of a run come from; asked twice, so that what cannot run is refused in between."""
 
@@ -80,16 +70,23 @@ class Source(ABC):
         Raises: ShareError: they do not go together, or are for another model, input form or domain.
         """
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        """Have the inputs ready; nothing is to be done where they are already."""
-        return wanted.described
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:  # noqa: ARG002
+        """Have the inputs ready, once nothing refuses the run; nothing is to be done where they are already.
+
+        Args: described: what is public of them.
+        """
+        return described
 
 
 @dataclass(frozen=True)
 class RecordsSource(Source):
-    """Clients' records in one place: one process plays all clients, and takes the parties' steps."""
+    """Clients' records in one place: one process plays all clients, and takes the parties' steps.
+
+    Attributes: terms: what clients who send agree with, None for those of the release.
+    """
 
     records: ClientRecords
+    terms: dict[str, Any] | None = None
 
     def describe(self, run: RunContext) -> PartyInputs:
         rows = count_rows(self.records, run.release.form.name)
@@ -97,14 +94,14 @@ class RecordsSource(Source):
             self.records.domain, self.records.clients, 1, rows, [None] * run.release.model.parties
         )
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        run, described = wanted.run, wanted.described
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         form, model = run.release.form, run.release.model
         if form.path is CLIENTS:
             rows = columns_of(self.records, form).T  # a client's values in each, or a record's
             check_sent(rows.size)
             sent = [*rows] if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
-            clients = local_clients(sent, wanted.terms, run.scratch / "clients", run.seconds)
+            terms = self.terms or terms_of(run.release, described.domain)
+            clients = local_clients(sent, terms, run.scratch / "clients", run.seconds)
             return replace(described, uploads=len(sent), sending=clients)
         if not described.rows:
             raise ShareError("No client has a record; there is nothing to compute.")
@@ -155,10 +152,10 @@ class SharesSource(Source):
         heads = feed_heads(written, form, model, policy=self.policy)
         return replace(heads, values=written, excluded=excluded, policies=policies)
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        aggregates = [path for path in wanted.described.values if path is not None]
-        places = [wanted.run.scratch / f"party-{i}.values" for i in range(len(aggregates))]
-        return replace(wanted.described, values=list(map(extract_values, aggregates, places)))
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+        aggregates = [path for path in described.values if path is not None]
+        places = [run.scratch / f"party-{i}.values" for i in range(len(aggregates))]
+        return replace(described, values=list(map(extract_values, aggregates, places)))
 
 
 @dataclass(frozen=True)
@@ -177,13 +174,13 @@ class InvitedSource(Source):
         nothing = [None] * run.release.model.parties
         return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        paths = _client_keys(wanted.run.scratch / "clients", self.clients)
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+        paths = _client_keys(run.scratch / "clients", self.clients)
         pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in paths]
-        begin = partial(invitations, pairs, wanted.terms, self.directory)
+        terms, release = terms_of(run.release, described.domain), run.release
+        begin = partial(invitations, pairs, terms, self.directory)
         certificates = [certificate for certificate, _ in pairs]
-        release = wanted.run.release
-        return sent_inputs(self.domain, certificates, release.form, release.model, wanted.terms, begin)
+        return sent_inputs(self.domain, certificates, release.form, release.model, terms, begin)
 
 
 @dataclass(frozen=True)
@@ -195,11 +192,10 @@ class SyntheticSource(Source):
     def describe(self, run: RunContext) -> PartyInputs:
         return synthetic_inputs(self.federation, run.release.form, run.release.model)
 
-    def deliver(self, wanted: Delivery) -> PartyInputs:
-        if wanted.run.release.form.path is not CLIENTS:
-            return wanted.described
-        clients = RecordsSource(self.federation.made_up())
-        return clients.deliver(replace(wanted, terms=BENCHMARK_TERMS))
+    def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
+        if run.release.form.path is not CLIENTS:
+            return described
+        return RecordsSource(self.federation.made_up(), BENCHMARK_TERMS).deliver(run, described)
 
 
 def synthetic_inputs(
@@ -236,6 +232,45 @@ def sent_inputs(
     uploads = tuple(Upload(columns, certificate) for certificate in certificates)
     senders = ClientInputs(uploads, terms, begin)
     return PartyInputs(domain, clients, clients, clients, [None] * model.parties, senders)
+
+
+def terms_of(request: Request, domain: RecordDomain) -> dict[str, Any]:
+    """Return what clients are told. Raises: OptionError: the request protects nobody in this domain."""
+    told = request.but(neighboring_relation=request.relation_in(domain), population=None)
+    return {"request": told.to_json(), "domain": domain.to_json()}
+
+
+def read_terms(told: Any, where: str) -> tuple[Request, RecordDomain]:
+    """Return what is released by these terms, of records of which domain.
+
+    Raises: ShareError: this version does not know such terms; RecordDomainError; `where` is named.
+    """
+    refusal = Refusal(ShareError, where, "for a run that this version can describe", "nothing was sent")
+    if not isinstance(told, dict) or told.keys() != {"request", "domain"}:
+        refusal.say("it has an unknown key, or lacks one")
+    try:
+        request = request_from_json(told["request"])
+        if not request.online or request.model is None:
+            raise KeyError(request.task)
+        if request.form.path is not CLIENTS:
+            raise KeyError(request.input_path)
+        if request.neighboring_relation is None or request.to_json().keys() != told["request"].keys():
+            refusal.say("it leaves out what a client is to agree with")
+        request.program_of(request.spec)
+    except (AttributeError, KeyError, TypeError, OptionError):
+        refusal.say("it names others than are known here")
+    return request, domain_from_json(told["domain"], where)
+
+
+def request_of_run(asked: Mapping[str, Any]) -> Request:
+    """Return the request that a host is asked to take part in, of whichever records there are.
+
+    Raises: OptionError: this version does not know it, or it names no model.
+    """
+    request = request_from_json(asked)
+    if request.model is None:
+        raise OptionError(f"The run that is asked for ({request.task}) names no model.")
+    return request
 
 
 def check_sent(values: int) -> None:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from harness.errors import named
-from harness.inputs.contribution_bounds import Cap, cap_from_json
+from harness.inputs.record_schema import Cap, cap_from_json
 from harness.inputs.rings import FIELD
 from harness.privacy.ledger.populations import exact_json, spent_text
 from harness.security_models import Model, get_model
@@ -15,7 +15,7 @@ from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
-from protocols.noise.tables import OwnNoise
+from protocols.noise.added import OwnNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
 INFERRED = "domain inferred from records"
@@ -314,9 +314,10 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
     Raises: LookupError, TypeError, ValueError, FairSharesError: it is no manifest of a release.
     """
     stated = manifest["privacy"]
-    replaced, own_noise = stated.get("if_replaced"), None
-    if "noise" in stated:
-        own_noise = OwnNoiseStatement(stated["law"], stated["honest_parties"], stated["shifted"])
+    replaced, own_noise = (
+        stated.get("if_replaced"),
+        [stated.get(each.name) for each in fields(OwnNoiseStatement)],
+    )
     epochs = manifest["arrivals"]["horizon"] if "arrivals" in manifest else 1
     return PrivacyStatement(
         model=get_model(manifest["model"]),
@@ -333,7 +334,7 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
         cap_kept_by=stated.get("cap_kept_by"),
         if_replaced=replaced and Guarantee(Fraction(replaced["epsilon"]), Fraction(replaced["delta"])),
         noise_for=stated.get("noise_for"),
-        own_noise=own_noise,
+        own_noise=OwnNoiseStatement(*own_noise) if "noise" in stated else None,
         assumed=stated.get("assumed"),
         releases=len(manifest["parts"]) if "parts" in manifest else epochs,
     )

@@ -7,26 +7,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.inputs.contribution_bounds import scale_of
-from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.releases.base import (
     AuditTarget,
+    ExpectedError,
     Opened,
     PreparedRelease,
     Statistic,
-    plan_release,
-    table_of,
-)
-from harness.releases.expected_errors import (
-    ExpectedError,
-    Floats,
     by_cell,
     deviation,
     expected_gap,
+    plan_release,
     rate_errors,
+    table_of,
 )
 from harness.request.base import Request
+from protocols.arrays import Floats
 from protocols.spec import PI_CF, PI_CF_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)

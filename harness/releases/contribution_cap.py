@@ -6,28 +6,30 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from harness.errors import OutputError, RecordDomainError, named
-from harness.inputs.contribution_bounds import MAX_CAP, caps_to_choose_from
 from harness.inputs.record_schema import (
     DEFAULT_THRESHOLDS,
+    MAX_CAP,
     MAX_THRESHOLDS,
     MAX_TOTAL,
     RecordDomain,
     RecordKind,
+    caps_to_choose_from,
 )
 from harness.inputs.records import ClientRecords
 from harness.releases.base import (
     OF_CLIENTS,
     AuditTarget,
     Declared,
+    ExpectedCap,
     Opened,
     PreparedRelease,
     Statistic,
     fitting,
     plan_release,
 )
-from harness.releases.expected_errors import ExpectedCap, Floats
 from harness.request.base import Request
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan
+from protocols.arrays import Floats
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.above_threshold import allowed_above
 from protocols.mechanisms.count_tree import CountTree, best_tree

@@ -1,7 +1,7 @@
 """π_COUNT as a statistic: noisy counts with a relative error, and more privacy for larger groups."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -10,16 +10,19 @@ from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.releases.base import (
     Declared,
+    ExpectedCount,
+    ExpectedCounts,
     Opened,
     PreparedRelease,
     Statistic,
+    by_cell,
     plan_release,
     table_of,
 )
-from harness.releases.expected_errors import ExpectedCount, ExpectedCounts, Floats, by_cell
 from harness.request.base import Request
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import exact_text, float_up
+from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
 from protocols.spec import PI_COUNT, ProtocolSpec
@@ -73,14 +76,6 @@ def privacy_by_size(law: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, 
     ]
 
 
-@dataclass(frozen=True)
-class PreparedCounts(PreparedRelease[GroupCounts]):
-    """A release of counts. Attributes: law: the logarithm and its offset; target: that it keeps to."""
-
-    law: ShiftedLog = field(kw_only=True)
-    target: ErrorTarget = field(kw_only=True)
-
-
 def _logarithms(sizes: Mapping[str, int], *_: object) -> Declared:
     """A choice of offset and largest count: all differ in the first step alone, which is what is charged."""
     return PI_COUNT, {**sizes, "offset": 16, "most": 1000}
@@ -105,7 +100,7 @@ class CountStatistic(Statistic[GroupCounts]):
     def of(cls, request: Any) -> "CountStatistic":
         return CountStatistic(request.target(), request.spec)
 
-    def prepare(self, release: Request, domain: RecordDomain) -> PreparedCounts:
+    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:
         try:
             law, epsilon = plan_logarithm(
                 self.target, release.neighbors_in(domain), release.epsilon, release.delta
@@ -131,11 +126,11 @@ class CountStatistic(Statistic[GroupCounts]):
             by_size = privacy_by_size(law, plan.coins)
             return GroupCounts(domain, law.estimate(table), intervals, law.offset, self.target, by_size)
 
-        return PreparedCounts(self.spec, release, domain, arguments, plan, read, law=law, target=self.target)
+        return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCounts:
-        assert isinstance(prepared, PreparedCounts)
-        law, coins, found = prepared.law, prepared.plan.coins, {}
+        law = ShiftedLog(*(int(str(prepared.arguments[name])) for name in ("offset", "most")))
+        coins, found = prepared.plan.coins, {}
         for name, size in by_cell(prepared.domain, sizes).items():
             if size > law.most:
                 raise OptionError(
@@ -144,4 +139,4 @@ class CountStatistic(Statistic[GroupCounts]):
                 )
             error = float(expected_errors(law, size, coins)) / size
             found[name] = ExpectedCount(size, error, law.guarantee_at(int(size), coins))
-        return ExpectedCounts(found, law, prepared.target)
+        return ExpectedCounts(found, law, self.target)

@@ -11,15 +11,19 @@ from harness.inputs.record_schema import DEFAULT_STEPS, RecordDomain, RecordKind
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.releases.base import (
     AuditTarget,
+    ExpectedError,
     Opened,
     PreparedRelease,
     Statistic,
+    deviation,
+    expected_gap,
+    mean_errors,
     only,
     plan_release,
 )
-from harness.releases.expected_errors import ExpectedError, Floats, deviation, expected_gap, mean_errors
 from harness.request.base import Request
 from protocols.accounting.calibration import NoisePlan
+from protocols.arrays import Floats
 from protocols.noise.added import error_bound
 from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
 

@@ -17,15 +17,19 @@ from harness.errors import OptionError
 from harness.releases.base import fitting
 from harness.security_models import Model
 from harness.system.result_files import SCHEMA
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, bits_at_most, plan_own_noise
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    bits_at_most,
+    each_cell_once,
+    plan_own_noise,
+)
 from protocols.accounting.exact_privacy import curve_of_law
-from protocols.accounting.queries import each_cell_once
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.guarantee import Guarantee
-from protocols.noise.added import largest, mean_square_error, smallest
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw, largest, mean_square_error, smallest
 from protocols.noise.truncated import cumulative, guarantee
 from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
 from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_SUM, ProtocolSpec
@@ -89,15 +93,11 @@ def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool)
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
-        return _default(grid, bits)
-
-
-def _default(epsilon: Fraction, delta_bits: int) -> Sampler:
-    coins = design_coins(epsilon, delta_bits)
+        coins = design_coins(grid, bits)
     return Sampler(
         name="default",
         spec=PI_LAP,
-        arguments={"epsilon": epsilon, "delta_bits": delta_bits},
+        arguments={"epsilon": grid, "delta_bits": bits},
         fair_bits=fair_bits_per_sample(coins),
         unit=Fraction(1),
         centre=Fraction(-1, 2),

@@ -37,7 +37,4 @@ STATISTICS: Mapping[str, type[Statistic[Any]]] = _Statistics()
 
 def statistic_of(request: Request) -> Statistic[Any]:
     """Return what a request releases. Raises: OptionError: its fields do not go together."""
-    kind = STATISTICS[request.task]
-    if getattr(request, "horizon", None):
-        kind = getattr(import_module("harness.releases.series"), "WeightsSeries")  # noqa: B009  (typed so)
-    return kind.of(request)
+    return STATISTICS[request.task].of(request)

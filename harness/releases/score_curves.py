@@ -16,29 +16,31 @@ from harness.errors import (
     TooNoisyError,
     UndefinedRateError,
 )
-from harness.inputs.contribution_bounds import Cap, scale_of
-from harness.inputs.record_schema import DEFAULT_THRESHOLDS, RecordDomain, RecordKind, shown
+from harness.inputs.record_schema import DEFAULT_THRESHOLDS, Cap, RecordDomain, RecordKind, scale_of, shown
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
 from harness.releases.base import (
     AuditTarget,
     Declared,
+    ExpectedError,
     Opened,
     PreparedRelease,
     Statistic,
+    by_cell,
+    curve_errors,
+    expected_gap,
     fitting,
     only,
     plan_release,
     table_of,
 )
-from harness.releases.expected_errors import ExpectedError, Floats, by_cell, curve_errors, expected_gap
 from harness.request.base import Request
 from protocols.accounting.calibration import Neighbors
+from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import Noise
-from protocols.noise.tables import NoiseLaw, OwnNoise
+from protocols.noise.added import Noise, NoiseLaw, OwnNoise
 from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
 
 
@@ -186,12 +188,23 @@ def noisy_curves(
     Args: opened: of a tree level by level, in each a (group, label) pair after the other, from the lowest
     block up; else per pair the counts predicted positive at each threshold, then the others.
     """
-    if tree is None:
-        return _estimated(opened.reshape(-1, 2 * len(domain.thresholds)), domain, positive, (), noise)
-    pairs = len(domain.groups) * len(domain.labels)
-    ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
-    levels = [level.reshape(pairs, -1) for level in np.split(opened, ends)]
-    return _estimated(np.concatenate(levels, axis=1), domain, positive, tree.blocks, noise)
+    pairs, blocks = len(domain.groups) * len(domain.labels), tree.blocks if tree else ()
+    ends = np.cumsum([pairs * count for count in tree.counts])[:-1] if tree else np.zeros(0, dtype=np.int64)
+    nodes = np.concatenate([level.reshape(pairs, -1) for level in np.split(opened, ends)], axis=1)
+    curve = curve_noise(len(domain.thresholds), blocks, domain.cap, noise)
+    counts = (nodes @ curve.linear.T).reshape(len(domain.groups), len(domain.labels), -1)
+    at = domain.labels.index(positive)
+    of_positives, of_negatives = counts[:, at], counts[:, 1 - at]
+    curves = GroupCurves(
+        domain.groups,
+        np.array(domain.thresholds),
+        of_positives[:, :-1],
+        of_negatives[:, :-1],
+        of_positives[:, -1],
+        of_negatives[:, -1],
+        curve,
+    )
+    return NoisyCurves(positive, domain.labels[1 - at], blocks, noise, curves)
 
 
 def noise_to_json(noise: Noise) -> dict[str, Any]:
@@ -226,30 +239,6 @@ def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise
         linear = np.concatenate([np.eye(bins, 2 * bins), np.full((1, 2 * bins), 1 / bins)])
     # A client that weighs 1 counts as one, not as its slots.
     return CurveNoise(linear / scale_of(cap), node)
-
-
-def _estimated(
-    nodes: Floats,
-    domain: RecordDomain,
-    positive: str,
-    blocks: tuple[int, ...],
-    node: Noise,
-) -> NoisyCurves:
-    """Args: nodes: unbiased, a row per (group, label)."""
-    noise = curve_noise(len(domain.thresholds), blocks, domain.cap, node)
-    counts = (nodes @ noise.linear.T).reshape(len(domain.groups), len(domain.labels), -1)
-    at = domain.labels.index(positive)
-    of_positives, of_negatives = counts[:, at], counts[:, 1 - at]
-    curves = GroupCurves(
-        domain.groups,
-        np.array(domain.thresholds),
-        of_positives[:, :-1],
-        of_negatives[:, :-1],
-        of_positives[:, -1],
-        of_negatives[:, -1],
-        noise,
-    )
-    return NoisyCurves(positive, domain.labels[1 - at], blocks, node, curves)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from protocols.guarantee import Guarantee
 if TYPE_CHECKING:  # what takes long to import is imported where it is used
     from harness.inputs.record_schema import RecordDomain
     from protocols.accounting.calibration import NeighboringRelation, Neighbors
-    from protocols.noise.tables import NoiseLaw
+    from protocols.noise.added import NoiseLaw
     from protocols.spec import InputForm, InputPath, ProtocolSpec
 
 JOINT = "joint"  # noise that the parties make together
@@ -226,6 +226,6 @@ def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPat
 
 def law_of(noise: str) -> NoiseLaw | None:
     """Return what noise of the parties' own adds up to, None where noise is joint."""
-    from protocols.noise.tables import NoiseLaw
+    from protocols.noise.added import NoiseLaw
 
     return {OWN: NoiseLaw.LAPLACE, OWN_GAUSSIAN: NoiseLaw.GAUSSIAN}.get(noise)

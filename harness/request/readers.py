@@ -18,7 +18,7 @@ from harness.request.fields import as_text
 from protocols.accounting.rounding import exact_number
 
 if TYPE_CHECKING:
-    from harness.inputs.contribution_bounds import Cap
+    from harness.inputs.record_schema import Cap
     from harness.security_models import Model
     from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
     from protocols.guarantee import Budget
@@ -140,7 +140,7 @@ def parse_whole(option: str, text: str, least: int, most: int) -> int:
 
 def parse_cap(text: str, option: str = "cap") -> Cap:
     """Read how much of a client counts: a number of records, or weight-one. Raises: OptionError."""
-    from harness.inputs.contribution_bounds import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
+    from harness.inputs.record_schema import AUTO, MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap
 
     if text == WEIGHT_ONE:
         return Cap(WEIGHT_SLOTS, weight_one=True)
@@ -163,7 +163,7 @@ def parse_cap(text: str, option: str = "cap") -> Cap:
 
 def parse_cap_or_auto(text: str, option: str = "cap") -> Cap | str:
     """Read a cap; `auto` is one that is yet to be chosen. Raises: OptionError."""
-    from harness.inputs.contribution_bounds import AUTO
+    from harness.inputs.record_schema import AUTO
 
     return text if text == AUTO else parse_cap(text, option)
 

@@ -12,7 +12,7 @@ from harness.inputs.record_schema import DEFAULT_MAX_COUNT, even_grid
 from harness.inputs.records import records_from_frame
 from harness.inputs.tables import TABLE, read_table
 from harness.pipeline.release import declared_domain, settings_of, with_cap
-from harness.privacy.ledger.accounts import Say, chosen_account, nothing_said
+from harness.privacy.ledger.charge import Say, chosen_account, nothing_said
 from harness.releases.registry import statistic_of
 from harness.system.result_files import check_new
 from harness.training.features import RESERVED, Features

@@ -17,8 +17,7 @@ from harness.engines.run_record import times_of
 from harness.errors import OptionError
 from harness.inputs.record_schema import Grid, RecordDomain, RecordKind, bins_of
 from harness.inputs.records import ClientRecords
-from harness.pipeline.manifest import combined_manifest, manifest
-from harness.pipeline.run import MANIFEST, Run, RunSettings, run_release
+from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, manifest_of, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.statement import (
@@ -42,7 +41,7 @@ from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
-from protocols.noise.tables import OwnNoise
+from protocols.noise.added import OwnNoise
 from protocols.spec import SHARES, SPLIT
 
 TASK = "train"
@@ -328,4 +327,4 @@ def _own_manifest(
         own_noise=state_own_noise(noise, SPLIT) if isinstance(noise, OwnNoise) else None,
     )
     inputs = {"clients": examples.clients}
-    return manifest("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)
+    return manifest_of("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)

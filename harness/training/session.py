@@ -18,10 +18,11 @@ import numpy as np
 from harness.engines.base import PROGRAMS, Job, OwnNoiseInput
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
-from harness.errors import FairSharesError, OptionError, PopulationError, UnsupportedError
+from harness.errors import FairSharesError, OptionError, UnsupportedError, as_keyword, naming
 from harness.inputs.shares.client import split_into_shares
-from harness.privacy.ledger.charge import UNCHARGED, Account, chosen_ledger, entry
-from harness.privacy.ledger.populations import PrivacyEvent, listed
+from harness.privacy.ledger.charge import Account, chosen_account, entry
+from harness.privacy.ledger.populations import PrivacyEvent
+from harness.request.calls import Account as Charged
 from harness.security_models import Model
 from harness.system.files import scratch_directory
 from harness.training.updates import Floats, Integers, UpdateRule, units_for
@@ -29,9 +30,8 @@ from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number
 from protocols.accounting.rounds import RoundsPlan, plan_rounds
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.guarantee import Budget
 from protocols.noise import added
-from protocols.noise.tables import OwnNoise
+from protocols.noise.added import OwnNoise
 from protocols.spec import NO_INPUT, PI_ROUNDS, with_own_noise
 
 MAX_ROUNDS = 100_000
@@ -284,22 +284,9 @@ def _account(
     population: str | None, budget: Number | tuple[Number, Number] | None, ledger: Path | str | None
 ) -> Account:
     """Return who is charged, by the rules of commands. Raises: OptionError, PopulationError."""
-    found = chosen_ledger(None if ledger is None else Path(ledger))
-    if budget is not None and population in (None, UNCHARGED):
-        raise OptionError("A budget belongs to a population; name it, too.")
-    guarded = [each.name for each in found.populations() if each.budget] if population is None else []
-    if guarded:
-        raise PopulationError(
-            f"{found.path} holds budgets, for {listed(guarded)}. Name the population whose data these are, "
-            f"or {UNCHARGED!r}: that nobody counts what is spent."
-        )
-    limit = None
-    if budget is not None:
-        parts = [_exact(each) for each in (budget if isinstance(budget, tuple | list) else (budget,))]
-        if not 1 <= len(parts) <= 2:
-            raise OptionError(f"A budget is a total ε, or (ε, δ), not {budget}.")
-        limit = Budget(parts[0], parts[1] if len(parts) > 1 else None)
-    return Account(found, None if population == UNCHARGED else population, limit)
+    with naming(as_keyword):
+        given = Charged(budget=budget, ledger=ledger)
+        return chosen_account(population, given.budget, given.ledger)
 
 
 def _unit(name: str) -> PrivacyUnit:

@@ -6,20 +6,19 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.engines.emulated_network.profiles import Network
-from harness.forecast.expected_accuracy import ReleasePlan
-from harness.forecast.plan import ModelPlan, PlannedRelease
+from harness.forecast.plan import ModelPlan, PlannedRelease, ReleasePlan
 from harness.forecast.requested import Plan
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
 from harness.privacy.statement import what_changes
-from harness.releases.expected_errors import (
+from harness.releases.base import (
     FIRST_ORDER,
     ExpectedCap,
     ExpectedCounts,
     ExpectedError,
     by_cell,
 )
-from harness.releases.series import WeightsSeries
+from harness.releases.weights import WeightsSeries
 from harness.system.result_files import SCHEMA
 from harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from harness.views.releases.cap import doubt_of, noise_moves

@@ -2,7 +2,8 @@
 
 An audit knows a law and how far a count moves; it takes nothing from how the noise was designed. Two
 neighbours' outcomes are grouped by likelihood ratio, and everything else follows from the groups: delta at
-every epsilon, the least epsilon at a delta, and the composition of several noisy values.
+every epsilon, the least epsilon at a delta, and the composition of several noisy values. What a sampler's
+circuit takes is counted on wires.
 """
 
 from bisect import bisect_left
@@ -17,9 +18,7 @@ from operator import neg
 
 import numpy as np
 
-from protocols.accounting.calibration import Neighbors
-from protocols.accounting.queries import LinearQueries
-from protocols.boolean_gates import Gates, Wire
+from protocols.accounting.calibration import LinearQueries, Neighbors
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample, two_sided_geometric
 from protocols.noise.truncated import log_upper_bound
@@ -30,6 +29,37 @@ MAX_PRODUCTS = 50_000  # of likelihood ratios, for one more value in a compositi
 _ZERO = Fraction(0)
 
 Masses = tuple[Fraction, Fraction]  # of the same outcomes, under one data set and under its neighbour
+
+
+@dataclass
+class Gates:
+    """What a circuit takes. Attributes: gates: ANDs on vectors; ands: of single bits; depth: ANDs in turn."""
+
+    gates: int = 0
+    ands: int = 0
+    depth: int = 0
+
+
+class Wire:
+    """A vector of bits that knows how many ANDs are before it; wires of a circuit share what they count."""
+
+    def __init__(self, counted: Gates, lanes: int = 1, depth: int = 0) -> None:
+        self.counted, self.lanes, self.depth = counted, lanes, depth
+        counted.depth = max(counted.depth, depth)
+
+    def __and__(self, other: "Wire") -> "Wire":
+        self.counted.gates += 1
+        self.counted.ands += self.lanes
+        return Wire(self.counted, self.lanes, max(self.depth, other.depth) + 1)
+
+    def __xor__(self, other: "Wire") -> "Wire":
+        return Wire(self.counted, self.lanes, max(self.depth, other.depth))
+
+    def __invert__(self) -> "Wire":
+        return self
+
+    def store_in_mem(self, _address: object) -> None:
+        """Stand for putting it into an engine's memory."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 from protocols.circuits.coins import exp_bounds
-from protocols.noise.sums import repeated_sum
-from protocols.noise.tables import convolution
+from protocols.noise.added import convolution, repeated_sum
 
 BITS = 192  # of masses, which are multiples of 2^-192
 _NEGLIGIBLE = 1 << BITS - 150  # mass of either end that a law gives up, upwards

@@ -12,7 +12,7 @@ import gmpy2
 from protocols.accounting.losses import LossLaw, loss_law
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.noise.tables import BITS, NoiseLaw, OwnNoise
+from protocols.noise.added import BITS, NoiseLaw, OwnNoise
 
 RATE_GRID = 10**15  # a rate is rounded down to this grid
 _STEPS = 256  # of the loss, in its standard deviation over all values that move

@@ -13,7 +13,7 @@ from protocols.accounting.calibration import bits_at_most
 from protocols.accounting.own_noise import RATE_GRID, SHRINK, TRIES, distance, renyi_delta, rho
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
 from protocols.guarantee import Guarantee
-from protocols.noise.tables import NoiseLaw, OwnNoise
+from protocols.noise.added import NoiseLaw, OwnNoise
 from protocols.noise.truncated import log_upper_bound
 
 _GRID = 10**12  # a coin's epsilon is rounded down to this grid

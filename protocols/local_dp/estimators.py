@@ -17,7 +17,6 @@ from protocols.arrays import Floats, Integers
 from protocols.local_dp.randomizers import Mechanism, Reports
 
 CONFIDENCE = 0.95
-USEFUL = 0.1  # of the range: an error of a gap that people can work with
 
 
 @dataclass(frozen=True)
@@ -161,13 +160,8 @@ def variance(
     return total / (keep * gain) ** 2
 
 
-def chebyshev(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
-    """Return the half-width that Chebyshev's inequality gives, as in the paper, values at their worst."""
-    return math.sqrt(variance(mechanism, sizes, weights) / failure)
-
-
 def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
-    """Return t with P(|estimate - truth| >= t) <= failure, whatever the values; tighter than `chebyshev`.
+    """Return t with P(|estimate - truth| >= t) <= failure, whatever the values; tighter than Chebyshev's.
 
     Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) adds up, over
     clients, a bound of ln E[e^(s (T - E[T]))], T what one adds. With t_h = s w_h / (a c), a client of g with
@@ -202,75 +196,6 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
     return float(values[at])
 
 
-def clients_needed(
-    mechanism: Mechanism,
-    shares: tuple[float, float],
-    error: float,
-    failure: float,
-    bound: Callable[[Mechanism, Sequence[float], Floats, float], float] = half_width,
-) -> int:
-    """Return how many clients, to 1 %, put the gap of two groups within `error` of the truth.
-
-    Args: shares: of the two groups among all clients; error: in the declared range's unit; failure:
-    probability that it is exceeded; bound: `half_width` or `chebyshev`.
-    Raises: ValueError: a share is not above 0, or they do not add up.
-    """
-    d = mechanism.grr.groups
-    rest = (1 - sum(shares)) / max(1, d - 2)
-    if not min(shares) > 0 or sum(shares) > 1 + 1e-9 or (d == 2 and sum(shares) < 1 - 1e-9):
-        raise ValueError("the shares of two groups are above 0 and add up to 1, or less if there are others")
-
-    def enough(clients: float) -> bool:
-        sizes = [clients * share for share in (*shares, *[rest] * (d - 2))]
-        found = bound(mechanism, sizes, gap_weights(sizes, 0, 1), failure)
-        return found * mechanism.declared.radius <= error
-
-    return least_enough(enough)
-
-
-def clients_that_would_do(
-    found: Tally,
-    mechanism: Mechanism,
-    groups: tuple[int, int],
-    sizes: Sequence[int] | None = None,
-    confidence: float = CONFIDENCE,
-) -> int | None:
-    """Return how many clients put a gap's interval within a tenth of the range on either side.
-
-    For estimates that say nothing: the groups' shares are taken to stay as they are, means to be any.
-    Edge cases: None where a group's size, known or estimated, is not above 0.
-    Args: groups: of the gap; sizes, confidence: as for `estimate_gaps`.
-    """
-    listed = estimate_sizes(found, mechanism) if sizes is None else np.asarray(sizes, dtype=np.float64)
-    two = listed[list(groups)]
-    if not found.clients or min(two) <= 0:
-        return None
-    a, b = (two / max(found.clients, two.sum())).tolist()
-    declared = mechanism.declared
-    bound = half_width if sizes is not None else _width_of_unknown_sizes
-    return clients_needed(mechanism, (a, b), USEFUL * (declared.high - declared.low), 1 - confidence, bound)
-
-
-def _width_of_unknown_sizes(
-    mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float
-) -> float:
-    """Return how far the interval of a gap reaches on either side, at most, where sizes are estimated.
-
-    Computes: with `_means_of_unknown_sizes`' t of a sum and u of a size, (m n + t) / (n - u) - m for a mean
-    m of n clients by estimate, at most (t + u) / (n - u); a quarter of the failure each for two groups.
-    """
-    u, width = size_half_width(mechanism, math.ceil(sum(sizes)), failure / 4), 0.0
-    for g in np.flatnonzero(weights).tolist():
-        if sizes[g] <= u:
-            return math.inf
-        most = min(sizes[g] + u, sum(sizes))
-        others = [(sum(sizes) - most) / (len(sizes) - 1)] * len(sizes)
-        others[g] = most
-        t = half_width(mechanism, others, most * mean_weights(others, g), failure / 4)
-        width += (t + u) / (sizes[g] - u)
-    return width
-
-
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
     """Return a number that is enough, at most 1 % above one that is not, where more is better.
 
@@ -287,44 +212,28 @@ def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
 
 
 def _means(found: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float) -> list[Estimate]:
-    """Return the means in the scale from -1 to 1, intervals not yet cut to it."""
-    if sizes is None:
-        return _means_of_unknown_sizes(found, mechanism, failure)
-    if len(sizes) != mechanism.grr.groups or min(sizes) < 0 or sum(sizes) != found.clients:
-        raise ValueError(
-            f"sizes of all {mechanism.grr.groups} groups must add up to the {found.clients} clients heard of"
-        )
-    scale = float(mechanism.grr.keep) * mechanism.gain
-    means = []
-    for g, n in enumerate(sizes):
-        value, low, high = math.nan, -math.inf, math.inf
-        if n:
-            value = float(found.sums[g]) / (scale * n)
-            t = half_width(mechanism, sizes, mean_weights(sizes, g), failure)
-            low, high = value - t, value + t
-        means.append(Estimate((g,), value, low, high))
-    return means
+    """Return the means in the scale from -1 to 1, intervals not yet cut to it.
 
-
-def _means_of_unknown_sizes(found: Tally, mechanism: Mechanism, failure: float) -> list[Estimate]:
-    """Half of the failure goes to the group's size, half to its sum.
-
-    The bound of the sum grows with the group's size, since a kept client spreads more than a moved one (a >=
-    p), so the largest size in its interval bounds all. A true mean is a sum in its interval divided by a size
-    in its own.
+    Where sizes are estimated, half of the failure goes to the group's size, half to its sum. The bound of
+    the sum grows with the group's size, as a kept client spreads more than a moved one (a >= p), so that the
+    largest size in its interval bounds all. A true mean is a sum in its interval over a size in its own.
     """
-    scale, clients = float(mechanism.grr.keep) * mechanism.gain, found.clients
-    around = size_half_width(mechanism, clients, failure / 2)
-    means = []
-    for g, n in enumerate(estimate_sizes(found, mechanism).tolist()):
+    groups, clients = mechanism.grr.groups, found.clients
+    if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):
+        raise ValueError(f"sizes of all {groups} groups must add up to the {clients} clients heard of")
+    around, of_sum, listed = 0.0, failure, sizes
+    if listed is None:
+        around, of_sum = size_half_width(mechanism, clients, failure / 2), failure / 2
+        listed = estimate_sizes(found, mechanism).tolist()
+    scale, means = float(mechanism.grr.keep) * mechanism.gain, []
+    for g, n in enumerate(listed):
         total = float(found.sums[g]) / scale
-        value = total / n if n > 0 else math.nan
+        value, low, high = total / n if n > 0 else math.nan, -math.inf, math.inf
         least, most = n - around, min(n + around, clients)
-        low, high = -math.inf, math.inf
         if least > 0:
-            others = (clients - most) / (mechanism.grr.groups - 1)
-            sizes = [most if h == g else others for h in range(mechanism.grr.groups)]
-            t = half_width(mechanism, sizes, most * mean_weights(sizes, g), failure / 2)
+            others = [(clients - most) / (groups - 1)] * groups if sizes is None else list(sizes)
+            others[g] = most
+            t = half_width(mechanism, others, most * mean_weights(others, g), of_sum)
             low = min((total - t) / least, (total - t) / most)
             high = max((total + t) / least, (total + t) / most)
         means.append(Estimate((g,), value, low, high))

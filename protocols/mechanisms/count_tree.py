@@ -11,12 +11,11 @@ from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
-from protocols.accounting.calibration import Neighbors, moves_of, plan_noise
+from protocols.accounting.calibration import LinearQueries, Neighbors, moves_of, plan_noise
 from protocols.accounting.own_noise import gaussian_rate
-from protocols.accounting.queries import LinearQueries
 from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import exp_bounds
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.noise.truncated import mean_square_error
 
 MAX_LEVELS = 8

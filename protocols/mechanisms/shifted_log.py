@@ -14,8 +14,7 @@ from itertools import pairwise, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from protocols.accounting.calibration import Neighbors, moves_of, plan_noise
-from protocols.accounting.queries import logarithms
+from protocols.accounting.calibration import Neighbors, logarithms, moves_of, plan_noise
 from protocols.arrays import Floats
 from protocols.circuits.coins import MAX_COINS, MIN_EPSILON, Coin, exp_bounds
 from protocols.circuits.logarithm import scale_bits

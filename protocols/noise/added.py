@@ -1,23 +1,195 @@
 """What is added to a revealed value: one joint noise, from coins, or the sum of the parties' own; or several.
 
-`offset` is what makes it right on average; errors are those of value + offset.
+`offset` is what makes it right on average; errors are those of value + offset. Sums of errors are on a grid:
+masses are added and multiplied as floats, all of them positive, so that every tail is right within a relative
+10^-9, by which quantiles are taken more strictly.
+
+The parties' own come from tables, each its own definition. A table is made near a law that is divisible, so
+that the noises of the honest parties add up to (nearly) discrete Laplace or Gaussian noise; how near decides
+no guarantee, since every guarantee is computed from the tables, by exact convolution.
 """
 
+import os
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
+from math import ceil, prod
+from typing import Any, TypeVar
 
+import gmpy2
 import numpy as np
 
-from protocols.arrays import Floats, Integers
-from protocols.circuits.coins import Coin
-from protocols.noise import sums, truncated
-from protocols.noise.tables import BITS, OwnNoise
+from protocols.arrays import Floats, Integers, Words
+from protocols.circuits.coins import MAX_EPSILON, Coin, exp_bounds
+from protocols.noise import truncated
 from protocols.noise.truncated import probability_mass
 
+BITS = 128  # of a table's probabilities, which are multiples of 2^-128
+MAX_EDGE = 1 << 16  # of a table, hence 131 073 entries at most
+
+_ONE = 1 << 256  # fixed point, in which a law's terms are worked out before they are rounded
+_CHUNK = 1 << 16  # draws at a time
 _FINE_BITS = 10  # of a magnitude that the grid of a sum tells apart
 _PLACES = 2048  # of the grid of a sum
+_CUT = 1e-10  # mass that one convolution may drop, on either side
+_TOLERANCE = 1e-9
+_GRID = 2048  # cells of the grid on which sums with different factors are brought together
+
+T = TypeVar("T")
+
+
+class NoiseLaw(StrEnum):
+    """What the noises of the honest parties add up to, nearly."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True)
+class OwnNoise:
+    """The noise that each party draws of its own for a value, and adds before anything is revealed.
+
+    Attributes: rate: of the sum over the honest parties: P(x) near e^(-rate |x|) for Laplace, near
+    e^(-rate x^2) for Gaussian, times a constant; edge: a party's noise is from -edge to edge; parties: r;
+    honest: how many of them, at least, nobody corrupts.
+    """
+
+    law: NoiseLaw
+    rate: Fraction
+    edge: int
+    parties: int
+    honest: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= MAX_EPSILON or not 1 <= self.honest <= self.parties:
+            raise ValueError(
+                f"noise of {self.honest} honest parties of {self.parties} at a rate of {self.rate} is none"
+            )
+        if not 1 <= self.edge <= MAX_EDGE:
+            raise ValueError(
+                f"a party's noise would need a table up to {self.edge}, beyond {MAX_EDGE}; more ε, or a "
+                "smaller cap, needs less"
+            )
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """P(-edge), .., P(edge) of one party's noise, times 2^128; exact, and the same both ways."""
+        return _weights(self.law, self.rate, self.edge, self.honest)
+
+    def summed(self, terms: int) -> tuple[int, ...]:
+        """Return P(-terms edge), .., P(terms edge) of so many parties' sum, times 2^(128 terms).
+
+        Guarantees: exact.  [test: tests/protocols/test_tables.py]
+        """
+        return _summed(self.weights, terms)
+
+    def draw(self, n: int) -> Integers:
+        """Return n noises of one party, from the operating system's randomness.
+
+        Computes: inversion: how many cumulative probabilities are at most a uniform word of 128 bits, by as
+        many comparisons for every word, none of which branches. Which entries are read depends on the word.
+        Guarantees: exact probabilities.  [test: tests/protocols/test_tables.py]
+        Returns: shape (n,).
+        """
+        high, low = _cumulative(self.weights)
+        steps = high.size.bit_length() - 1
+        found = np.empty(n, dtype=np.int64)
+        for start in range(0, n, _CHUNK):
+            size = min(_CHUNK, n - start)
+            words = np.frombuffer(os.urandom(size * BITS // 8), dtype=np.uint64).reshape(2, size)
+            place = np.zeros(size, dtype=np.int64)
+            for step in (1 << i for i in reversed(range(steps))):
+                last, rest = high.take(place + (step - 1)), low.take(place + (step - 1))
+                place += step * ((words[0] > last) | ((words[0] == last) & (words[1] > rest)))
+            found[start : start + size] = place
+        return found - self.edge
+
+    @property
+    def mean_square_error(self) -> Fraction:
+        """E[X^2] of the sum of all parties' noises, whose mean is 0; exact."""
+        squares = sum(w * (i - self.edge) ** 2 for i, w in enumerate(self.weights))
+        return Fraction(self.parties * squares, 1 << BITS)
+
+    @property
+    def largest(self) -> int:
+        """The largest sum of all parties' noises; the smallest is its negative."""
+        return self.parties * self.edge
+
+    def error_bound(self, failure: Fraction) -> Fraction:
+        """Return the least t >= 0 with P(|sum of all parties' noises| > t) <= failure, exactly."""
+        allowed = failure * (1 << BITS * self.parties) / 2
+        outer = accumulate(self.summed(self.parties))  # from the lowest value inwards
+        inside = sum(1 for mass in outer if mass <= allowed)
+        return Fraction(max(0, self.largest - inside))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the parameters, from which the table follows."""
+        return {**asdict(self), "law": str(self.law), "rate": str(self.rate)}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "OwnNoise":
+        """Return the noise of these parameters. Raises: ValueError, KeyError, TypeError: they are none."""
+        edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
+        return cls(NoiseLaw(fields["law"]), Fraction(fields["rate"]), edge, parties, honest)
+
+
+@lru_cache(maxsize=16)
+def _weights(law: NoiseLaw, rate: Fraction, edge: int, honest: int) -> tuple[int, ...]:
+    """Round a party's law to multiples of 2^-128: down, but at 0, which has the rest.
+
+    Computes: in fixed point. Laplace: the difference of two negative binomials of shape 1 / honest, with
+    ratio q = e^-rate rounded up, to which terms q^k (1/honest + k - 1 choose k) are worked out as far as
+    twice the edge; Gaussian: g^(x^2), g = e^(-rate honest) rounded up.
+    """
+    if law is NoiseLaw.LAPLACE:
+        ratio, terms = _exp_up(rate), [_ONE]
+        for k in range(2 * edge):
+            terms.append(terms[-1] * ratio * (k * honest + 1) // (_ONE * (k + 1) * honest))
+        both = convolution([terms, terms[::-1]])
+        half = both[2 * edge : 3 * edge + 1]
+    else:
+        ratio, half = _exp_up(rate * honest), [_ONE]
+        step, square = ratio, ratio * ratio // _ONE
+        for _ in range(edge):
+            half.append(half[-1] * step // _ONE)
+            step = step * square // _ONE
+    total = 2 * sum(half) - half[0]
+    sides = [(mass << BITS) // total for mass in half[1:]]
+    if not sides[-1]:
+        raise ValueError(f"a value of {edge} would have a probability below 2^-{BITS}")
+    return (*reversed(sides), (1 << BITS) - 2 * sum(sides), *sides)
+
+
+def _exp_up(rate: Fraction) -> int:
+    return ceil(_ONE / exp_bounds(rate)[0])
+
+
+@lru_cache(maxsize=16)
+def _summed(weights: tuple[int, ...], terms: int) -> tuple[int, ...]:
+    return tuple(convolution([weights] * terms))
+
+
+def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
+    """Return the convolution of sequences of integers >= 0, exactly: as one product of long integers."""
+    width = prod(map(sum, factors)).bit_length() + 1
+    product = prod(gmpy2.pack(list(factor), width) for factor in factors)
+    found = [int(value) for value in gmpy2.unpack(product, width)]
+    length = sum(map(len, factors)) - len(factors) + 1
+    return found + [0] * (length - len(found))
+
+
+@lru_cache(maxsize=16)
+def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
+    """Return high and low words of cumulative weights less 1, padded by what no word exceeds."""
+    sums = [min(each, 1 << BITS) - 1 for each in accumulate(weights)]
+    sums += [(1 << BITS) - 1] * ((1 << len(sums).bit_length()) - len(sums))
+    high, low = ([each >> shift & ((1 << 64) - 1) for each in sums] for shift in (64, 0))
+    return np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64)
+
 
 Single = tuple[Coin, ...] | OwnNoise
 
@@ -75,8 +247,90 @@ def error_bound(noise: Noise, failure: Fraction) -> Fraction:
     return truncated.error_bound(noise, failure)
 
 
+@dataclass(frozen=True)
+class Law:
+    """A discrete distribution on an even grid.
+
+    Attributes: start, step: of the grid; masses: of start + i step; lost: mass that is not there, which
+    counts as beyond every quantile; slack: how far the sum may be from what stands for it on the grid.
+    """
+
+    start: float
+    step: float
+    masses: Floats
+    lost: float = 0.0
+    slack: float = 0.0
+
+    @property
+    def values(self) -> Floats:
+        """The grid's points, shape as `masses`."""
+        grid: Floats = self.start + self.step * np.arange(self.masses.size, dtype=np.float64)
+        return grid
+
+    def above(self, points: Floats) -> Floats:
+        """Return P(on the grid, > point) for each point."""
+        beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1], [0.0]])
+        first = np.floor((points - self.start) / self.step) + 1
+        result: Floats = beyond[np.clip(first, 0, self.masses.size).astype(np.int64)]
+        return result
+
+    def quantile(self, failure: float) -> float:
+        """Return t such that the sum is above t with probability at most `failure`.
+
+        Raises: ValueError: more mass is lost than that.
+        """
+        beyond = np.concatenate([np.cumsum(self.masses[::-1])[::-1][1:], [0.0]])
+        allowed = failure * (1 - _TOLERANCE) - self.lost
+        if allowed < 0:
+            raise ValueError(f"mass of {self.lost:g} was dropped, more than a failure of {failure:g} allows")
+        return float(self.values[np.argmax(beyond <= allowed)]) + self.slack
+
+
+def repeated(law: Law, terms: int) -> Law:
+    """Return the law of the sum of `terms` independent variables of this law."""
+    return repeated_sum(_cut(law), terms, _added)
+
+
+def weighted_sum(laws: Sequence[Law], factors: Sequence[float]) -> Law:
+    """Return the law of the sum of independent variables, each times a factor >= 0.
+
+    Computes: on a common grid, whose rounding is added to the slack.
+    """
+    width = sum(f * law.step * law.masses.size for law, f in zip(laws, factors, strict=True))
+    step = width / _GRID
+    total = Law(0.0, step, np.ones(1))
+    for law, factor in zip(laws, factors, strict=True):
+        places = np.round(factor * law.values / step).astype(np.int64)
+        masses = np.zeros(int(places.max() - places.min()) + 1)
+        np.add.at(masses, places - places.min(), law.masses)
+        rounded = Law(places.min() * step, step, masses, law.lost, factor * law.slack + step / 2)
+        total = _added(total, rounded)
+    return total
+
+
+def repeated_sum(one: T, terms: int, added: Callable[[T, T], T]) -> T:
+    """Add up `terms` >= 1 times the same, by doubling."""
+    if terms == 1:
+        return one
+    half = repeated_sum(one, terms // 2, added)
+    doubled = added(half, half)
+    return added(doubled, one) if terms % 2 else doubled
+
+
+def _added(one: Law, other: Law) -> Law:
+    masses, lost = np.convolve(one.masses, other.masses), one.lost + other.lost
+    return _cut(Law(one.start + other.start, one.step, masses, lost, one.slack + other.slack))
+
+
+def _cut(law: Law) -> Law:
+    """Drop the outermost masses."""
+    first = int(np.searchsorted(np.cumsum(law.masses), _CUT))
+    last = law.masses.size - int(np.searchsorted(np.cumsum(law.masses[::-1]), _CUT))
+    return Law(law.start + first * law.step, law.step, law.masses[first:last], law.lost + 2 * _CUT, law.slack)
+
+
 @lru_cache(maxsize=64)
-def noise_sum(noise: Noise, terms: int, positive: bool = False) -> sums.Law:
+def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Law:
     """Return the law of a sum of `terms` independent errors, or of their positive parts.
 
     Guarantees: a quantile is never below the exact one.
@@ -88,7 +342,7 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> sums.Law:
         law = _errors_of_tables(noise, positive)
     else:
         law = _errors_of_coins(noise, positive)
-    return sums.repeated(law, terms)
+    return repeated(law, terms)
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
@@ -103,7 +357,7 @@ def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ..
     return np.where(rng.random(shape) < 0.5, magnitude, -magnitude)
 
 
-def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> sums.Law:
+def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Law:
     """Return the law of an error, or of its positive part.
 
     Computes: above 10 bits of magnitude the lowest are dropped, which are independent of the others: what
@@ -116,24 +370,24 @@ def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> sums.Law:
     if positive:  # 0, or (g + 1/2) units
         halves = np.column_stack([np.zeros(magnitudes.size), magnitudes]).ravel()
         halves[0] = 0.5
-        return sums.Law(0.0, unit / 2, halves, slack=slack)
+        return Law(0.0, unit / 2, halves, slack=slack)
     masses = np.concatenate([magnitudes[::-1], magnitudes])
-    return sums.Law((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
+    return Law((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
 
 
-def _errors_of_tables(own: OwnNoise, positive: bool) -> sums.Law:
+def _errors_of_tables(own: OwnNoise, positive: bool) -> Law:
     """Return the law of an error, or of its positive part; over 2,048 values are put on a coarser grid."""
     errors, masses = _values(own), _masses(own)
     width = -(-masses.size // _PLACES)
     places = np.rint((np.maximum(errors, 0) if positive else errors) / width).astype(np.int64)
     grid = np.bincount(places - places.min(), masses).astype(np.float64)
-    return sums.Law(float(places.min() * width), width, grid, slack=0.0 if width == 1 else width / 2)
+    return Law(float(places.min() * width), width, grid, slack=0.0 if width == 1 else width / 2)
 
 
-def _errors_of_several(several: Several, positive: bool) -> sums.Law:
+def _errors_of_several(several: Several, positive: bool) -> Law:
     """Return the law of the sum of all these errors, on one grid, or of its positive part."""
     laws = [noise_sum(each, terms) for each, terms in Counter(several.each).items()]
-    found = sums.weighted_sum(laws, [1.0] * len(laws))
+    found = weighted_sum(laws, [1.0] * len(laws))
     if not positive:
         return found
     above = found.values > found.step / 2  # of a grid that 0 is on

@@ -61,7 +61,7 @@ def test_two_epochs(model: Model, here: Path, monkeypatch: pytest.MonkeyPatch) -
     """Of which the second counts the first again, each with half of ε."""
     half, whole = Fraction(1, 2), Fraction(1)
     schedule = Schedule((Part(0, half), Part(0, half), Part(2, whole)))
-    monkeypatch.setattr("harness.releases.series.best_schedule", lambda horizon: schedule)
+    monkeypatch.setattr("harness.releases.weights.best_schedule", lambda horizon: schedule)
     arrive(here, *["a0"] * 30, "b1", model=model.name)
     new = ("--horizon", "3", "--epsilon", "20", "--model", model.name, "--population", "people")
     first = epoch(here, "first", *new)

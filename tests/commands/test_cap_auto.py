@@ -12,8 +12,7 @@ import pytest
 from harness.errors import PartyFailedError
 from harness.pipeline.run import run_release
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import each_cell_once
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, refused
 from tests.support.running import model_parameters
@@ -194,7 +193,7 @@ def test_a_cap_that_is_paid_for_stays(here: Path, monkeypatch: pytest.MonkeyPatc
             raise PartyFailedError("Party 0 failed.")
         return real(statistic, *given, **named)
 
-    monkeypatch.setattr("harness.pipeline.capped_run.run_release", fails_second)
+    monkeypatch.setattr("harness.pipeline.release.run_release", fails_second)
     run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--model", "mpyc")
     done = call(*run, "--out", "out", "--population", "p", "--ledger", "ledger.sqlite", cwd=here)
     assert done.returncode == 1 and not (here / "out").exists()

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import each_cell_once, sums_and_sizes
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    each_cell_once,
+    plan_noise,
+    sums_and_sizes,
+)
 from protocols.noise.truncated import error_bound
 from protocols.spec import ENFORCED, HONEST, PI_ROC_RECORDS
 from tests.support.command import call, refused

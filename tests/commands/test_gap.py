@@ -9,8 +9,7 @@ import pytest
 
 from harness.privacy.ledger.entries import Ledger
 from harness.security_models import MODELS, Model
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import sums_and_sizes
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
 from tests.support.running import QUICKEST, model_parameters

@@ -9,8 +9,8 @@ import pytest
 
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import read_records
-from harness.inputs.rings import Words
 from harness.security_models import MODELS, Model
+from protocols.arrays import Words
 from protocols.spec import SPLIT
 from tests.support.command import call
 from tests.support.running import model_parameters

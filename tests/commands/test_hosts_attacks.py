@@ -21,7 +21,7 @@ from harness.engines.registry import engine_of
 from harness.hosts.work import Work
 from harness.inputs.shares.party import ANY
 from harness.inputs.synthetic import Federation
-from harness.pipeline.terms import request_of_run, terms_of
+from harness.pipeline.sources import request_of_run, terms_of
 from harness.security_models import Model, get_model
 from protocols.spec import CLIENTS, REPLICATED, SHARES
 from tests.conftest import PROJECT

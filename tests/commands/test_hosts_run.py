@@ -24,9 +24,8 @@ from harness.hosts.policy import LEDGER
 from harness.inputs.rings import RINGS
 from harness.inputs.shares.file_format import SALT_BYTES, read_header
 from harness.system.files import PREFIX
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_own_noise
-from protocols.accounting.queries import each_cell_once
-from protocols.noise.tables import BITS, NoiseLaw
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_own_noise
+from protocols.noise.added import BITS, NoiseLaw
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.midway import ended
 from tests.support.parties_on_hosts import charges, have_party_0_stop, party_on, wait_until_midway

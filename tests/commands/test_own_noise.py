@@ -9,7 +9,7 @@ import pytest
 
 from harness.engines.registry import choose_model
 from harness.privacy.statement import SHIFTED
-from protocols.noise.tables import OwnNoise
+from protocols.noise.added import OwnNoise
 from tests.support.command import call
 
 MODEL = choose_model(None)

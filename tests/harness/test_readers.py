@@ -19,7 +19,7 @@ from harness.hosts.inventory import read_hosts
 from harness.inputs.record_schema import read_domain
 from harness.inputs.shares.file_format import read_header
 from harness.inputs.shares.party import policy_from_json, read_lists
-from harness.pipeline.terms import read_terms
+from harness.pipeline.sources import read_terms
 from harness.postprocessing.reweighing.sample_weight import read_weights
 from harness.postprocessing.thresholds.rules import rule_from_json
 from tests.support.hostile import SECRET, check_file, check_refuses, spoilt

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from harness.engines.registry import engine_of
-from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import columns_of
-from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords
 from harness.security_models import MODELS, Model
 from protocols import reference

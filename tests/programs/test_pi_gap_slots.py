@@ -8,9 +8,8 @@ import numpy.typing as npt
 import pytest
 
 from harness.engines.registry import engine_of
-from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import columns_of
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares.client import split_into_shares

@@ -15,11 +15,10 @@ import pytest
 from harness.engines.base import OwnNoiseInput
 from harness.engines.registry import engine_of
 from harness.errors import PartyFailedError
-from harness.inputs.contribution_bounds import Cap
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, even_grid
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, even_grid
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import make_job
-from harness.pipeline.sources import Delivery, RecordsSource
+from harness.pipeline.sources import RecordsSource
 from harness.releases.base import Statistic
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.gaps import GapStatistic
@@ -28,7 +27,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, Model
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.spec import (
     KEYS,
     PI_CF_SLOTS,
@@ -103,7 +102,7 @@ def opened(
     run = context(release, scratch)
     described = source.describe(run)
     prepared = statistic.prepare(release, described.domain)
-    inputs = source.deliver(Delivery(run, described, {}))
+    inputs = source.deliver(run, described)
     job = make_job(prepared, inputs)
     assert engine_of(model).supports(job.spec, model, form) is None
     noise = np.random.default_rng(5).integers(-(2**40), 2**40, (model.parties, prepared.plan.nodes))

@@ -23,7 +23,7 @@ from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SCHEMA, UPLOADS, Intent, Statement, sign, what_hosts_ran
 from harness.inputs import record_schema
 from harness.inputs.record_schema import domain_from_json
-from harness.pipeline.terms import terms_of
+from harness.pipeline.sources import terms_of
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.security_models import get_model

@@ -1,15 +1,18 @@
 """Numbers of clients in docs/explanation/local-privacy.md, computed anew."""
 
 import csv
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
 
 from benchmarks.studies.trust.models import IN_COMPUTATION, PER_AGGREGATOR, REPAIRED, trust_model
 from benchmarks.studies.trust.study import NEEDED
-from protocols.local_dp.estimators import chebyshev, clients_needed, least_enough
-from protocols.local_dp.randomizers import MechanismL, MechanismR
+from protocols.arrays import Floats
+from protocols.local_dp.estimators import gap_weights, half_width, least_enough
+from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 from tests.conftest import PROJECT
+from tests.support.local import chebyshev
 
 TEXT = (PROJECT / "docs" / "explanation" / "local-privacy.md").read_text(encoding="utf-8")
 ERROR, FAILURE = 0.01, 0.01
@@ -25,17 +28,28 @@ def row(heading: str, epsilon: Fraction) -> list[float]:
     return [float(cell) for cell in cells]
 
 
+def clients_needed(
+    mechanism: Mechanism, bound: Callable[[Mechanism, list[float], Floats, float], float]
+) -> int:
+    """Return how many clients put the gap of two equal groups within the error, by this bound."""
+
+    def enough(clients: float) -> bool:
+        sizes = [clients / 2] * 2
+        return bound(mechanism, sizes, gap_weights(sizes, 0, 1), FAILURE) <= ERROR
+
+    return least_enough(enough)
+
+
 @epsilons
 def test_clients_under_local_privacy(epsilon: Fraction) -> None:
     published, true, *ours = row("| ε | M_R as published |", epsilon)
     mechanism = MechanismR.with_budgets(2, epsilon, epsilon)
     assert true == pytest.approx(float(mechanism.epsilon), abs=5e-4)
-    equal = (0.5, 0.5)
-    assert published == pytest.approx(clients_needed(mechanism, equal, ERROR, FAILURE, chebyshev), rel=0.005)
+    assert published == pytest.approx(clients_needed(mechanism, chebyshev), rel=0.005)
     expected = [
-        clients_needed(kind.private(2, epsilon), equal, ERROR, FAILURE, *bound)
+        clients_needed(kind.private(2, epsilon), bound)
         for kind in (MechanismR, MechanismL)
-        for bound in ((chebyshev,), ())
+        for bound in (chebyshev, half_width)
     ]
     assert ours == pytest.approx(expected, rel=0.005)
 
@@ -61,11 +75,11 @@ def needed(name: str, epsilon: Fraction) -> int:
 
 def test_the_headline() -> None:
     """At the setting for which the paper has 10^7 clients, and at ε = 1."""
-    epsilon, equal = Fraction(186, 100), (0.5, 0.5)
+    epsilon = Fraction(186, 100)
     published, repaired = MechanismR.with_budgets(2, epsilon, epsilon), MechanismR.private(2, epsilon)
-    assert clients_needed(published, equal, ERROR, FAILURE, chebyshev) == pytest.approx(1e7, rel=0.01)
+    assert clients_needed(published, chebyshev) == pytest.approx(1e7, rel=0.01)
     assert float(published.epsilon) == pytest.approx(2.41, abs=0.005)
-    assert clients_needed(repaired, equal, ERROR, FAILURE, chebyshev) == pytest.approx(1.21e7, rel=0.005)
+    assert clients_needed(repaired, chebyshev) == pytest.approx(1.21e7, rel=0.005)
     assert needed(REPAIRED, epsilon) == pytest.approx(1.28e6, rel=0.005)
     assert needed(IN_COMPUTATION, epsilon) == pytest.approx(5.2e3, rel=0.01)
     assert needed(REPAIRED, Fraction(1)) / needed(IN_COMPUTATION, Fraction(1)) == pytest.approx(480, rel=0.01)

@@ -9,7 +9,7 @@ import pytest
 from protocols.arrays import Floats
 from protocols.circuits.coins import design_coins
 from protocols.noise import added, truncated
-from protocols.noise.tables import NoiseLaw, OwnNoise
+from protocols.noise.added import NoiseLaw, OwnNoise
 
 LAPLACE, GAUSSIAN = NoiseLaw
 COINS = design_coins(Fraction(1, 2), 40)

@@ -7,16 +7,17 @@ from fractions import Fraction
 import pytest
 
 from protocols.accounting.calibration import (
+    LinearQueries,
     NeighboringRelation,
     Neighbors,
     NoisePlan,
     PrivacyUnit,
     default_relation,
+    each_cell_once,
     nodes_changed,
     plan_noise,
     unit_of,
 )
-from protocols.accounting.queries import LinearQueries, each_cell_once
 from protocols.circuits.coins import MAX_DELTA_BITS, Coin, design_coins, edge_mass, worst_ratio
 from protocols.noise.truncated import guarantee, probability_mass
 from protocols.spec import PI_RW

@@ -8,8 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import each_cell_once
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule

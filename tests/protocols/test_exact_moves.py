@@ -7,14 +7,16 @@ import pytest
 
 from harness.privacy.audit.releases import audit_command
 from protocols.accounting.calibration import (
+    LinearQueries,
     NeighboringRelation,
     Neighbors,
     bits_at_most,
+    each_cell_once,
     plan_noise,
     possible_moves,
+    sums_and_sizes,
 )
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass, values_moved
-from protocols.accounting.queries import LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import Coin, design_coins, exp_bounds, worst_ratio
 from protocols.noise.truncated import guarantee, guarantee_of_moves, outer_mass, probability_mass
 from protocols.spec import PI_GAP

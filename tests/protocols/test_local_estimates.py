@@ -9,9 +9,6 @@ import pytest
 
 from protocols.local_dp.estimators import (
     Tally,
-    chebyshev,
-    clients_needed,
-    clients_that_would_do,
     estimate_gaps,
     estimate_means,
     estimate_sizes,
@@ -24,6 +21,7 @@ from protocols.local_dp.estimators import (
 )
 from protocols.local_dp.exact_privacy import law_of_r
 from protocols.local_dp.randomizers import Grr, Mechanism, MechanismL, MechanismR, Reports, ValueRange
+from tests.support.local import chebyshev
 
 ONE = Fraction(1)
 EASY = MechanismR(Grr(2, Fraction(3, 4)), Fraction(3, 4))  # a c = 3/8
@@ -198,53 +196,3 @@ def test_a_half_width_bounds_the_exact_tail() -> None:
             if abs(total - (0.25 - 1)) >= t:
                 tail += math.prod(float(chance) for _, chance in outcomes)
         assert tail <= failure
-
-
-def test_clients_needed() -> None:
-    mechanism = MechanismR.private(2, ONE)
-    found = clients_needed(mechanism, (0.3, 0.7), 0.05, 0.01)
-    for clients, enough in ((found, True), (found * 0.98, False)):
-        sizes = [0.3 * clients, 0.7 * clients]
-        assert (half_width(mechanism, sizes, gap_weights(sizes, 0, 1), 0.01) <= 0.05) is enough
-    assert 9 < clients_needed(mechanism, (0.3, 0.7), 0.05, 0.01, chebyshev) / found < 10
-    rate = MechanismR.private(2, ONE, ValueRange(0, 1))
-    assert clients_needed(rate, (0.3, 0.7), 0.025, 0.01) == found
-    assert clients_needed(MechanismR.private(4, ONE), (0.3, 0.2), 0.05, 0.01) > found
-    with pytest.raises(ValueError, match="shares of two groups"):
-        clients_needed(mechanism, (0.3, 0.3), 0.05, 0.01)
-
-
-@pytest.mark.parametrize("groups", [2, 3])
-def test_so_many_clients_would_do(groups: int) -> None:
-    """Then the interval is within a tenth of the range, at any mean; with half as many not at the worst."""
-    mechanism = MechanismR.private(groups, ONE, ValueRange(0, 1))
-    keep, move = float(mechanism.grr.keep), float(mechanism.grr.move)
-    shares = np.array([0.4, 0.6] if groups == 2 else [0.3, 0.5, 0.2])
-
-    def heard(clients: int, mean: float) -> tuple[Tally, list[int]]:
-        counts = np.round(clients * (move + (keep - move) * shares)).astype(np.int64)
-        counts[-1] += clients - counts.sum()
-        sums = keep * mechanism.gain * clients * shares * np.array([mean, -mean, 0.0])[:groups]
-        sizes = np.round(clients * shares).astype(np.int64)
-        sizes[-1] += clients - sizes.sum()
-        return Tally(counts, sums), sizes.tolist()
-
-    few, few_sizes = heard(20, 0.0)
-    for known in (True, False):
-        assert not estimate_gaps(few, mechanism, few_sizes if known else None)[0].says_something
-        enough = clients_that_would_do(few, mechanism, (0, 1), few_sizes if known else None)
-        assert enough is not None
-        for mean in (-1.0, 0.0, 0.5):
-            many, sizes = heard(enough, mean)
-            gap = estimate_gaps(many, mechanism, sizes if known else None)[0]
-            assert mean - 0.1 - 1e-3 <= gap.low <= gap.high <= mean + 0.1 + 1e-3
-        half, sizes = heard(enough // 2, -1.0)
-        assert estimate_gaps(half, mechanism, sizes if known else None)[0].high > -1 + 0.1
-
-
-def test_no_number_of_clients_does_for_a_group_that_nobody_seems_to_be_in() -> None:
-    hidden = Tally(np.array([5, 95]), np.array([1.0, 20.0]))
-    mechanism = MechanismR.private(2, ONE)
-    assert clients_that_would_do(hidden, mechanism, (0, 1)) is None
-    assert clients_that_would_do(hidden, mechanism, (0, 1), [0, 100]) is None
-    assert clients_that_would_do(Tally(np.zeros(2, int), np.zeros(2)), mechanism, (0, 1)) is None

@@ -11,12 +11,20 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.special import logsumexp
 
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, plan_own_noise
+from protocols.accounting.calibration import (
+    AboveThreshold,
+    LinearQueries,
+    NeighboringRelation,
+    Neighbors,
+    each_cell_once,
+    plan_noise,
+    plan_own_noise,
+    sums_and_sizes,
+)
 from protocols.accounting.exact_privacy import Masses, composed, curve_of_law
 from protocols.accounting.own_noise import Moves, design_own, distance, guarantee_of_own, move_delta, rho
-from protocols.accounting.queries import AboveThreshold, LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import exp_bounds
-from protocols.noise.tables import BITS, NoiseLaw, OwnNoise
+from protocols.noise.added import BITS, NoiseLaw, OwnNoise
 
 LAPLACE, GAUSSIAN = NoiseLaw
 ADD, REPLACE, ZERO_OUT = NeighboringRelation

@@ -13,7 +13,7 @@ from protocols.accounting.own_noise import renyi_delta
 from protocols.accounting.rounds import RoundsPlan, plan_rounds, zcdp
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds
 from protocols.noise import added
-from protocols.noise.tables import NoiseLaw, OwnNoise
+from protocols.noise.added import NoiseLaw, OwnNoise
 from protocols.noise.truncated import outer_mass, probability_mass
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**5)

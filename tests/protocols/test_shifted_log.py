@@ -7,8 +7,7 @@ from math import exp, log2
 import numpy as np
 import pytest
 
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import logarithms
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
 from protocols.circuits.coins import Coin, design_coins, worst_ratio
 from protocols.mechanisms.shifted_log import (
     ErrorTarget,

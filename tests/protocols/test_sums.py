@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from protocols.circuits.coins import Coin, design_coins
-from protocols.noise.added import noise_sum
-from protocols.noise.sums import weighted_sum
+from protocols.noise.added import noise_sum, weighted_sum
 from protocols.noise.truncated import error_bound, probability_mass
 
 ONE = design_coins(Fraction(1), 40)

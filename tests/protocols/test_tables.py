@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocols.noise.tables import BITS, MAX_EDGE, NoiseLaw, OwnNoise, convolution
+from protocols.noise.added import BITS, MAX_EDGE, NoiseLaw, OwnNoise, convolution
 
 LAPLACE, GAUSSIAN = NoiseLaw
 ONE = 1 << BITS

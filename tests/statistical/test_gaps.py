@@ -12,8 +12,13 @@ import pytest
 
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import CONFIDENCE, gaps
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_noise
-from protocols.accounting.queries import sums_and_sizes
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    NoisePlan,
+    plan_noise,
+    sums_and_sizes,
+)
 from protocols.circuits.coins import Coin
 
 N = 400

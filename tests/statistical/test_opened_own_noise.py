@@ -9,7 +9,7 @@ from harness.engines.registry import engine_of
 from harness.pipeline.noise_samples import noise_job
 from harness.releases.noise_samples import distance, own_sampler
 from harness.security_models import Model
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from tests.support.distribution import dkw_bound
 from tests.support.running import RUN_TIMEOUT_S, model_parameters
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from harness.errors import BudgetError
-from harness.privacy.ledger import rows
+from harness.privacy.ledger import entries
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -35,9 +35,9 @@ def hang(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent
     raise AssertionError
 
 
-insert = rows.insert
+insert = entries._insert
 if "hang" in sys.argv:
-    rows.insert = hang
+    entries._insert = hang
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(int(TIMES)):

@@ -7,7 +7,7 @@ from harness.request.base import JOINT, OWN, OWN_GAUSSIAN
 from harness.request.releases import WeightsRequest
 from harness.security_models import Model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.spec import InputForm
 
 

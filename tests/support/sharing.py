@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 from pathlib import Path
 
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Ring
 from harness.inputs.shares.client import Client
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline.party_inputs import Uncovered
 from harness.pipeline.sources import RunContext
 from harness.request.base import Request

@@ -23,8 +23,7 @@ from benchmarks.studies.capping.errors import (
 )
 from benchmarks.studies.capping.population import Population
 from harness.releases.contribution_cap import CURVE_RATIOS, RATIOS, counts_of_curves
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import AboveThreshold
+from protocols.accounting.calibration import AboveThreshold, NeighboringRelation, Neighbors, plan_noise
 from protocols.mechanisms.above_threshold import allowed_above, best_cap, clients_above, law_of_first_below
 
 ALL_QUANTITIES = (*QUANTITIES, *CURVE_QUANTITIES)

@@ -15,8 +15,13 @@ import numpy as np
 from benchmarks.studies.arrays import Floats
 from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
 from harness.inputs.record_schema import MAX_STEPS
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, possible_moves
-from protocols.accounting.queries import sums_and_sizes
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    plan_noise,
+    possible_moves,
+    sums_and_sizes,
+)
 from protocols.circuits.coins import Coin
 from protocols.guarantee import Guarantee
 from protocols.local_dp.estimators import gap_weights, half_width, least_enough, least_value, variance

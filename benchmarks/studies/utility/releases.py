@@ -23,8 +23,7 @@ from protocols.guarantee import Guarantee
 from protocols.local_dp import randomizers
 from protocols.local_dp.randomizers import Grr
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import simulated_noise
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw, simulated_noise
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import each_threshold
 

@@ -9,8 +9,7 @@ from harness.cli.terminal import show
 from harness.errors import AuditError, OptionError
 from harness.pipeline.noise_samples import open_noise
 from harness.pipeline.run import RunSettings
-from harness.privacy.audit.reference import reference_set
-from harness.privacy.audit.releases import RELEASES, SERIES, audit_command
+from harness.privacy.audit.releases import RELEASES, SERIES, audit_command, reference_set
 from harness.privacy.audit.samplers import (
     LOGARITHMS,
     Audited,

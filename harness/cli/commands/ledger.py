@@ -5,7 +5,7 @@ from functools import partial
 from harness.cli.options import LedgerOptions
 from harness.cli.report import tell
 from harness.cli.terminal import announce
-from harness.privacy.ledger.accounts import populations_of
+from harness.privacy.ledger.charge import populations_of
 from harness.views import ledger as view
 
 

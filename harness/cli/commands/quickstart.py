@@ -18,8 +18,7 @@ from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, lo
 from harness.evaluation.splits import Fold, held_out_scores
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, records_from_frame
-from harness.pipeline.manifest import combined_manifest
-from harness.pipeline.run import RunSettings, run_release
+from harness.pipeline.run import RunSettings, combined_manifest, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS

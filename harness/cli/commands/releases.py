@@ -14,8 +14,8 @@ from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, named, naming
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.capped_run import cap_directory
 from harness.pipeline.release import (
+    cap_directory,
     chooses_cap,
     declared_domain,
     policy_of,
@@ -148,8 +148,8 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
 
 def _plan(options: Any) -> None:
     """Say what to expect of a release."""
+    from harness.forecast.plan import starting_s
     from harness.forecast.requested import planned
-    from harness.forecast.wall_clock import starting_s
     from harness.views import plan as view
 
     others = [

@@ -13,9 +13,8 @@ from harness.engines.parties.certificates import fingerprint
 from harness.errors import FairSharesError, LedgerError, OptionError, ShareError, named
 from harness.inputs.encoding import as_upload, columns_of
 from harness.inputs.records import read_records
-from harness.pipeline.terms import read_terms
-from harness.privacy.ledger.accounts import chosen_account
-from harness.privacy.ledger.charge import Entry
+from harness.pipeline.sources import read_terms
+from harness.privacy.ledger.charge import Entry, chosen_account
 from harness.privacy.ledger.populations import NOT_STARTED, PrivacyEvent, Status
 from harness.privacy.statement import OWN, SHIFTED, who_learns_nothing
 from harness.request.base import Request

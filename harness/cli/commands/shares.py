@@ -7,13 +7,12 @@ from harness.cli.options import ACCEPTED_DELTA, AggregateOptions, ShareOptions, 
 from harness.cli.terminal import announce, plain, say, steps
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, UnsupportedError, named
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind, read_domain
 from harness.inputs.records import read_records
 from harness.inputs.shares import party as parties
 from harness.inputs.shares.client import Client, of_what_is_left
-from harness.inputs.shares.file_format import MAX_VALUES, SUFFIX
+from harness.inputs.shares.file_format import MAX_VALUES, SUFFIX, ClientPolicy
 from harness.inputs.shares.party import (
     HINT,
     UNDECLARED,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.cli.commands.releases import conclude, present, released
 from harness.cli.release_options import ThresholdsOptions
-from harness.pipeline.earlier_curves import choose_again, read_curves
+from harness.pipeline.earlier_results import choose_again, read_curves
 from harness.releases.score_curves import choice_of
 from harness.system.result_files import default_out, write_files
 from harness.views.releases import thresholds as view

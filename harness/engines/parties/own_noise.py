@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import ShareError
-from harness.inputs.rings import RINGS, Ring, Words
+from harness.inputs.rings import RINGS, Ring
+from protocols.arrays import Words
 from protocols.circuits.blocks import block_sizes, block_sums
-from protocols.noise.tables import OwnNoise
+from protocols.noise.added import OwnNoise
 
 
 def law_of(told: Mapping[str, Any]) -> OwnNoise:

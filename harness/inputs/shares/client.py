@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import RecordsError, ShareError
-from harness.inputs.client_policy import ClientPolicy
-from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record
+from harness.inputs.record_schema import Cap
 from harness.inputs.records import ClientRecords
-from harness.inputs.rings import Ring, Words
+from harness.inputs.rings import Ring
 from harness.inputs.shares.file_format import (
     MAX_VALUES,
     SALT_BYTES,
     SEED_BYTES,
     SUFFIX,
+    ClientPolicy,
     Header,
     commitment,
     copies_of,
@@ -33,6 +33,7 @@ from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import create_file, in_turn, scratch_directory, writable_by_others, write_whole
 from harness.system.progress import tell
 from harness.system.signals import uninterrupted
+from protocols.arrays import Words
 from protocols.spec import InputForm
 
 COUNTED_SCHEMA = 1  # of the file that says how many records earlier uploads hold

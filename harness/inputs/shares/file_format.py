@@ -7,20 +7,23 @@ second line lists the uploads in it, and values follow.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.errors import RecordDomainError, ShareError, ThresholdGridError
-from harness.inputs.client_policy import ClientPolicy, client_policy_from_json
 from harness.inputs.encoding import count_columns, is_per_record
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.rings import RINGS, Ring
 from harness.system.documents import Refusal, as_type, parse_json
 from harness.system.files import create_file, open_regular, write_whole
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Guarantee
 from protocols.spec import INPUT_FORMS, REPLICATED, SPLIT, InputForm
 
 SCHEMA = 2
@@ -42,6 +45,56 @@ _BOUND = (
     "commitments",
     "copies",
 )
+
+
+_LIMITS = ("epsilon", "delta")
+_NUMBER = re.compile("[0-9]{1,200}(/[1-9][0-9]{0,199})?")
+
+
+@dataclass(frozen=True)
+class ClientPolicy:
+    """What a share file's header says of the runs that its client allows; public, as all of the header is.
+
+    Attributes:
+        tasks: The tasks that the upload may be used for.
+        total: The most that all runs on the upload may spend together.
+        unit: What a run has to protect, a record at least.
+    """
+
+    tasks: tuple[str, ...]
+    total: Guarantee
+    unit: PrivacyUnit
+
+    def covers(self, task: str, unit: PrivacyUnit, total: Guarantee) -> bool:
+        """Return whether a run is allowed. Args: total: what the upload will have spent with it."""
+        protects = unit in (self.unit, PrivacyUnit.CLIENT)
+        within = total.epsilon <= self.total.epsilon and total.delta <= self.total.delta
+        return task in self.tasks and protects and within
+
+    def and_also(self, other: "ClientPolicy") -> "ClientPolicy":
+        """Return the policy that allows what both do."""
+        tasks = tuple(task for task in self.tasks if task in other.tasks)
+        epsilon = min(self.total.epsilon, other.total.epsilon)
+        delta = min(self.total.delta, other.total.delta)
+        unit = min(self.unit, other.unit)  # alphabetically: "client" before "record"
+        return ClientPolicy(tasks, Guarantee(epsilon, delta), unit)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `client_policy_from_json` reads."""
+        limits = {name: str(getattr(self.total, name)) for name in _LIMITS}
+        return {"tasks": list(self.tasks), **limits, "unit": str(self.unit)}
+
+
+def client_policy_from_json(fields: Mapping[str, Any], refusal: Refusal) -> ClientPolicy:
+    """Return a policy as a share file's header has it. Raises: ShareError: it is something else."""
+    texts = [fields.get(name) for name in _LIMITS]
+    if not all(isinstance(text, str) and _NUMBER.fullmatch(text) for text in texts):
+        raise ShareError(
+            f"{refusal.where}: epsilon and delta of a client's policy have to be rational numbers."
+        )
+    others = {name: value for name, value in fields.items() if name not in _LIMITS}
+    epsilon, delta = (Fraction(str(text)) for text in texts)
+    return as_type(ClientPolicy, {"total": Guarantee(epsilon, delta), **others}, refusal)
 
 
 @dataclass(frozen=True, order=True)
@@ -111,7 +164,7 @@ class Header:
     @cached_property
     def public_domain(self) -> RecordDomain:
         """The records' domain. Raises: RecordDomainError, ThresholdGridError: there is no such domain."""
-        return _domain_of(self.domain_text)
+        return _domain_of(domain_text(self.record_domain))
 
     @property
     def allowed(self) -> ClientPolicy | None:
@@ -129,14 +182,9 @@ class Header:
         return self.records if is_per_record(self.public_domain, self.form) else self.clients
 
     @cached_property
-    def domain_text(self) -> str:
-        """The records' domain, see `domain_text`."""
-        return domain_text(self.record_domain)
-
-    @cached_property
     def upload_kind(self) -> UploadKind:
         """What has to be the same in all uploads of a run."""
-        domain = hash_of([self.domain_text])
+        domain = hash_of([domain_text(self.record_domain)])
         return UploadKind(self.form, self.arithmetic, self.parties, domain, self.copies)
 
     @property

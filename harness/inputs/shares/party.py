@@ -17,14 +17,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from harness.errors import RecordDomainError, ShareError, named
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
-from harness.inputs.rings import Words
 from harness.inputs.shares.file_format import (
     MAX_VALUES,
     SALT_BYTES,
     SUFFIX,
     WAYS_OUT,
+    ClientPolicy,
     Header,
     UploadKind,
     batch_of,
@@ -38,6 +37,7 @@ from harness.inputs.shares.file_format import (
 )
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.progress import tell
+from protocols.arrays import Words
 from protocols.spec import ENFORCED, INPUT_FORMS, SPLIT
 
 SCHEMA = 1

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.inputs.contribution_bounds import scale_of
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, Table, count_intervals
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL

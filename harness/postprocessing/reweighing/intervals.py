@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from protocols.circuits.weights import KAMIRAN_CALDERS, LABEL
-from protocols.noise.added import Noise as NoiseOfCount, error_bound, noise_sum
-from protocols.noise.sums import Law, weighted_sum
+from protocols.noise.added import Law, Noise as NoiseOfCount, error_bound, noise_sum, weighted_sum
 
 Table = npt.NDArray[np.float64]
 

@@ -2,14 +2,25 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from math import lcm
 
 from harness.errors import OptionError, named
-from harness.privacy.audit.samplers import DELTAS, Audited, Figure, fitting
+from harness.privacy.audit.samplers import (
+    DELTAS,
+    Audited,
+    Figure,
+    audit_m_l,
+    audit_m_r,
+    audit_published,
+    audit_sampler,
+    audit_truncated,
+)
+from harness.releases.base import fitting
 from harness.releases.registry import STATISTICS
-from harness.request.base import no_place
+from harness.request.base import WITH_OWN_NOISE, no_place
 from protocols.accounting.calibration import (
+    AboveThreshold,
     NeighboringRelation,
     Neighbors,
     PrivacyUnit,
@@ -27,11 +38,10 @@ from protocols.accounting.exact_privacy import (
     values_moved,
 )
 from protocols.accounting.losses import LossLaw, loss_law
-from protocols.accounting.queries import AboveThreshold
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Schedule, best_schedule
-from protocols.noise.tables import BITS, NoiseLaw
+from protocols.noise.added import BITS, NoiseLaw
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
 from protocols.spec import ProtocolSpec, declared_release
@@ -70,7 +80,7 @@ def audit_release(
     """
     cap, text = neighbors.cap, {name: str(value) for name, value in arguments.items()}
     asked, index = Guarantee(epsilon, delta), spec.release(text) if spec.release else None
-    with fitting(asked):
+    with fitting(epsilon, delta):
         release = index if isinstance(index, AboveThreshold) else declared_release(spec, text)
         plan = plan_noise(release, neighbors, epsilon, delta)
     one = curve_of_coins(plan.coins)
@@ -142,7 +152,7 @@ def audit_own_noise(
         )
     text, asked = {each: str(value) for each, value in arguments.items()}, Guarantee(epsilon, delta)
     release = declared_release(spec, text)
-    with fitting(asked):
+    with fitting(epsilon, delta):
         plan = plan_own_noise(release, neighbors, epsilon, delta, law, parties, tolerated)
     own, claim = plan.own, plan.exact
     assert own is not None
@@ -213,7 +223,7 @@ def audit_command(
     if cap is None:
         several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
         cap = DEFAULT_CAP if several else 1
-    with fitting(Guarantee(epsilon, delta)):
+    with fitting(epsilon, delta):
         neighbors = Neighbors(relation, cap, release.malleable_slots)
         spec, arguments = release.declared(chosen, neighbors, epsilon, delta, own[0] if own else None)
     asked = (name, spec, arguments, neighbors, epsilon, delta)
@@ -300,3 +310,52 @@ def _spreads(units: int, most: int) -> Iterator[list[int]]:
 def _losses(pair: tuple[tuple[Fraction, Fraction], ...], step: Fraction) -> LossLaw:
     total = lcm(*(mass.denominator for masses in pair for mass in masses))
     return loss_law([(int(p * total), int(q * total)) for p, q in pair], total, step, 4 * _STEPS)
+
+
+_ONE, _DELTA = Fraction(1), DELTAS["2^-40"]
+_ADD, _REPLACE, _ZERO_OUT = NeighboringRelation
+
+# Add what is to be audited by default here; `./inv audit` and its tests take it from here alone.
+_REFERENCE: tuple[Callable[[], Audited], ...] = (
+    partial(audit_sampler, _ONE, _DELTA, subject="pi_lap.default.1"),
+    partial(audit_sampler, Fraction(1, 2), _DELTA, subject="pi_lap.default.1_2"),
+    partial(audit_sampler, Fraction(1, 3), _DELTA, subject="pi_lap.default.1_3"),
+    *(
+        partial(audit_published, epsilon, log, rounded=rounded, subject=f"pi_lap.published.{end}")
+        for epsilon, log, rounded, end in (
+            (_ONE, "ideal", False, "raw"),
+            (_ONE, "ideal", True, "rounded"),
+            (_ONE, "mp-spdz", False, "raw.mp_spdz"),
+            (_ONE, "mp-spdz", True, "rounded.mp_spdz"),
+            (Fraction(1, 10), "ideal", False, "raw.1_10"),
+            (Fraction(1, 10), "ideal", True, "rounded.1_10"),
+        )
+    ),
+    audit_truncated,
+    *(
+        partial(audit_command, name, {}, relation, _ONE, _DELTA)
+        for name, release in RELEASES.items()
+        for relation in release.relations
+    ),
+    partial(audit_command, "weights", {}, _ADD, _ONE, _DELTA, horizon=100),
+    partial(audit_command, "weights", {}, _REPLACE, _ONE, _DELTA, horizon=100),
+    partial(audit_command, "weights-of-clients", {}, _ZERO_OUT, _ONE, _DELTA, horizon=100),
+    *(  # three parties, one of which may be corrupt
+        partial(audit_command, name, {}, RELEASES[name].relations[0], _ONE, _DELTA, own=(law, 3, 1))
+        for name in WITH_OWN_NOISE
+        if name != "gap"  # at this ε its values are too wide for any table
+        for law in NoiseLaw
+    ),
+    partial(audit_protocol_4, _ONE, _ADD),
+    partial(audit_protocol_4, _ONE, _REPLACE),
+    partial(audit_m_r, "1_1", _ONE, repaired=False),
+    partial(audit_m_r, "repaired_1", _ONE, repaired=True),
+    partial(audit_m_l, "k1", _ONE, 1),
+    partial(audit_m_l, "k2", _ONE, 2),
+)
+
+
+def reference_set() -> Iterator[Audited]:
+    """Yield what `./inv audit` without arguments looks at. Subjects of rows are unique."""
+    for one in _REFERENCE:
+        yield one()

@@ -1,11 +1,12 @@
-"""What `./inv audit` finds: samplers, recomputed and held against what is claimed of them."""
+"""What `./inv audit` finds: samplers and local mechanisms, recomputed and held against what is claimed."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import log
 
 from harness.errors import OptionError, named
+from harness.releases.base import fitting
 from protocols.accounting.calibration import bits_at_most
 from protocols.accounting.empirical import estimate_delta
 from protocols.accounting.exact_privacy import (
@@ -19,6 +20,8 @@ from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import Coin, design_coins, exp_bounds
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.guarantee import Guarantee
+from protocols.local_dp.exact_privacy import claimed_for_l, epsilon_of_l, epsilon_of_r, log_ratio_of_l
+from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR
 from protocols.noise import truncated as noise
 from protocols.published_baselines import FRACTION_BITS, ONE, TRUNCATED, ideal_log, laplace_law, mp_spdz_log
 
@@ -28,6 +31,9 @@ DELTAS = {"1e-6": Fraction(1, 10**6), "1e-9": Fraction(1, 10**9), "2^-40": Fract
 EMULATED = " (MP-SPDZ)"  # in the names of what was audited with MP-SPDZ's own logarithm
 LOGARITHMS = {"ideal": ideal_log, "mp-spdz": mp_spdz_log}
 CONFIDENCE = 1 - Fraction(1, 10**9)  # of empirical figures
+_GROUPS = 2
+_PARAMETERS: dict[str, str | int] = {"groups": _GROUPS, "neighboring_relation": "replace_one"}
+_FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio is shown
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,7 @@ def audit_sampler(
     most = sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)
     bits = bits_at_most(delta / most)
     asked = Guarantee(epsilon, delta)
-    with fitting(asked):
+    with fitting(epsilon, delta):
         coins = design_coins(epsilon / sensitivity, bits)
         claim = noise.guarantee(coins) if sensitivity == 1 else asked
         return audit_coins(coins, asked, claim, sensitivity, subject)
@@ -174,16 +180,40 @@ def audit_truncated() -> Audited:
     return Audited(subject, "published, raw, default truncation", asked, parameters, figures)
 
 
-@contextmanager
-def fitting(asked: Guarantee) -> Iterator[None]:
-    """Raise OptionError where the block finds no noise for what is asked for, and says so by ValueError."""
-    try:
-        yield
-    except ValueError as error:
-        raise OptionError(
-            f"No noise fits {named('epsilon', exact_text(asked.epsilon))} and "
-            f"{named('delta', f'{float(asked.delta):.3g}')}: {error}."
-        ) from None
+def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
+    """Audit M_R. Args: end: of the subject; repaired: else epsilon_1 = epsilon_2 = epsilon, as published."""
+    as_published = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
+    found = epsilon_of_r(MechanismR.private(_GROUPS, epsilon) if repaired else as_published)
+    fault = f"its ε is {float(found):.4g}" if repaired and found > epsilon else None
+    figures: dict[str, Figure] = {"epsilon": found, "epsilon_claimed": epsilon}
+    name = f"M_R, {'repaired' if repaired else 'as published'}"
+    asked = Guarantee(epsilon, Fraction(0))
+    return Audited(f"ldp.m_r.{end}", name, asked, _PARAMETERS, figures, claimed=repaired, fault=fault)
+
+
+def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
+    """Audit M_L at epsilon_2 = epsilon and the largest epsilon_1 that the paper's Eq. (1) allows then.
+
+    Only for k = 2 it has a guarantee, with epsilon_1 = epsilon / 2. For any other k there is none: what shows
+    it is the ratio of two inputs' densities at an output of 10, which a larger output exceeds.
+    """
+    claimed = k == 2
+    if claimed:
+        mechanism = MechanismL.private(_GROUPS, epsilon)
+        grr, epsilon_1 = mechanism.grr, epsilon / 2
+        assert mechanism.epsilon_2 == epsilon
+    else:
+        epsilon_1 = Fraction(log(2 / k)).limit_denominator(10**9) + epsilon * (1 - Fraction(1, k))
+        grr = Grr.private(_GROUPS, epsilon_1)
+    found = epsilon_of_l(grr.odds, epsilon, Fraction(k))
+    stated = Fraction(claimed_for_l(epsilon_1, epsilon, Fraction(k))).limit_denominator(10**9)
+    figures: dict[str, Figure] = {"epsilon": found, "epsilon_claimed": stated}
+    if found is None:
+        figures["log_ratio_at_10"] = Fraction(log_ratio_of_l(epsilon_1, epsilon, Fraction(k), _FAR))
+    fault = None if not claimed or (found is not None and found <= epsilon) else "it does not keep to its ε"
+    asked, parameters = Guarantee(epsilon, Fraction(0)), {**_PARAMETERS, "k": k}
+    subject, name = f"ldp.m_l.{end}", f"M_L, k = {k}"
+    return Audited(subject, name, asked, parameters, figures, claimed=claimed, fault=fault)
 
 
 def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:

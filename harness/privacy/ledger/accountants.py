@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from protocols.accounting.exact_privacy import Masses, curve_of_coins
 from protocols.accounting.losses import loss_law
@@ -80,10 +80,6 @@ class Accountant:
         """What the budget leaves, as messages say it."""
         return self.budget.left(compose(loss.exact for loss in self.losses))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what a manifest says besides the sums."""
-        return {}
-
 
 class DeclaredRuns(Accountant):
     """Runs alike, whose number was declared before the first: theorem 6."""
@@ -125,36 +121,20 @@ class Renyi(Accountant):
 
         return Budget(bisect(range(1, _PARTS + 1), False, key=exceeds) * part, order=self.budget.order)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return rho and delta' of all runs: but for masses of delta' a divergence of order * rho at most.
-
-        Computes: for this order alone, by theorem 5's moments; rho in floats, rounded up.
-        """
-        moment, lost = self._moments
-        near = moment < 2 * _ONE
-        nats = math.log1p((moment - _ONE) / _ONE) if near else math.log(moment) - math.log(_ONE)
-        rho = nats * (1 + 2**-40) / (self._order * (self._order - 1))
-        return {"renyi": {"order": str(self._order), "rho": rho, "delta": str(lost)}}
-
     @property
     def deltas(self) -> tuple[Fraction, Fraction]:
         """The mass that is lost in all runs, and delta at epsilon of the rest by its Renyi divergences."""
-        order, (moment, lost) = self._order, self._moments
+        order, (moment, lost) = self.budget.order or 0, self.moments
         shrunk = _power(_up(1 / exp_bounds(self.budget.epsilon)[0]), order - 1)
         factor = _power(_up(Fraction(order - 1, order)), order - 1)
         return lost, Fraction(_product(_product(moment, shrunk), factor), _ONE * order)
 
     @property
-    def _order(self) -> int:
-        assert self.budget.order is not None
-        return self.budget.order
-
-    @property
-    def _moments(self) -> tuple[int, Fraction]:
+    def moments(self) -> tuple[int, Fraction]:
         """The product of all runs' moments in fixed point, and the mass that is lost in all."""
         moment, lost = _ONE, Fraction(0)
         for loss, times in Counter(self.losses).items():
-            more, apart = _moment(loss, self._order)
+            more, apart = _moment(loss, self.budget.order or 0)
             moment, lost = _product(moment, _power(more, times)), lost + times * apart
         return moment, lost
 

@@ -1,13 +1,13 @@
-"""One run's way through the ledger: charged right before its parties start, settled when it has ended."""
+"""One run's way through the ledger: where it is charged, when its parties start, and what became of it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import FairSharesError, LedgerError
+from harness.errors import FairSharesError, LedgerError, OptionError, PopulationError, named
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import (
     NOT_STARTED,
@@ -15,7 +15,8 @@ from harness.privacy.ledger.populations import (
     PrivacyEvent,
     Status,
     exact_json,
-    key_of,
+    listed,
+    refuse_misspelt,
     spent_text,
 )
 from protocols.guarantee import Budget
@@ -25,6 +26,13 @@ LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
 UNCHARGED = "none"  # what a user says of records whose privacy nobody has to count
 NOTHING_SPENT = "Nothing was spent."
 SPENT: list[str] = []  # what each run of this process whose parties may have started has spent, in words
+
+Say = Callable[[str], None]
+"""Told what a user may want to know before a run, a sentence each."""
+
+
+def nothing_said(_sentence: str) -> None:
+    """Say nothing."""
 
 
 def chosen_ledger(path: Path | None) -> Ledger:
@@ -44,10 +52,60 @@ class Account:
     @property
     def declared(self) -> bool:
         """Whether all of the population's runs are declared to be alike."""
-        of_it = [
-            each for each in self.ledger.populations() if key_of(each.name) == key_of(self.population or "")
-        ]
+        of_it = self.ledger.populations(self.population) if self.population else []
         return any(budget and budget.runs for budget in (self.budget, *(each.budget for each in of_it)))
+
+
+def chosen_account(
+    population: str | None, budget: Budget | None, ledger: Path | None, say: Say = nothing_said
+) -> Account:
+    """Return where a run is charged; say so if its population is a new one.
+
+    Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then, or a
+    new name may be a misspelt one; OptionError: a budget of nobody.
+    """
+    found, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
+    _announce(found, charged, budget, say)
+    guarded = [each.name for each in found.populations() if each.budget] if not population else []
+    if guarded:
+        raise PopulationError(
+            f"{found.path} holds budgets, for {listed(guarded)}. Say whose records these are with "
+            f"{named('population', 'NAME')}; or, with {named('population', UNCHARGED)}, that nobody counts "
+            "what is spent."
+        )
+    return Account(found, charged or None, budget)
+
+
+def _announce(ledger: Ledger, name: str | None, budget: Budget | None, say: Say) -> None:
+    """Say that a population is new, if it is.
+
+    Raises: PopulationError: it may be a misspelt one; OptionError: a budget of nobody.
+    """
+    if budget and not name:
+        raise OptionError(f"{named('budget')} belongs to a population; name it with {named('population')}.")
+    if name and not ledger.populations(name):
+        if budget is None:
+            refuse_misspelt(name, ledger.populations(), ledger.path)
+        say(f"New population {name!r} in {ledger.path}")
+
+
+def populations_of(
+    name: str | None, budget: Budget | None, ledger: Path | None, say: Say = nothing_said
+) -> tuple[Path, list[Population]]:
+    """Do what is asked for; return the ledger's file, and the population that is named, or all.
+
+    Raises: OptionError: a budget of nobody; PopulationError: there is none of that name; LedgerError.
+    """
+    found = chosen_ledger(ledger)
+    if budget:
+        _announce(found, name, budget, say)
+        found.set_budget(name or "", budget)
+    chosen = found.populations(name)
+    if name is not None and not chosen:
+        known = listed([each.name for each in found.populations()])
+        has = f"it has {known}" if known else f"it has none yet, as runs with {named('population')} make them"
+        raise PopulationError(f"{found.path} has no population {name!r}; {has}.")
+    return found.path, chosen
 
 
 class Entry:
@@ -111,7 +169,6 @@ class Entry:
             "runs": len(self.population.charges),
             "spent": exact_json(self.population.spent),
             "budget": exact_json(self.population.budget),
-            **(self.population.accountant.to_json() if self.population.accountant else {}),
         }
 
     def settle(self, status: Status, timeout_s: float) -> None:

@@ -8,8 +8,8 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from harness.errors import LedgerError, named
 
@@ -31,14 +31,14 @@ _REASONS = {  # by SQLite's primary result code
 }
 
 
-@dataclass(frozen=True)
 class Database:
-    """Where the file is and how long to wait for it. Args: tables: SQL that makes an empty one."""
+    """Where the file is and how long to wait for it. Attributes: tables: SQL that makes an empty one."""
 
-    path: Path
-    tables: str
-    schema: int
-    timeout_s: float
+    tables: ClassVar[str]
+    schema: ClassVar[int]
+
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        self.path, self.timeout_s = path.absolute(), timeout_s
 
     def exists(self) -> bool:
         """Return whether there is a file, of whatever kind. Raises: LedgerError: that cannot be known."""

@@ -4,20 +4,26 @@ A charge is written right before a run's parties start, and stays whatever happe
 somebody may have seen an opened value.
 """
 
+import json
 import os
+import socket
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 
 from harness.errors import PopulationError
-from harness.privacy.ledger import rows
+from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import (
     Charge,
     Population,
     PrivacyEvent,
     Status,
+    Use,
     key_of,
     refuse_contradictions,
     refuse_elsewhere,
@@ -28,7 +34,12 @@ from harness.privacy.ledger.populations import (
     refuse_used,
     spent_text,
 )
-from protocols.guarantee import Budget, Guarantee
+from harness.system.processes import birth
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.circuits.coins import Coin
+from protocols.guarantee import Budget, Guarantee, compose
+
+_OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
 
 TIMEOUT_S = 20.0
 
@@ -39,7 +50,7 @@ def default_path() -> Path:
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "fairshares" / "ledger.sqlite"
 
 
-class Ledger:
+class Ledger(Database):
     """The charges and budgets in one file; every method is one transaction.
 
     Guarantees: of runs that race for the rest of a budget only as many are charged as fit it; no charge
@@ -48,32 +59,65 @@ class Ledger:
     Raises: LedgerError: the file is locked, damaged, not a ledger, or cannot be written.
     """
 
-    def __init__(self, path: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        self.path, self.timeout_s = (path or default_path()).absolute(), timeout_s
-        self._database = Database(self.path, rows.TABLES, rows.SCHEMA, timeout_s)
+    schema = 2
+    tables = """
+    CREATE TABLE populations (
+        key TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        budget_epsilon TEXT,
+        budget_delta TEXT
+    );
+    CREATE TABLE charges (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        population TEXT REFERENCES populations,
+        time TEXT NOT NULL,
+        task TEXT NOT NULL,
+        model TEXT NOT NULL,
+        epsilon TEXT NOT NULL,
+        delta TEXT NOT NULL,
+        unit TEXT NOT NULL,
+        relation TEXT NOT NULL,
+        noise TEXT,
+        out TEXT NOT NULL,
+        status TEXT NOT NULL,
+        process TEXT NOT NULL
+    );
+    CREATE TABLE uses (
+        upload TEXT,
+        charge INTEGER REFERENCES charges,
+        PRIMARY KEY (upload, charge)
+    ) WITHOUT ROWID;
+    CREATE TABLE epochs (
+        id TEXT PRIMARY KEY,
+        charge INTEGER REFERENCES charges
+    ) WITHOUT ROWID;
+    """
 
-    def populations(self) -> list[Population]:
-        """Return all populations, by name; none if there is no file yet."""
-        with self._database.reading() as connection:
-            return rows.populations(connection)
+    def __init__(self, path: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        super().__init__(path or default_path(), timeout_s)
+
+    def populations(self, name: str | None = None) -> list[Population]:
+        """Return the population of that name, if there is one, or all of them, by name."""
+        with self.reading() as connection:
+            return _populations(connection, None if name is None else key_of(name))
 
     def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
         """Return what each of these uploads has spent, by basic composition; none that no run used.
 
         [test: tests/harness/privacy/test_client_policies.py]
         """
-        with self._database.reading() as connection:
-            return rows.spent_on(connection, uploads)
+        with self.reading() as connection:
+            return _spent_on(connection, uploads)
 
     def set_budget(self, name: str, budget: Budget) -> None:
         """Give a population this budget instead of the one that it has, if any."""
-        with self._database.writing() as connection:
+        with self.writing() as connection:
             refuse_late_rule(_find(connection, name) or Population(name), budget)
-            rows.set_budget(connection, name, budget)
+            _set_budget(connection, name, budget)
 
     def check(self, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
         """Raise what `charge` would raise now; nothing is written."""
-        with self._database.reading() as connection:
+        with self.reading() as connection:
             self._refuse(connection, name, budget, release)
 
     def charge(
@@ -89,14 +133,14 @@ class Ledger:
             release: what is charged.
         Raises: PopulationError; BudgetError; UsedUploadsError: nothing is written then.
         """
-        with self._database.writing() as connection:
+        with self.writing() as connection:
             self._refuse(connection, name, budget, release)
             if name is None:
-                return rows.insert(connection, None, release), None
+                return _insert(connection, None, release), None
             if budget is not None or _find(connection, name) is None:
-                rows.set_budget(connection, name, budget)
-            rows.adopt(connection, name, _uncounted(connection, release.uploads))
-            return rows.insert(connection, name, release), _find(connection, name)
+                _set_budget(connection, name, budget)
+            _adopt(connection, name, _uncounted(connection, release.uploads))
+            return _insert(connection, name, release), _find(connection, name)
 
     def add(
         self, name: str | None, release: PrivacyEvent, epochs: Mapping[str, Sequence[str]]
@@ -114,10 +158,10 @@ class Ledger:
         more epochs; PopulationError; BudgetError; UsedUploadsError: another run had one. Nothing is written
         then.
         """
-        with self._database.writing() as connection:
-            found = rows.charge_of(connection, next(iter(epochs)), release.exact)
+        with self.writing() as connection:
+            found = _charge_of(connection, next(iter(epochs)), release.exact)
             if found is None:
-                raise self._database.error(
+                raise self.error(
                     f"it has no charge of {spent_text(release.exact)} for the series in {release.out}; go on "
                     "with the ledger and the version that it was begun with"
                 )
@@ -128,22 +172,22 @@ class Ledger:
                     "or none."
                 )
             if began - epochs.keys():
-                raise self._database.error(
+                raise self.error(
                     f"an epoch began that {release.out} does not know, which is a copy from before it; go on "
                     "with the latest one"
                 )
             new = [epoch for epoch in epochs if epoch not in began]
             uploads = sorted(upload for epoch in new for upload in epochs[epoch])
-            refuse_elsewhere(rows.uses(connection, uploads), key, release.out, uploads)
-            refuse_uncovered(release, rows.spent_on(connection, release.policies))
-            rows.add(connection, number, uploads, new)
-            rows.set_status(connection, number, Status.RUNNING)
-            return number, None if key is None else rows.populations(connection, key)[0]
+            refuse_elsewhere(_uses(connection, uploads), key, release.out, uploads)
+            refuse_uncovered(release, _spent_on(connection, release.policies))
+            _add(connection, number, uploads, new)
+            _set_status(connection, number, Status.RUNNING)
+            return number, None if key is None else _populations(connection, key)[0]
 
     def settle(self, charge: int, status: Status) -> None:
         """Write what became of a run. Whatever it is, its charge stays."""
-        with self._database.writing() as connection:
-            rows.set_status(connection, charge, status)
+        with self.writing() as connection:
+            _set_status(connection, charge, status)
 
     def _refuse(
         self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
@@ -151,21 +195,215 @@ class Ledger:
         if name is not None:
             found = _find(connection, name)
             if found is None and budget is None:
-                refuse_misspelt(name, rows.populations(connection), self.path)
+                refuse_misspelt(name, _populations(connection), self.path)
             found, unnamed = found or Population(name), _uncounted(connection, release.uploads)
             refuse_late_rule(Population(name, charges=unnamed), budget or found.budget)  # it is theirs, too
             found = replace(found, charges=found.charges + unnamed)
             refuse_contradictions(found, budget, release)
             refuse_overspending(replace(found, budget=budget or found.budget), release.loss)
-        refuse_used(rows.uses(connection, release.uploads), name, release.uploads)
-        refuse_uncovered(release, rows.spent_on(connection, release.policies))
+        refuse_used(_uses(connection, release.uploads), name, release.uploads)
+        refuse_uncovered(release, _spent_on(connection, release.policies))
 
 
 def _find(connection: sqlite3.Connection, name: str) -> Population | None:
-    return next(iter(rows.populations(connection, key_of(name))), None)
+    return next(iter(_populations(connection, key_of(name))), None)
 
 
 def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
     """Return the charges that uploads went into when nobody was named."""
-    numbers = {use.charge for use in rows.uses(connection, uploads) if use.key is None}
-    return tuple(charge for charge in rows.charges(connection, None) if charge.id in numbers)
+    numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
+    return tuple(charge for charge in _charges(connection, None) if charge.id in numbers)
+
+
+def _populations(connection: sqlite3.Connection, key: str | None = None) -> list[Population]:
+    """Return the population of that key, or all of them, by name."""
+    found = connection.execute(
+        "SELECT key, name, budget_epsilon, budget_delta FROM populations WHERE key = ? OR ? ORDER BY name",
+        (key, key is None),
+    ).fetchall()
+    return [
+        Population(name, None if epsilon is None else _budget(epsilon, delta), _charges(connection, key))
+        for key, name, epsilon, delta in found
+    ]
+
+
+def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
+    """Return the charges of a population, or of nobody."""
+    found = connection.execute(
+        f"SELECT id, {_OF_A_CHARGE} FROM charges WHERE population IS ? ORDER BY id", (key,)
+    )
+    return tuple(_charge(*row) for row in found)
+
+
+def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
+    """Write a population's budget; make the population if it is new."""
+    epsilon = None if budget is None else str(budget.epsilon)
+    delta = None if budget is None or budget.delta is None else f"{budget.delta} {budget.rule}".rstrip()
+    connection.execute(
+        "INSERT INTO populations (key, name, budget_epsilon, budget_delta) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (key) DO UPDATE SET budget_epsilon = excluded.budget_epsilon, "
+        "budget_delta = excluded.budget_delta",
+        (key_of(name), name, epsilon, delta),
+    )
+
+
+def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
+    """Write a charge, and what it uses; return its number. Args: name: of its population, None of nobody."""
+    noise = release.noise
+    number = connection.execute(
+        f"INSERT INTO charges ({_OF_A_CHARGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            None if name is None else key_of(name),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            release.task,
+            release.model,
+            str(release.exact.epsilon),
+            str(release.exact.delta),
+            str(release.unit),
+            str(release.relation),
+            noise and json.dumps([noise.values, [(coin.numerator, coin.bits) for coin in noise.coins]]),
+            str(release.out.absolute()),
+            str(Status.RUNNING),
+            json.dumps(_process(os.getpid())),
+        ),
+    ).lastrowid
+    assert number is not None
+    _add(connection, number, release.uploads, [release.epoch] if release.epoch else [])
+    return number
+
+
+def _add(connection: sqlite3.Connection, charge: int, uploads: Iterable[str], epochs: Iterable[str]) -> None:
+    """Write that uploads went into a charge, and that epochs begin under it."""
+    connection.executemany("INSERT OR IGNORE INTO uses VALUES (?, ?)", ((each, charge) for each in uploads))
+    connection.executemany("INSERT INTO epochs VALUES (?, ?)", ((each, charge) for each in epochs))
+
+
+def _adopt(connection: sqlite3.Connection, name: str, unnamed: Iterable[Charge]) -> None:
+    """Write that charges of nobody are a population's."""
+    connection.executemany(
+        "UPDATE charges SET population = ? WHERE id = ?", ((key_of(name), charge.id) for charge in unnamed)
+    )
+
+
+def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> None:
+    """Write what became of a run; whatever it is, this process is said to have run it."""
+    connection.execute(
+        "UPDATE charges SET status = ?, process = ? WHERE id = ?",
+        (str(status), json.dumps(_process(os.getpid())), charge),
+    )
+
+
+def _charge_of(
+    connection: sqlite3.Connection, epoch: str, exact: Guarantee
+) -> tuple[int, str | None, set[str]] | None:
+    """Return an epoch's charge of this ε and δ, its population's key, and all epochs under it."""
+    found = connection.execute(
+        "SELECT charges.id, population FROM epochs JOIN charges ON charges.id = charge "
+        "WHERE epochs.id = ? AND (epsilon, delta) = (?, ?)",
+        (epoch, str(exact.epsilon), str(exact.delta)),
+    ).fetchone()
+    if found is None:
+        return None
+    began = connection.execute("SELECT id FROM epochs WHERE charge = ?", found[:1])
+    return *found, {epoch for (epoch,) in began}
+
+
+def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[Use]:
+    """Return the last charges of these uploads."""
+    with _asked(connection, uploads):
+        found = connection.execute(
+            "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(upload) "
+            "FROM (SELECT upload, MAX(charge) AS charge FROM asked JOIN uses USING (upload) GROUP BY upload) "
+            "JOIN charges ON charges.id = charge "
+            "LEFT JOIN populations ON populations.key = charges.population "
+            "GROUP BY charges.id ORDER BY charges.id"
+        ).fetchall()
+    return [Use(*row) for row in found]
+
+
+def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[str, Guarantee]:
+    """Return what each of these uploads has spent, by basic composition; none that no run used."""
+    with _asked(connection, uploads):
+        found = connection.execute(
+            "SELECT upload, GROUP_CONCAT(charge) FROM asked JOIN uses USING (upload) GROUP BY upload"
+        ).fetchall()
+    rows = connection.execute("SELECT id, epsilon, delta FROM charges")
+    of_charges = {
+        str(number): Guarantee(Fraction(epsilon), Fraction(delta)) for number, epsilon, delta in rows
+    }
+    totals = {
+        each: compose(of_charges[one] for one in each.split(",")) for each in {each for _, each in found}
+    }
+    return {upload: totals[each] for upload, each in found}
+
+
+@contextmanager
+def _asked(connection: sqlite3.Connection, uploads: Iterable[str]) -> Iterator[None]:
+    """Have a temporary table `asked` of uploads."""
+    connection.execute("CREATE TEMP TABLE asked (upload TEXT PRIMARY KEY)")
+    connection.executemany("INSERT OR IGNORE INTO asked VALUES (?)", ((upload,) for upload in uploads))
+    yield
+    connection.execute("DROP TABLE asked")
+
+
+def _budget(epsilon: str, delta: str | None) -> Budget:
+    if delta is None:
+        return Budget(Fraction(epsilon))
+    limit, *rule = delta.split()
+    chosen = {name: int(number) for name, _, number in (each.partition("=") for each in rule)}
+    return Budget(Fraction(epsilon), Fraction(limit), **chosen)
+
+
+def _charge(
+    number: int,
+    _population: str | None,
+    time: str,
+    task: str,
+    model: str,
+    epsilon: str,
+    delta: str,
+    unit: str,
+    relation: str,
+    noise: str | None,
+    out: str,
+    status: str,
+    process: str,
+) -> Charge:
+    exact, known = Guarantee(Fraction(epsilon), Fraction(delta)), None
+    if exact.epsilon < 0 or not 0 <= exact.delta < 1:
+        raise ValueError("no release spends that")
+    if noise is not None:
+        values, coins = json.loads(noise)
+        known = NoiseEvent(tuple(Coin(*coin) for coin in coins), values)
+    found = Status(status)
+    return Charge(
+        id=number,
+        time=time,
+        task=task,
+        model=model,
+        exact=exact,
+        unit=PrivacyUnit(unit),
+        relation=NeighboringRelation(relation),
+        out=Path(out),
+        noise=known,
+        status=_running_or_not(*json.loads(process)) if found is Status.RUNNING else found,
+    )
+
+
+def _process(pid: int) -> tuple[str, str, int, str]:
+    """Return what tells a process from all others: machine, its last start, number, when it began."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id")
+    boot = boot_id.read_text().strip() if boot_id.exists() else ""  # without /proc numbers alone have to do
+    return socket.gethostname(), boot, pid, birth(pid)
+
+
+def _running_or_not(machine: str, boot: str, pid: int, began: str) -> Status:
+    if machine != socket.gethostname():
+        return Status.UNKNOWN
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        pass  # it is another user's
+    except ProcessLookupError:
+        return Status.ABORTED
+    return Status.RUNNING if _process(pid) == (machine, boot, pid, began) else Status.ABORTED

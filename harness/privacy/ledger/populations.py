@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.errors import BudgetError, PopulationError, UsedUploadsError, named
-from harness.inputs.client_policy import ClientPolicy
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import digits_down, digits_up, exact_text

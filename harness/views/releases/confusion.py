@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.inputs.contribution_bounds import scale_of
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.inputs.records import ScoreCut
 from harness.postprocessing.thresholds.choose import GroupThresholds
 from harness.releases.confusion import CONFIDENCE, RATES, Confusion

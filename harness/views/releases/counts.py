@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from harness.releases.base import by_cell
 from harness.releases.counts import CONFIDENCE, GroupCounts
-from harness.releases.expected_errors import by_cell
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
 from harness.views.releases.weights import ends_shown

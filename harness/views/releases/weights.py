@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.reweighing.formulas import GroupWeights
-from harness.releases.expected_errors import by_cell
+from harness.releases.base import by_cell
 from harness.views import run
 from harness.views.parts import Findings, Part, Table, from_least_to_most
 from harness.views.rendering.plots import Floats, intervals, with_ends

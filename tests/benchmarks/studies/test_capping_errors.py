@@ -21,9 +21,8 @@ from benchmarks.studies.capping.errors import (
     weight_errors,
 )
 from benchmarks.studies.capping.population import Population, zipf
-from harness.inputs.contribution_bounds import Cap
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import each_cell_once
+from harness.inputs.record_schema import Cap
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
 from protocols.noise.truncated import magnitude_moments
 from tests.support.exact_weights import balanced_weights
 

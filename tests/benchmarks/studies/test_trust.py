@@ -26,8 +26,7 @@ from benchmarks.studies.trust.models import (
 from benchmarks.studies.trust.study import powers
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import gaps
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
-from protocols.accounting.queries import sums_and_sizes
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
 from protocols.circuits.coins import design_coins
 from protocols.guarantee import Guarantee
 from protocols.local_dp.estimators import least_enough

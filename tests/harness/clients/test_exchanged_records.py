@@ -16,15 +16,17 @@ import pytest
 from harness.privacy.audit import releases as audit_release
 from harness.privacy.audit.releases import audit_command
 from protocols.accounting.calibration import (
+    LinearQueries,
     NeighboringRelation,
     Neighbors,
     NoisePlan,
+    each_cell_once,
     nodes_changed,
     plan_noise,
     possible_moves,
+    sums_and_sizes,
 )
 from protocols.accounting.exact_privacy import amounts_moved, values_moved
-from protocols.accounting.queries import LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.circuits.slots import cell_of_code, slot_bits, value_bits
 from protocols.guarantee import Guarantee

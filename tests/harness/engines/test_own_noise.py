@@ -18,7 +18,7 @@ from harness.engines.parties.working_directory import DATA, GIVEN_BITS
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.rings import FIELD, RING, Ring
 from harness.security_models import MODELS
-from protocols.noise.tables import BITS, NoiseLaw, OwnNoise
+from protocols.noise.added import BITS, NoiseLaw, OwnNoise
 from protocols.spec import (
     CLIENTS,
     PI_CAP,

@@ -9,7 +9,7 @@ from benchmarks.measure.cell import job_of
 from harness.engines.base import PROGRAMS, Job
 from harness.errors import PlanError
 from harness.forecast import operation_counts as counts
-from harness.forecast.operation_counts import Counts, Usage, counts_of, read_estimate, usage_of
+from harness.forecast.operation_counts import Counts, counts_of, read_estimate, usage_of
 from harness.security_models import MODELS
 from protocols.circuits.coins import design_coins
 from protocols.spec import PI_COUNT
@@ -28,7 +28,7 @@ CELL: dict[str, str | int] = {
 }
 
 
-def one_sample(job: Job) -> Usage:
+def one_sample(job: Job) -> Counts:
     """Return what one sample of a job's noise takes, opened by one party."""
     return usage_of(PROGRAMS / "pi_lap.mpc", ("1", "1", *job.arguments[-2:]))
 
@@ -66,7 +66,17 @@ Program requires at most:
        48 bit opens
        99 virtual machine rounds
 """
-    assert read_estimate(text, 8) == Counts(20, 7, 20, 43, 12, 18, rounds=99, ands=100, batch=8)
+    assert read_estimate(text, 8) == Counts(
+        inputs=20,
+        input_bits=7,
+        dabits=20,
+        decomposed=43,
+        multiplications=12,
+        products=18,
+        rounds=99,
+        ands=100,
+        batch=8,
+    )
     with pytest.raises(PlanError, match="no estimate"):
         read_estimate("Hash: 12 ab\n", 8)
 

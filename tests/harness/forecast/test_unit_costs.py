@@ -35,7 +35,6 @@ COUNTS = Counts(
     decomposed=0,
     multiplications=0,
     products=3,
-    batch=None,
     added=400,
 )
 PLANTED = ModelUnits(

@@ -16,11 +16,18 @@ from harness.engines.base import PROJECT
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import cache_directory
 from harness.engines.registry import engine_of
-from harness.forecast import wall_clock
-from harness.forecast.expected_accuracy import plan_releases
-from harness.forecast.plan import PlannedRelease, plan_model
+from harness.forecast import plan as wall_clock
+from harness.forecast.plan import (
+    PlannedRelease,
+    WallClock,
+    deriving_s,
+    parties_start_s,
+    plan_model,
+    plan_releases,
+    reading_s,
+    sharing_s,
+)
 from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
-from harness.forecast.wall_clock import WallClock, deriving_s, parties_start_s, reading_s, sharing_s
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.synthetic import Federation
 from harness.releases.registry import statistic_of
@@ -70,7 +77,7 @@ def test_parties_start_as_many_at_once_as_there_are_processors(monkeypatch: pyte
         return 0.1
 
     monkeypatch.setattr(wall_clock, "starting_s", load)
-    monkeypatch.setattr("harness.forecast.wall_clock.os.cpu_count", lambda: 2)
+    monkeypatch.setattr("harness.forecast.plan.os.cpu_count", lambda: 2)
     of_three, of_two = (parties_start_s(RELEASE.but(model=MODELS[name])) for name in ("ring", "semi2k"))
     assert of_three == pytest.approx(0.15) and of_two == pytest.approx(0.1)
     parties_start_s(RELEASE.but(noise="own"))

@@ -17,7 +17,7 @@ from harness.errors import (
 )
 from harness.hosts.party_run import Sending
 from harness.hosts.policy import FILE
-from harness.pipeline.terms import request_of_run, terms_of
+from harness.pipeline.sources import request_of_run, terms_of
 from harness.system.documents import Refusal, call
 from protocols.spec import CLIENTS
 from tests.support.starters import (

@@ -14,8 +14,8 @@ from harness.errors import (
     HostUnfitError,
     ShareError,
 )
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import shared_over
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import ANY, UNCOVERED
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PI_RW

@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import PolicyError
 from harness.hosts.policy import DEFAULT, FILE, checked_policy, read_policy, write_policy
-from harness.pipeline.terms import request_of_run
+from harness.pipeline.sources import request_of_run
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
 from tests.support.starters import RULE, asked

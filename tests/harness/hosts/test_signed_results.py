@@ -12,7 +12,7 @@ from harness.engines.parties.certificates import fingerprint, make_key
 from harness.errors import SignatureError
 from harness.hosts.signed_results import AGGREGATE, SCHEMA, UPLOADS, Intent, Statement, sign, verify
 from harness.pipeline.run import SIGNATURES, privacy_of, result_files
-from harness.pipeline.terms import request_of_run
+from harness.pipeline.sources import request_of_run
 from harness.releases.registry import statistic_of
 from harness.system.result_files import write_json
 from tests.support.starters import DOMAIN, MODEL, asked

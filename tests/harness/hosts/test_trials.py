@@ -19,8 +19,7 @@ from harness.hosts.policy import LEDGER
 from harness.hosts.trials import Noise, Program, Trial
 from harness.hosts.work import Work
 from harness.inputs.synthetic import Federation, public_integers
-from harness.pipeline.sources import BENCHMARK_TERMS
-from harness.pipeline.terms import read_terms
+from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.system.files import PREFIX
 from protocols.spec import CLIENTS, PI_RW, ProtocolSpec
 from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, now, write_rules

@@ -21,8 +21,7 @@ from harness.errors import HostUnfitError, ShareError
 from harness.hosts import cleanup, wire
 from harness.hosts.policy import DEFAULT, FILE, write_policy
 from harness.hosts.work import Work
-from harness.inputs.contribution_bounds import Cap
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares.party import ANY, UNREADABLE, UploadPolicy

@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 
 from harness.errors import ShareError
-from harness.inputs.client_policy import ClientPolicy
-from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import shared_over
-from harness.inputs.record_schema import RecordDomain, RecordKind
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
-from harness.inputs.shares.file_format import UploadKind, check_aggregates, extract_values
+from harness.inputs.shares.file_format import ClientPolicy, UploadKind, check_aggregates, extract_values
 from harness.inputs.shares.party import (
     ANY,
     CROWDED,

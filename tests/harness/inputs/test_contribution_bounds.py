@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from harness.errors import OptionError, RecordDomainError
-from harness.inputs.contribution_bounds import MAX_CAP, WEIGHT_ONE, WEIGHT_SLOTS, Cap, cap_from_json
 from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.record_schema import domain_from_json
+from harness.inputs.record_schema import (
+    MAX_CAP,
+    WEIGHT_ONE,
+    WEIGHT_SLOTS,
+    Cap,
+    cap_from_json,
+    domain_from_json,
+)
 from harness.inputs.records import ClientRecords
 from harness.request.readers import parse_cap
 from protocols.spec import KEYS, SLOTS, SPLIT
@@ -54,7 +60,7 @@ def test_weight_one_is_unbiased_exactly(slots: int) -> None:
     client, cell, held = np.zeros(3, dtype=np.int64), np.array([0, 1, 1]), Counter[int]()
     for start in range(3):
         drawn = (np.arange(3).astype("<u8").tobytes(), np.uint64(start + 3).tobytes())
-        with patch("harness.inputs.contribution_bounds.os.urandom", side_effect=drawn):
+        with patch("harness.inputs.record_schema.os.urandom", side_effect=drawn):
             held += Counter(Cap(slots, weight_one=True).choose(client, cell, 1)[:, 0].tolist())
     assert held == {0: slots, 1: 2 * slots}
 

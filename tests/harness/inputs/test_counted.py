@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from harness.errors import RecordsError
-from harness.inputs.contribution_bounds import Cap
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares import client
 from harness.inputs.shares.client import of_what_is_left

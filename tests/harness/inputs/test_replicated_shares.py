@@ -18,7 +18,7 @@ from harness.inputs.shares.party import ANY, CHANGED, NOT_THE_SAME, SAYS, aggreg
 from harness.pipeline.party_inputs import feed_heads, sound_uploads
 from harness.pipeline.sources import SharesSource
 from harness.security_models import MODELS, Model
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.spec import PI_COUNT, PI_GAP_SLOTS, PI_RW, PRODUCT, REPLICATED, SLOTS, SPLIT, InputForm
 from tests.support.requests import request_of
 from tests.support.rings import to_integers

@@ -10,12 +10,17 @@ import numpy as np
 import pytest
 
 from harness.errors import ShareError
-from harness.inputs.client_policy import ClientPolicy
 from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RINGS
-from harness.inputs.shares.file_format import check_aggregates, extract_values, read_header, read_uploads
+from harness.inputs.shares.file_format import (
+    ClientPolicy,
+    check_aggregates,
+    extract_values,
+    read_header,
+    read_uploads,
+)
 from harness.inputs.shares.party import CHANGED, MISDIRECTED, UNREADABLE, WRONG_SIZE, aggregate, uploads_at
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PRODUCT, REPLICATED, SPLIT, InputForm

@@ -22,11 +22,12 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from harness.inputs import rings as domain_module
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring, Words
+from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring
 from harness.inputs.shares import client as sharing
 from harness.inputs.shares.client import split_into_shares
 from harness.inputs.shares.file_format import SEED_BYTES, extract_values
 from harness.inputs.shares.party import aggregate
+from protocols.arrays import Words
 from protocols.spec import PRODUCT, SPLIT
 from tests.support.rings import to_integers
 from tests.support.sharing import share

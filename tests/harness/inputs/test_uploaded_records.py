@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from harness.errors import RecordsError
-from harness.inputs.contribution_bounds import Cap
 from harness.inputs.encoding import as_upload, columns_of
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords, read_records
 from protocols.spec import KEYS, PRODUCT, SLOTS, SPLIT, InputForm
 

@@ -25,11 +25,10 @@ from harness.errors import (
     ShareError,
     UsedUploadsError,
 )
-from harness.inputs.client_policy import ClientPolicy
-from harness.inputs.contribution_bounds import WEIGHT_ONE, Cap, cap_from_json
 from harness.inputs.encoding import shared_over
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
 from harness.inputs.records import ClientRecords
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline import arrivals
 from harness.pipeline.arrivals import EPOCH, STATE, Arrivals, alone, read_arrivals, run_epoch
 from harness.pipeline.run import Run, RunSettings
@@ -37,14 +36,12 @@ from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
-from harness.releases.series import WeightsSeries
-from harness.releases.weights import Weights, WeightsStatistic, expected_weight_error
+from harness.releases.weights import Weights, WeightsSeries, WeightsStatistic, expected_weight_error
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget, Guarantee, compose
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
-from protocols.noise.added import mean_square_error, offset
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw, mean_square_error, offset
 from protocols.spec import HONEST, PI_RW, PI_RW_SLOTS, SLOTS, SPLIT, ProtocolSpec
 from tests.support.requests import request_of
 from tests.support.rings import to_integers

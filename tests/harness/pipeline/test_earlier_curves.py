@@ -16,9 +16,8 @@ from harness.cli.release_options import ThresholdsOptions
 from harness.engines.base import EngineResult, Runner
 from harness.engines.run_record import times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
-from harness.inputs.contribution_bounds import WEIGHT_SLOTS, Cap
-from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
-from harness.pipeline.earlier_curves import OPENED_NOTHING, choose_again, read_curves
+from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
+from harness.pipeline.earlier_results import OPENED_NOTHING, choose_again, read_curves
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import Source

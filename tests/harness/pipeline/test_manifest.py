@@ -12,9 +12,9 @@ from hypothesis import example, given, strategies as st
 
 from harness.engines.base import PROJECT, EngineResult
 from harness.engines.run_record import times_of
-from harness.inputs.contribution_bounds import Cap
-from harness.pipeline import manifest as report
-from harness.pipeline.manifest import manifest
+from harness.inputs.record_schema import Cap
+from harness.pipeline import run as report
+from harness.pipeline.run import manifest_of
 from harness.privacy.statement import (
     HONEST_CLIENTS,
     PrivacyStatement,
@@ -23,19 +23,21 @@ from harness.privacy.statement import (
     state_privacy,
 )
 from harness.security_models import MODELS, Model
+from harness.system.result_files import SCHEMA
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
+    each_cell_once,
     plan_noise,
     plan_own_noise,
+    sums_and_sizes,
     unit_of,
 )
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
-from protocols.accounting.queries import each_cell_once, sums_and_sizes
 from protocols.accounting.rounding import digits_up, float_up, interval_shown
 from protocols.guarantee import Guarantee
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.noise.truncated import guarantee
 from protocols.spec import CLIENTS, PI_COUNT, PI_GAP, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 
@@ -170,17 +172,17 @@ RESULT = EngineResult(
 def a_manifest(epsilon: Fraction) -> dict[str, Any]:
     privacy = fields(MODELS["ring"], epsilon, NeighboringRelation.REPLACE_ONE)
     inputs = {"clients": 1, "uploads": 1, "max_count": 1}
-    return manifest("weights", RESULT, privacy, inputs, None, wall_s=4.0, share_s=0.125)
+    return manifest_of("weights", RESULT, privacy, inputs, None, wall_s=4.0, share_s=0.125)
 
 
 def test_manifest() -> None:
     privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
     inputs = {"clients": 1, "uploads": 1, "max_count": 1}
-    found = manifest("weights", RESULT, privacy, inputs, {"charge": 7}, wall_s=4.0, share_s=0.125)
+    found = manifest_of("weights", RESULT, privacy, inputs, {"charge": 7}, wall_s=4.0, share_s=0.125)
     assert set(found) >= MANIFEST
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     same = {
-        "schema": report.SCHEMA, "task": "weights", "model": "ring", "engine": "mp-spdz", "privacy": privacy,
+        "schema": SCHEMA, "task": "weights", "model": "ring", "engine": "mp-spdz", "privacy": privacy,
         "engine_version": "MP-SPDZ x", "program_hash": "ab" * 32, "compile_options": ["-R", "64"],
         "mpc_s": 0.25, "wall_s": 4.0, "compile_s": 0.5, "share_s": 0.125, "rounds": 12,
         "sent_bytes": [1, 2, 3], "inputs": inputs, "ledger": {"charge": 7},
@@ -193,16 +195,16 @@ def test_manifest() -> None:
 def test_manifest_of_a_run_that_clients_sent_to() -> None:
     privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
     result = replace(RESULT, client_sent_bytes=(10, 11, 12), client_received_bytes=(20, 21, 22))
-    found = manifest("weights", result, privacy, {}, None, wall_s=4.0, share_s=0.0)
+    found = manifest_of("weights", result, privacy, {}, None, wall_s=4.0, share_s=0.0)
     assert found["client_sent_bytes"] == [10, 11, 12]
     assert found["client_received_bytes"] == [20, 21, 22]
-    plain = manifest("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.0)
+    plain = manifest_of("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.0)
     assert set(found) - set(plain) == {"client_sent_bytes", "client_received_bytes"}
 
 
 def test_manifest_of_a_run_on_uploaded_shares() -> None:
     privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
-    found = manifest("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.5, uploaded=(9, 8, 7))
+    found = manifest_of("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.5, uploaded=(9, 8, 7))
     assert found["client_sent_bytes"] == [9, 8, 7]
     assert "client_received_bytes" not in found
 
@@ -274,7 +276,7 @@ def test_what_a_replaced_value_costs_is_not_twice_as_much(epsilon: Fraction) -> 
     assert Fraction(found["if_replaced"]["delta"]) == uncovered
     assert (uncovered > 2 * asked.exact.delta) is (epsilon > 3)
     assert digits_up(uncovered, 4) in " ".join(privacy.in_full())
-    one = manifest("gap", RESULT, found, {}, None, wall_s=4.0, share_s=0.0)
+    one = manifest_of("gap", RESULT, found, {}, None, wall_s=4.0, share_s=0.0)
     both = report.combined_manifest("gap", {"one": one, "other": one})
     assert Fraction(both["privacy"]["if_replaced"]["delta"]) == 2 * uncovered
 
@@ -382,7 +384,7 @@ def test_a_manifest_says_all_that_was_stated(model: Model, relation: Neighboring
     own = plan_own_noise(each_cell_once(4), Neighbors(relation), Fraction(1), DELTA, NoiseLaw.LAPLACE, 3, 1)
     for noise, most in ((plan(Fraction(1), relation), 1), (own, 2)):
         one = state_privacy(PI_COUNT, SPLIT.by(CLIENTS), model, noise, True, cap, most, compared=3)
-        made = manifest("count", replace(RESULT, model=model), one.to_json(), {}, None, 4.0, 0.0)
+        made = manifest_of("count", replace(RESULT, model=model), one.to_json(), {}, None, 4.0, 0.0)
         assert read_statement(json.loads(json.dumps(made))) == one
         both = report.combined_manifest("both", {"first": made, "second": made})
         assert read_statement(both).to_json() == both["privacy"] == one.plus(one).to_json()

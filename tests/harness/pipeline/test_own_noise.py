@@ -8,14 +8,14 @@ from harness.cli.commands.send import _sentences
 from harness.errors import OptionError, ShareError
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.run import privacy_of
-from harness.pipeline.terms import read_terms, terms_of
+from harness.pipeline.sources import read_terms, terms_of
 from harness.privacy.statement import SHIFTED, state_own_noise
 from harness.releases.registry import statistic_of
 from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
 from harness.request.releases import request_from_json
 from harness.security_models import MODELS
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.spec import CLIENTS, SLOTS, SPLIT, InputForm
 from tests.support.requests import request_of
 

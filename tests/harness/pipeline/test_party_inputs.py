@@ -11,7 +11,7 @@ from harness.errors import ShareError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.sources import MAX_SENT, Delivery, InvitedSource, RecordsSource, Source, check_sent
+from harness.pipeline.sources import MAX_SENT, InvitedSource, RecordsSource, Source, check_sent
 from harness.request.base import Request
 from harness.security_models import MODELS
 from protocols.spec import CLIENTS, PRODUCT, SPLIT
@@ -26,7 +26,7 @@ EPSILON, DELTA = Fraction(1), Fraction(1, 2**40)
 
 def delivered(source: Source, release: Request, scratch: Path) -> PartyInputs:
     run = context(release, scratch)
-    return source.deliver(Delivery(run, source.describe(run), {}))
+    return source.deliver(run, source.describe(run))
 
 
 def records(clients: int) -> ClientRecords:

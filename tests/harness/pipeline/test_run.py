@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from harness.errors import UnsupportedError
-from harness.inputs.contribution_bounds import Cap
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
@@ -20,8 +19,14 @@ from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
 from harness.security_models import MODELS, Model, get_model
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, PrivacyUnit, plan_noise
-from protocols.accounting.queries import each_cell_once, sums_and_sizes
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    PrivacyUnit,
+    each_cell_once,
+    plan_noise,
+    sums_and_sizes,
+)
 from protocols.spec import (
     CLIENTS,
     KEYS,

@@ -9,7 +9,7 @@ from harness.errors import OptionError
 from harness.privacy.audit import releases
 from harness.privacy.audit.releases import audit_own_noise
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, NoisePlan, plan_own_noise
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.spec import PI_GAP, PI_ROC, PI_RW
 
 LAPLACE, GAUSSIAN = NoiseLaw

@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from protocols import reference
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, nodes_changed
+from protocols.accounting.calibration import (
+    LinearQueries,
+    NeighboringRelation,
+    Neighbors,
+    each_cell_once,
+    nodes_changed,
+)
 from protocols.accounting.exact_privacy import composed, curve_of_coins, values_moved
-from protocols.accounting.queries import LinearQueries, each_cell_once
 from protocols.circuits.coins import Coin, edge_mass, worst_ratio
 from protocols.noise.truncated import probability_mass
 from protocols.published_baselines import protocol_4

@@ -10,16 +10,14 @@ import pytest
 
 from harness.errors import OptionError
 from harness.privacy.audit import samplers as audit
-from harness.privacy.audit.reference import reference_set
-from harness.privacy.audit.releases import RELEASES, audit_command, audit_release
+from harness.privacy.audit.releases import RELEASES, audit_command, audit_release, reference_set
 from harness.privacy.audit.samplers import Audited, audit_coins, audit_published, audit_sampler
 from harness.request.base import WITH_OWN_NOISE
-from protocols.accounting.calibration import NeighboringRelation, Neighbors
+from protocols.accounting.calibration import LinearQueries, NeighboringRelation, Neighbors
 from protocols.accounting.exact_privacy import curve_of_coins
-from protocols.accounting.queries import LinearQueries
 from protocols.circuits.coins import design_coins, exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.noise.truncated import guarantee
 from protocols.spec import (
     NO_INPUT,

@@ -15,7 +15,7 @@ from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.circuits.coins import Coin, design_coins
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Part, Schedule
-from protocols.noise.tables import NoiseLaw
+from protocols.noise.added import NoiseLaw
 from protocols.noise.truncated import guarantee, probability_mass
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BudgetError, FairSharesError, ShareError
-from harness.inputs.client_policy import ClientPolicy, client_policy_from_json
+from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from harness.system.documents import Refusal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.pipeline.manifest import combined_manifest
+from harness.pipeline.run import combined_manifest
 from harness.privacy.statement import HONEST_CLIENTS, PrivacyStatement, failure_of
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit

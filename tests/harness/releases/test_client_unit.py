@@ -9,17 +9,19 @@ import pytest
 
 from harness.privacy.audit.releases import audit_command
 from protocols.accounting.calibration import (
+    LinearQueries,
     NeighboringRelation,
     Neighbors,
     PrivacyUnit,
+    each_cell_once,
     moves_of,
     nodes_changed,
     plan_noise,
+    sums_and_sizes,
     unit_of,
 )
 from protocols.accounting.exact_privacy import impossible_mass_of_clients, values_moved
 from protocols.accounting.own_noise import Moves
-from protocols.accounting.queries import LinearQueries, each_cell_once, sums_and_sizes
 from protocols.circuits.coins import Coin, exp_bounds, worst_ratio
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.truncated import guarantee_of_clients, most_uncovered, probability_mass

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from harness.errors import OptionError, OutputError, RecordDomainError
-from harness.inputs.contribution_bounds import MAX_CAP, Cap, caps_to_choose_from
 from harness.inputs.encoding import columns_of, count_columns
-from harness.inputs.record_schema import RecordDomain, RecordKind, domain_from_json, even_grid
+from harness.inputs.record_schema import (
+    MAX_CAP,
+    Cap,
+    RecordDomain,
+    RecordKind,
+    caps_to_choose_from,
+    domain_from_json,
+    even_grid,
+)
 from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
@@ -28,13 +35,13 @@ from harness.request.base import Request
 from harness.request.releases import CapRequest
 from harness.security_models import MODELS, Model
 from protocols.accounting.calibration import (
+    AboveThreshold,
     NeighboringRelation,
     Neighbors,
     PrivacyUnit,
     guarantee_of_first_below,
     plan_noise,
 )
-from protocols.accounting.queries import AboveThreshold
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.guarantee import Guarantee

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.studies.utility.curves import SyntheticPopulation
 from benchmarks.studies.utility.releases import TREE, computed
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from harness.releases import expected_errors as errors
+from harness.releases import base as errors
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.noise.added import simulated_noise

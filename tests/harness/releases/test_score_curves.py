@@ -9,8 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from harness.errors import OutputError, RecordDomainError
-from harness.inputs.contribution_bounds import Cap
-from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
 from harness.postprocessing.curves import exact_curves

@@ -32,7 +32,7 @@ from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.guarantee import Budget
 from protocols.noise import added
-from protocols.noise.tables import OwnNoise
+from protocols.noise.added import OwnNoise
 from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
 from tests.support.rings import to_integers
@@ -157,7 +157,7 @@ def test_a_session_keeps_to_the_ledger_that_commands_keep_to(
     with pytest.raises(PopulationError, match="holds budgets, for 'p'"):
         SumSession("mpyc", **SMALL)
     assert SumSession("mpyc", **SMALL, population="none")._account.population is None
-    with pytest.raises(OptionError, match="A budget belongs to a population"):
+    with pytest.raises(OptionError, match="budget= belongs to a population"):
         SumSession("mpyc", **SMALL, budget=(1, "1e-4"))
 
 
@@ -288,7 +288,7 @@ def test_noise_over_rounds_has_its_law_and_is_fresh(model: str, noise: str, here
         ({"coordinates": 2.5}, "coordinates, not 2.5"),
         ({"clip": "a"}, "positive number, not a"),
         ({"largest_weight": "a"}, "largest weight is from 1e-06 to 1048576, not a"),
-        ({"budget": (1, 2, 3), "population": "p"}, r"A budget is a total ε, or \(ε, δ\), not \(1, 2, 3\)"),
+        ({"budget": (1, 2, 3), "population": "p"}, "budget= must be a total ε.*got '1,2,3'"),
         ({"noise": "no"}, "no noise 'no'; choose joint or own"),
         ({"unit": "group"}, "no privacy unit 'group'; choose client or record"),
         ({"rows": "record"}, "clip one vector of each client"),

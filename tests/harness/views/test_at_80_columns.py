@@ -12,9 +12,8 @@ from rich.console import Console
 
 from harness.engines.registry import schemes
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
-from harness.privacy.audit.local import audit_m_r
 from harness.privacy.audit.releases import RELEASES, audit_command
-from harness.privacy.audit.samplers import Audited, audit_published, audit_sampler
+from harness.privacy.audit.samplers import Audited, audit_m_r, audit_published, audit_sampler
 from harness.privacy.ledger.populations import Charge, Population, Status
 from harness.releases.base import Statistic
 from harness.releases.confusion import ConfusionStatistic
