@@ -1,25 +1,29 @@
 """One training under one budget: weights of everybody, a model, thresholds from those it did not see."""
 
+from __future__ import annotations
+
 import math
 import random
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.base import EngineResult, Progress
-from harness.engines.registry import engine_of
-from harness.engines.run_record import times_of
+from harness.engines.base import EngineResult, Progress, times_of
+from harness.engines.registry import choose_model, engine_of
 from harness.errors import OptionError
-from harness.inputs.record_schema import Grid, RecordDomain, RecordKind, bins_of
-from harness.inputs.records import ClientRecords
+from harness.inputs.record_schema import DEFAULT_MAX_COUNT, Grid, RecordDomain, RecordKind, bins_of, even_grid
+from harness.inputs.records import ClientRecords, records_from_frame
+from harness.inputs.tables import TABLE, read_table
 from harness.pipeline.manifest import combined_manifest, manifest
+from harness.pipeline.release import declared_domain, settings_of, with_cap
 from harness.pipeline.run import MANIFEST, Run, RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
+from harness.privacy.ledger.accounts import Say, chosen_account, nothing_said
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.statement import (
     INFERRED,
@@ -29,14 +33,16 @@ from harness.privacy.statement import (
     state_own_noise,
 )
 from harness.releases.base import Statistic
+from harness.releases.registry import statistic_of
 from harness.releases.score_curves import ThresholdsStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import Model
-from harness.system.result_files import new_directory, write_all
+from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
-from harness.training.features import Features
+from harness.training.features import RESERVED, Features
 from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from harness.training.predictor import FILE, LogisticModel
+from harness.training.request import TrainRequest
 from harness.training.session import SumSession
 from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
@@ -329,3 +335,52 @@ def _own_manifest(
     )
     inputs = {"clients": examples.clients}
     return manifest("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def trained(
+    request: TrainRequest,
+    source: Path | pd.DataFrame,
+    features: Features,
+    target: Path,
+    begin: Progress,
+    say: Say = nothing_said,
+) -> Trained:
+    """Train on the records of a file or a table. Args: target: a new directory for the files."""
+    check_new(target)
+    model, domain = request.model or choose_model(None), declared_domain(request)
+    account = chosen_account(request.population, request.budget, request.ledger, say)
+
+    def planned(task: str) -> Planned[Any]:
+        settings = settings_of(request.of_release(task, model))
+        return Planned(statistic_of(settings.release), settings)
+
+    parts = {task: planned(task) for task in request.parts}
+    chosen = Training(
+        model=model,
+        unit=request.privacy_unit,
+        guarantee=request.of_model,
+        how=Descent(
+            request.rounds,
+            request.clip,
+            request.largest_weight or (2.0 if "weights" in parts else 1.25 if request.sought else 1.0),
+            request.learning_rate,
+            request.momentum,
+        ),
+        noise=request.noise,
+        account=account,
+        timeout_s=request.timeout,
+        grid=(domain and domain.thresholds) or even_grid(),
+        **parts,
+        fairness=request.sought,
+        positive=request.positive_label or "",
+    )
+    begin("records")
+    table, rows = read_table(source, [*RESERVED, *features.by_name])  # once: it may be a pipe
+    where = str(source) if isinstance(source, Path) else TABLE
+    records = records_from_frame(table, domain, request.max_count or DEFAULT_MAX_COUNT, where, rows)
+    records = replace(records, domain=with_cap(records.domain, request.cap, request.privacy_unit))
+    return train(records, features, features.encode(table), chosen, target, begin)

@@ -14,12 +14,15 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binom
 
-from harness.postprocessing.curve_intervals import (
+from harness.postprocessing.curves import (
+    ACCEPT_NOBODY,
+    CurveNoise,
+    GroupCurves,
     _order_statistic,
+    exact_curves,
     noise_bands,
     population_bands,
 )
-from harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree

@@ -13,9 +13,8 @@ from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_model
 from harness.cli.options import QuickstartOptions
 from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
-from harness.evaluation.before_after import evaluate, reweighed, thresholded
+from harness.evaluation.before_after import Fold, evaluate, held_out_scores, reweighed, thresholded
 from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
-from harness.evaluation.splits import Fold, held_out_scores
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, records_from_frame
 from harness.pipeline.manifest import combined_manifest

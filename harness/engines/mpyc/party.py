@@ -69,7 +69,7 @@ def _load_mpyc(config: dict[str, Any]) -> Any:
     ]  # fmt: skip
     from mpyc.runtime import mpc
 
-    from harness.engines.mpyc.splitting import install_fast_splitting
+    from harness.engines.mpyc.machine import install_fast_splitting
 
     install_fast_splitting()
     if all(host == LOOPBACK for host, _ in config["addresses"]):

@@ -23,8 +23,16 @@ from typing import Any, BinaryIO
 from harness.clients.gateway import FAILED
 from harness.clients.session import ClientInputs, Server
 from harness.engines.base import Address, Job, no_charge
-from harness.engines.output_parser import PartyLog, parse_outputs
-from harness.engines.parties.handle import FAILED_CHECK, KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
+from harness.engines.output_parser import parse_outputs
+from harness.engines.parties.handle import (
+    FAILED_CHECK,
+    KEPT,
+    LOST_PEER,
+    OWN,
+    LocalProcess,
+    PartyProcess,
+    PartyState,
+)
 from harness.errors import (
     ClientError,
     FairSharesError,
@@ -82,7 +90,7 @@ def run_parties(
     work: Path,
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
-) -> list[PartyLog]:
+) -> list[PartyState]:
     """Run one process per config on this machine to the end; return their logs.
 
     Guarantees: on return and on every exception, KeyboardInterrupt included, all processes have ended
@@ -140,7 +148,7 @@ class Rounds:
                 pause = min(_POLL_S, 1.2 * pause)
         return parse_outputs([[lines[i]] for i in range(len(lines))], self._outputs)
 
-    def finish(self) -> list[PartyLog]:
+    def finish(self) -> list[PartyState]:
         """Wait until all parties have ended, after the last round; return their logs. Raises: as `open`."""
         _watch(self._parties, time.monotonic() + self._timeout_s, self._timeout_s)
         return _logs(self._parties)
@@ -210,7 +218,7 @@ def run_to_completion(
     starting: Callable[[], None] = no_charge,
     clients: ClientInputs | None = None,
     addresses: Sequence[Address] = (),
-) -> list[PartyLog]:
+) -> list[PartyState]:
     """Start the parties, wherever they are, exchange their certificates, and wait until all have ended.
 
     Guarantees: on return and on every exception all processes have ended.
@@ -228,8 +236,8 @@ def run_to_completion(
         return _logs(parties)
 
 
-def _logs(parties: Sequence[PartyProcess]) -> list[PartyLog]:
-    return [PartyLog(each.lines(), each.peak_memory_bytes()) for each in parties]
+def _logs(parties: Sequence[PartyProcess]) -> list[PartyState]:
+    return [each.state() for each in parties]
 
 
 @contextmanager
@@ -326,7 +334,7 @@ def _end_of(
     names = {each.value: each.name for each in signal.Signals}
     how = f"was killed by {names.get(-code, -code)}" if code < 0 else f"ended with exit code {code}"
     last = f" Its last lines: {' | '.join(errors[culprit][-3:])}" if errors[culprit] else ""
-    if parties[culprit].lacks_room():
+    if parties[culprit].state().no_room:
         last = f" There is no room left on the disk.{last}"
     others = ", ".join(f"{i}: {codes.get(i)}" for i in range(len(parties)) if i != culprit)
     return (
@@ -366,7 +374,7 @@ def _disconnection(failed: Sequence[int], errors: Sequence[Sequence[str]]) -> st
 
 def _still_running(parties: Sequence[PartyProcess], ended: Collection[int], timeout_s: float) -> str:
     running = [i for i in range(len(parties)) if i not in ended]
-    stopped = [i for i in running if parties[i].is_stopped()]
+    stopped = [i for i in running if parties[i].state().stopped]
     hint = f" (stopped: {', '.join(map(str, stopped))})" if stopped else ""
     return (
         f"Parties {', '.join(map(str, running))} had not finished after {timeout_s:g} s{hint}; "
@@ -375,4 +383,4 @@ def _still_running(parties: Sequence[PartyProcess], ended: Collection[int], time
 
 
 def _errors(party: PartyProcess) -> list[str]:
-    return [line for line in party.lines() if line.startswith(OWN) or not KEPT.match(line)]
+    return [line for line in party.state().lines if line.startswith(OWN) or not KEPT.match(line)]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError, named
-from harness.postprocessing.curve_intervals import population_bands
-from harness.postprocessing.curves import Floats, GroupCurves, OperatingPoints
+from harness.postprocessing.curves import Floats, GroupCurves, OperatingPoints, population_bands
 from harness.postprocessing.thresholds.rules import ThresholdRule, in_words
 from harness.postprocessing.thresholds.search import (
     ACCURACY,

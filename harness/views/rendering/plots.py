@@ -144,7 +144,7 @@ def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
 
 
 def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> None:
-    from harness.postprocessing.curve_intervals import noise_bands
+    from harness.postprocessing.curves import noise_bands
     from harness.postprocessing.thresholds.choose import CONFIDENCE
 
     points = curves.points()

@@ -21,8 +21,8 @@ from harness.engines.engine import PartyCosts
 from harness.engines.mpyc import engine as embedded, party as mpyc_party
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.mpyc.party import _check_peers, common_name, listen_on_loopback
-from harness.engines.output_parser import PartyLog
 from harness.engines.parties.certificates import make_key
+from harness.engines.parties.handle import PartyState
 from harness.engines.parties.working_directory import DATA
 from harness.engines.program_hash import program_hash
 from harness.errors import OutputError, PartyFailedError
@@ -58,10 +58,10 @@ def test_without_mpyc_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[str, ...]) -> None:
     engine = EmbeddedEngine()
-    whole = PartyLog(("Time = 0.5 seconds", "Data sent = 5 bytes"))
+    whole = PartyState(("Time = 0.5 seconds", "Data sent = 5 bytes"))
     assert engine.costs([whole]) == [PartyCosts(0.5, 5)]
     with pytest.raises(OutputError, match="Party 2 "):
-        engine.costs([whole, whole, PartyLog(lines)])
+        engine.costs([whole, whole, PartyState(lines)])
 
 
 def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -69,11 +69,11 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
     def run_parties(
         job: Job, configs: list[dict[str, Any]], work: Path, timeout_s: float, starting: Callable[[], None]
-    ) -> list[PartyLog]:
+    ) -> list[PartyState]:
         given.extend(configs)
         assert (job.spec, work, timeout_s, starting) == (PI_LAP, tmp_path / "run", 9.0, no_charge)
         return [
-            PartyLog(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"))
+            PartyState(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"))
             for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
         ]
 

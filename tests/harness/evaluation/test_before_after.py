@@ -10,12 +10,20 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 
-import harness.evaluation.splits
+import harness.evaluation.before_after
 from harness.errors import RecordDomainError, RecordsError
-from harness.evaluation.before_after import UNMITIGATED, Evaluation, evaluate, reweighed, thresholded
+from harness.evaluation.before_after import (
+    UNMITIGATED,
+    Evaluation,
+    Fold,
+    evaluate,
+    fit,
+    held_out_scores,
+    reweighed,
+    thresholded,
+)
 from harness.evaluation.loanapp import SPLITS, LoanApplications, load_loanapp
 from harness.evaluation.metrics import METRICS
-from harness.evaluation.splits import Fold, fit, held_out_scores
 from harness.postprocessing.reweighing.sample_weight import look_up_weights
 from harness.postprocessing.thresholds.rules import ThresholdRule
 
@@ -161,7 +169,7 @@ def test_weight_two_is_every_row_twice(data: LoanApplications) -> None:
 
 
 def test_stopping_early_is_an_error(data: LoanApplications, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness.evaluation.splits, "MAX_ITERATIONS", 2)
+    monkeypatch.setattr(harness.evaluation.before_after, "MAX_ITERATIONS", 2)
     with pytest.raises(ConvergenceWarning):
         fit(data, data.split()[0])
 

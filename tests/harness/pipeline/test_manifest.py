@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
-from harness.engines.base import PROJECT, EngineResult
-from harness.engines.run_record import times_of
+from harness.engines.base import PROJECT, EngineResult, times_of
 from harness.inputs.contribution_bounds import Cap
 from harness.pipeline import manifest as report
 from harness.pipeline.manifest import manifest

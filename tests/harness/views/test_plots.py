@@ -15,8 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
-from harness.postprocessing.curve_intervals import noise_bands
-from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves
+from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves, noise_bands
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.privacy.audit.samplers import audit_sampler
 from harness.privacy.ledger.populations import Charge, Population, Status
