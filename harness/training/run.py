@@ -1,17 +1,16 @@
 """One training under one budget: weights of everybody, a model, thresholds from those it did not see."""
 
-from __future__ import annotations
-
 import math
 import random
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from harness.engines.base import EngineResult, Progress, times_of
 from harness.engines.registry import choose_model, engine_of
@@ -34,8 +33,6 @@ from harness.privacy.statement import (
 )
 from harness.releases.base import Statistic
 from harness.releases.registry import statistic_of
-from harness.releases.score_curves import ThresholdsStatistic
-from harness.releases.weights import WeightsStatistic
 from harness.security_models import Model
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
@@ -56,14 +53,12 @@ HELD_OUT = 4  # one of so many clients is kept for thresholds
 _COUNTED = " and of the records that the model gets right and wrong, by group and label"
 _SAID = ("number of rounds", "clipping norm", "largest weight", "learning rate", "momentum")
 
-S = TypeVar("S", bound=Statistic[Any])
-
 
 @dataclass(frozen=True)
-class Planned(Generic[S]):
+class Planned:
     """A release that belongs to a training, and how it is run: with its own part of epsilon and delta."""
 
-    statistic: S
+    statistic: Statistic[Any]
     settings: RunSettings
 
     def exact(self, domain: RecordDomain) -> Guarantee:
@@ -89,8 +84,8 @@ class Training:
     account: Account
     timeout_s: float
     grid: Grid
-    weights: Planned[WeightsStatistic] | None = None
-    thresholds: Planned[ThresholdsStatistic] | None = None
+    weights: Planned | None = None
+    thresholds: Planned | None = None
     fairness: str | None = None
     positive: str = ""
 
@@ -117,13 +112,6 @@ class Training:
             return None
         sizes = len(domain.groups), len(domain.labels)
         return FairGrad(self.fairness, *sizes, domain.positive(self.positive))
-
-    def hyperparameters(self, fairgrad: FairGrad | None) -> dict[str, Any]:
-        """What a manifest says of how the model was trained."""
-        if fairgrad is None:
-            return asdict(self.how)
-        of_counts = {"fairness_share": fairgrad.share, "fairness_step": fairgrad.step}
-        return {**asdict(self.how), "fairness": fairgrad.fairness, **of_counts}
 
 
 @dataclass(frozen=True)
@@ -158,7 +146,7 @@ def train(
     seen, of_training = ~held[records.client], of_clients(records, ~held)
     with entry(chosen.account) as charging, new_directory(out) as partial:
 
-        def released(part: Planned[Any], of: ClientRecords) -> Run[Any]:
+        def released(part: Planned, of: ClientRecords) -> Run[Any]:
             name, settings = part.statistic.name, part.settings
 
             def step(each: str) -> None:
@@ -194,7 +182,7 @@ def train(
             parameters = fit(examples, session.add, chosen.how, chosen.unit, fairgrad)
         thresholds = None
         if chosen.thresholds:
-            positive = domain.positive(chosen.thresholds.statistic.curves.positive)
+            positive = domain.positive(chosen.positive)
             scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
             apart = replace(
                 of_clients(records, held), domain=chosen.scored(domain), detail=bins_of(scores, chosen.grid)
@@ -213,7 +201,7 @@ def train(
                 "clients": records.clients,
                 "in_training": examples.clients,
             },
-            "training": chosen.hyperparameters(fairgrad),
+            "training": asdict(chosen.how) | (fairgrad.hyperparameters() if fairgrad else {}),
             "wall_s": time.monotonic() - started,
         }
         model = LogisticModel(features, domain.labels, parameters)
@@ -337,10 +325,6 @@ def _own_manifest(
     return manifest("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)
 
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 def trained(
     request: TrainRequest,
     source: Path | pd.DataFrame,
@@ -354,7 +338,7 @@ def trained(
     model, domain = request.model or choose_model(None), declared_domain(request)
     account = chosen_account(request.population, request.budget, request.ledger, say)
 
-    def planned(task: str) -> Planned[Any]:
+    def planned(task: str) -> Planned:
         settings = settings_of(request.of_release(task, model))
         return Planned(statistic_of(settings.release), settings)
 

@@ -18,10 +18,11 @@ import numpy as np
 from harness.engines.base import PROGRAMS, Job, OwnNoiseInput
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
-from harness.errors import FairSharesError, OptionError, PopulationError, UnsupportedError
+from harness.errors import FairSharesError, OptionError, UnsupportedError, as_keyword, naming
 from harness.inputs.shares.client import split_into_shares
-from harness.privacy.ledger.charge import UNCHARGED, Account, chosen_ledger, entry
-from harness.privacy.ledger.populations import PrivacyEvent, listed
+from harness.privacy.ledger.accounts import chosen_account
+from harness.privacy.ledger.charge import Account, entry
+from harness.privacy.ledger.populations import PrivacyEvent
 from harness.security_models import Model
 from harness.system.files import scratch_directory
 from harness.training.updates import Floats, Integers, UpdateRule, units_for
@@ -118,14 +119,20 @@ class SumSession:
             raise OptionError(
                 f"A session has 1 to {MAX_ROUNDS} rounds of 1 client or more, not {rounds}, {clients}."
             )
-        if noise not in ("joint", "own"):
-            raise OptionError(f"There is no noise {noise!r}; choose joint or own.")
-        protected, of_rows = (_unit(each) for each in (unit, rows or unit))
+        rows = rows or unit
+        laws, units_of_privacy = ("joint", "own"), (PrivacyUnit.CLIENT, PrivacyUnit.RECORD)
+        for kind, name, known in (
+            ("noise", noise, laws),
+            ("privacy unit", unit, units_of_privacy),
+            ("privacy unit", rows, units_of_privacy),
+        ):
+            if name not in known:
+                raise OptionError(f"There is no {kind} {name!r}; choose {' or '.join(known)}.")
         self._spec, own = PI_ROUNDS, None
         if noise == "own":
             self._spec = with_own_noise(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
             own = self.model.parties, self.model.parties - self.model.corruptions
-        self.rule = UpdateRule(coordinates, clip, largest_weight, 1, protected, of_rows)
+        self.rule = UpdateRule(coordinates, clip, largest_weight, 1, PrivacyUnit(unit), PrivacyUnit(rows))
         units = units_for(coordinates, largest_weight)
         while True:
             self.rule = replace(self.rule, units=units)
@@ -284,29 +291,13 @@ def _account(
     population: str | None, budget: Number | tuple[Number, Number] | None, ledger: Path | str | None
 ) -> Account:
     """Return who is charged, by the rules of commands. Raises: OptionError, PopulationError."""
-    found = chosen_ledger(None if ledger is None else Path(ledger))
-    if budget is not None and population in (None, UNCHARGED):
-        raise OptionError("A budget belongs to a population; name it, too.")
-    guarded = [each.name for each in found.populations() if each.budget] if population is None else []
-    if guarded:
-        raise PopulationError(
-            f"{found.path} holds budgets, for {listed(guarded)}. Name the population whose data these are, "
-            f"or {UNCHARGED!r}: that nobody counts what is spent."
-        )
-    limit = None
-    if budget is not None:
-        parts = [_exact(each) for each in (budget if isinstance(budget, tuple | list) else (budget,))]
-        if not 1 <= len(parts) <= 2:
-            raise OptionError(f"A budget is a total ε, or (ε, δ), not {budget}.")
-        limit = Budget(parts[0], parts[1] if len(parts) > 1 else None)
-    return Account(found, None if population == UNCHARGED else population, limit)
-
-
-def _unit(name: str) -> PrivacyUnit:
-    try:
-        return PrivacyUnit(name)
-    except ValueError:
-        raise OptionError(f"There is no privacy unit {name!r}; choose client or record.") from None
+    parts: Any = budget if isinstance(budget, tuple | list) else (budget,)
+    if not 1 <= len(parts) <= 2:
+        raise OptionError(f"A budget is a total ε, or (ε, δ), not {budget}.")
+    epsilon, delta = (*parts, None)[:2]
+    limit = None if budget is None else Budget(_exact(epsilon), delta if delta is None else _exact(delta))
+    with naming(as_keyword):
+        return chosen_account(population, limit, None if ledger is None else Path(ledger))
 
 
 def _exact(number: Number) -> Fraction:

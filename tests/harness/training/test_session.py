@@ -157,7 +157,7 @@ def test_a_session_keeps_to_the_ledger_that_commands_keep_to(
     with pytest.raises(PopulationError, match="holds budgets, for 'p'"):
         SumSession("mpyc", **SMALL)
     assert SumSession("mpyc", **SMALL, population="none")._account.population is None
-    with pytest.raises(OptionError, match="A budget belongs to a population"):
+    with pytest.raises(OptionError, match="budget= belongs to a population"):
         SumSession("mpyc", **SMALL, budget=(1, "1e-4"))
 
 
