@@ -39,18 +39,12 @@ class GroupRates:
     false_positive_rate: Rates
 
 
-@dataclass(frozen=True)
-class PaperMetrics:
-    """PrivFairFL's four figures of unfairness between groups, best at 0, NaN where undefined.
+PaperMetrics = dict[str, float]
+"""PrivFairFL's four figures of unfairness between groups, best at 0, NaN where undefined.
 
-    Attributes: one_minus_di: |1 - disparate impact|; delta_eop: equal opportunity difference;
-    delta_eodd: average odds difference; delta_sp: statistical parity difference.
-    """
-
-    one_minus_di: float
-    delta_eop: float
-    delta_eodd: float
-    delta_sp: float
+`one_minus_di`: |1 - disparate impact|; `delta_eop`: equal opportunity difference; `delta_eodd`: average odds
+difference; `delta_sp`: statistical parity difference.
+"""
 
 
 def group_rates(

@@ -160,22 +160,13 @@ def _supply_secrets(config: dict[str, Any]) -> None:
 
 def _link_to_memory(place: Path, content: bytes) -> None:
     """Have `place` stand for the content, in memory that the engine inherits and no other process sees."""
-    descriptor = _anonymous_file()
+    descriptor = os.memfd_create("secrets")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.set_inheritable(descriptor, True)
     place.unlink(missing_ok=True)
     place.symlink_to(f"/dev/fd/{descriptor}")
-
-
-def _anonymous_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("secrets")
-    import tempfile  # takes as long to load as half of this module
-
-    with tempfile.TemporaryFile(dir=DATA) as file:  # unlinked from the start
-        return os.dup(file.fileno())
 
 
 if __name__ == "__main__":
