@@ -62,13 +62,8 @@ class RunRecord:
 
 def fields_of_record(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the record that a manifest has, as `RunRecord` takes them."""
-    times = {name: manifest[name] for name in TIMES}
     names = {each.name for each in fields(RunRecord)} & manifest.keys()
-    return {"times": times, **with_tuples({name: manifest[name] for name in names})}
-
-
-def with_tuples(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields from JSON with tuples in place of lists."""
+    found = {"times": {name: manifest[name] for name in TIMES}, **{name: manifest[name] for name in names}}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 

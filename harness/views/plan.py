@@ -80,9 +80,8 @@ def plan(asked_for: Plan) -> Iterator[Part]:
 def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
     noise = release.asked.prepared.plan
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
-    task = f" of {release.asked.request.task}" if one_of_two else ""
     detail = f"{_models(release)}, at ε = {spent} and δ = {delta}, {what_changes(noise.unit, noise.relation)}"
-    return Heading(f"What would come out{task}", detail)
+    return Heading(f"What would come out{f' of {release.asked.request.task}' if one_of_two else ''}", detail)
 
 
 def _models(release: ReleasePlan) -> str:
@@ -202,17 +201,15 @@ def _costs(
     series = isinstance(stages[-1].statistic, WeightsSeries)
     what = "What an epoch would cost at most" if series else "What it would cost"
     yield Heading(what, f", {where}{both}")
-    rows = []
-    for each in plans:
-        here = Good("yes") if each.missing is None else Bad("no")
-        figures = ["–"] * 3
-        if (cost := each.cost) is not None:
-            figures = [
-                f"{cost.mpc_s:,.2g}" if cost.mpc_s < 10 else f"{cost.mpc_s:,.0f}",
-                _bytes(cost.sent_bytes),
-                "–" if cost.rounds is None else f"{cost.rounds:,.0f}",
-            ]
-        rows.append([each.model.name, f"{each.model.corruptions} {each.model.tolerates}", *figures, here])
+    rows = [
+        [
+            each.model.name,
+            f"{each.model.corruptions} {each.model.tolerates}",
+            *_figures(each.cost),
+            Good("yes") if each.missing is None else Bad("no"),
+        ]
+        for each in plans
+    ]
     if seconds := {each.model.name: each.cost.mpc_s for each in plans if each.cost is not None}:
         fastest = min(seconds, key=seconds.__getitem__)
         yield Findings([f"The fastest model is {fastest}: {seconds[fastest]:,.2g} s in the computation."])
@@ -249,6 +246,13 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
         "With all roles on this machine, where all but compiling and MPC was tried out; a program is "
         "compiled once, and kept."
     )
+
+
+def _figures(cost: Cost | None) -> list[str]:
+    if cost is None:
+        return ["–"] * 3
+    seconds = f"{cost.mpc_s:,.2g}" if cost.mpc_s < 10 else f"{cost.mpc_s:,.0f}"
+    return [seconds, _bytes(cost.sent_bytes), "–" if cost.rounds is None else f"{cost.rounds:,.0f}"]
 
 
 def _seconds(value: float | None) -> str:

@@ -138,9 +138,9 @@ def test_whoever_finds_that_a_check_failed_is_not_blamed(said: str, tmp_path: Pa
     ],
 )
 def test_a_check_that_tells_of_two_parties_names_them(said: dict[int, str], suspects: str) -> None:
-    errors = [[said[i]] if i in said else [] for i in range(4)]
-    found = parties._failed_checks(sorted(said), errors)
-    assert f"one of the parties {suspects} deviated" in parties._one_of(4, found)
+    codes, errors = {i: int(i in said) for i in range(4)}, [[said[i]] if i in said else [] for i in range(4)]
+    found = parties._failure([], codes, errors, sorted(said), sorted(said))
+    assert f"one of the parties {suspects} deviated" in str(found)
 
 
 LOSES = "echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"

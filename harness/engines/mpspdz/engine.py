@@ -93,19 +93,18 @@ class MpSpdzEngine(Engine):
             *(("-b", str(batch)) if batch else ()),
             bytecode.name,
         )
-        with bytecode.in_use():
-            yield Prepared(
-                job,
-                model,
-                installation.version,
-                bytecode.program_hash,
-                options,
-                bytecode.compile_s,
-                command,
-                {"Programs": str(bytecode.programs)} | ({} if fault else {LIBRARY: str(library)}),
-                {} if fault else ENVIRONMENT,
-                fault,
-            )
+        yield Prepared(
+            job,
+            model,
+            installation.version,
+            bytecode.program_hash,
+            options,
+            bytecode.compile_s,
+            command,
+            {"Programs": str(bytecode.programs)} | ({} if fault else {LIBRARY: str(library)}),
+            {} if fault else ENVIRONMENT,
+            fault,
+        )
 
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
         machine, *words = prepared.command

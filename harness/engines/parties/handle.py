@@ -138,7 +138,7 @@ class LocalProcess(PartyProcess):
         self.name = f"Party {self.number}"
         self._config, self._directory = config, directory
         self._has_children = job.clients is not None
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Any = None  # a subprocess.Popen[str], once it was started
         self._memory: PeakMemory | None = None
         self._peers: dict[int, str] = {}  # fingerprints of their certificates
         _lay_out(job, config, directory, values)
@@ -159,8 +159,7 @@ class LocalProcess(PartyProcess):
         )
 
     def certificate(self, seconds: float) -> str | None:
-        process = self._started()
-        assert process.stdout is not None
+        process = self._process
         readable, _, _ = select.select([process.stdout], [], [], max(0.0, seconds))
         if not readable:
             return None
@@ -179,17 +178,15 @@ class LocalProcess(PartyProcess):
             if other != self.number:
                 (self._directory / PEERS / certificate_file(other)).write_text(certificate)
                 self._peers[other] = fingerprint(certificate.encode())
-        process = self._started()
-        assert process.stdin is not None
-        self._memory = PeakMemory(process.pid, children=self._has_children)
+        self._memory = PeakMemory(self._process.pid, children=self._has_children)
         with contextlib.suppress(BrokenPipeError):  # it died, as its exit code will say
-            process.stdin.write(child.GO + "\n")
-            process.stdin.flush()
+            self._process.stdin.write(child.GO + "\n")
+            self._process.stdin.flush()
             if "rounds" not in self._config:
-                process.stdin.close()
+                self._process.stdin.close()
 
     def exit_code(self) -> int | None:
-        code = self._started().poll()
+        code = self._process.poll()
         if code is None and self._memory is not None:
             self._memory.look_if_due()
         return _WRONG_LINKS if code == 0 and self._config.get("notes_links") and not self._met_all() else code
@@ -212,7 +209,7 @@ class LocalProcess(PartyProcess):
         return PartyState(
             (*_kept_lines(self.log), *strangers),
             self._memory.bytes if self._memory is not None else None,
-            is_stopped(self._started().pid),
+            is_stopped(self._process.pid),
             shutil.disk_usage(self._directory).free < _ROOM,
         )
 
@@ -226,21 +223,16 @@ class LocalProcess(PartyProcess):
             with contextlib.suppress(BrokenPipeError), self._process:
                 self._process.wait()
 
-    @property
-    def columns(self) -> int:
-        """The descriptor that takes the party's column of each round, where there are rounds."""
-        process = self._started()
-        assert process.stdin is not None
-        return process.stdin.fileno()
+    def send(self, column: bytes) -> None:
+        """Hand it its column of a round, where there are rounds; return when it has taken all of it."""
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
+            self._process.stdin.buffer.write(column)
+            self._process.stdin.buffer.flush()
 
     @property
     def log(self) -> Path:
         """The file that all it prints goes to."""
         return self._directory / LOG
-
-    def _started(self) -> subprocess.Popen[str]:
-        assert self._process is not None
-        return self._process
 
     def _used(self) -> str:
         return (

@@ -6,7 +6,6 @@ that holds that party's shares and key only.
 
 import contextlib
 import math
-import os
 import random
 import re
 import shutil
@@ -18,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
+from threading import Thread
 from typing import Any, BinaryIO
 
 from harness.clients.gateway import FAILED
@@ -134,11 +134,13 @@ class Rounds:
         Raises: PartyFailedError: names the first party to fail; PartyTimeoutError; OutputError.
         """
         deadline = time.monotonic() + self._timeout_s
-        left = {each.columns: memoryview(it) for each, it in zip(self._parties, columns, strict=True)}
+        for party, column in zip(
+            self._parties, columns, strict=True
+        ):  # a pipe takes no more than some at once
+            Thread(target=party.send, args=(column,), daemon=True).start()
         lines: dict[int, str] = {}
         pause = _SHORTEST_S
         while len(lines) < len(self._parties):
-            self._send(left)
             for i in range(len(self._parties)):
                 if i not in lines and (line := self._next_line(i)) is not None:
                     lines[i] = line
@@ -152,19 +154,6 @@ class Rounds:
         """Wait until all parties have ended, after the last round; return their logs. Raises: as `open`."""
         _watch(self._parties, time.monotonic() + self._timeout_s, self._timeout_s)
         return _logs(self._parties)
-
-    def _send(self, left: dict[int, memoryview]) -> None:
-        """Write as much of the columns as their parties take at once."""
-        for descriptor in list(left):
-            os.set_blocking(descriptor, False)
-            try:
-                while left[descriptor]:
-                    left[descriptor] = left[descriptor][os.write(descriptor, left[descriptor]) :]
-            except BlockingIOError:
-                continue
-            except BrokenPipeError:  # it died, as its exit code will say
-                pass
-            del left[descriptor]
 
     def _next_line(self, i: int) -> str | None:
         """Return the next whole line that a party has opened values in, if there is one."""
@@ -276,7 +265,8 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
     failed_at = math.inf
     while len(codes) < len(parties):
         time.sleep(_POLL_S)
-        now, codes = time.monotonic(), _exit_codes(parties)
+        now = time.monotonic()
+        codes = {i: code for i, each in enumerate(parties) if (code := each.exit_code()) is not None}
         failed = [i for i, code in codes.items() if code]
         if not failed and now > deadline:
             raise PartyTimeoutError(_still_running(parties, codes, timeout_s))
@@ -287,12 +277,6 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
             culprits = _culprits(codes, errors, failed)
             if culprits or all_ended or now > min(failed_at + _SEARCH_S, deadline):
                 raise _failure(parties, codes, errors, failed, culprits)
-
-
-def _exit_codes(parties: Sequence[PartyProcess]) -> dict[int, int]:
-    """Return how parties ended, by number, as far as they have."""
-    codes = {i: each.exit_code() for i, each in enumerate(parties)}
-    return {i: code for i, code in codes.items() if code is not None}
 
 
 def _failure(
@@ -308,9 +292,10 @@ def _failure(
             return ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
     if not culprits:
         return PartyFailedError(_disconnection(failed, errors))
-    checks = _failed_checks(failed, errors)
+    found = {i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed}
+    checks = {i: matches[0] for i, matches in sorted(found.items()) if matches}
     if checks and codes[culprits[0]] > 0:
-        return PartyFailedError(_one_of(len(parties), checks))
+        return PartyFailedError(_one_of(len(errors), checks))
     return PartyFailedError(_end_of(parties, codes, culprits[0], errors))
 
 
@@ -343,14 +328,11 @@ def _end_of(
     )
 
 
-def _failed_checks(failed: Sequence[int], errors: Sequence[Sequence[str]]) -> dict[int, re.Match[str]]:
-    """Return what parties found wrong with what others sent, of those that did."""
-    found = {i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed}
-    return {i: matches[0] for i, matches in sorted(found.items()) if matches}
-
-
 def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
-    """Say that a check failed, and who may have deviated: who tells of two parties may lie itself."""
+    """Say that a check failed, and who may have deviated: who tells of two parties may lie itself.
+
+    Args: checks: what each party found wrong with what others sent, of those that did.
+    """
     pairs = [{int(match[3]), int(match[4]), i} for i, match in checks.items() if match[3]]
     everybody = set(range(parties))
     who = " or ".join(map(str, sorted(everybody.intersection(*pairs) or everybody)))
