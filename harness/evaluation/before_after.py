@@ -134,41 +134,29 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
     return predict
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Figures of every model on every split.
+def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
+    """Return columns model, metric, mean, std, splits, in the order of models and metrics.
 
-    Attributes: runs: one row per split and model; columns `split`, `model` and those of `METRICS`.
+    Edge cases: `splits` counts those where the metric is defined, and the others are left out; std is NaN for
+    one split. As splits overlap, std is a spread, not a standard error.
+    Args: runs: by `evaluate`; more: what else to compute, by column.
     """
-
-    runs: pd.DataFrame
-
-    def summary(self) -> pd.DataFrame:
-        """Return columns model, metric, mean, std, splits, in the order of models and metrics.
-
-        Edge cases: `splits` counts those where the metric is defined, and the others are left out;
-        std is NaN for one split. As splits overlap, std is a spread, not a standard error.
-        """
-        return _spread(self.runs)
-
-    def changes(self) -> pd.DataFrame:
-        """Return the same of the change against the unmitigated model *of the same split*.
-
-        Two columns more: `lower` and `higher` count the splits where the metric fell or rose.
-        """
-        wide = self.runs.set_index(["split", "model"])[list(METRICS)]
-        before = wide.xs(UNMITIGATED, level="model")
-        change = wide - before.reindex(wide.index.get_level_values("split")).to_numpy()
-        counted = {"lower": lambda values: (values < 0).sum(), "higher": lambda values: (values > 0).sum()}
-        return _spread(change.drop(UNMITIGATED, level="model").reset_index(), **counted)
-
-
-def _spread(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
-    """Return mean, std and splits of each model's metrics. Args: more: what else to compute, by column."""
     figures = runs.set_index(["split", "model"])[list(METRICS)].rename_axis(columns="metric")
     values = figures.stack(future_stack=True).groupby(["model", "metric"], sort=False)
     columns: dict[str, Any] = {"mean": "mean", "std": "std", "splits": "count", **more}
     return pd.DataFrame(values.agg(**columns)).reset_index()
+
+
+def changes(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the same of the change against the unmitigated model *of the same split*.
+
+    Two columns more: `lower` and `higher` count the splits where the metric fell or rose.
+    """
+    wide = runs.set_index(["split", "model"])[list(METRICS)]
+    before = wide.xs(UNMITIGATED, level="model")
+    change = wide - before.reindex(wide.index.get_level_values("split")).to_numpy()
+    counted = {"lower": lambda values: (values < 0).sum(), "higher": lambda values: (values > 0).sum()}
+    return summary(change.drop(UNMITIGATED, level="model").reset_index(), **counted)
 
 
 def evaluate(
@@ -176,7 +164,7 @@ def evaluate(
     mitigations: Mapping[str, Mitigation],
     splits: Iterable[int],
     progress: Callable[[int, int], None] | None = None,
-) -> Evaluation:
+) -> pd.DataFrame:
     """Assess the model without mitigation, and each mitigation, on every split's test rows.
 
     The caller decides where a split's weights or thresholds come from (an MPC run, a simulated release,
@@ -184,6 +172,7 @@ def evaluate(
     that are in most splits.
     Args: mitigations: by name, none of them `UNMITIGATED`; splits: seeds; progress: called after every split
     with how many are done, out of how many.
+    Returns: one row per split and model; columns `split`, `model` and those of `METRICS`.
     Raises: as in `fit`.
     """
     every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
@@ -200,4 +189,4 @@ def evaluate(
                 rows.append({"split": seed, "model": name, **figures})
             if progress is not None:
                 progress(done, len(seeds))
-    return Evaluation(pd.DataFrame(rows, columns=["split", "model", *METRICS]))
+    return pd.DataFrame(rows, columns=["split", "model", *METRICS])

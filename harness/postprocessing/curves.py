@@ -145,16 +145,9 @@ def exact_curves(
     """Count in the clear, on data that may be seen: for evaluations and tests.
 
     Args: y_true: (n,) 0 or 1; y_score: (n,) in [0, 1]; sensitive_feature: (n,) names out of `groups`.
-    Raises: ValueError: lengths differ, or a value is none of these.
     """
     truth, feature = np.asarray(y_true), np.asarray(sensitive_feature)
     score, grid = np.asarray(y_score, dtype=float), np.asarray(thresholds, dtype=float)
-    if not truth.shape == score.shape == feature.shape or truth.ndim != 1:
-        raise ValueError("y_true, y_score and sensitive_feature must be vectors of one length")
-    if not (np.isin(truth, (0, 1)).all() and ((score >= 0) & (score <= 1)).all()):
-        raise ValueError("y_true must hold 0 and 1 only, y_score numbers from 0 to 1")
-    if not np.isin(feature, groups).all():
-        raise ValueError(f"sensitive_feature has groups that are not among {list(groups)}")
 
     def counts(label: int) -> tuple[Floats, Floats]:
         scores = [np.sort(score[(truth == label) & (feature == group)]) for group in groups]
@@ -202,16 +195,11 @@ _BATCH = 500
 _SEED = 20_220_521  # any; fixed, so that the same opened values give the same interval
 
 
-@dataclass(frozen=True, eq=False)
-class RateBands:
-    """Bounds on the rates of each group at each of the thresholds of `GroupCurves.points`.
+RateBands = dict[str, Floats]
+"""Bounds on the rates of each group at each of the thresholds of `GroupCurves.points`, by the rate's name.
 
-    Attributes: all of shape (k, P, 2), low and high; they never rise along the thresholds.
-    """
-
-    true_positive_rate: Floats
-    false_positive_rate: Floats
-    selection_rate: Floats
+Each of shape (k, P, 2), low and high; they never rise along the thresholds.
+"""
 
 
 def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
@@ -245,11 +233,8 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
         margin = np.sqrt(logarithm / (2 * np.maximum(fewest, 0.5)))[:, np.newaxis]
         return np.stack([np.maximum(band[..., 0] - margin, 0), np.minimum(band[..., 1] + margin, 1)], -1)
 
-    return RateBands(
-        widened(bands.true_positive_rate, positives),
-        widened(bands.false_positive_rate, negatives),
-        widened(bands.selection_rate, positives + negatives),
-    )
+    fewest = (positives, negatives, positives + negatives)
+    return {name: widened(bands[name], least) for name, least in zip(bands, fewest, strict=True)}
 
 
 def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, Floats]:
@@ -284,11 +269,11 @@ def _rate_bands(above: Floats, below: Floats) -> RateBands:
             found = above / (above + below[..., ::-1])
         return np.where(np.isnan(found), [0.0, 1.0], found)
 
-    return RateBands(
-        rates(above[0], below[0]),
-        rates(above[1], below[1]),
-        rates(above.sum(axis=0), below.sum(axis=0)),
-    )
+    return {
+        "true_positive_rate": rates(above[0], below[0]),
+        "false_positive_rate": rates(above[1], below[1]),
+        "selection_rate": rates(above.sum(axis=0), below.sum(axis=0)),
+    }
 
 
 @lru_cache(maxsize=4)

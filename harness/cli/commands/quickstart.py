@@ -113,7 +113,7 @@ def run(model: Model, spends: Guarantee, out: Path, progress: cli.Steps) -> view
             (directory / task / "manifest.json").unlink()
             (directory / task).rmdir()
         write_json(directory / "manifest.json", manifest)
-        (directory / "evaluation.csv").write_text(evaluation.runs.to_csv(index=False), encoding="utf-8")
+        (directory / "evaluation.csv").write_text(evaluation.to_csv(index=False), encoding="utf-8")
         write_page(view.TITLE, shown.subtitle, view.quickstart(shown), directory)
     return shown
 

@@ -76,8 +76,7 @@ class MpSpdzEngine(Engine):
     @contextmanager
     def _program(self, job: Job, model: Model) -> Iterator[Prepared]:
         installation = find_installation()
-        if isinstance(installation, str):
-            raise UnsupportedError(installation)
+        assert isinstance(installation, Installation)  # as it is available
         options = compile_options(job, model)
         bytecode = compile_program(job, installation.home, installation.full_version, options)
         batch, run_options, library = job.batch(model), _options(model), self._asking_library(model)

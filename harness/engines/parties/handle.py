@@ -323,10 +323,11 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
     for name, target in config.pop("links", {}).items():
         (directory / name).symlink_to(target)
     (directory / CONFIG).write_text(json.dumps(config))
+    (directory / LOG).touch(mode=0o600)
 
 
 def _kept_lines(log: Path) -> Iterator[str]:
-    with contextlib.suppress(FileNotFoundError), log.open(errors="replace") as lines:
+    with log.open(errors="replace") as lines:
         for line in lines:
             if KEPT.match(line):
                 yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]

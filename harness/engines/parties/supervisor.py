@@ -125,8 +125,7 @@ class Rounds:
 
     def __init__(self, parties: Sequence[LocalProcess], outputs: Sequence[str], timeout_s: float) -> None:
         self._parties, self._outputs, self._timeout_s = parties, outputs, timeout_s
-        self._logs: dict[int, BinaryIO] = {}
-        self._unread = [b""] * len(parties)
+        self._logs: list[BinaryIO] = [each.log.open("rb") for each in parties]
 
     def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
         """Hand each party its column of the next round; return what all of them open.
@@ -145,7 +144,10 @@ class Rounds:
                 if i not in lines and (line := self._next_line(i)) is not None:
                     lines[i] = line
             if len(lines) < len(self._parties):
-                self._look(lines, deadline)
+                if any(each.exit_code() for each in self._parties):
+                    _watch(self._parties, deadline, self._timeout_s)
+                if time.monotonic() > deadline:
+                    raise PartyTimeoutError(_still_running(self._parties, lines, self._timeout_s))
                 time.sleep(pause)
                 pause = min(_POLL_S, 1.2 * pause)
         return parse_outputs([[lines[i]] for i in range(len(lines))], self._outputs)
@@ -157,27 +159,19 @@ class Rounds:
 
     def _next_line(self, i: int) -> str | None:
         """Return the next whole line that a party has opened values in, if there is one."""
-        if i not in self._logs:
-            if not self._parties[i].log.exists():  # it has not begun
+        log = self._logs[i]
+        while True:
+            begin = log.tell()
+            line = log.readline()
+            if not line.endswith(b"\n"):
+                log.seek(begin)
                 return None
-            self._logs[i] = self._parties[i].log.open("rb")
-        self._unread[i] += self._logs[i].read()
-        while b"\n" in self._unread[i]:
-            line, _, self._unread[i] = self._unread[i].partition(b"\n")
             if line.startswith(b"OUT "):
                 return line.decode()
-        return None
-
-    def _look(self, answered: Mapping[int, str], deadline: float) -> None:
-        """Raise where a party has failed, or the time is over."""
-        if any(each.exit_code() for each in self._parties):
-            _watch(self._parties, deadline, self._timeout_s)
-        if time.monotonic() > deadline:
-            raise PartyTimeoutError(_still_running(self._parties, answered, self._timeout_s))
 
     def close(self) -> None:
         """Release what reading took."""
-        for log in self._logs.values():
+        for log in self._logs:
             log.close()
 
 
