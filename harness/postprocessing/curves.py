@@ -1,7 +1,8 @@
 """Score curves per group, estimated from noisy counts or exact: what thresholds are computed from.
 
 All of it is in the clear and after the noise, so it costs no privacy. A prediction is positive iff
-its score is at least the threshold; scores lie in [0, 1].
+its score is at least the threshold; scores lie in [0, 1]. Bands say how far a group's rates may be from what
+its noisy curve says, at all thresholds at once.
 """
 
 import math

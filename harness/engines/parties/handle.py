@@ -242,7 +242,7 @@ class LocalProcess(PartyProcess):
 
 
 class PeakMemory:
-    """Follows the peak resident memory of a process, and of its children if it has any.
+    """Follows the peak resident memory of a process, and of its children if it has any (Linux; else unknown).
 
     A program that a process becomes starts anew, so a party's preparation does not count for its virtual
     machine. What the usage that a finished process is billed for says cannot tell these apart.

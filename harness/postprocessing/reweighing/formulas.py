@@ -1,4 +1,11 @@
-"""From differentially private statistics to sample weights, in the clear: costs no privacy."""
+"""From differentially private statistics to sample weights and their intervals, in the clear: costs no ε.
+
+Each interval holds its true weight, exactly from the noise's law. The truth is the weight of the true counts
+C, raised to 1 as noisy ones are. Raising is monotone and moves no two counts apart, so the error F of a
+raised noisy count lies between 0 and its noise E = X + 1/2. Two laws bound sums of F: where every count is
+surely too large to be raised, F = E; else the positive parts of E, which bound F on either side. "Surely"
+costs a part of the failure, and so does every other bound.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
