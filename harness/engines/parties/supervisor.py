@@ -155,7 +155,7 @@ class Rounds:
     def finish(self) -> list[PartyState]:
         """Wait until all parties have ended, after the last round; return their logs. Raises: as `open`."""
         _watch(self._parties, time.monotonic() + self._timeout_s, self._timeout_s)
-        return _logs(self._parties)
+        return [each.state() for each in self._parties]
 
     def _next_line(self, i: int) -> str | None:
         """Return the next whole line that a party has opened values in, if there is one."""
@@ -216,11 +216,7 @@ def run_to_completion(
             begun = clients.begin([Server(*address, certificates[i]) for i, address in enumerate(addresses)])
         with begun:
             _watch(parties, deadline, timeout_s)
-        return _logs(parties)
-
-
-def _logs(parties: Sequence[PartyProcess]) -> list[PartyState]:
-    return [each.state() for each in parties]
+        return [each.state() for each in parties]
 
 
 @contextmanager
@@ -267,7 +263,10 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
         failed_at = min(failed_at, now) if failed else math.inf
         all_ended = len(codes) == len(parties)
         if failed and (all_ended or now - failed_at > _GRACE_S):
-            errors = [_errors(each) for each in parties]
+            errors = [
+                [line for line in each.state().lines if line.startswith(OWN) or not KEPT.match(line)]
+                for each in parties
+            ]
             culprits = _culprits(codes, errors, failed)
             if culprits or all_ended or now > min(failed_at + _SEARCH_S, deadline):
                 raise _failure(parties, codes, errors, failed, culprits)
@@ -356,7 +355,3 @@ def _still_running(parties: Sequence[PartyProcess], ended: Collection[int], time
         f"Parties {', '.join(map(str, running))} had not finished after {timeout_s:g} s{hint}; "
         f"all were stopped and no result was written. Give more time with {named('timeout')}."
     )
-
-
-def _errors(party: PartyProcess) -> list[str]:
-    return [line for line in party.state().lines if line.startswith(OWN) or not KEPT.match(line)]
