@@ -145,13 +145,19 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         rows.append([f"… {more} more; the worst: {worst}", _share(errors.each[worst])])
     yield Table(["of" if valued else "group, label", f"error of the {errors.what} (RMS)"], rows)
     if asked.held is not None:
+        held = (
+            f"{asked.sizes[asked.domain.groups.index(worst), 0]:,.0f} clients"
+            if valued
+            else f"{by_cell(asked.domain, asked.sizes)[worst]:,.0f} records"
+        )
         verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
-        yield f"The worst is {worst}, with {_held_by(asked, worst)} that count: it {verdict}."
+        yield f"The worst is {worst}, with {held} that count: it {verdict}."
     if errors.gap is not None:
         yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
     if not errors.known:
-        said = "Mostly noise: above 10 % these figures say only that the error is large."
-        yield Paragraph(said, strong="Mostly noise")
+        yield Paragraph(
+            "Mostly noise: above 10 % these figures say only that the error is large.", strong="Mostly noise"
+        )
     if needed is not None:
         epsilon = (
             "no ε up to 20" if needed.guarantee is None else f"ε = {digits_up(needed.guarantee.epsilon, 4)}"
@@ -177,12 +183,6 @@ def _epochs(errors: ExpectedError) -> Iterator[Part]:
     rows = [[str(n), f"{count:,.3g}", _share(weight)] for n, (count, weight) in shown]
     yield Table(["after epoch", "count off by (RMS)", f"worst {errors.what} (RMS)"], rows, "rrr")
     yield "After the last epoch:"
-
-
-def _held_by(asked: PlannedRelease, cell: str) -> str:
-    if asked.statistic.kind is RecordKind.VALUE:
-        return f"{asked.sizes[asked.domain.groups.index(cell), 0]:,.0f} clients"
-    return f"{by_cell(asked.domain, asked.sizes)[cell]:,.0f} records"
 
 
 def _unit(asked: PlannedRelease) -> str:
@@ -225,9 +225,9 @@ def _costs(
     for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):
         names = ", ".join(each.model.name for each in plans if each.refusal == reason)
         yield f"{names}: {reason}"
-    machine = units.measured["environment"]
     yield (
-        f"{_PARTIES_HERE} Measured on {machine.get('cores')} cores, {str(units.measured['time'])[:10]}; "
+        f"{_PARTIES_HERE} Measured on {units.measured['environment'].get('cores')} cores, "
+        f"{str(units.measured['time'])[:10]}; "
         "docs/explanation/planning.md says how good such predictions were."
     )
     yield from _wall_clock(plans)
@@ -239,9 +239,10 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
     if not walls:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
-    rows = [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()]
-    parts = ["start", "noise", "read", "share", "compile", "MPC", "derive"]
-    yield Table(["model", "total", *parts], rows, "l" + "r" * (1 + len(parts)))
+    yield Table(
+        ["model", "total", "start", "noise", "read", "share", "compile", "MPC", "derive"],
+        [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()],
+    )
     yield (
         "With all roles on this machine, where all but compiling and MPC was tried out; a program is "
         "compiled once, and kept."
