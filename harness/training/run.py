@@ -37,8 +37,15 @@ from harness.security_models import Model
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
 from harness.training.features import RESERVED, Features
-from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
-from harness.training.predictor import FILE, LogisticModel
+from harness.training.logistic import (
+    FILE,
+    Descent,
+    Examples,
+    LogisticModel,
+    fit,
+    probabilities,
+    with_constant,
+)
 from harness.training.request import TrainRequest
 from harness.training.session import SumSession
 from harness.training.updates import Floats
