@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
-    from harness.training.predictor import LogisticModel
+    from harness.training.logistic import LogisticModel
     from harness.training.session import SumSession
 
 __all__ = [
@@ -54,7 +54,7 @@ __all__ = [
 _PACKAGES = ("harness", "protocols")
 _LATE = {  # their libraries take seconds to load
     "GroupThresholdPredictor": "harness.postprocessing.thresholds.predictor",
-    "LogisticModel": "harness.training.predictor",
+    "LogisticModel": "harness.training.logistic",
     "SumSession": "harness.training.session",
     "read_weights": "harness.postprocessing.reweighing.sample_weight",
     "sample_weight": "harness.postprocessing.reweighing.sample_weight",

@@ -22,7 +22,7 @@ from harness.releases.score_curves import choice_of
 from harness.releases.weights import Weights
 from harness.request.releases import ThresholdsRequest
 from harness.system.result_files import read_result, write_files
-from harness.training.predictor import FILE, LogisticModel
+from harness.training.logistic import FILE, LogisticModel
 from harness.training.run import TASK, Trained
 from harness.views import run as run_view, training as training_view
 from harness.views.parts import Part

@@ -21,8 +21,7 @@ from harness.request.readers import parse_choice
 from harness.request.releases import REQUESTS
 from harness.training.features import features_from_json, read_features
 from harness.training.request import TrainRequest
-from harness.training.requested import trained as train_on
-from harness.training.run import TASK
+from harness.training.run import TASK, trained as train_on
 from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import weights as weights_view
 from harness.views.releases.confusion import direction

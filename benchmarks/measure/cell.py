@@ -16,11 +16,10 @@ import numpy as np
 
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import PROGRAM, REQUEST_OF, Planned, spec_of
-from harness.engines.base import PROGRAMS, Job, Runner
+from harness.engines.base import PROGRAMS, Job, Runner, fields_of_record
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.registry import engine_of
-from harness.engines.run_record import fields_of_record
 from harness.errors import FairSharesError, UnsupportedError
 from harness.hosts.benchmarks import BenchmarkHosts, BenchmarkRunner
 from harness.hosts.inventory import read_hosts

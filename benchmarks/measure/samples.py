@@ -10,7 +10,7 @@ from math import comb
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from harness.engines.run_record import TIMES, RunRecord
+from harness.engines.base import TIMES, RunRecord
 from harness.errors import ResultFileError
 from harness.system.documents import Refusal, as_type, parse_json
 from harness.system.result_files import result_path

@@ -22,13 +22,14 @@ from harness.engines.base import (
     Progress,
     Runner,
     no_charge,
+    times_of,
 )
 from harness.engines.emulated_network.links import links_between
 from harness.engines.emulated_network.profiles import Network
-from harness.engines.output_parser import PartyLog, parse_outputs, peaks_of
+from harness.engines.output_parser import parse_outputs
+from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import Rounds, free_ports, rounds_of, run_parties
 from harness.engines.parties.working_directory import LOOPBACK
-from harness.engines.run_record import times_of
 from harness.errors import OutputError, UnsupportedError, named
 from harness.security_models import Model
 from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
@@ -233,10 +234,11 @@ class Engine(Runner):
             with rounds_of(job, configs, work, timeout_s, starting) as rounds:
                 yield rounds
 
-    def result(self, prepared: Prepared, logs: Sequence[PartyLog], wall_s: float) -> EngineResult:
+    def result(self, prepared: Prepared, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
         """Return what the parties' logs say. Raises: OutputError: they say too little, or disagree."""
         costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
+        peaks = [log.peak_memory_bytes for log in logs if log.peak_memory_bytes is not None]
         return EngineResult(
             model=prepared.model,
             outputs=parse_outputs([log.lines for log in logs], prepared.job.spec.outputs),
@@ -253,11 +255,11 @@ class Engine(Runner):
             ),
             rounds=max((cost.rounds for cost in costs if cost.rounds is not None), default=None),
             sent_bytes=tuple(cost.sent_bytes for cost in costs),
-            peak_memory_bytes=peaks_of(logs),
+            peak_memory_bytes=tuple(peaks) if len(peaks) == len(logs) else (),
             **(_of_clients(logs) if prepared.job.clients else {}),
         )
 
-    def costs(self, logs: Sequence[PartyLog]) -> list[PartyCosts]:
+    def costs(self, logs: Sequence[PartyState]) -> list[PartyCosts]:
         """Return what each party says of its cost. Raises: OutputError: one says too little."""
         costs: list[PartyCosts] = []
         for party, log in enumerate(logs):
@@ -283,7 +285,7 @@ def _own_noise(job: Job, model: Model) -> dict[str, Any]:
     return {"own_noise": {"noise": noise.to_json(), "domain": model.domain.name, **asdict(job.own)}}
 
 
-def _of_clients(logs: Sequence[PartyLog]) -> dict[str, Any]:
+def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
     """Return what the parties say of clients that sent: the traffic with each, and whom all left out."""
     traffic = [_said_of_clients(party, log.lines, _CLIENTS) for party, log in enumerate(logs)]
     left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from harness.errors import OutputError
 
@@ -11,20 +10,6 @@ _LINE = re.compile(
     r"OUT ([A-Za-z_][A-Za-z0-9_]*) (?:(-?\d{1,20})|\[(-?\d{1,20}(?:, -?\d{1,20})*)\])", re.ASCII
 )
 _LIMIT = 1 << 63
-
-
-@dataclass(frozen=True)
-class PartyLog:
-    """What one party printed, kept lines only, and its memory if known."""
-
-    lines: tuple[str, ...]
-    peak_memory_bytes: int | None = None
-
-
-def peaks_of(logs: Sequence[PartyLog]) -> tuple[int, ...]:
-    """Return each party's peak memory, bytes; nothing unless it is known of all."""
-    peaks = [log.peak_memory_bytes for log in logs]
-    return tuple(peak for peak in peaks if peak is not None) if None not in peaks else ()
 
 
 def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -28,27 +28,28 @@ def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
 
 @cache
 def _code(text: str) -> str:
-    """Return the syntax tree of a text without its docstrings, as JSON; of what is no Python, the text."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return text
-    for node in ast.walk(tree):
-        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
-            del node.body[0]
-    return json.dumps(_plain(tree))
-
-
-def _plain(part: Any) -> Any:
-    """Return a part of a syntax tree as lists and texts.
+    """Return the syntax tree of a text without its docstrings, as JSON; of what is no Python, the text.
 
     Hosts with different versions of Python compare hashes, so this is the same in 3.11 to 3.14: what a node
     lacks is left out, as it has more fields in later versions.
     """
-    if isinstance(part, ast.AST):
-        fields = {name: _plain(value) for name, value in ast.iter_fields(part) if value not in (None, [])}
-        return [type(part).__name__, fields]
-    return [_plain(each) for each in part] if isinstance(part, list) else ascii(part)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return text
+    plain: dict[int, Any] = {}  # of each node by its identity
+
+    def of(part: Any) -> Any:
+        return plain[id(part)] if isinstance(part, ast.AST) else ascii(part)
+
+    for node in reversed([*ast.walk(tree)]):  # children before their parents
+        if isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+        fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, [])}
+        for name, value in fields.items():
+            fields[name] = [of(each) for each in value] if isinstance(value, list) else of(value)
+        plain[id(node)] = [type(node).__name__, fields]
+    return json.dumps(plain[id(tree)])
 
 
 def sources_of(source: Path) -> list[Path]:
@@ -74,25 +75,16 @@ def sources_of(source: Path) -> list[Path]:
 def _circuits_in(text: str) -> set[str] | None:
     """Return the names of the circuits that a text imports, None if it does not say so plainly."""
     try:
-        tree = ast.parse(text)
+        nodes = [*ast.walk(ast.parse(text))]
     except SyntaxError:
         return None
-    modules = {module for node in ast.walk(tree) for module in _modules_in(node)}
+    modules = {"" if node.level else str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
     circuits = {module for module in modules if module.startswith(_CIRCUITS)}
-    packages = {module.partition(".")[0] for module in modules - circuits}
-    return None if packages & _NOT_PLAIN else {circuit.removeprefix(_CIRCUITS) for circuit in circuits}
-
-
-def _modules_in(node: ast.AST) -> list[str]:
-    """Return what a node imports from: "" if that is relative; and what it names, as it may be a way to."""
-    match node:
-        case ast.ImportFrom():
-            return ["" if node.level else str(node.module)]
-        case ast.Import():
-            return [alias.name.partition(".")[0] for alias in node.names]
-        case ast.Name():
-            return [node.id]
-    return []
+    # What is named may be another way to a circuit.
+    named = {node.name.partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
+    named |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    named |= {module.partition(".")[0] for module in modules - circuits}
+    return None if named & _NOT_PLAIN else {circuit.removeprefix(_CIRCUITS) for circuit in circuits}
 
 
 def sources_hash(*directories: str) -> str:

@@ -32,19 +32,15 @@ def choose_model(name: str | None) -> Model:
 
 def schemes() -> list[dict[str, Any]]:
     """Return a row per model, as `schemes --json` prints them."""
-    rows = []
-    for model in MODELS.values():
-        engine = engine_of(model)
-        reason = engine.availability(model)
-        rows.append(
-            {
-                "model": model.name,
-                "engine": model.engine,
-                "parties": model.parties,
-                "adversary": model.tolerates,
-                "available": reason is None,
-                "reason": reason,
-                "engine_version": engine.version(),
-            }
-        )
-    return rows
+    return [
+        {
+            "model": model.name,
+            "engine": model.engine,
+            "parties": model.parties,
+            "adversary": model.tolerates,
+            "available": (reason := engine_of(model).availability(model)) is None,
+            "reason": reason,
+            "engine_version": engine_of(model).version(),
+        }
+        for model in MODELS.values()
+    ]

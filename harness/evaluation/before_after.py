@@ -4,20 +4,106 @@ Needs every row of the data in one place, so it says what a mitigation is worth 
 private run. Whatever privacy weights or thresholds have, they bring; nothing here adds to it or draws noise.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from harness.evaluation.loanapp import LoanApplications
 from harness.evaluation.metrics import METRICS, assess
-from harness.evaluation.splits import Fold, fit
-from harness.postprocessing.reweighing.sample_weight import Indices, WeightsTable
+from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable, look_up_weights
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
+
+MAX_ITERATIONS = 1000
+_PARTS = 3  # of the cross-validation that held-out scores come from
+
+
+def model_for(data: LoanApplications) -> Pipeline:
+    """Return an unfitted pipeline: impute, scale or encode, logistic regression.
+
+    It never sees the sensitive feature, which is not among the features. All that it learns, medians
+    and scales included, it learns in `fit`, from training rows.
+    [test: tests/harness/evaluation/test_before_after.py::test_test_rows_do_not_reach_the_fitted_pipeline]
+    """
+    numeric = [name for name in data.features.columns if name not in data.categorical]
+    prepare = ColumnTransformer(
+        [
+            ("numeric", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numeric),
+            (
+                "categorical",
+                make_pipeline(
+                    SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")
+                ),
+                list(data.categorical),
+            ),
+        ],
+        sparse_threshold=0,
+    )
+    return Pipeline([("prepare", prepare), ("classify", LogisticRegression(max_iter=MAX_ITERATIONS))])
+
+
+def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = None) -> Pipeline:
+    """Fit the model on these rows, each weighted by its group and label, or all alike.
+
+    Raises: sklearn.exceptions.ConvergenceWarning: the optimiser stopped early, so that the figures
+    would describe the optimiser; as in `look_up_weights`.
+    """
+    y, per_sample, model = data.y_true[rows], None, model_for(data)
+    if weights is not None:
+        per_sample = look_up_weights(weights, data.groups, data.labels, data.sensitive_feature[rows], y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(data.features.iloc[rows], y, classify__sample_weight=per_sample)
+    return model
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One split of a data set, and the model without mitigation, which several mitigations may need."""
+
+    data: LoanApplications
+    seed: int
+    train: Indices
+    test: Indices
+
+    @property
+    def tested(self) -> pd.DataFrame:
+        """The features of the test rows."""
+        return self.data.features.iloc[self.test]
+
+    @cached_property
+    def unmitigated(self) -> Pipeline:
+        """The model, fitted on the training rows without weights, once. Raises: as `fit`."""
+        return fit(self.data, self.train)
+
+
+def held_out_scores(data: LoanApplications, rows: Indices) -> Floats:
+    """Return each row's score from a model that was fitted without it, shape (rows,).
+
+    Computes: cross-validation in three parts, which do not depend on the labels. On rows that a model was
+    fitted on its scores flatter it, and thresholds that are derived from them come out wrong.
+    """
+    parts = KFold(_PARTS, shuffle=True, random_state=0)
+    with threadpool_limits(limits=1):
+        found = cross_val_predict(
+            model_for(data), data.features.iloc[rows], data.y_true[rows], cv=parts, method="predict_proba"
+        )
+    scores: Floats = found[:, 1]
+    return scores
+
 
 UNMITIGATED = "unmitigated"
 
@@ -48,41 +134,29 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
     return predict
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Figures of every model on every split.
+def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
+    """Return columns model, metric, mean, std, splits, in the order of models and metrics.
 
-    Attributes: runs: one row per split and model; columns `split`, `model` and those of `METRICS`.
+    Edge cases: `splits` counts those where the metric is defined, and the others are left out; std is NaN for
+    one split. As splits overlap, std is a spread, not a standard error.
+    Args: runs: by `evaluate`; more: what else to compute, by column.
     """
-
-    runs: pd.DataFrame
-
-    def summary(self) -> pd.DataFrame:
-        """Return columns model, metric, mean, std, splits, in the order of models and metrics.
-
-        Edge cases: `splits` counts those where the metric is defined, and the others are left out;
-        std is NaN for one split. As splits overlap, std is a spread, not a standard error.
-        """
-        return _spread(self.runs)
-
-    def changes(self) -> pd.DataFrame:
-        """Return the same of the change against the unmitigated model *of the same split*.
-
-        Two columns more: `lower` and `higher` count the splits where the metric fell or rose.
-        """
-        wide = self.runs.set_index(["split", "model"])[list(METRICS)]
-        before = wide.xs(UNMITIGATED, level="model")
-        change = wide - before.reindex(wide.index.get_level_values("split")).to_numpy()
-        counted = {"lower": lambda values: (values < 0).sum(), "higher": lambda values: (values > 0).sum()}
-        return _spread(change.drop(UNMITIGATED, level="model").reset_index(), **counted)
-
-
-def _spread(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
-    """Return mean, std and splits of each model's metrics. Args: more: what else to compute, by column."""
     figures = runs.set_index(["split", "model"])[list(METRICS)].rename_axis(columns="metric")
     values = figures.stack(future_stack=True).groupby(["model", "metric"], sort=False)
     columns: dict[str, Any] = {"mean": "mean", "std": "std", "splits": "count", **more}
     return pd.DataFrame(values.agg(**columns)).reset_index()
+
+
+def changes(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the same of the change against the unmitigated model *of the same split*.
+
+    Two columns more: `lower` and `higher` count the splits where the metric fell or rose.
+    """
+    wide = runs.set_index(["split", "model"])[list(METRICS)]
+    before = wide.xs(UNMITIGATED, level="model")
+    change = wide - before.reindex(wide.index.get_level_values("split")).to_numpy()
+    counted = {"lower": lambda values: (values < 0).sum(), "higher": lambda values: (values > 0).sum()}
+    return summary(change.drop(UNMITIGATED, level="model").reset_index(), **counted)
 
 
 def evaluate(
@@ -90,7 +164,7 @@ def evaluate(
     mitigations: Mapping[str, Mitigation],
     splits: Iterable[int],
     progress: Callable[[int, int], None] | None = None,
-) -> Evaluation:
+) -> pd.DataFrame:
     """Assess the model without mitigation, and each mitigation, on every split's test rows.
 
     The caller decides where a split's weights or thresholds come from (an MPC run, a simulated release,
@@ -98,6 +172,7 @@ def evaluate(
     that are in most splits.
     Args: mitigations: by name, none of them `UNMITIGATED`; splits: seeds; progress: called after every split
     with how many are done, out of how many.
+    Returns: one row per split and model; columns `split`, `model` and those of `METRICS`.
     Raises: as in `fit`.
     """
     every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
@@ -114,4 +189,4 @@ def evaluate(
                 rows.append({"split": seed, "model": name, **figures})
             if progress is not None:
                 progress(done, len(seeds))
-    return Evaluation(pd.DataFrame(rows, columns=["split", "model", *METRICS]))
+    return pd.DataFrame(rows, columns=["split", "model", *METRICS])

@@ -23,26 +23,13 @@ LABELS = ("0", "1")  # "1": approved
 LABEL = "approve"
 SENSITIVE_FEATURE = "white"
 
-_LOAN = ("loanamt", "price", "apr", "loanprc", "other", "term", "fixadj", "gift", "cosign")
-_PROPERTY = ("unit", "hexp", "hrat", "obrat")
-_MEANS = ("atotinc", "cototinc", "self", "unem", "sch", "liq", "netw")
-_CREDIT_RECORD = ("lines", "pubrec")
-
-NUMERIC = (*_LOAN, *_PROPERTY, *_MEANS, *_CREDIT_RECORD)
+NUMERIC = (
+    *("loanamt", "price", "apr", "loanprc", "other", "term", "fixadj", "gift", "cosign"),  # the loan
+    *("unit", "hexp", "hrat", "obrat"),  # the property
+    *("atotinc", "cototinc", "self", "unem", "sch", "liq", "netw"),  # means
+    *("lines", "pubrec"),  # the credit record
+)
 CATEGORICAL = ("occ", "prop", "mortg", "cons")
-
-EXCLUDED = {
-    "the same as the label": ("action", "reject"),
-    "the same as the group, or half of it": ("black", "hispan"),
-    "decided with the label or after it": ("typur", "inson"),
-    "the lender's own finding or handling": ("gdlin", "unver", "review", "rep", "thick", "inss"),
-    "a group that the law protects in its own right": ("male", "married", "old", "dep"),
-    "describes the neighborhood, not the applicant": ("min30", "suffolk", "mi", "bd", "vr"),
-    "derived from columns that are used": ("mortno", "mortperf", "mortlat1", "mortlat2", "chist", "multi"),
-    "repeats columns that are used": ("appinc",),
-    "codes whose meaning is not documented": ("emp", "yjob"),
-    "constant": ("msa",),
-}
 
 # Codes for "not known" that the file stores as if they were amounts.
 SENTINELS = {"lines": 999999.375, "term": 999999.375, "liq": 1000000.0}

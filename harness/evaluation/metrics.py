@@ -39,18 +39,12 @@ class GroupRates:
     false_positive_rate: Rates
 
 
-@dataclass(frozen=True)
-class PaperMetrics:
-    """PrivFairFL's four figures of unfairness between groups, best at 0, NaN where undefined.
+PaperMetrics = dict[str, float]
+"""PrivFairFL's four figures of unfairness between groups, best at 0, NaN where undefined.
 
-    Attributes: one_minus_di: |1 - disparate impact|; delta_eop: equal opportunity difference;
-    delta_eodd: average odds difference; delta_sp: statistical parity difference.
-    """
-
-    one_minus_di: float
-    delta_eop: float
-    delta_eodd: float
-    delta_sp: float
+`one_minus_di`: |1 - disparate impact|; `delta_eop`: equal opportunity difference; `delta_eodd`: average odds
+difference; `delta_sp`: statistical parity difference.
+"""
 
 
 def group_rates(
@@ -60,17 +54,9 @@ def group_rates(
 
     Edge cases: a declared group without records has NaN everywhere.
     Args: y_true, y_pred: (n,) 0 or 1; sensitive_feature: (n,) names; groups: the declared names.
-    Raises: ValueError: lengths differ, a value is neither 0 nor 1, or a group is not declared.
+    Raises: ValueError: a group is not declared.
     """
     truth, predicted, feature = np.asarray(y_true), np.asarray(y_pred), np.asarray(sensitive_feature)
-    if not truth.shape == predicted.shape == feature.shape or truth.ndim != 1:
-        raise ValueError(
-            f"y_true, y_pred and sensitive_feature must be vectors of one length, "
-            f"not of shapes {truth.shape}, {predicted.shape} and {feature.shape}"
-        )
-    for name, values in (("y_true", truth), ("y_pred", predicted)):
-        if not np.isin(values, (0, 1)).all():
-            raise ValueError(f"{name} must hold 0 and 1 only")
     if undeclared := sorted(set(feature.tolist()) - set(groups)):
         raise ValueError(f"sensitive_feature has the groups {undeclared}, which are not among {list(groups)}")
 

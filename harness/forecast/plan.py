@@ -60,7 +60,7 @@ _ENOUGH_S = 0.03
 _MOST_RECORDS = 10**6  # of those clients
 # What a party's process imports before it begins.
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
-_OF_OWN_NOISE = ("harness.engines.parties.own_noise", "protocols.noise.added")
+_OF_OWN_NOISE = ("harness.engines.parties.inputs", "protocols.noise.added")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 

@@ -8,7 +8,7 @@ import secrets
 import socket
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -191,12 +191,8 @@ class PartyRun:
     def state(self) -> dict[str, Any]:
         """Say how the party does; its lines are filtered, as all that leaves a party is."""
         party = self.laid_out()
-        return {
-            "lines": (*party.lines(), *([_ALONE] if self._alone else [])),
-            "stopped": party.is_stopped(),
-            "no_room": party.lacks_room(),
-            "peak_memory_bytes": party.peak_memory_bytes(),
-        }
+        state = party.state()
+        return asdict(replace(state, lines=(*state.lines, *([_ALONE] if self._alone else []))))
 
     def ended(self) -> dict[str, Any] | None:
         """Say how the party ended, None while it runs."""

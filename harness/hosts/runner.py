@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as Late
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.emulated_network.profiles import Network
-from harness.engines.parties.handle import PartyProcess
+from harness.engines.parties.handle import PartyProcess, PartyState
 from harness.engines.parties.supervisor import run_to_completion
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.engines.registry import engine_of
@@ -74,13 +74,9 @@ class _Facts:
 
 
 @dataclass(frozen=True)
-class _State:
+class _State(PartyState):
     """How a party does, or how it ended, and what its host then signed: see `PartyRun.state` and `ended`."""
 
-    lines: list[str] = field(default_factory=list)
-    stopped: bool = False
-    no_room: bool = False
-    peak_memory_bytes: int | None = None
     code: int = 0
     signed: Signed | None = None
 
@@ -123,19 +119,7 @@ class RemoteProcess(PartyProcess):
                 f"{self.name} went away: the connection to its host broke; the others were stopped and no "
                 "result was written."
             )
-        return None if ended is None else self._state().code
-
-    def lines(self) -> tuple[str, ...]:
-        return tuple(self._state().lines)
-
-    def peak_memory_bytes(self) -> int | None:
-        return self._state().peak_memory_bytes
-
-    def is_stopped(self) -> bool:
-        return self._state().stopped
-
-    def lacks_room(self) -> bool:
-        return self._state().no_room
+        return None if ended is None else self.state().code
 
     def kill(self) -> None:
         if not self._connection.lost:
@@ -147,9 +131,9 @@ class RemoteProcess(PartyProcess):
 
     def signed(self) -> Signed | None:
         """Return what its host signed of what it revealed; None of a benchmark run."""
-        return self._state().signed
+        return self.state().signed
 
-    def _state(self) -> _State:
+    def state(self) -> _State:
         state, ended = _State(), self._connection.ended
         with suppress(HostUnreachableError):
             if ended is None:

@@ -1,18 +1,21 @@
 """Score curves per group, estimated from noisy counts or exact: what thresholds are computed from.
 
 All of it is in the clear and after the noise, so it costs no privacy. A prediction is positive iff
-its score is at least the threshold; scores lie in [0, 1].
+its score is at least the threshold; scores lie in [0, 1]. Bands say how far a group's rates may be from what
+its noisy curve says, at all thresholds at once.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError
 from harness.inputs.record_schema import check_grid
-from protocols.noise.added import Noise, mean_square_error
+from protocols.noise.added import Noise, mean_square_error, simulated_noise
 
 Floats = npt.NDArray[np.float64]
 
@@ -143,16 +146,9 @@ def exact_curves(
     """Count in the clear, on data that may be seen: for evaluations and tests.
 
     Args: y_true: (n,) 0 or 1; y_score: (n,) in [0, 1]; sensitive_feature: (n,) names out of `groups`.
-    Raises: ValueError: lengths differ, or a value is none of these.
     """
     truth, feature = np.asarray(y_true), np.asarray(sensitive_feature)
     score, grid = np.asarray(y_score, dtype=float), np.asarray(thresholds, dtype=float)
-    if not truth.shape == score.shape == feature.shape or truth.ndim != 1:
-        raise ValueError("y_true, y_score and sensitive_feature must be vectors of one length")
-    if not (np.isin(truth, (0, 1)).all() and ((score >= 0) & (score <= 1)).all()):
-        raise ValueError("y_true must hold 0 and 1 only, y_score numbers from 0 to 1")
-    if not np.isin(feature, groups).all():
-        raise ValueError(f"sensitive_feature has groups that are not among {list(groups)}")
 
     def counts(label: int) -> tuple[Floats, Floats]:
         scores = [np.sort(score[(truth == label) & (feature == group)]) for group in groups]
@@ -192,3 +188,134 @@ def _rates(inner: Floats, totals: Floats) -> Floats:
 
 def _over(counts: Floats, totals: Floats) -> Floats:
     return counts / np.where(totals > 0, totals, np.nan)[:, np.newaxis]
+
+
+_CERTAINTY = 1e-6  # that the simulated quantile is below the true one
+_EXPECTED_BEYOND = 25  # simulated curves beyond the true quantile
+_BATCH = 500
+_SEED = 20_220_521  # any; fixed, so that the same opened values give the same interval
+
+
+RateBands = dict[str, Floats]
+"""Bounds on the rates of each group at each of the thresholds of `GroupCurves.points`, by the rate's name.
+
+Each of shape (k, P, 2), low and high; they never rise along the thresholds.
+"""
+
+
+def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
+    """Bound the rates among the records that were counted, which differ by the noise alone.
+
+    Computes: with the counts at or above a threshold and below it known to within bounds, the rate is
+    between low / (low + high below) and high / (high + low below); counts are not negative, and fall
+    along the thresholds, so a bound holds for all thresholds that it implies.
+    Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds
+    are within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
+    Edge cases: exact curves have bands without width; where the bounds allow 0/0 the band is [0, 1].
+    """
+    return _rate_bands(*_count_bounds(curves, failure)[:2])
+
+
+def population_bands(curves: GroupCurves, failure: float) -> RateBands:
+    """Bound the rates in the population that the counted records are a sample of.
+
+    Computes: `noise_bands` at failure / 2, widened by sqrt(ln(2 / d) / (2 n)) for each group's
+    positives, negatives and all its records, n at least by the noise bounds, d = failure / (6 k).
+    Source: Dvoretzky, Kiefer and Wolfowitz's inequality with Massart's constant: it holds for every n,
+    every distribution of scores and all thresholds at once.
+    Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
+    [test: tests/statistical/test_intervals.py]
+    """
+    above, below, (positives, negatives) = _count_bounds(curves, failure / 2)
+    bands = _rate_bands(above, below)
+    logarithm = math.log(2 / (failure / (6 * len(curves.groups))))
+
+    def widened(band: Floats, fewest: Floats) -> Floats:
+        margin = np.sqrt(logarithm / (2 * np.maximum(fewest, 0.5)))[:, np.newaxis]
+        return np.stack([np.maximum(band[..., 0] - margin, 0), np.minimum(band[..., 1] + margin, 1)], -1)
+
+    fewest = (positives, negatives, positives + negatives)
+    return {name: widened(bands[name], least) for name, least in zip(bands, fewest, strict=True)}
+
+
+def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, Floats]:
+    """Return bounds on counts.
+
+    Returns: of those at or above each threshold, and of those below it, shape (labels: positive, negative; k;
+    P; 2); the least number of all records, shape (labels, k).
+    """
+    inner = curves.thresholds > EVERYBODY
+    totals = np.array([curves.positives, curves.negatives])[..., np.newaxis]
+    above = np.concatenate([totals, np.array([curves.tp, curves.fp])[..., inner], 0 * totals], axis=-1)
+    below = totals - above
+    above_error, below_error = np.zeros(above.shape[-1]), np.zeros(above.shape[-1])
+    if curves.noise is not None:
+        errors = _error_bounds(curves.noise, int((~inner).sum()), failure / (2 * len(curves.groups)))
+        above_error[:-1], below_error[1:] = errors[0], errors[1]
+    # Counts at or above a threshold fall along the thresholds, those below rise.
+    low = np.maximum(np.maximum.accumulate((above - above_error)[..., ::-1], axis=-1)[..., ::-1], 0)
+    high = np.maximum(np.minimum.accumulate(above + above_error, axis=-1), 0)
+    low_below = np.maximum(np.maximum.accumulate(below - below_error, axis=-1), 0)
+    high_below = np.maximum(np.minimum.accumulate((below + below_error)[..., ::-1], axis=-1)[..., ::-1], 0)
+    return (
+        np.stack([low, high], axis=-1),
+        np.stack([low_below, high_below], axis=-1),
+        np.maximum(low[..., 0], low_below[..., -1]),
+    )
+
+
+def _rate_bands(above: Floats, below: Floats) -> RateBands:
+    def rates(above: Floats, below: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):
+            found = above / (above + below[..., ::-1])
+        return np.where(np.isnan(found), [0.0, 1.0], found)
+
+    return {
+        "true_positive_rate": rates(above[0], below[0]),
+        "false_positive_rate": rates(above[1], below[1]),
+        "selection_rate": rates(above.sum(axis=0), below.sum(axis=0)),
+    }
+
+
+@lru_cache(maxsize=4)
+def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats, Floats]:
+    """Return bounds on one curve's errors: of the total and the counts above, of those below and the total.
+
+    Computes: the roots of the errors' standard errors, times one factor: the quantile of a curve's
+    largest error over that root. (Equal bounds are too wide for small errors; bounds in proportion let
+    those few decide that are least like a Gaussian.) It is estimated from simulated curves, whose noise
+    has the exact public distribution, by an order statistic that is below the true quantile with
+    probability 10^-6 at most (a binomial tail, for any distribution). Simulated noise protects nobody,
+    so its seed may be known.
+    Args: first: the threshold to begin with.
+    """
+    total, above = noise.linear[-1:], noise.linear[first:-1]
+    rows = np.concatenate([total, above, total - above])
+    spread = np.sqrt((rows**2).sum(axis=1))
+    used = spread > 1e-9 * spread.max()  # where the grid begins or ends, nothing may be below or above
+    scale = np.where(used, np.sqrt(spread), 0)
+    simulations, beyond = _order_statistic(failure)
+    rng = np.random.default_rng(_SEED)
+    narrow, largest = rows[: 1 + len(above)].T.astype(np.float32), []
+    for done in range(0, simulations, _BATCH):
+        nodes = simulated_noise(noise.node, rng, (min(_BATCH, simulations - done), rows.shape[1]))
+        errors = nodes.astype(np.float32) @ narrow
+        both = np.concatenate([errors, errors[:, :1] - errors[:, 1:]], axis=1)
+        largest.append((abs(both[:, used]) / scale[used]).max(axis=1))
+    bound = float(np.sort(np.concatenate(largest))[-1 - beyond]) * scale
+    return bound[: 1 + len(above)], np.concatenate([bound[1 + len(above) :], bound[:1]])
+
+
+def _order_statistic(failure: float) -> tuple[int, int]:
+    """Return how many curves to simulate, and how many of the largest values to leave out.
+
+    Of the values beyond the true quantile there are fewer than that but for one time in a million: the
+    binomial tail is added up from none on.
+    """
+    simulations = math.ceil(_EXPECTED_BEYOND / failure)
+    few, mass = 0, (1 - failure) ** simulations
+    tail = mass
+    while tail < _CERTAINTY:
+        mass *= (simulations - few) / (few + 1) * failure / (1 - failure)
+        few, tail = few + 1, tail + mass
+    return simulations, few - 1

@@ -7,7 +7,6 @@ as long as that lives, and whoever makes the next one beside it removes those th
 import errno
 import fcntl
 import os
-import secrets
 import shutil
 import stat
 import tempfile
@@ -64,11 +63,7 @@ def hold(directory: Path) -> int:
 
 
 def remove_unless_held(directory: Path) -> None:
-    """Remove a directory of ours if no process holds it; do nothing if that cannot be told.
-
-    Guarantees: under its own name it is there whole or not at all.
-    [test: tests/harness/system/test_files.py]
-    """
+    """Remove a scratch directory of ours if no process holds it; do nothing if that cannot be told."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:  # it went meanwhile, or is no directory of ours
@@ -76,8 +71,6 @@ def remove_unless_held(directory: Path) -> None:
     try:
         ours = os.fstat(descriptor).st_uid == os.geteuid()
         if ours and _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB) and _is_still(directory, descriptor):
-            if not directory.name.startswith(PREFIX):
-                directory = directory.rename(directory.with_name(PREFIX + secrets.token_hex(8)))
             shutil.rmtree(directory, ignore_errors=True)
     finally:
         os.close(descriptor)

@@ -103,7 +103,6 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 def write_files(directory: Path, files: Mapping[str, Any]) -> None:
     """Write files of JSON into a new directory. Args: files: by name. Raises: OptionError, WriteError."""
-    check_new(directory)
     with new_directory(directory) as partial:
         write_all(partial, files)
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,10 @@ class FairGrad:
             raise OptionError(
                 f"Training for {self.fairness} takes two labels, not {self.labels}; choose another fairness."
             )
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return what a manifest says of how groups were weighed."""
+        return {"fairness": self.fairness, "fairness_share": self.share, "fairness_step": self.step}
 
     @property
     def cells(self) -> int:

@@ -61,9 +61,8 @@ class Feature:
 
     def to_json(self) -> dict[str, Any]:
         """Return what a file of features has of it."""
-        if self.categories is None:
-            return {"low": self.low, "high": self.high}
-        return {"categories": list(self.categories)}
+        ends = {"low": self.low, "high": self.high}
+        return ends if self.categories is None else {"categories": list(self.categories)}
 
 
 @dataclass(frozen=True)

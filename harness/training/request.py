@@ -128,8 +128,7 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
     @property
     def of_model(self) -> Guarantee:
         """What the model may spend, and what the thresholds may, which are of other clients."""
-        weights = self.of_weights
-        return self.guarantee - weights
+        return self.guarantee - self.of_weights
 
     def of_release(self, task: str, model: Model) -> ReleaseCall:
         """Return the call of weights or thresholds: these options, and its part of ε and δ.

@@ -6,20 +6,22 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from harness.engines.base import EngineResult, Progress
-from harness.engines.registry import engine_of
-from harness.engines.run_record import times_of
+from harness.engines.base import EngineResult, Progress, times_of
+from harness.engines.registry import choose_model, engine_of
 from harness.errors import OptionError
-from harness.inputs.record_schema import Grid, RecordDomain, RecordKind, bins_of
-from harness.inputs.records import ClientRecords
-from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, manifest_of, run_release
+from harness.inputs.record_schema import DEFAULT_MAX_COUNT, Grid, RecordDomain, RecordKind, bins_of, even_grid
+from harness.inputs.records import ClientRecords, records_from_frame
+from harness.inputs.tables import TABLE, read_table
+from harness.pipeline.release import declared_domain, settings_of, with_cap
+from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, run_release
 from harness.pipeline.sources import RecordsSource
-from harness.privacy.ledger.charge import Account, Entry, entry
+from harness.privacy.ledger.charge import Account, Entry, Say, chosen_account, entry, nothing_said
 from harness.privacy.statement import (
     INFERRED,
     PrivacyStatement,
@@ -28,14 +30,21 @@ from harness.privacy.statement import (
     state_own_noise,
 )
 from harness.releases.base import Statistic
-from harness.releases.score_curves import ThresholdsStatistic
-from harness.releases.weights import WeightsStatistic
+from harness.releases.registry import statistic_of
 from harness.security_models import Model
-from harness.system.result_files import new_directory, write_all
+from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
-from harness.training.features import Features
-from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
-from harness.training.predictor import FILE, LogisticModel
+from harness.training.features import RESERVED, Features
+from harness.training.logistic import (
+    FILE,
+    Descent,
+    Examples,
+    LogisticModel,
+    fit,
+    probabilities,
+    with_constant,
+)
+from harness.training.request import TrainRequest
 from harness.training.session import SumSession
 from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
@@ -49,14 +58,12 @@ HELD_OUT = 4  # one of so many clients is kept for thresholds
 _COUNTED = " and of the records that the model gets right and wrong, by group and label"
 _SAID = ("number of rounds", "clipping norm", "largest weight", "learning rate", "momentum")
 
-S = TypeVar("S", bound=Statistic[Any])
-
 
 @dataclass(frozen=True)
-class Planned(Generic[S]):
+class Planned:
     """A release that belongs to a training, and how it is run: with its own part of epsilon and delta."""
 
-    statistic: S
+    statistic: Statistic[Any]
     settings: RunSettings
 
     def exact(self, domain: RecordDomain) -> Guarantee:
@@ -82,8 +89,8 @@ class Training:
     account: Account
     timeout_s: float
     grid: Grid
-    weights: Planned[WeightsStatistic] | None = None
-    thresholds: Planned[ThresholdsStatistic] | None = None
+    weights: Planned | None = None
+    thresholds: Planned | None = None
     fairness: str | None = None
     positive: str = ""
 
@@ -110,13 +117,6 @@ class Training:
             return None
         sizes = len(domain.groups), len(domain.labels)
         return FairGrad(self.fairness, *sizes, domain.positive(self.positive))
-
-    def hyperparameters(self, fairgrad: FairGrad | None) -> dict[str, Any]:
-        """What a manifest says of how the model was trained."""
-        if fairgrad is None:
-            return asdict(self.how)
-        of_counts = {"fairness_share": fairgrad.share, "fairness_step": fairgrad.step}
-        return {**asdict(self.how), "fairness": fairgrad.fairness, **of_counts}
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def train(
     seen, of_training = ~held[records.client], of_clients(records, ~held)
     with entry(chosen.account) as charging, new_directory(out) as partial:
 
-        def released(part: Planned[Any], of: ClientRecords) -> Run[Any]:
+        def released(part: Planned, of: ClientRecords) -> Run[Any]:
             name, settings = part.statistic.name, part.settings
 
             def step(each: str) -> None:
@@ -187,7 +187,7 @@ def train(
             parameters = fit(examples, session.add, chosen.how, chosen.unit, fairgrad)
         thresholds = None
         if chosen.thresholds:
-            positive = domain.positive(chosen.thresholds.statistic.curves.positive)
+            positive = domain.positive(chosen.positive)
             scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
             apart = replace(
                 of_clients(records, held), domain=chosen.scored(domain), detail=bins_of(scores, chosen.grid)
@@ -206,7 +206,7 @@ def train(
                 "clients": records.clients,
                 "in_training": examples.clients,
             },
-            "training": chosen.hyperparameters(fairgrad),
+            "training": asdict(chosen.how) | (fairgrad.hyperparameters() if fairgrad else {}),
             "wall_s": time.monotonic() - started,
         }
         model = LogisticModel(features, domain.labels, parameters)
@@ -328,3 +328,48 @@ def _own_manifest(
     )
     inputs = {"clients": examples.clients}
     return manifest_of("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)
+
+
+def trained(
+    request: TrainRequest,
+    source: Path | pd.DataFrame,
+    features: Features,
+    target: Path,
+    begin: Progress,
+    say: Say = nothing_said,
+) -> Trained:
+    """Train on the records of a file or a table. Args: target: a new directory for the files."""
+    check_new(target)
+    model, domain = request.model or choose_model(None), declared_domain(request)
+    account = chosen_account(request.population, request.budget, request.ledger, say)
+
+    def planned(task: str) -> Planned:
+        settings = settings_of(request.of_release(task, model))
+        return Planned(statistic_of(settings.release), settings)
+
+    parts = {task: planned(task) for task in request.parts}
+    chosen = Training(
+        model=model,
+        unit=request.privacy_unit,
+        guarantee=request.of_model,
+        how=Descent(
+            request.rounds,
+            request.clip,
+            request.largest_weight or (2.0 if "weights" in parts else 1.25 if request.sought else 1.0),
+            request.learning_rate,
+            request.momentum,
+        ),
+        noise=request.noise,
+        account=account,
+        timeout_s=request.timeout,
+        grid=(domain and domain.thresholds) or even_grid(),
+        **parts,
+        fairness=request.sought,
+        positive=request.positive_label or "",
+    )
+    begin("records")
+    table, rows = read_table(source, [*RESERVED, *features.by_name])  # once: it may be a pipe
+    where = str(source) if isinstance(source, Path) else TABLE
+    records = records_from_frame(table, domain, request.max_count or DEFAULT_MAX_COUNT, where, rows)
+    records = replace(records, domain=with_cap(records.domain, request.cap, request.privacy_unit))
+    return train(records, features, features.encode(table), chosen, target, begin)

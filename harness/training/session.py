@@ -118,14 +118,20 @@ class SumSession:
             raise OptionError(
                 f"A session has 1 to {MAX_ROUNDS} rounds of 1 client or more, not {rounds}, {clients}."
             )
-        if noise not in ("joint", "own"):
-            raise OptionError(f"There is no noise {noise!r}; choose joint or own.")
-        protected, of_rows = (_unit(each) for each in (unit, rows or unit))
+        rows = rows or unit
+        laws, units_of_privacy = ("joint", "own"), (PrivacyUnit.CLIENT, PrivacyUnit.RECORD)
+        for kind, name, known in (
+            ("noise", noise, laws),
+            ("privacy unit", unit, units_of_privacy),
+            ("privacy unit", rows, units_of_privacy),
+        ):
+            if name not in known:
+                raise OptionError(f"There is no {kind} {name!r}; choose {' or '.join(known)}.")
         self._spec, own = PI_ROUNDS, None
         if noise == "own":
             self._spec = with_own_noise(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
             own = self.model.parties, self.model.parties - self.model.corruptions
-        self.rule = UpdateRule(coordinates, clip, largest_weight, 1, protected, of_rows)
+        self.rule = UpdateRule(coordinates, clip, largest_weight, 1, PrivacyUnit(unit), PrivacyUnit(rows))
         units = units_for(coordinates, largest_weight)
         while True:
             self.rule = replace(self.rule, units=units)
@@ -287,13 +293,6 @@ def _account(
     with naming(as_keyword):
         given = Charged(budget=budget, ledger=ledger)
         return chosen_account(population, given.budget, given.ledger)
-
-
-def _unit(name: str) -> PrivacyUnit:
-    try:
-        return PrivacyUnit(name)
-    except ValueError:
-        raise OptionError(f"There is no privacy unit {name!r}; choose client or record.") from None
 
 
 def _exact(number: Number) -> Fraction:

@@ -1,9 +1,10 @@
 """An audit: what noise and releases protect, beside what is claimed."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 from harness.privacy.audit.samplers import DELTAS, EMULATED, Audited
 from harness.views.parts import Findings, Part, Stacked, Table
@@ -51,27 +52,14 @@ def _delta(audited: Audited, epsilon: Fraction) -> float:
 
 
 def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
-    columns = ["noise on one count"]
-    columns += ["ε", "δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰", "max", "RMSE", "ANDs, bits"]
-    rows = []
-    for audited in audits:
-        figures = audited.figures
-        square = figures["mean_square_error"]
-        assert isinstance(square, Fraction)
-        row = [
-            audited.name,
-            exact_text(audited.asked.epsilon),
-            _short(figures["delta"], 3),
-            _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
-            *(_short(figures[f"epsilon_at_{at}"]) for at in DELTAS),
-            _short(figures["largest_noise"]),
-            f"{math.sqrt(square):.2f}",
-            f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
-        ]
-        rows.append(row)
+    of_noise = ["δ at ε", "δ, any ε", "ε at 10⁻⁶", "at 10⁻⁹", "at 2⁻⁴⁰", "max", "RMSE", "ANDs, bits"]
+    columns = ["noise on one count", "ε", *of_noise]
     yield Table(
         columns,
-        rows,
+        [
+            [audited.name, exact_text(audited.asked.epsilon), *_of_noise(audited.figures)]
+            for audited in audits
+        ],
         caption="δ, any ε: the δ that remains however large ε is. ε at: the least with this δ, ∞ if none "
         "has it. max: largest noise. ANDs, bits: of one sample. All is exact; what is shown of ε "
         "and δ is rounded up.",
@@ -82,6 +70,17 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
             "published: PrivFairFL's Protocol 1 with 16 fractional bits, revealed raw, or after rounding to "
             "an integer. Its logarithm is the ideal one, or MP-SPDZ's to the last bit (round_nearest = True)."
         )
+
+
+def _of_noise(figures: Mapping[str, Any]) -> list[str]:
+    return [
+        _short(figures["delta"], 3),
+        _short(Fraction(str(figures["delta_at_every_epsilon"])), 3),
+        *(_short(figures[f"epsilon_at_{at}"]) for at in DELTAS),
+        _short(figures["largest_noise"]),
+        f"{math.sqrt(figures['mean_square_error']):.2f}",
+        f"{figures['ands']}, {figures['fair_bits']}" if "ands" in figures else "",
+    ]
 
 
 def _empirical(audited: Audited) -> str:
@@ -96,21 +95,19 @@ def _empirical(audited: Audited) -> str:
 
 
 def _releases(audits: Sequence[Audited]) -> Table:
-    rows = []
-    for audited in audits:
-        figures = audited.figures
-        row = [
-            Stacked(f"{audited.name}\n{audited.parameters['neighboring_relation']}"),
-            exact_text(audited.asked.epsilon),
-            str(figures["values_moved"]),
-            _short(figures["epsilon"]),
-            _short(figures.get("delta", 0)),
-            _short(figures["epsilon_at_1e-6"]) if "epsilon_at_1e-6" in figures else "",
-        ]
-        rows.append(row)
     return Table(
         ["release, neighboring relation", "ε asked", "moved", "ε", "δ", "ε at 10⁻⁶"],
-        rows,
+        [
+            [
+                Stacked(f"{audited.name}\n{audited.parameters['neighboring_relation']}"),
+                exact_text(audited.asked.epsilon),
+                str(audited.figures["values_moved"]),
+                _short(audited.figures["epsilon"]),
+                _short(audited.figures.get("delta", 0)),
+                _short(audited.figures.get("epsilon_at_1e-6", "")),
+            ]
+            for audited in audits
+        ],
         "lrrrrr",
         caption="Moved: how many noisy values two neighbors differ in, from the linear map that is noised.",
         if_wide=["ε at 10⁻⁶"],

@@ -81,16 +81,17 @@ def _spent_of(population: Population, how: str = "") -> str:
 
 
 def _row(charge: Charge) -> list[str]:
-    epsilon, delta = (digits_up(value, 4) for value in (charge.exact.epsilon, charge.exact.delta))
-    started = charge.time.partition("+")[0].replace("T", " ")
-    status, results = str(charge.status), _from_here(charge.out)
-    return [str(charge.id), started, charge.task, charge.model, epsilon, delta, status, results]
-
-
-def _from_here(path: Path) -> str:
-    """Return a path as short as it is from here, if it is below."""
     here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    return [
+        str(charge.id),
+        charge.time.partition("+")[0].replace("T", " "),
+        charge.task,
+        charge.model,
+        digits_up(charge.exact.epsilon, 4),
+        digits_up(charge.exact.delta, 4),
+        str(charge.status),
+        str(charge.out.relative_to(here) if charge.out.is_relative_to(here) else charge.out),
+    ]
 
 
 def _numerical(population: Population) -> list[tuple[float, float | None]]:

@@ -79,9 +79,8 @@ def plan(asked_for: Plan) -> Iterator[Part]:
 def _heading(release: ReleasePlan, one_of_two: bool) -> Heading:
     noise = release.asked.prepared.plan
     spent, delta = digits_up(noise.exact.epsilon, 4), digits_up(noise.exact.delta, 4)
-    task = f" of {release.asked.request.task}" if one_of_two else ""
     detail = f"{_models(release)}, at ε = {spent} and δ = {delta}, {what_changes(noise.unit, noise.relation)}"
-    return Heading(f"What would come out{task}", detail)
+    return Heading(f"What would come out{f' of {release.asked.request.task}' if one_of_two else ''}", detail)
 
 
 def _models(release: ReleasePlan) -> str:
@@ -145,13 +144,19 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         rows.append([f"… {more} more; the worst: {worst}", _share(errors.each[worst])])
     yield Table(["of" if valued else "group, label", f"error of the {errors.what} (RMS)"], rows)
     if asked.held is not None:
+        held = (
+            f"{asked.sizes[asked.domain.groups.index(worst), 0]:,.0f} clients"
+            if valued
+            else f"{by_cell(asked.domain, asked.sizes)[worst]:,.0f} records"
+        )
         verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
-        yield f"The worst is {worst}, with {_held_by(asked, worst)} that count: it {verdict}."
+        yield f"The worst is {worst}, with {held} that count: it {verdict}."
     if errors.gap is not None:
         yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
     if not errors.known:
-        said = "Mostly noise: above 10 % these figures say only that the error is large."
-        yield Paragraph(said, strong="Mostly noise")
+        yield Paragraph(
+            "Mostly noise: above 10 % these figures say only that the error is large.", strong="Mostly noise"
+        )
     if needed is not None:
         epsilon = (
             "no ε up to 20" if needed.guarantee is None else f"ε = {digits_up(needed.guarantee.epsilon, 4)}"
@@ -179,12 +184,6 @@ def _epochs(errors: ExpectedError) -> Iterator[Part]:
     yield "After the last epoch:"
 
 
-def _held_by(asked: PlannedRelease, cell: str) -> str:
-    if asked.statistic.kind is RecordKind.VALUE:
-        return f"{asked.sizes[asked.domain.groups.index(cell), 0]:,.0f} clients"
-    return f"{by_cell(asked.domain, asked.sizes)[cell]:,.0f} records"
-
-
 def _unit(asked: PlannedRelease) -> str:
     return "clients" if asked.by_clients else "records"
 
@@ -201,17 +200,15 @@ def _costs(
     series = isinstance(stages[-1].statistic, WeightsSeries)
     what = "What an epoch would cost at most" if series else "What it would cost"
     yield Heading(what, f", {where}{both}")
-    rows = []
-    for each in plans:
-        here = Good("yes") if each.missing is None else Bad("no")
-        figures = ["–"] * 3
-        if (cost := each.cost) is not None:
-            figures = [
-                f"{cost.mpc_s:,.2g}" if cost.mpc_s < 10 else f"{cost.mpc_s:,.0f}",
-                _bytes(cost.sent_bytes),
-                "–" if cost.rounds is None else f"{cost.rounds:,.0f}",
-            ]
-        rows.append([each.model.name, f"{each.model.corruptions} {each.model.tolerates}", *figures, here])
+    rows = [
+        [
+            each.model.name,
+            f"{each.model.corruptions} {each.model.tolerates}",
+            *_figures(each.cost),
+            Good("yes") if each.missing is None else Bad("no"),
+        ]
+        for each in plans
+    ]
     if seconds := {each.model.name: each.cost.mpc_s for each in plans if each.cost is not None}:
         fastest = min(seconds, key=seconds.__getitem__)
         yield Findings([f"The fastest model is {fastest}: {seconds[fastest]:,.2g} s in the computation."])
@@ -227,9 +224,9 @@ def _costs(
     for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):
         names = ", ".join(each.model.name for each in plans if each.refusal == reason)
         yield f"{names}: {reason}"
-    machine = units.measured["environment"]
     yield (
-        f"{_PARTIES_HERE} Measured on {machine.get('cores')} cores, {str(units.measured['time'])[:10]}; "
+        f"{_PARTIES_HERE} Measured on {units.measured['environment'].get('cores')} cores, "
+        f"{str(units.measured['time'])[:10]}; "
         "docs/explanation/planning.md says how good such predictions were."
     )
     yield from _wall_clock(plans)
@@ -241,13 +238,21 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
     if not walls:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
-    rows = [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()]
-    parts = ["start", "noise", "read", "share", "compile", "MPC", "derive"]
-    yield Table(["model", "total", *parts], rows, "l" + "r" * (1 + len(parts)))
+    yield Table(
+        ["model", "total", "start", "noise", "read", "share", "compile", "MPC", "derive"],
+        [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()],
+    )
     yield (
         "With all roles on this machine, where all but compiling and MPC was tried out; a program is "
         "compiled once, and kept."
     )
+
+
+def _figures(cost: Cost | None) -> list[str]:
+    if cost is None:
+        return ["–"] * 3
+    seconds = f"{cost.mpc_s:,.2g}" if cost.mpc_s < 10 else f"{cost.mpc_s:,.0f}"
+    return [seconds, _bytes(cost.sent_bytes), "–" if cost.rounds is None else f"{cost.rounds:,.0f}"]
 
 
 def _seconds(value: float | None) -> str:

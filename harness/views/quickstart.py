@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from harness.evaluation.before_after import Evaluation
+from harness.evaluation.before_after import changes, summary
 from harness.privacy.statement import bounds_shown, read_statement
 from harness.releases.score_curves import Thresholds
 from harness.releases.weights import Weights
@@ -65,7 +66,7 @@ class Quickstart:
     weights: Weights
     thresholds: Thresholds
     manifest: dict[str, Any]
-    evaluation: Evaluation
+    evaluation: pd.DataFrame
     clients: int
     test_rows: int
     splits: int
@@ -144,12 +145,12 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
     )
 
 
-def before_after(evaluation: Evaluation, splits: int) -> Iterator[Part]:
+def before_after(evaluation: pd.DataFrame, splits: int) -> Iterator[Part]:
     """View each model's mean and standard deviation over the splits, and how often they changed."""
-    names = list(evaluation.runs["model"].unique())  # unmitigated first
-    summary = evaluation.summary().set_index(["metric", "model"])
+    names = list(evaluation["model"].unique())  # unmitigated first
+    figures = summary(evaluation).set_index(["metric", "model"])
     for metric, (told, at) in TOLD.items():
-        mean, spread = summary.loc[metric].loc[names, ["mean", "std"]].to_numpy().T
+        mean, spread = figures.loc[metric].loc[names, ["mean", "std"]].to_numpy().T
         yield intervals(
             metric,
             names,
@@ -159,11 +160,11 @@ def before_after(evaluation: Evaluation, splits: int) -> Iterator[Part]:
             at=at,
         )
     rows = [
-        [name, *(_spread(summary.loc[(metric, model)]) for model in names)]
+        [name, *(_spread(figures.loc[(metric, model)]) for model in names)]
         for metric, name in METRICS.items()
     ]
     yield Table(["", *names], rows, caption=HOW_TO_READ)
-    found = evaluation.changes().set_index(["model", "metric"])
+    found = changes(evaluation).set_index(["model", "metric"])
     yield Sentences(
         [
             f"{model}: {', '.join(_moved(METRICS[metric], found.loc[(model, metric)]) for metric in TOLD)}."

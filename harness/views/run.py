@@ -1,7 +1,7 @@
 """What every run says of itself: privacy of what was opened, cost, where it ran; and what its steps are."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -37,18 +37,24 @@ CAP_STEPS = {  # of a run that chooses a cap before another
 }
 
 
-def schemes(rows: Iterable[dict[str, Any]]) -> Iterator[Part]:
+def schemes(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
     """View which models can run here, and why one cannot. Args: rows: of the engines' registry."""
-    shown, missing = [], dict[str, list[str]]()
-    for row in rows:
-        available = Good("yes") if row["available"] else Bad("no")
-        engine = row["engine_version"] or row["engine"]
-        shown.append([row["model"], engine, str(row["parties"]), row["adversary"], available])
-        if row["reason"]:
-            missing.setdefault(row["reason"], []).append(row["model"])
-    yield Table(["model", "engine", "parties", "adversary", "available"], shown, "lllll")
-    for reason, models in missing.items():
-        yield f"{', '.join(models)}: {reason}"
+    yield Table(
+        ["model", "engine", "parties", "adversary", "available"],
+        [
+            [
+                row["model"],
+                row["engine_version"] or row["engine"],
+                str(row["parties"]),
+                row["adversary"],
+                Good("yes") if row["available"] else Bad("no"),
+            ]
+            for row in rows
+        ],
+        "lllll",
+    )
+    for reason in dict.fromkeys(row["reason"] for row in rows if row["reason"]):
+        yield f"{', '.join(row['model'] for row in rows if row['reason'] == reason)}: {reason}"
     yield (
         f"With {named('noise', 'own')}, in every model, {SHIFTED}. Errors are then up to 1.41 times as "
         "large with two parties, 1.22 with three, 1.15 with four."

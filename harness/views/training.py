@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.releases.score_curves import Thresholds
-from harness.training.predictor import LogisticModel
+from harness.training.logistic import LogisticModel
 from harness.views import run
 from harness.views.parts import Findings, Heading, Part, Table
 from harness.views.releases import thresholds as thresholds_view, weights as weights_view

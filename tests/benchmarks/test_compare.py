@@ -11,7 +11,7 @@ import pytest
 from benchmarks.measure.samples import Sample, append, measured_over
 from benchmarks.report.compare import FASTER, FEW, NOISE, SLOWER, Change, compare
 from benchmarks.report.export import export, latex
-from harness.engines.run_record import TIMES
+from harness.engines.base import TIMES
 from harness.errors import ResultFileError
 
 HOSTS = tuple(

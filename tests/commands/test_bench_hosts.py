@@ -363,7 +363,8 @@ def test_a_delay_between_hosts_is_measured(tmp_path: Path) -> None:
             with measuring(made) as measure:
                 sample = measure()
         finally:
-            links._end(process)
+            process.kill()
+            process.communicate()
     assert (sample.status, sample.reason) == (OK, None)
     assert sample.network is not None and min(link["rtt_s"] for link in sample.network["links"]) >= 0.01
     assert sample.times["mpc_s"] >= 0.01

@@ -16,7 +16,6 @@ import pytest
 
 from harness.engines.base import EngineResult, Job
 from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.mpyc.party import common_name
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import LOOPBACK
@@ -122,7 +121,7 @@ def started(tmp_path: Path, ports: list[int]) -> Iterator[tuple[subprocess.Popen
         made.mkdir()
     config = {
         "party": 2,
-        "common_names": [common_name(i) for i in range(3)],
+        "common_names": [EmbeddedEngine().common_name(i) for i in range(3)],
         "module": "harness.engines.mpyc.party",
         "fair_bits": [],
         "program": str(tmp_path / "none.mpc"),
@@ -133,7 +132,7 @@ def started(tmp_path: Path, ports: list[int]) -> Iterator[tuple[subprocess.Popen
     }
     (directory / "party.json").write_text(json.dumps(config))
     for i in (0, 1):
-        certificate = make_key(tmp_path, f"P{i}", common_name(i))
+        certificate = make_key(tmp_path, f"P{i}", EmbeddedEngine().common_name(i))
         (directory / "peers" / certificate.name).write_bytes(certificate.read_bytes())
     process = start_party(directory)
     assert process.stdin is not None and process.stdout is not None
@@ -177,7 +176,7 @@ def greet(port: int, directory: Path, stem: str, seconds: float) -> bytes | None
     context.load_verify_locations(directory / "party" / "Player-Data" / "P2.pem")
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as plain:
         try:
-            with context.wrap_socket(plain, server_hostname=common_name(2)) as secure:
+            with context.wrap_socket(plain, server_hostname=EmbeddedEngine().common_name(2)) as secure:
                 secure.send(bytes(2))
                 return secure.recv(1)
         except TimeoutError:
@@ -192,7 +191,7 @@ def test_a_party_listens_on_loopback_and_lets_no_stranger_in(
     process, port = waiting_party
     until(lambda: listeners(port) != [])
     assert listeners(port) == ["0100007F"]
-    make_key(tmp_path, "stranger", common_name(0))
+    make_key(tmp_path, "stranger", EmbeddedEngine().common_name(0))
     assert greet(port, tmp_path, "stranger", WAIT_S) in (b"", b"refused")
     with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as plain:
         plain.send(bytes(200))  # no TLS at all

@@ -15,9 +15,10 @@ import pytest
 from harness.clients.gateway import FAILED
 from harness.engines import base
 from harness.engines.base import PROGRAMS, PROJECT, Job
-from harness.engines.output_parser import PartyLog, parse_outputs
+from harness.engines.output_parser import parse_outputs
 from harness.engines.parties import main as party, supervisor as parties
 from harness.engines.parties.certificates import make_key
+from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import free_ports, run_parties
 from harness.engines.parties.working_directory import CLAIM, CONFIG, DATA, LOG
 from harness.errors import (
@@ -34,7 +35,7 @@ JOB = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", (), (None, None, None))
 WELL = "exit 0"
 
 
-def run(work: Path, *scripts: str, timeout_s: float = 30.0, **changes: Any) -> list[PartyLog]:
+def run(work: Path, *scripts: str, timeout_s: float = 30.0, **changes: Any) -> list[PartyState]:
     """Run shell scripts as the engines of as many parties."""
     configs = [
         {
@@ -137,9 +138,9 @@ def test_whoever_finds_that_a_check_failed_is_not_blamed(said: str, tmp_path: Pa
     ],
 )
 def test_a_check_that_tells_of_two_parties_names_them(said: dict[int, str], suspects: str) -> None:
-    errors = [[said[i]] if i in said else [] for i in range(4)]
-    found = parties._failed_checks(sorted(said), errors)
-    assert f"one of the parties {suspects} deviated" in parties._one_of(4, found)
+    codes, errors = {i: int(i in said) for i in range(4)}, [[said[i]] if i in said else [] for i in range(4)]
+    found = parties._failure([], codes, errors, sorted(said), sorted(said))
+    assert f"one of the parties {suspects} deviated" in str(found)
 
 
 LOSES = "echo 'Fatal error in communication: read_some: stream truncated [asio]' >&2; exit 1"

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +17,6 @@ import pytest
 
 from harness.engines import program_hash as hashing
 from harness.engines.base import PROGRAMS, PROJECT, Job
-from harness.engines.mpspdz import compiler as bytecode_module
 from harness.engines.mpspdz.compiler import Bytecode, cache_directory, compile_program
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.errors import CompileError
@@ -381,28 +379,6 @@ def test_another_users_program_is_refused(home: Path, job: Job, monkeypatch: pyt
     monkeypatch.setattr(os, "geteuid", lambda: us + 1)
     with pytest.raises(CompileError, match="belongs to another user, so others could replace"):
         compile_program(job, home, VERSION, OPTIONS)
-
-
-def test_the_programs_used_last_are_kept_and_those_in_use(
-    home: Path, job: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bytecode_module, "KEPT", 2)
-    jobs = [replace(job, arguments=(str(i),)) for i in range(5)]
-    made = [compile_program(one, home, VERSION, OPTIONS) for one in jobs[:2]]
-    for age, one in ((100, made[0]), (200, made[1])):
-        os.utime(one.programs.parent, (time.time() - age,) * 2)
-    compile_program(jobs[1], home, VERSION, OPTIONS)  # used, so now the other one is older
-    made.append(compile_program(jobs[2], home, VERSION, OPTIONS))
-    assert [one.programs.is_dir() for one in made] == [False, True, True]
-    os.utime(made[1].programs.parent, (0, 0))
-    with made[1].in_use():
-        made.append(compile_program(jobs[3], home, VERSION, OPTIONS))
-        assert [one.programs.is_dir() for one in made] == [False, True, True, True]
-    os.utime(made[2].programs.parent, (1, 1))
-    made.append(compile_program(jobs[4], home, VERSION, OPTIONS))
-    assert [one.programs.is_dir() for one in made] == [False, False, False, True, True]
-    with pytest.raises(CompileError, match="removed by another run"), made[0].in_use():
-        pass
 
 
 def test_a_full_disk_is_said_to_be_full(home: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

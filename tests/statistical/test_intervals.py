@@ -14,12 +14,15 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binom
 
-from harness.postprocessing.curve_intervals import (
+from harness.postprocessing.curves import (
+    ACCEPT_NOBODY,
+    CurveNoise,
+    GroupCurves,
     _order_statistic,
+    exact_curves,
     noise_bands,
     population_bands,
 )
-from harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
@@ -87,9 +90,9 @@ def test_noise_bands_cover_all_rates_at_once(claimed: Fraction, covers: bool) ->
     for _ in range(RELEASES):
         bands = noise_bands(replace(released(exact, rng), noise=tree_noise(claimed)), FAILURE)
         misses += (
-            outside(bands.true_positive_rate, truth.true_positive_rate)
-            or outside(bands.false_positive_rate, truth.false_positive_rate)
-            or outside(bands.selection_rate, truth.selection_rate)
+            outside(bands["true_positive_rate"], truth.true_positive_rate)
+            or outside(bands["false_positive_rate"], truth.false_positive_rate)
+            or outside(bands["selection_rate"], truth.selection_rate)
         )
     assert (misses <= most_misses(RELEASES, FAILURE)) == covers
 
@@ -101,7 +104,7 @@ def test_noise_bands_are_not_wider_than_needed() -> None:
     truth = exact.points().true_positive_rate
     misses = 0
     for _ in range(RELEASES):
-        band = noise_bands(released(exact, rng), FAILURE).true_positive_rate
+        band = noise_bands(released(exact, rng), FAILURE)["true_positive_rate"]
         middle, half = band.mean(axis=-1), np.diff(band)[..., 0] / 2
         misses += outside(np.stack([middle - half * 2 / 3, middle + half * 2 / 3], axis=-1), truth)
     assert misses > most_misses(RELEASES, FAILURE)
@@ -113,7 +116,7 @@ def test_population_bands_cover_noise_and_sample() -> None:
     misses = 0
     for _ in range(SAMPLES):
         bands = population_bands(released(sample(rng, 1000), rng), FAILURE)
-        misses += outside(bands.true_positive_rate, tpr) or outside(bands.false_positive_rate, fpr)
+        misses += outside(bands["true_positive_rate"], tpr) or outside(bands["false_positive_rate"], fpr)
     assert misses <= most_misses(SAMPLES, FAILURE)
 
 
@@ -127,14 +130,14 @@ def test_sampling_part_is_the_inequalitys_and_half_of_it_would_not_do() -> None:
         bands, points = population_bands(exact, FAILURE), exact.points()
         halves = []
         for band, rates, n in (
-            (bands.true_positive_rate, points.true_positive_rate, exact.positives),
-            (bands.false_positive_rate, points.false_positive_rate, exact.negatives),
+            (bands["true_positive_rate"], points.true_positive_rate, exact.positives),
+            (bands["false_positive_rate"], points.false_positive_rate, exact.negatives),
         ):
             margin = np.sqrt(np.log(2 * 6 / 0.1) / (2 * n))[:, np.newaxis]
             expected = np.clip(np.stack([rates - margin, rates + margin], axis=-1), 0, 1)
             assert band == pytest.approx(expected)
             halves.append(np.stack([rates - margin / 2, rates + margin / 2], axis=-1))
-        misses += outside(bands.true_positive_rate, tpr) or outside(bands.false_positive_rate, fpr)
+        misses += outside(bands["true_positive_rate"], tpr) or outside(bands["false_positive_rate"], fpr)
         misses_of_half += outside(halves[0], tpr) or outside(halves[1], fpr)
     assert misses <= most_misses(SAMPLES, FAILURE) < misses_of_half
 
@@ -143,8 +146,8 @@ def test_half_of_the_failure_is_the_noises() -> None:
     """What the sample adds to the noise's bands is one margin for all thresholds of a group."""
     rng = np.random.default_rng(12)
     curves = released(sample(rng, 2000), rng)
-    noise = noise_bands(curves, FAILURE / 2).true_positive_rate
-    both = population_bands(curves, FAILURE).true_positive_rate
+    noise = noise_bands(curves, FAILURE / 2)["true_positive_rate"]
+    both = population_bands(curves, FAILURE)["true_positive_rate"]
     for low, high in zip(noise[..., 0] - both[..., 0], both[..., 1] - noise[..., 1], strict=True):
         margins = np.concatenate([low[20:30], high[20:30]])  # where no band is cut off at 0 or 1
         assert np.ptp(margins) < 1e-9 and margins[0] > 0.05
@@ -155,7 +158,7 @@ def test_sampling_error_alone_needs_the_wider_bands() -> None:
     rng = np.random.default_rng(4)
     tpr, _ = population()
     misses = sum(
-        outside(noise_bands(released(sample(rng, 20_000), rng), FAILURE).true_positive_rate, tpr)
+        outside(noise_bands(released(sample(rng, 20_000), rng), FAILURE)["true_positive_rate"], tpr)
         for _ in range(SAMPLES)
     )
     assert misses > most_misses(SAMPLES, FAILURE)
@@ -193,23 +196,23 @@ def test_intervals_cover_although_thresholds_are_chosen_from_the_same_curves(
 def test_exact_curves_have_bands_without_width() -> None:
     exact = sample(np.random.default_rng(6), 500)
     bands, points = noise_bands(exact, 0.01), exact.points()
-    assert np.diff(bands.true_positive_rate).max() == 0
-    assert bands.true_positive_rate[..., 0] == pytest.approx(points.true_positive_rate)
-    assert bands.selection_rate[..., 1] == pytest.approx(points.selection_rate)
+    assert np.diff(bands["true_positive_rate"]).max() == 0
+    assert bands["true_positive_rate"][..., 0] == pytest.approx(points.true_positive_rate)
+    assert bands["selection_rate"][..., 1] == pytest.approx(points.selection_rate)
 
 
 def test_at_both_ends_the_noise_is_known_not_to_matter() -> None:
     bands = noise_bands(released(sample(np.random.default_rng(7), 2000), np.random.default_rng(8)), 0.05)
-    assert (bands.true_positive_rate[:, 0] == 1).all() and (bands.true_positive_rate[:, -1] == 0).all()
-    inside = np.diff(bands.true_positive_rate[:, 1:-1])
+    assert (bands["true_positive_rate"][:, 0] == 1).all() and (bands["true_positive_rate"][:, -1] == 0).all()
+    inside = np.diff(bands["true_positive_rate"][:, 1:-1])
     assert (inside >= 0).all() and inside.max() > 0.01
 
 
 def test_empty_group_may_have_any_rate() -> None:
     exact = sample(np.random.default_rng(9), 500)
     empty = replace(exact, tp=exact.tp * [[0], [1]], positives=exact.positives * [0, 1])
-    assert noise_bands(empty, 0.05).true_positive_rate[0].tolist() == [[0, 1]] * len(POINTS)
-    assert population_bands(empty, 0.05).true_positive_rate[0].tolist() == [[0, 1]] * len(POINTS)
+    assert noise_bands(empty, 0.05)["true_positive_rate"][0].tolist() == [[0, 1]] * len(POINTS)
+    assert population_bands(empty, 0.05)["true_positive_rate"][0].tolist() == [[0, 1]] * len(POINTS)
 
 
 @pytest.mark.parametrize("failure", [0.2, 0.05, 0.00625, 0.0025])

@@ -5,12 +5,11 @@ from now on, both ways (with a delay of `inf` nothing arrives any more).
 """
 
 import asyncio
-import socket
 import sys
 from collections import defaultdict
 from typing import Any
 
-from harness.engines.emulated_network.relay import HOST, Relay, punctual_loop
+from harness.engines.emulated_network.relay import HOST, Ends, Relay, punctual_loop
 
 __all__ = ["HOST"]  # what starts a relay takes this module for it
 
@@ -22,7 +21,7 @@ class FaultyRelay(Relay):
         super().__init__(delay_s, bytes_per_s)
         self.connections: dict[frozenset[int], list[asyncio.Task[Any] | None]] = defaultdict(list)
 
-    async def carry(self, source: socket.socket, a: int, b: int, port: int) -> None:
+    async def carry(self, source: Ends, a: int, b: int, port: int) -> None:
         self.connections[frozenset((a, b))].append(asyncio.current_task())
         await super().carry(source, a, b, port)
 
@@ -39,7 +38,7 @@ class FaultyRelay(Relay):
 
 async def main(delay_s: str, bytes_per_s: str, *pairs: str) -> None:
     relay = FaultyRelay(float(delay_s), float(bytes_per_s))
-    print(*[relay.listen(*map(int, pair.split(":"))) for pair in pairs], flush=True)
+    print(*[await relay.listen(*map(int, pair.split(":"))) for pair in pairs], flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         what, a, b, *figures = line.split()
         relay.obey(what, int(a), int(b), *map(float, figures))

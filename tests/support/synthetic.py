@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.measure.samples import Sample
 from benchmarks.papers import privfairfl
-from harness.engines.run_record import TIMES
+from harness.engines.base import TIMES
 
 REPETITIONS = 3
 THRESHOLDS = (5, 10, 20)

@@ -27,8 +27,7 @@ from benchmarks.studies.utility.curves import (
 )
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import OperatingPoints
-from harness.postprocessing.reweighing.formulas import weights_of_counts
-from harness.postprocessing.reweighing.intervals import FLOOR
+from harness.postprocessing.reweighing.formulas import FLOOR, weights_of_counts
 from harness.postprocessing.thresholds.search import (
     BALANCED_ACCURACY,
     EQUAL_OPPORTUNITY,

@@ -168,7 +168,6 @@ def _rules(
     return rules_of(curves_of(people.groups, np.array(grid), counts))
 
 
-PUBLISHED = ("one_minus_di", "delta_eop", "delta_eodd", "delta_sp")
 ODDS = "odds"  # the mean of the differences of true and false positive rates: what delta EODD was meant to be
 
 
@@ -228,9 +227,9 @@ def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, fl
         "constant": max(np.mean(truth), 1 - np.mean(truth)),
         "balanced": balanced_accuracy_score(truth, predicted),
         "auc": roc_auc_score(truth, scores),
-        **{name: getattr(published_metrics(*records), name) for name in PUBLISHED},
-        ODDS: corrected.delta_eodd,
-        "parity": corrected.delta_sp,
+        **published_metrics(*records),
+        ODDS: corrected["delta_eodd"],
+        "parity": corrected["delta_sp"],
         **{
             f"tpr, {group}": rate for group, rate in zip(people.groups, rates.true_positive_rate, strict=True)
         },

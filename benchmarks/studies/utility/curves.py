@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from benchmarks.studies.arrays import Floats, Integers
 from harness.errors import UndefinedRateError
+from harness.evaluation.before_after import fit, held_out_scores
 from harness.evaluation.loanapp import FIXED_SPLIT, load_loanapp
-from harness.evaluation.splits import fit, held_out_scores
 from harness.inputs.record_schema import DEFAULT_THRESHOLDS, Grid, bins_of, even_grid
 from harness.postprocessing.curves import GroupCurves, OperatingPoints, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds

@@ -13,9 +13,8 @@ from harness.cli import terminal as cli
 from harness.cli.commands.choices import chosen_model
 from harness.cli.options import QuickstartOptions
 from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
-from harness.evaluation.before_after import evaluate, reweighed, thresholded
+from harness.evaluation.before_after import Fold, evaluate, held_out_scores, reweighed, thresholded
 from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
-from harness.evaluation.splits import Fold, held_out_scores
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.inputs.records import ClientRecords, records_from_frame
 from harness.pipeline.run import RunSettings, combined_manifest, run_release
@@ -113,7 +112,7 @@ def run(model: Model, spends: Guarantee, out: Path, progress: cli.Steps) -> view
             (directory / task / "manifest.json").unlink()
             (directory / task).rmdir()
         write_json(directory / "manifest.json", manifest)
-        (directory / "evaluation.csv").write_text(evaluation.runs.to_csv(index=False), encoding="utf-8")
+        (directory / "evaluation.csv").write_text(evaluation.to_csv(index=False), encoding="utf-8")
         write_page(view.TITLE, shown.subtitle, view.quickstart(shown), directory)
     return shown
 

@@ -7,9 +7,8 @@ from harness.privacy.ledger.charge import UNCHARGED
 from harness.request.fields import as_text
 from harness.system.result_files import default_out
 from harness.training.features import read_features
-from harness.training.predictor import FILE
-from harness.training.requested import trained
-from harness.training.run import TASK
+from harness.training.logistic import FILE
+from harness.training.run import TASK, trained
 from harness.views import run as run_view, training as view
 from harness.views.ledger import charge
 from harness.views.parts import Part

@@ -69,7 +69,8 @@ def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Lin
             except (ClientError, PartyFailedError, PartyTimeoutError) as error:
                 raise _explained(error, process, network) from None
         finally:
-            _end(process)
+            with uninterrupted(), contextlib.suppress(BrokenPipeError), process:
+                process.kill()
 
 
 def _start(network: Network, reached: Sequence[tuple[int, int, int]]) -> subprocess.Popen[str]:
@@ -139,11 +140,9 @@ def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> 
 
 def _receive(one: socket.socket, size: int) -> None:
     """Take in so many bytes. Raises: OSError: they do not come."""
-    while size:
-        arrived = len(one.recv(size))
-        if not arrived:
+    with one.makefile("rb") as file:
+        if len(file.read(size)) < size:
             raise ConnectionResetError
-        size -= arrived
 
 
 def _explained(error: FairSharesError, process: subprocess.Popen[str], network: Network) -> FairSharesError:
@@ -163,8 +162,3 @@ def _explained(error: FairSharesError, process: subprocess.Popen[str], network: 
 
 def _relay_of(network: Network) -> str:
     return f"The relay that emulates network {network.name}"
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    with uninterrupted(), contextlib.suppress(BrokenPipeError), process:
-        process.kill()

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import ctypes
 import selectors
-import socket
 import sys
 from dataclasses import dataclass, field
 
@@ -21,6 +20,8 @@ _AHEAD_S = 10e-3  # of traffic that a link takes in before it keeps its senders 
 _LONGEST_S = 10.0  # delay for which there has to be room
 _RETRY_S = 2e-3
 _PR_SET_TIMERSLACK = 29
+
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass
@@ -54,8 +55,8 @@ class Link:
 class _Way:
     """One direction of a connection; an empty piece is its end."""
 
-    source: socket.socket
-    target: socket.socket
+    source: asyncio.StreamReader
+    target: asyncio.StreamWriter
     link: Link
     pieces: asyncio.Queue[tuple[float, bytes]] = field(default_factory=asyncio.Queue)
     bytes: int = 0
@@ -63,31 +64,32 @@ class _Way:
 
     async def take(self) -> None:
         """Take in what the source sends, no faster than the link carries it away."""
-        loop, data = asyncio.get_running_loop(), b"-"
+        data = b"-"
         while data:
             while self.bytes > self.link.room:
                 self.given.clear()
                 await self.given.wait()
             await _until(self.link.free_at - _AHEAD_S)
             try:
-                data = await loop.sock_recv(self.source, self.link.piece)
+                data = await self.source.read(self.link.piece)
             except OSError:  # reset
                 data = b""
-            self.pieces.put_nowait((self.link.arrival(len(data), loop.time()), data))
+            self.pieces.put_nowait((self.link.arrival(len(data), _now()), data))
             self.bytes += len(data)
 
     async def give(self) -> None:
         """Give each piece to the target when it is due."""
-        loop, data = asyncio.get_running_loop(), b"-"
+        data = b"-"
         while data:
             due, data = await self.pieces.get()
             await _until(due)
             with contextlib.suppress(OSError):  # it has left, which the source learns the other way
-                await loop.sock_sendall(self.target, data)
+                self.target.write(data)
+                await self.target.drain()
             self.bytes -= len(data)
             self.given.set()
         with contextlib.suppress(OSError):
-            self.target.shutdown(socket.SHUT_WR)
+            self.target.write_eof()
 
 
 class Relay:
@@ -96,57 +98,50 @@ class Relay:
     def __init__(self, delay_s: float, bytes_per_s: float) -> None:
         self._figures = delay_s, bytes_per_s
         self._links: dict[tuple[int, int], Link] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    def listen(self, a: int, b: int, port: int) -> int:
+    async def listen(self, a: int, b: int, port: int) -> int:
         """Pass on what connects for a to b's port; return where to connect."""
-        listening = socket.create_server((HOST, 0), backlog=100)
-        listening.setblocking(False)
-        self._tasks.add(asyncio.create_task(self._accept(listening, a, b, port)))
-        return int(listening.getsockname()[1])
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self.carry((reader, writer), a, b, port)
+
+        server = await asyncio.start_server(accept, HOST, 0)
+        return int(server.sockets[0].getsockname()[1])
 
     def link(self, a: int, b: int) -> Link:
         """Return what is between a and b, in this direction."""
         return self._links.setdefault((a, b), Link(*self._figures))
 
-    async def _accept(self, listening: socket.socket, a: int, b: int, port: int) -> None:
-        while True:
-            source, _ = await asyncio.get_running_loop().sock_accept(listening)
-            task = asyncio.create_task(self.carry(source, a, b, port))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def carry(self, source: socket.socket, a: int, b: int, port: int) -> None:
+    async def carry(self, source: Ends, a: int, b: int, port: int) -> None:
         """Pass on what a connection carries, both ways, until both are at their end."""
-        with source, await _reach(port) as target:
-            for one in (source, target):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                one.setblocking(False)
-            there, back = _Way(source, target, self.link(a, b)), _Way(target, source, self.link(b, a))
+        target = await _reach(port)
+        there, back = _Way(source[0], target[1], self.link(a, b)), _Way(target[0], source[1], self.link(b, a))
+        try:
             await asyncio.gather(there.take(), there.give(), back.take(), back.give())
+        finally:
+            for _, writer in (source, target):
+                writer.close()
 
 
-async def _reach(port: int) -> socket.socket:
+async def _reach(port: int) -> Ends:
     """Connect to a party, which may listen only later."""
     while True:
-        target = socket.socket()
-        target.setblocking(False)
-        try:
-            await asyncio.get_running_loop().sock_connect(target, (HOST, port))
-        except ConnectionRefusedError:
-            target.close()
-            await asyncio.sleep(_RETRY_S)
-        else:
-            return target
+        with contextlib.suppress(ConnectionRefusedError):
+            return await asyncio.open_connection(HOST, port)
+        await asyncio.sleep(_RETRY_S)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def _until(time: float) -> None:
-    await asyncio.sleep(time - asyncio.get_running_loop().time())
+    await asyncio.sleep(time - _now())
 
 
 async def _main(delay_s: str, bytes_per_s: str, *pairs: str) -> None:
     relay = Relay(float(delay_s), float(bytes_per_s))
-    print(*[relay.listen(*map(int, pair.split(":"))) for pair in pairs], flush=True)
+    print(*[await relay.listen(*map(int, pair.split(":"))) for pair in pairs], flush=True)
     await asyncio.to_thread(sys.stdin.read)
 
 

@@ -9,8 +9,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
@@ -19,10 +17,9 @@ from harness.engines.base import PROJECT, Job
 from harness.engines.program_hash import program_hash
 from harness.errors import CompileError
 from harness.security_models import Model
-from harness.system.files import hold, remove_unless_held, scratch_directory, writable_by_others
+from harness.system.files import scratch_directory, writable_by_others
 from harness.system.processes import leashed
 
-KEPT = 500  # compiled programs, of about 200 kB each; the ones used last
 _TIMEOUT_S = 1800
 _ESTIMATE = "estimate"
 _COUNTED = re.compile(r"^ *(\d+) (\S.*)$", re.MULTILINE)
@@ -42,18 +39,6 @@ class Bytecode:
     program_hash: str
     compile_s: float
     estimate: str
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Keep the program from being removed to make room for others. Raises: CompileError: it was."""
-        try:
-            lock = hold(self.programs.parent)
-        except FileNotFoundError:
-            raise CompileError("The compiled program was removed by another run; try again.") from None
-        try:
-            yield
-        finally:
-            os.close(lock)
 
 
 def cache_directory() -> Path:
@@ -99,7 +84,6 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
             _fill(final, job, home, options)
             compile_s = time.monotonic() - started
         check_trusted(cache.parent, cache, final)
-        os.utime(final)  # used now
         return Bytecode(final / "Programs", name, digest, compile_s, (final / _ESTIMATE).read_text())
     except OSError as error:
         raise CompileError(
@@ -138,7 +122,6 @@ def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
             if not final.is_dir():
                 raise  # else another process was first, or kept no estimate: the program is the same
             (partial / _ESTIMATE).replace(final / _ESTIMATE)
-    _prune(cache)
 
 
 def check_trusted(*directories: Path) -> None:
@@ -150,14 +133,6 @@ def check_trusted(*directories: Path) -> None:
                 f"{reason}, so others could replace compiled programs; remove it, or set XDG_CACHE_HOME to "
                 "a directory that only you can change."
             )
-
-
-def _prune(cache: Path) -> None:
-    """Remove the programs that were used longest ago, none that runs."""
-    with suppress(FileNotFoundError):  # another process removed one, and is at it
-        entries = sorted(cache.glob("[0-9a-f]*"), key=lambda entry: -entry.stat().st_mtime)
-        for entry in entries[KEPT:]:
-            remove_unless_held(entry)
 
 
 def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...]) -> str:

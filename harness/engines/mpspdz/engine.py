@@ -76,8 +76,7 @@ class MpSpdzEngine(Engine):
     @contextmanager
     def _program(self, job: Job, model: Model) -> Iterator[Prepared]:
         installation = find_installation()
-        if isinstance(installation, str):
-            raise UnsupportedError(installation)
+        assert isinstance(installation, Installation)  # as it is available
         options = compile_options(job, model)
         bytecode = compile_program(job, installation.home, installation.full_version, options)
         batch, run_options, library = job.batch(model), _options(model), self._asking_library(model)
@@ -93,19 +92,18 @@ class MpSpdzEngine(Engine):
             *(("-b", str(batch)) if batch else ()),
             bytecode.name,
         )
-        with bytecode.in_use():
-            yield Prepared(
-                job,
-                model,
-                installation.version,
-                bytecode.program_hash,
-                options,
-                bytecode.compile_s,
-                command,
-                {"Programs": str(bytecode.programs)} | ({} if fault else {LIBRARY: str(library)}),
-                {} if fault else ENVIRONMENT,
-                fault,
-            )
+        yield Prepared(
+            job,
+            model,
+            installation.version,
+            bytecode.program_hash,
+            options,
+            bytecode.compile_s,
+            command,
+            {"Programs": str(bytecode.programs)} | ({} if fault else {LIBRARY: str(library)}),
+            {} if fault else ENVIRONMENT,
+            fault,
+        )
 
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
         machine, *words = prepared.command

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 from harness.engines.base import Address, Job, Prepared
 from harness.engines.engine import Engine, PartyCosts
-from harness.engines.mpyc.party import common_name, run_party
+from harness.engines.mpyc.party import run_party
 from harness.engines.program_hash import program_hash
 from harness.security_models import Model
 from protocols.spec import InputForm, ProtocolSpec
@@ -29,17 +29,10 @@ class EmbeddedEngine(Engine):
     compiles = False
     connects_down = False
 
-    def version(self) -> str | None:
-        try:
-            return f"MPyC {version('mpyc')}"
-        except PackageNotFoundError:
-            return None
+    def version(self) -> str:
+        return f"MPyC {version('mpyc')}"
 
-    def availability(self, model: Model) -> str | None:
-        if model.engine != self.name:
-            return f"Model {model.name} runs on {model.engine}, not on the embedded engine."
-        if self.version() is None:
-            return "MPyC is not installed in this environment; ./inv installs it."
+    def availability(self, model: Model) -> str | None:  # noqa: ARG002
         return None
 
     def refusal(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
@@ -50,15 +43,15 @@ class EmbeddedEngine(Engine):
         return super().refusal(spec, model, form)
 
     def common_name(self, party: int) -> str:
-        return common_name(party)
+        return f"MPyC party {party}"
 
     def program_hash(self, job: Job, model: Model) -> str:
         job.check_parties(model)
-        return program_hash(job, (str(self.version()),))
+        return program_hash(job, (self.version(),))
 
     @contextmanager
     def _program(self, job: Job, model: Model) -> Iterator[Prepared]:
-        yield Prepared(job, model, str(self.version()), self.program_hash(job, model))
+        yield Prepared(job, model, self.version(), self.program_hash(job, model))
 
     def _process(
         self,

@@ -11,13 +11,6 @@ from harness.engines.parties.certificates import fingerprint
 from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, certificate_file
 from harness.errors import PartyFailedError
 
-MIN_SECURITY_BITS = 40
-
-
-def common_name(party: int) -> str:
-    """Return the name that MPyC looks for in a party's certificate."""
-    return f"MPyC party {party}"
-
 
 def run_party(config: dict[str, Any]) -> int:
     """Run one party to the end in the current directory; return the exit code of its process.
@@ -58,18 +51,16 @@ def _lay_out_certificates(party: int, parties: int) -> None:
 
 def _load_mpyc(config: dict[str, Any]) -> Any:
     """Import MPyC, which reads its options from the command line and the environment as it loads."""
-    security_bits = config["security_bits"]
-    assert security_bits >= MIN_SECURITY_BITS  # MPyC's default is 30
     for name in [name for name in os.environ if name.startswith("MPYC_")]:
         del os.environ[name]
     addresses = [word for host, port in config["addresses"] for word in ("-P", f"{host}:{port}")]
     sys.argv = [
-        "fairshares", "--no-log", "--no-uvloop", "--ssl", "-K", str(security_bits),
+        "fairshares", "--no-log", "--no-uvloop", "--ssl", "-K", str(config["security_bits"]),
         "-T", str(config["threshold"]), "-I", str(config["party"]), *addresses,
     ]  # fmt: skip
     from mpyc.runtime import mpc
 
-    from harness.engines.mpyc.splitting import install_fast_splitting
+    from harness.engines.mpyc.machine import install_fast_splitting
 
     install_fast_splitting()
     if all(host == LOOPBACK for host, _ in config["addresses"]):

@@ -16,13 +16,13 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.engines.base import PROJECT, Job
 from harness.engines.parties import main as child
 from harness.engines.parties.certificates import fingerprint
-from harness.engines.parties.peak_memory import PeakMemory
 from harness.engines.parties.working_directory import (
     CLAIM,
     CONFIG,
@@ -42,6 +42,12 @@ from harness.system.files import create_file
 from harness.system.processes import is_stopped
 
 _ROOM = 1 << 16  # bytes that a party's directory needs at least
+
+_PEAK = re.compile(rb"VmHWM:\s*(\d+) kB")
+_PROCESSES = Path("/proc")
+
+LEAST_PAUSE_S = 0.01
+_SHARE = 0.01  # of the time that a party has run: what may pass between two looks
 
 # What may be shown of a party's log: opened (noisy) outputs, costs and our own messages, as whole lines;
 # of any other line only the known error text in it, as MP-SPDZ quotes inputs beside some.
@@ -64,6 +70,23 @@ _KNOWN_ERROR = re.compile(
     r"|std::bad_alloc|[Oo]ut of memory|No space left on device"
     r"|(bytecode|schedule|program) [a-z ]+|unknown option|terminated"
 )
+
+
+@dataclass(frozen=True)
+class PartyState:
+    """How a party does.
+
+    Attributes:
+        lines: What may be shown of what it has printed so far.
+        peak_memory_bytes: How much memory it took at most, None if that is not known.
+        stopped: Whether it is known to be suspended.
+        no_room: Whether the disk with its directory is known to be full.
+    """
+
+    lines: tuple[str, ...] = ()
+    peak_memory_bytes: int | None = None
+    stopped: bool = False
+    no_room: bool = False
 
 
 class PartyProcess(ABC):
@@ -91,20 +114,8 @@ class PartyProcess(ABC):
         """Return how it ended, minus the signal's number if one killed it; None while it runs."""
 
     @abstractmethod
-    def lines(self) -> tuple[str, ...]:
-        """Return what may be shown of what it has printed so far."""
-
-    @abstractmethod
-    def peak_memory_bytes(self) -> int | None:
-        """Return how much memory it took at most, None if that is not known."""
-
-    @abstractmethod
-    def is_stopped(self) -> bool:
-        """Return whether it is known to be suspended."""
-
-    @abstractmethod
-    def lacks_room(self) -> bool:
-        """Return whether the disk with its directory is known to be full."""
+    def state(self) -> PartyState:
+        """Return how it does, or did until it ended, as far as that is known."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -127,7 +138,7 @@ class LocalProcess(PartyProcess):
         self.name = f"Party {self.number}"
         self._config, self._directory = config, directory
         self._has_children = job.clients is not None
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Any = None  # a subprocess.Popen[str], once it was started
         self._memory: PeakMemory | None = None
         self._peers: dict[int, str] = {}  # fingerprints of their certificates
         _lay_out(job, config, directory, values)
@@ -148,8 +159,7 @@ class LocalProcess(PartyProcess):
         )
 
     def certificate(self, seconds: float) -> str | None:
-        process = self._started()
-        assert process.stdout is not None
+        process = self._process
         readable, _, _ = select.select([process.stdout], [], [], max(0.0, seconds))
         if not readable:
             return None
@@ -168,17 +178,15 @@ class LocalProcess(PartyProcess):
             if other != self.number:
                 (self._directory / PEERS / certificate_file(other)).write_text(certificate)
                 self._peers[other] = fingerprint(certificate.encode())
-        process = self._started()
-        assert process.stdin is not None
-        self._memory = PeakMemory(process.pid, children=self._has_children)
+        self._memory = PeakMemory(self._process.pid, children=self._has_children)
         with contextlib.suppress(BrokenPipeError):  # it died, as its exit code will say
-            process.stdin.write(child.GO + "\n")
-            process.stdin.flush()
+            self._process.stdin.write(child.GO + "\n")
+            self._process.stdin.flush()
             if "rounds" not in self._config:
-                process.stdin.close()
+                self._process.stdin.close()
 
     def exit_code(self) -> int | None:
-        code = self._started().poll()
+        code = self._process.poll()
         if code is None and self._memory is not None:
             self._memory.look_if_due()
         return _WRONG_LINKS if code == 0 and self._config.get("notes_links") and not self._met_all() else code
@@ -196,18 +204,14 @@ class LocalProcess(PartyProcess):
         own = {fingerprint(path.read_bytes()) for path in (self._directory / DATA).glob("C*.pem")}
         return {*met(self._directory)} - own == {*self._peers.values()}
 
-    def lines(self) -> tuple[str, ...]:
-        lines = tuple(_kept_lines(self._directory / LOG))
-        return (*lines, OWN + _STRANGERS) if self.exit_code() == _WRONG_LINKS else lines
-
-    def peak_memory_bytes(self) -> int | None:
-        return self._memory.bytes if self._memory is not None else None
-
-    def is_stopped(self) -> bool:
-        return is_stopped(self._started().pid)
-
-    def lacks_room(self) -> bool:
-        return shutil.disk_usage(self._directory).free < _ROOM
+    def state(self) -> PartyState:
+        strangers = [OWN + _STRANGERS] if self.exit_code() == _WRONG_LINKS else []
+        return PartyState(
+            (*_kept_lines(self.log), *strangers),
+            self._memory.bytes if self._memory is not None else None,
+            is_stopped(self._process.pid),
+            shutil.disk_usage(self._directory).free < _ROOM,
+        )
 
     def kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -219,27 +223,72 @@ class LocalProcess(PartyProcess):
             with contextlib.suppress(BrokenPipeError), self._process:
                 self._process.wait()
 
-    @property
-    def columns(self) -> int:
-        """The descriptor that takes the party's column of each round, where there are rounds."""
-        process = self._started()
-        assert process.stdin is not None
-        return process.stdin.fileno()
+    def send(self, column: bytes) -> None:
+        """Hand it its column of a round, where there are rounds; return when it has taken all of it."""
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
+            self._process.stdin.buffer.write(column)
+            self._process.stdin.buffer.flush()
 
     @property
     def log(self) -> Path:
         """The file that all it prints goes to."""
         return self._directory / LOG
 
-    def _started(self) -> subprocess.Popen[str]:
-        assert self._process is not None
-        return self._process
-
     def _used(self) -> str:
         return (
             f"{self._directory} was started before; share again into a new directory, "
             "a rerun could repeat its noise."
         )
+
+
+class PeakMemory:
+    """Follows the peak resident memory of a process, and of its children if it has any (Linux; else unknown).
+
+    A program that a process becomes starts anew, so a party's preparation does not count for its virtual
+    machine. What the usage that a finished process is billed for says cannot tell these apart.
+    Guarantees: the peak is missed by no more than what came in the last hundredth of the time, or 10 ms.
+    [test: tests/harness/engines/test_peak_memory.py]
+    """
+
+    def __init__(self, process: int, *, children: bool = False) -> None:
+        self._process, self._with_children = process, children
+        self._peaks: dict[int, int] = {}
+        self._began = self._due = time.monotonic()
+
+    def look_if_due(self) -> None:
+        """Look, unless the last look was so short ago that little can have come since."""
+        now = time.monotonic()
+        if now >= self._due:
+            self.look()
+            self._due = now + pause_s(now - self._began)
+
+    def look(self) -> None:
+        """Read the peaks so far; a process that has ended keeps what was read last."""
+        for process in (self._process, *(self._children() if self._with_children else ())):
+            peak = _PEAK.search(_read(_PROCESSES / str(process) / "status"))
+            if peak is not None:
+                self._peaks[process] = int(peak[1]) * 1024
+
+    def _children(self) -> list[int]:
+        path = _PROCESSES / str(self._process) / "task" / str(self._process) / "children"
+        return [int(word) for word in _read(path).split()]
+
+    @property
+    def bytes(self) -> int | None:
+        """The sum of the processes' peaks; None if nothing could be read."""
+        return sum(self._peaks.values()) or None
+
+
+def pause_s(running_s: float) -> float:
+    """Return how long to wait until the next look at a party that has run for so long."""
+    return max(LEAST_PAUSE_S, _SHARE * running_s)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended, or there is no such file system
+        return b""
 
 
 def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
@@ -274,10 +323,11 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
     for name, target in config.pop("links", {}).items():
         (directory / name).symlink_to(target)
     (directory / CONFIG).write_text(json.dumps(config))
+    (directory / LOG).touch(mode=0o600)
 
 
 def _kept_lines(log: Path) -> Iterator[str]:
-    with contextlib.suppress(FileNotFoundError), log.open(errors="replace") as lines:
+    with log.open(errors="replace") as lines:
         for line in lines:
             if KEPT.match(line):
                 yield line.rstrip() if line.startswith("OUT ") else line.rstrip()[:_LONGEST]

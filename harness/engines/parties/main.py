@@ -77,9 +77,9 @@ def _main() -> int:
     if "front" in config:
         return _run_with_front(config, float(sys.argv[1]))
     if "rounds" in config:
-        from harness.engines.parties import rounds  # a party of one round should not pay for it
+        from harness.engines.parties import inputs  # a party of one round should not pay for it
 
-        rounds.begin(config, columns)
+        inputs.begin(config, columns)
     else:
         _supply_secrets(config)
     if "argv" in config:
@@ -144,12 +144,13 @@ def _supply_secrets(config: dict[str, Any]) -> None:
     shared, file = data / SHARED_BITS, data / GIVEN_BITS
     given = [int(word) for word in file.read_text().split()] if file.exists() else None
     if own:
-        from harness.engines.parties import own_noise  # a party without own noise should not pay for it
+        from harness.engines.parties import inputs  # a party without own noise should not pay for it
+        from protocols.noise.added import OwnNoise
 
         values = data / values_file(party)
         held = values.read_bytes() if values.exists() else b""
-        drawn = own_noise.law_of(own).draw(own["samples"]) if given is None else given
-        _link_to_memory(values, own_noise.with_noise(own, held, drawn))
+        drawn = OwnNoise.from_json(own["noise"]).draw(own["samples"]) if given is None else given
+        _link_to_memory(values, inputs.with_noise(own, held, drawn))
     bits = given
     if bits is None or own:
         bits = [secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)]
@@ -160,22 +161,13 @@ def _supply_secrets(config: dict[str, Any]) -> None:
 
 def _link_to_memory(place: Path, content: bytes) -> None:
     """Have `place` stand for the content, in memory that the engine inherits and no other process sees."""
-    descriptor = _anonymous_file()
+    descriptor = os.memfd_create("secrets")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.set_inheritable(descriptor, True)
     place.unlink(missing_ok=True)
     place.symlink_to(f"/dev/fd/{descriptor}")
-
-
-def _anonymous_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("secrets")
-    import tempfile  # takes as long to load as half of this module
-
-    with tempfile.TemporaryFile(dir=DATA) as file:  # unlinked from the start
-        return os.dup(file.fileno())
 
 
 if __name__ == "__main__":

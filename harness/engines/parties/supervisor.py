@@ -6,7 +6,6 @@ that holds that party's shares and key only.
 
 import contextlib
 import math
-import os
 import random
 import re
 import shutil
@@ -18,13 +17,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
+from threading import Thread
 from typing import Any, BinaryIO
 
 from harness.clients.gateway import FAILED
 from harness.clients.session import ClientInputs, Server
 from harness.engines.base import Address, Job, no_charge
-from harness.engines.output_parser import PartyLog, parse_outputs
-from harness.engines.parties.handle import FAILED_CHECK, KEPT, LOST_PEER, OWN, LocalProcess, PartyProcess
+from harness.engines.output_parser import parse_outputs
+from harness.engines.parties.handle import (
+    FAILED_CHECK,
+    KEPT,
+    LOST_PEER,
+    OWN,
+    LocalProcess,
+    PartyProcess,
+    PartyState,
+)
 from harness.errors import (
     ClientError,
     FairSharesError,
@@ -82,7 +90,7 @@ def run_parties(
     work: Path,
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
-) -> list[PartyLog]:
+) -> list[PartyState]:
     """Run one process per config on this machine to the end; return their logs.
 
     Guarantees: on return and on every exception, KeyboardInterrupt included, all processes have ended
@@ -117,8 +125,7 @@ class Rounds:
 
     def __init__(self, parties: Sequence[LocalProcess], outputs: Sequence[str], timeout_s: float) -> None:
         self._parties, self._outputs, self._timeout_s = parties, outputs, timeout_s
-        self._logs: dict[int, BinaryIO] = {}
-        self._unread = [b""] * len(parties)
+        self._logs: list[BinaryIO] = [each.log.open("rb") for each in parties]
 
     def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
         """Hand each party its column of the next round; return what all of them open.
@@ -126,61 +133,45 @@ class Rounds:
         Raises: PartyFailedError: names the first party to fail; PartyTimeoutError; OutputError.
         """
         deadline = time.monotonic() + self._timeout_s
-        left = {each.columns: memoryview(it) for each, it in zip(self._parties, columns, strict=True)}
+        for party, column in zip(
+            self._parties, columns, strict=True
+        ):  # a pipe takes no more than some at once
+            Thread(target=party.send, args=(column,), daemon=True).start()
         lines: dict[int, str] = {}
         pause = _SHORTEST_S
         while len(lines) < len(self._parties):
-            self._send(left)
             for i in range(len(self._parties)):
                 if i not in lines and (line := self._next_line(i)) is not None:
                     lines[i] = line
             if len(lines) < len(self._parties):
-                self._look(lines, deadline)
+                if any(each.exit_code() for each in self._parties):
+                    _watch(self._parties, deadline, self._timeout_s)
+                if time.monotonic() > deadline:
+                    raise PartyTimeoutError(_still_running(self._parties, lines, self._timeout_s))
                 time.sleep(pause)
                 pause = min(_POLL_S, 1.2 * pause)
         return parse_outputs([[lines[i]] for i in range(len(lines))], self._outputs)
 
-    def finish(self) -> list[PartyLog]:
+    def finish(self) -> list[PartyState]:
         """Wait until all parties have ended, after the last round; return their logs. Raises: as `open`."""
         _watch(self._parties, time.monotonic() + self._timeout_s, self._timeout_s)
-        return _logs(self._parties)
-
-    def _send(self, left: dict[int, memoryview]) -> None:
-        """Write as much of the columns as their parties take at once."""
-        for descriptor in list(left):
-            os.set_blocking(descriptor, False)
-            try:
-                while left[descriptor]:
-                    left[descriptor] = left[descriptor][os.write(descriptor, left[descriptor]) :]
-            except BlockingIOError:
-                continue
-            except BrokenPipeError:  # it died, as its exit code will say
-                pass
-            del left[descriptor]
+        return [each.state() for each in self._parties]
 
     def _next_line(self, i: int) -> str | None:
         """Return the next whole line that a party has opened values in, if there is one."""
-        if i not in self._logs:
-            if not self._parties[i].log.exists():  # it has not begun
+        log = self._logs[i]
+        while True:
+            begin = log.tell()
+            line = log.readline()
+            if not line.endswith(b"\n"):
+                log.seek(begin)
                 return None
-            self._logs[i] = self._parties[i].log.open("rb")
-        self._unread[i] += self._logs[i].read()
-        while b"\n" in self._unread[i]:
-            line, _, self._unread[i] = self._unread[i].partition(b"\n")
             if line.startswith(b"OUT "):
                 return line.decode()
-        return None
-
-    def _look(self, answered: Mapping[int, str], deadline: float) -> None:
-        """Raise where a party has failed, or the time is over."""
-        if any(each.exit_code() for each in self._parties):
-            _watch(self._parties, deadline, self._timeout_s)
-        if time.monotonic() > deadline:
-            raise PartyTimeoutError(_still_running(self._parties, answered, self._timeout_s))
 
     def close(self) -> None:
         """Release what reading took."""
-        for log in self._logs.values():
+        for log in self._logs:
             log.close()
 
 
@@ -210,7 +201,7 @@ def run_to_completion(
     starting: Callable[[], None] = no_charge,
     clients: ClientInputs | None = None,
     addresses: Sequence[Address] = (),
-) -> list[PartyLog]:
+) -> list[PartyState]:
     """Start the parties, wherever they are, exchange their certificates, and wait until all have ended.
 
     Guarantees: on return and on every exception all processes have ended.
@@ -225,11 +216,7 @@ def run_to_completion(
             begun = clients.begin([Server(*address, certificates[i]) for i, address in enumerate(addresses)])
         with begun:
             _watch(parties, deadline, timeout_s)
-        return _logs(parties)
-
-
-def _logs(parties: Sequence[PartyProcess]) -> list[PartyLog]:
-    return [PartyLog(each.lines(), each.peak_memory_bytes()) for each in parties]
+        return [each.state() for each in parties]
 
 
 @contextmanager
@@ -268,23 +255,21 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
     failed_at = math.inf
     while len(codes) < len(parties):
         time.sleep(_POLL_S)
-        now, codes = time.monotonic(), _exit_codes(parties)
+        now = time.monotonic()
+        codes = {i: code for i, each in enumerate(parties) if (code := each.exit_code()) is not None}
         failed = [i for i, code in codes.items() if code]
         if not failed and now > deadline:
             raise PartyTimeoutError(_still_running(parties, codes, timeout_s))
         failed_at = min(failed_at, now) if failed else math.inf
         all_ended = len(codes) == len(parties)
         if failed and (all_ended or now - failed_at > _GRACE_S):
-            errors = [_errors(each) for each in parties]
+            errors = [
+                [line for line in each.state().lines if line.startswith(OWN) or not KEPT.match(line)]
+                for each in parties
+            ]
             culprits = _culprits(codes, errors, failed)
             if culprits or all_ended or now > min(failed_at + _SEARCH_S, deadline):
                 raise _failure(parties, codes, errors, failed, culprits)
-
-
-def _exit_codes(parties: Sequence[PartyProcess]) -> dict[int, int]:
-    """Return how parties ended, by number, as far as they have."""
-    codes = {i: each.exit_code() for i, each in enumerate(parties)}
-    return {i: code for i, code in codes.items() if code is not None}
 
 
 def _failure(
@@ -300,9 +285,10 @@ def _failure(
             return ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
     if not culprits:
         return PartyFailedError(_disconnection(failed, errors))
-    checks = _failed_checks(failed, errors)
+    found = {i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed}
+    checks = {i: matches[0] for i, matches in sorted(found.items()) if matches}
     if checks and codes[culprits[0]] > 0:
-        return PartyFailedError(_one_of(len(parties), checks))
+        return PartyFailedError(_one_of(len(errors), checks))
     return PartyFailedError(_end_of(parties, codes, culprits[0], errors))
 
 
@@ -326,7 +312,7 @@ def _end_of(
     names = {each.value: each.name for each in signal.Signals}
     how = f"was killed by {names.get(-code, -code)}" if code < 0 else f"ended with exit code {code}"
     last = f" Its last lines: {' | '.join(errors[culprit][-3:])}" if errors[culprit] else ""
-    if parties[culprit].lacks_room():
+    if parties[culprit].state().no_room:
         last = f" There is no room left on the disk.{last}"
     others = ", ".join(f"{i}: {codes.get(i)}" for i in range(len(parties)) if i != culprit)
     return (
@@ -335,14 +321,11 @@ def _end_of(
     )
 
 
-def _failed_checks(failed: Sequence[int], errors: Sequence[Sequence[str]]) -> dict[int, re.Match[str]]:
-    """Return what parties found wrong with what others sent, of those that did."""
-    found = {i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed}
-    return {i: matches[0] for i, matches in sorted(found.items()) if matches}
-
-
 def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
-    """Say that a check failed, and who may have deviated: who tells of two parties may lie itself."""
+    """Say that a check failed, and who may have deviated: who tells of two parties may lie itself.
+
+    Args: checks: what each party found wrong with what others sent, of those that did.
+    """
     pairs = [{int(match[3]), int(match[4]), i} for i, match in checks.items() if match[3]]
     everybody = set(range(parties))
     who = " or ".join(map(str, sorted(everybody.intersection(*pairs) or everybody)))
@@ -366,13 +349,9 @@ def _disconnection(failed: Sequence[int], errors: Sequence[Sequence[str]]) -> st
 
 def _still_running(parties: Sequence[PartyProcess], ended: Collection[int], timeout_s: float) -> str:
     running = [i for i in range(len(parties)) if i not in ended]
-    stopped = [i for i in running if parties[i].is_stopped()]
+    stopped = [i for i in running if parties[i].state().stopped]
     hint = f" (stopped: {', '.join(map(str, stopped))})" if stopped else ""
     return (
         f"Parties {', '.join(map(str, running))} had not finished after {timeout_s:g} s{hint}; "
         f"all were stopped and no result was written. Give more time with {named('timeout')}."
     )
-
-
-def _errors(party: PartyProcess) -> list[str]:
-    return [line for line in party.lines() if line.startswith(OWN) or not KEPT.match(line)]

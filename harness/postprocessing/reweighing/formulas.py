@@ -1,18 +1,221 @@
-"""From differentially private statistics to sample weights, in the clear: costs no privacy."""
+"""From differentially private statistics to sample weights and their intervals, in the clear: costs no ε.
 
-from collections.abc import Callable
+Each interval holds its true weight, exactly from the noise's law. The truth is the weight of the true counts
+C, raised to 1 as noisy ones are. Raising is monotone and moves no two counts apart, so the error F of a
+raised noisy count lies between 0 and its noise E = X + 1/2. Two laws bound sums of F: where every count is
+surely too large to be raised, F = E; else the positive parts of E, which bound F on either side. "Surely"
+costs a part of the failure, and so does every other bound.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.intervals import CONFIDENCE, FLOOR, Table, count_intervals
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL
+from protocols.noise.added import Law, Noise as NoiseOfCount, error_bound, noise_sum, weighted_sum
+
+Table = npt.NDArray[np.float64]
+
+CONFIDENCE = Fraction(95, 100)
+FLOOR = 1.0
+_FAILURE = float(1 - CONFIDENCE)
+_RAISED = _FAILURE / 100  # of "surely not raised", all counts together
+_CAP = _FAILURE / 100  # of the bound on a ratio whose divisor could be anything
+_BETWEEN = _FAILURE / 200  # of what happens between two points of the grid of ratios, on either side
+# Of the box outside which Kamiran-Calders weights are not approximated: of the weight's own count, on
+# either side, which bends them most; and of each of six other sums.
+_OWN = _FAILURE * 3 / 20
+_OTHER = _FAILURE / 120
+_GROWTH = 1 + 1 / 128  # of the grid of ratios
+_BLOCK = 64  # points of that grid that are computed together
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of a release's counts.
+
+    Attributes: one: of each count; cells: how many counts; raised: whether some may be.
+    """
+
+    one: NoiseOfCount
+    cells: int
+    raised: bool
+
+    def sum(self, terms: int) -> Law:
+        """Return the law that bounds the error of a sum of raised noisy counts, on either side."""
+        return noise_sum(self.one, terms, positive=self.raised)
+
+
+def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
+    """Return the noise of counts of which the least noisy one is `least`, or more.
+
+    Computes: |E| <= T for all counts but for a failure; then a noisy count above 2 T + 1 stands for one
+    above T + 1, which no noise within T can bring to where it is raised. If all are, F = E for all.
+    """
+    furthest = float(error_bound(one, Fraction(_RAISED) / cells))
+    return Noise(one, cells, least <= 2 * furthest + 1)
+
+
+def ratio_interval(ratio: Table, own: Table, terms: int, most: Table, noise: Noise) -> Table:
+    """Return, per weight, an interval of B/A, where A and B are true counts added up, raised.
+
+    Computes: for each true ratio r = B/A, b - r a = F_B - r F_A for the noisy sums a and b, which is
+    within q(r) of 0, the exact quantile of that sum of independent noises (Fieller's region). q between
+    two points r < s of a grid is at most q(r) + (s - r) t, t a quantile of F_A.
+    Guarantees: holds B/A with probability at least 95 %.
+    [test: tests/harness/postprocessing/test_weight_intervals.py]
+    Args: ratio: b/a; own: a; terms: how many counts A adds up; most: no ratio is above this.
+    Returns: shape (weights, 2).
+    """
+    main = (_FAILURE - _RAISED - _CAP) / 2 - _BETWEEN
+    law, others = noise.sum(terms), noise.sum(noise.cells - terms)
+    t, u = law.quantile(main / 2), others.quantile(main / 2)
+    # Where any q(r) <= u + r t leaves it: what no r can be, or could not be seen to be wrong.
+    start = np.maximum(0, (ratio * own - u) / (own + t))
+    with np.errstate(divide="ignore"):
+        end = np.where(own > t, (ratio * own + u) / np.maximum(own - t, 0), np.inf)
+    end = np.maximum(np.minimum(end, most), ratio)
+    grid, q = _grid(noise, terms, main, float(start.min()), float(end.max()))
+    half_width = q / own[:, np.newaxis]
+    lower = np.maximum(grid[:-1], ratio[:, np.newaxis] - half_width)
+    upper = np.minimum(grid[1:], ratio[:, np.newaxis] + half_width)
+    held = lower <= upper
+    found = np.stack(
+        [np.where(held, lower, np.inf).min(axis=1), np.where(held, upper, 0).max(axis=1)], axis=-1
+    )
+    return np.stack([np.clip(found[:, 0], 0, ratio), np.clip(found[:, 1], ratio, end)], axis=-1)
+
+
+def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
+    """Return growing ratios from start to end, and a bound of q between each and the next.
+
+    Computes: powers of `_GROWTH`, so that blocks of them are kept for other weights; before them 0, if
+    that is the start.
+    """
+    first = start if start > 0 else min(end, 1.0) * 1e-6
+    blocks = [int(np.floor(np.log(r) / np.log(_GROWTH))) // _BLOCK for r in (first, end)]
+    powers = np.arange(blocks[0] * _BLOCK, (blocks[1] + 1) * _BLOCK + 1)
+    grid = _GROWTH ** powers.astype(np.float64)
+    q = np.concatenate([_quantiles(noise, terms, failure, i) for i in range(blocks[0], blocks[1] + 1)])
+    if start == 0:
+        grid = np.concatenate([[0.0], grid])
+        q = np.concatenate([[noise.sum(noise.cells - terms).quantile(failure)], q])
+    return grid, q + np.diff(grid) * noise.sum(terms).quantile(_BETWEEN)
+
+
+@lru_cache(maxsize=4096)
+def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
+    """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure. Computes: bisection."""
+    law, others = noise.sum(terms), noise.sum(noise.cells - terms)
+    ratios = _GROWTH ** np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.float64)
+    allowed = failure * (1 - 1e-9) - law.lost - others.lost
+    low = np.zeros(ratios.size)
+    high = others.quantile(failure / 2) + ratios * law.quantile(failure / 2)
+    steps = ratios[:, np.newaxis] * law.values
+    for _ in range(16):
+        middle = (low + high) / 2
+        fits = others.above(middle[:, np.newaxis] - steps) @ law.masses <= allowed
+        low, high = np.where(fits, low, middle), np.where(fits, middle, high)
+    return high + others.slack + ratios * law.slack
+
+
+def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
+    """Return an interval of each weight, from noisy counts.
+
+    Guarantees: each holds its weight with probability at least 95 %, whatever the true counts >= 0 are.
+    [test: tests/statistical/test_weight_intervals.py]
+    Args: counts: noisy, raised to at least 1, shape (k, m). Returns: shape (k, m, 2).
+    """
+    groups, labels = counts.shape
+    noise = noise_of(one, counts.size, float(counts.min()))
+    if reweighing == KAMIRAN_CALDERS:
+        return _kamiran_calders(counts, noise)
+    if reweighing == LABEL:
+        sums, terms = counts.sum(axis=0), groups
+    else:
+        sums, terms = counts.ravel(), 1
+    others = counts.sum() - sums
+    most = (others + noise.sum(counts.size - terms).quantile(_CAP)) / terms
+    found = (1 + ratio_interval(others / sums, sums, terms, most, noise)) * terms / counts.size
+    return np.broadcast_to(found.reshape((-1, labels, 2)), (groups, labels, 2)).copy()
+
+
+def _kamiran_calders(counts: Table, noise: Noise) -> Table:
+    """Return an interval of W = R L/(N a) for each count a, of its row R, its column L, and all, N.
+
+    Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, ln of the noisy weight
+    over the true one is S + d(N) + d(a) - d(R) - d(L), d(v) = x - ln(1 + x) for the relative error x of v.
+    In a box that holds a, its row's and its column's others, the rest, R, L and N all at once, d is
+    bounded, and so is what changes in S if noisy sums take the place of true ones among its factors; S
+    with these is a sum of independent noises, and within an exact quantile of it. Where the box alone
+    gives less, as for small counts, it is used: the weight is monotone in all but a, and has one minimum.
+    """
+    groups, labels = counts.shape
+    sums = counts.sum(axis=1, keepdims=True), counts.sum(axis=0, keepdims=True), counts.sum()
+    counts, row, column, total = np.broadcast_arrays(counts, *sums)
+    rest = total - row - column + counts
+    values = [counts, row - counts, column - counts, rest, row, column, total]
+    terms = [1, labels - 1, groups - 1, (labels - 1) * (groups - 1), labels, groups, counts.size]
+    shares = [_OWN, *[_OTHER] * 6]
+    boxes = [_box(*value, noise) for value in zip(values, terms, shares, strict=True)]
+    low, high = zip(*boxes, strict=True)
+    lowest, highest = _boxed_weights(low, high)
+
+    half = (_FAILURE - _RAISED) / 2 - _OWN - 6 * _OTHER
+    factors = np.stack(
+        [
+            1 / row + 1 / column - 1 / total - 1 / counts,
+            1 / row - 1 / total,
+            1 / column - 1 / total,
+            -1 / total,
+        ]
+    )
+    laws = [noise.sum(n) for n in terms[:4]]
+    of_cells = np.abs(factors.reshape(4, -1).T).tolist()
+    quantiles = [weighted_sum(laws, of_cell).quantile(half) for of_cell in of_cells]
+    linear, bends = np.array(quantiles).reshape(counts.shape), []
+    for i in (0, 4, 5, 6):  # a, R, L, N
+        linear = linear + noise.sum(terms[i]).quantile(shares[i]) * (1 / low[i] - 1 / values[i])
+        bends.append(np.maximum(_bend(values[i] / low[i] - 1), _bend(values[i] / high[i] - 1)))
+    weight = row * column / (total * counts)
+    lowest = np.maximum(lowest, weight * np.exp(-linear - bends[3] - bends[0]))
+    highest = np.minimum(highest, weight * np.exp(linear + bends[1] + bends[2]))
+    return np.stack([lowest, highest], axis=-1)
+
+
+def _box(value: Table, terms: int, failure: float, noise: Noise) -> tuple[Table, Table]:
+    """Return bounds of true sums of `terms` counts; each is wrong with probability `failure`."""
+    t = noise.sum(terms).quantile(failure)
+    return np.maximum(value - t, terms * FLOOR), value + t
+
+
+def _bend(x: Table) -> Table:
+    return x - np.log1p(x)
+
+
+def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, Table]:
+    """Return the extremes of Kamiran-Calders weights over ranges of a, its row's, its column's, the rest."""
+
+    def weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
+        return (own + row) * (own + column) / ((own + row + column + rest) * own)
+
+    # Grows with the others of row and column, falls with the rest. In its own count it falls to where
+    # rest own^2 = row column (2 own + row + column + rest), then rises.
+    (own_low, row_low, column_low, rest_low), (own_high, row_high, column_high, rest_high) = low[:4], high[:4]
+    product = row_low * column_low
+    root = product**2 + rest_high * product * (row_low + column_low + rest_high)
+    turn = np.clip((product + np.sqrt(root)) / rest_high, own_low, own_high)
+    lowest = weight(turn, row_low, column_low, rest_high)
+    ends = [weight(end, row_high, column_high, rest_low) for end in (own_low, own_high)]
+    return lowest, np.maximum(*ends)
 
 
 @dataclass(frozen=True)

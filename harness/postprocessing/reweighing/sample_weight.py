@@ -76,15 +76,10 @@ def look_up_weights(
 
     Args: weights: (k, m), finite and not negative; groups, labels: the names of its rows and columns;
     sensitive_feature, y: (n,), compared as strings. Returns: (n,).
-    Raises: RecordDomainError: the table does not fit the names or holds a value that is no weight;
+    Raises: RecordDomainError: the table holds a value that is no weight;
     RecordsError: a sample's group or label is not in the table.
     """
     table = np.asarray(weights, dtype=np.float64)
-    if table.shape != (len(groups), len(labels)):
-        raise RecordDomainError(
-            f"The weights have shape {table.shape}; {len(groups)} groups and {len(labels)} labels need "
-            f"({len(groups)}, {len(labels)})."
-        )
     if not (np.isfinite(table) & (table >= 0)).all():
         raise RecordDomainError("Every weight must be a finite number that is not negative.")
     row, column = _positions("group", groups, sensitive_feature), _positions("label", labels, y)

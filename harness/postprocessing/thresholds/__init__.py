@@ -1,5 +1,5 @@
 """A decision rule for each group, chosen on score curves, and the predictor that applies it.
 
-Imports: `postprocessing.curve_intervals`, `postprocessing.curves` and below. Start with `choose`; `geometry`
+Imports: `postprocessing.curves` and below. Start with `choose`; `geometry`
 knows neither noise nor thresholds.
 """

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import InfeasibleError, OptionError, TooNoisyError, UndefinedRateError, named
-from harness.postprocessing.curve_intervals import population_bands
-from harness.postprocessing.curves import Floats, GroupCurves, OperatingPoints
+from harness.postprocessing.curves import Floats, GroupCurves, OperatingPoints, population_bands
 from harness.postprocessing.thresholds.rules import ThresholdRule, in_words
 from harness.postprocessing.thresholds.search import (
     ACCURACY,
@@ -150,7 +149,7 @@ def _assessed(
     rates, intervals = {}, {}
     for name in RATES:
         estimates = (shares * getattr(task.points, name)).sum(axis=1)
-        band = (shares[..., np.newaxis] * getattr(bands, name)).sum(axis=1)
+        band = (shares[..., np.newaxis] * bands[name]).sum(axis=1)
         # The estimate comes from monotone curves, which noise can put outside what the counts allow.
         band = np.stack([np.fmin(band[:, 0], estimates), np.fmax(band[:, 1], estimates)], axis=1)
         rates[name], intervals[name] = estimates, np.clip(band, 0, 1)

@@ -17,29 +17,6 @@ Integers = npt.NDArray[np.int64]
 ROUNDING = 1e-12  # rates that differ by less are the same rate, computed twice
 
 
-def upper_hull(x: Floats, y: Floats) -> Integers:
-    """Return the indices of the upper convex hull's corners, from the smallest x to the largest.
-
-    Computes: one scan from the left that keeps right turns only. Of points with one x the highest
-    counts. No three corners are on a line.
-    Args: x, y: (n,), n >= 1, finite, in any order.
-    """
-    kept: list[int] = []
-    xs, ys = x.tolist(), y.tolist()
-    for i in np.lexsort((y, x)).tolist():
-        while kept and (
-            xs[kept[-1]] == xs[i]
-            or (
-                len(kept) > 1
-                and (ys[kept[-1]] - ys[kept[-2]]) * (xs[i] - xs[kept[-2]])
-                <= (ys[i] - ys[kept[-2]]) * (xs[kept[-1]] - xs[kept[-2]])
-            )
-        ):
-            kept.pop()
-        kept.append(i)
-    return np.array(kept, dtype=np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Hull:
     """The upper convex hull of points (x, y) of [0, 1] x R, with x reaching from 0 to 1.
@@ -53,9 +30,26 @@ class Hull:
 
     @classmethod
     def over(cls, x: Floats, y: Floats) -> "Hull":
-        """Return the hull of these points. Args: x, y: (n,), in any order; x from 0 to 1, both among them."""
-        corners = upper_hull(x, y)
-        return cls(corners, x[corners], y[corners])
+        """Return the hull of these points.
+
+        Computes: one scan from the left that keeps right turns only. Of points with one x the highest
+        counts. No three corners are on a line.
+        Args: x, y: (n,), n >= 1, finite, in any order; x from 0 to 1, both among them.
+        """
+        kept: list[int] = []
+        xs, ys = x.tolist(), y.tolist()
+        for i in np.lexsort((y, x)).tolist():
+            while kept and (
+                xs[kept[-1]] == xs[i]
+                or (
+                    len(kept) > 1
+                    and (ys[kept[-1]] - ys[kept[-2]]) * (xs[i] - xs[kept[-2]])
+                    <= (ys[i] - ys[kept[-2]]) * (xs[kept[-1]] - xs[kept[-2]])
+                )
+            ):
+                kept.pop()
+            kept.append(i)
+        return cls(np.array(kept, dtype=np.int64), x[kept], y[kept])
 
     def at(self, x: Floats | float) -> Floats:
         """Return the hull's height above x."""
@@ -66,16 +60,11 @@ class Hull:
         rising = np.concatenate([[True], np.diff(self.y) > 0])
         return np.asarray(np.interp(y, self.y[rising], self.x[rising]))
 
-    def peak(self, value: Floats) -> float:
-        """Return the x of the corner with the largest value; value: one for each corner."""
-        return float(self.x[np.argmax(value)])
-
     def mix(self, x: float) -> list[tuple[int, float]]:
         """Return the points, at most two, and the shares of each that make the hull's point above x."""
         right = int(np.clip(np.searchsorted(self.x, x), 1, len(self.x) - 1))
-        share = (x - self.x[right - 1]) / (self.x[right] - self.x[right - 1])
-        share = float(snapped(share))
-        pairs = [(int(self.corners[right - 1]), 1 - share), (int(self.corners[right]), share)]
+        share = float(snapped((x - self.x[right - 1]) / (self.x[right] - self.x[right - 1])))
+        pairs = zip(self.corners[right - 1 : right + 1].tolist(), (1 - share, share), strict=True)
         return [(point, part) for point, part in pairs if part]
 
 
@@ -88,7 +77,7 @@ def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
     starts = np.unique(np.clip(np.concatenate([corners, corners - tolerance]), 0, 1 - tolerance))
-    chosen = np.array([np.clip(hull.peak(hull.y), starts, starts + tolerance) for hull in hulls])
+    chosen = np.array([np.clip(hull.x[np.argmax(hull.y)], starts, starts + tolerance) for hull in hulls])
     value = sum(hull.at(x) for hull, x in zip(hulls, chosen, strict=True))
     return chosen[:, _best(np.asarray(value), np.ptp(chosen, axis=0))]
 
@@ -106,7 +95,7 @@ def mixed_two_rates(
     Args: hulls: of ROC points, from (0, y0) to (1, 1), never falling; gain, loss: (k,), not negative.
     Returns: two of shape (k,).
     """
-    peaks = [hull.peak(g * hull.y - c * hull.x) for hull, g, c in zip(hulls, gain, loss, strict=True)]
+    peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
 
     def best_points(a: Floats, b: Floats) -> tuple[Floats, Floats]:
         xs, ceiling = [], np.minimum(b + tolerance, 1.0)

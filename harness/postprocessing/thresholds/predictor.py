@@ -97,13 +97,8 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         not from 0 to 1, or the positive label is none of the model's classes; ThresholdRuleError:
         unseen_group is no threshold.
         """
-        scores, groups = self._inputs(X, sensitive_features)
-        draws = _uniform(len(scores), random_state)
-        drawn = np.empty(len(scores))
-        for rows, rule in self._by_rule(groups):
-            edges = np.cumsum(rule.probabilities)[:-1]
-            drawn[rows] = np.array(rule.thresholds)[np.searchsorted(edges, draws[rows], side="right")]
-        positive = scores >= drawn
+        probability = self.positive_probability(X, sensitive_features=sensitive_features)
+        positive = _uniform(len(probability), random_state) < probability
         classes, at = np.asarray(getattr(self.estimator, "classes_", (0, 1))), self._positive_class()
         return classes[np.where(positive, at, 1 - at)]
 
@@ -112,20 +107,17 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
 
         Args, Raises: as `predict`.
         """
-        scores, groups = self._inputs(X, sensitive_features)
-        found = np.zeros(len(scores))
-        for rows, rule in self._by_rule(groups):
-            reached = scores[rows, np.newaxis] >= np.array(rule.thresholds)
-            found[rows] = reached @ np.array(rule.probabilities)
-        return found
-
-    def _inputs(self, X: Any, sensitive_features: Any) -> tuple[Floats, pd.Series]:  # noqa: N803
         index = getattr(X, "index", None)
         if self.estimator is not None:
             X = self.estimator.predict_proba(X)  # noqa: N806
             if np.ndim(X) == 2 and np.shape(X)[1] == 2:
                 X = np.asarray(X)[:, self._positive_class()]  # noqa: N806
-        return _scores(X), _groups(sensitive_features, index, len(X))
+        scores = _scores(X)
+        found = np.zeros(len(scores))
+        for rows, rule in self._by_rule(_groups(sensitive_features, index, len(scores))):
+            reached = scores[rows, np.newaxis] >= np.array(rule.thresholds)
+            found[rows] = reached @ np.array(rule.probabilities)
+        return found
 
     def _positive_class(self) -> int:
         """Return the position of the positive label among the estimator's two classes."""

@@ -6,7 +6,6 @@ from harness.errors import named
 from harness.releases.contribution_cap import CONFIDENCE, ChosenCap
 from harness.views import run
 from harness.views.parts import Findings, Line, Part, Table
-from harness.views.rendering.plots import caps
 from protocols.guarantee import Guarantee
 
 STEPS = {
@@ -24,7 +23,6 @@ def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[P
     yield Findings(
         [chosen, f"Noise moves the numbers of clients that it was chosen by by up to {found.noise:,}."]
     )
-    yield caps(found.caps, found.index)
     yield Table(
         ["cap", "clients above it, wanted", f"noise, {float(CONFIDENCE):.0%}"],
         [[f"{found.cap:,}", f"{found.above:,} at most", f"± {found.noise:,}"]],

@@ -16,7 +16,19 @@ STEPS = {**run.STEPS, "run": "parties: run π_RW", "read": "derive weights from 
 
 def weights(found: GroupWeights) -> Iterator[Part]:
     """View noisy counts and the weights that follow from them."""
-    yield from _in_short(found)
+    by_name = by_cell(found.domain, found.weights)
+    yield from_least_to_most("Weights go from", by_name, 4)
+    widest = int(((found.interval[..., 1] - found.interval[..., 0]) / found.weights).argmax())
+    ends = ends_shown(found.interval.reshape(-1, 2)[widest], 4)
+    yield Findings([f"The least certain is that of {list(by_name)[widest]}, {ends}."])
+    yield intervals(
+        "weights",
+        list(by_name),
+        {"": with_ends(found.weights, found.interval)},
+        f"weight ({found.reweighing})",
+        "Sample weights, with intervals for the noise.",
+        at=1.0,
+    )
     step = "1" if found.unit == 1 else f"1/{found.unit}"
     rows = [
         [
@@ -55,22 +67,6 @@ def arrivals(manifest: Mapping[str, Any]) -> str:
     if found["missing"]:
         said += f", but for what epochs {', '.join(map(str, found['missing']))} were the first to count"
     return f"{said}. All ε was charged before the first epoch; the others charge nothing."
-
-
-def _in_short(found: GroupWeights) -> Iterator[Part]:
-    weights = by_cell(found.domain, found.weights)
-    yield from_least_to_most("Weights go from", weights, 4)
-    widest = int(((found.interval[..., 1] - found.interval[..., 0]) / found.weights).argmax())
-    ends = ends_shown(found.interval.reshape(-1, 2)[widest], 4)
-    yield Findings([f"The least certain is that of {list(weights)[widest]}, {ends}."])
-    yield intervals(
-        "weights",
-        list(weights),
-        {"": with_ends(found.weights, found.interval)},
-        f"weight ({found.reweighing})",
-        "Sample weights, with intervals for the noise.",
-        at=1.0,
-    )
 
 
 def ends_shown(ends: Floats, decimals: int) -> str:

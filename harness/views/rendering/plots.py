@@ -144,7 +144,7 @@ def roc(curves: GroupCurves, chosen: GroupThresholds | None = None) -> Picture:
 
 
 def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> None:
-    from harness.postprocessing.curve_intervals import noise_bands
+    from harness.postprocessing.curves import noise_bands
     from harness.postprocessing.thresholds.choose import CONFIDENCE
 
     points = curves.points()
@@ -158,8 +158,8 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
         entries += axes.plot(fpr, tpr, color=colour, linewidth=1.6, linestyle=style)
         names.append(f"{group} (a rate is 0/0)" if undefined else group)
         if bands is not None and not undefined:
-            low, high = bands.false_positive_rate[i].T
-            lowest, highest = bands.true_positive_rate[i].T
+            low, high = bands["false_positive_rate"][i].T
+            lowest, highest = bands["true_positive_rate"][i].T
             axes.fill([*low, *high[::-1]], [*highest, *lowest[::-1]], color=colour, alpha=shade, linewidth=0)
         if chosen is not None:
             at = (chosen.rates["false_positive_rate"][i], chosen.rates["true_positive_rate"][i])
@@ -174,26 +174,6 @@ def _roc(curves: GroupCurves, chosen: GroupThresholds | None, axes: Axes) -> Non
             )
     axes.set(xlabel="False positive rate", ylabel="True positive rate", aspect="equal")
     _finish(axes, entries, names)
-
-
-def caps(grid: Sequence[int], chosen: int) -> Picture:
-    """Picture a public grid of caps, and which was chosen. Args: chosen: its index."""
-    return Picture(
-        "cap",
-        partial(_caps, grid, chosen),
-        f"cap {grid[chosen]} out of {', '.join(map(str, grid))}",
-        "Crosses: caps that too many clients exceed, by noisy counts. Filled: the chosen one.",
-        1.2,
-    )
-
-
-def _caps(grid: Sequence[int], chosen: int, axes: Axes) -> None:
-    for i in range(len(grid)):
-        marker, colour, fill = ("X", GREY, "full") if i < chosen else ("o", COLOURS[0], "none")
-        axes.plot(i, 0, marker=marker, color=colour, fillstyle="full" if i == chosen else fill, markersize=9)
-    axes.set_xticks(range(len(grid)), [f"{cap:,}" for cap in grid], fontsize="small")
-    axes.set(yticks=[], xlabel="cap: records of a client that count")
-    axes.spines[["left", "top", "right"]].set_visible(False)
 
 
 Curve = tuple[Fraction, Callable[[Fraction], float]]

@@ -14,8 +14,7 @@ from benchmarks.measure.cell import HERE
 from benchmarks.measure.runner import Chosen, Standing, go_on, missing, start, time_left
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, by_cell, load, summary
 from benchmarks.suites import Exclusion, Grid, Planned, Suite, Until
-from harness.engines.base import PROGRAMS
-from harness.engines.run_record import TIMES
+from harness.engines.base import PROGRAMS, TIMES
 from harness.errors import MixedResultsError, OptionError
 from harness.security_models import MODELS
 

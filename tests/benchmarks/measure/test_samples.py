@@ -14,7 +14,7 @@ from benchmarks.measure.samples import (
     load,
     summary,
 )
-from harness.engines.run_record import TIMES
+from harness.engines.base import TIMES
 from harness.errors import ResultFileError
 
 

@@ -11,7 +11,7 @@ import pytest
 from harness.engines.mpspdz import discovery
 from harness.engines.mpspdz.discovery import DOCUMENTATION, Installation, find_installation
 from harness.engines.mpspdz.engine import MpSpdzEngine
-from harness.engines.output_parser import PartyLog
+from harness.engines.parties.handle import PartyState
 from harness.errors import OutputError
 from harness.security_models import MODELS, get_model
 
@@ -253,8 +253,8 @@ Coordination took 0.00145647 seconds
 """
 
 
-def log_of(text: str) -> PartyLog:
-    return PartyLog(tuple(text.splitlines()))
+def log_of(text: str) -> PartyState:
+    return PartyState(tuple(text.splitlines()))
 
 
 @pytest.mark.parametrize(

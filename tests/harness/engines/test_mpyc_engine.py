@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,11 +17,11 @@ import pytest
 from harness.engines import engine as template
 from harness.engines.base import PROGRAMS, Job, no_charge
 from harness.engines.engine import PartyCosts
-from harness.engines.mpyc import engine as embedded, party as mpyc_party
+from harness.engines.mpyc import party as mpyc_party
 from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.engines.mpyc.party import _check_peers, common_name, listen_on_loopback
-from harness.engines.output_parser import PartyLog
+from harness.engines.mpyc.party import _check_peers, listen_on_loopback
 from harness.engines.parties.certificates import make_key
+from harness.engines.parties.handle import PartyState
 from harness.engines.parties.working_directory import DATA
 from harness.engines.program_hash import program_hash
 from harness.errors import OutputError, PartyFailedError
@@ -32,11 +31,10 @@ from protocols.spec import NO_INPUT, PI_LAP
 MPYC = get_model("mpyc")
 
 
-def test_it_runs_its_own_model_only() -> None:
+def test_it_runs_its_own_model() -> None:
     engine = EmbeddedEngine()
     assert engine.version() == "MPyC 0.11"
     assert engine.supports(PI_LAP, MPYC, NO_INPUT) is None
-    assert "not on the embedded engine" in str(engine.availability(get_model("ring")))
 
 
 def test_a_program_that_is_not_portable_is_refused() -> None:
@@ -44,24 +42,15 @@ def test_a_program_that_is_not_portable_is_refused() -> None:
     assert "only MP-SPDZ has" in str(reason)
 
 
-def test_without_mpyc_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(embedded, "version", nothing)
-    assert EmbeddedEngine().version() is None
-    assert "./inv installs it" in str(EmbeddedEngine().availability(MPYC))
-
-
 @pytest.mark.parametrize(
     "lines", [(), ("Time = 0.5 seconds",), ("Data sent = 5 bytes",), ("Time = fast", "Data sent = 5 bytes")]
 )
 def test_a_party_that_does_not_report_its_costs_has_not_ended_well(lines: tuple[str, ...]) -> None:
     engine = EmbeddedEngine()
-    whole = PartyLog(("Time = 0.5 seconds", "Data sent = 5 bytes"))
+    whole = PartyState(("Time = 0.5 seconds", "Data sent = 5 bytes"))
     assert engine.costs([whole]) == [PartyCosts(0.5, 5)]
     with pytest.raises(OutputError, match="Party 2 "):
-        engine.costs([whole, whole, PartyLog(lines)])
+        engine.costs([whole, whole, PartyState(lines)])
 
 
 def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -69,11 +58,11 @@ def test_the_slowest_party_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
     def run_parties(
         job: Job, configs: list[dict[str, Any]], work: Path, timeout_s: float, starting: Callable[[], None]
-    ) -> list[PartyLog]:
+    ) -> list[PartyState]:
         given.extend(configs)
         assert (job.spec, work, timeout_s, starting) == (PI_LAP, tmp_path / "run", 9.0, no_charge)
         return [
-            PartyLog(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"))
+            PartyState(("OUT noise [4, -4]", f"Time = {seconds} seconds", f"Data sent = {sent} bytes"))
             for seconds, sent in ((0.5, 7), (0.75, 8), (0.25, 9))
         ]
 
@@ -115,7 +104,7 @@ def peer(pid: int, certificate: Path) -> Any:
 def certificates(in_tmp: Path) -> list[Path]:
     """Return the certificates that party 0 holds, in its directory."""
     (in_tmp / DATA).mkdir()
-    return [make_key(in_tmp / DATA, f"P{i}", common_name(i)) for i in range(3)]
+    return [make_key(in_tmp / DATA, f"P{i}", EmbeddedEngine().common_name(i)) for i in range(3)]
 
 
 def test_a_peer_is_who_its_certificate_says(certificates: list[Path]) -> None:
@@ -128,7 +117,7 @@ def test_no_program_runs_among_peers_who_are_not_who_they_say(
 ) -> None:
     """Neither with another party's certificate, nor with another one in the same name."""
     (Path("other")).mkdir()
-    for shown in (certificates[1], make_key(Path("other"), "P2", common_name(2))):
+    for shown in (certificates[1], make_key(Path("other"), "P2", EmbeddedEngine().common_name(2))):
         peers = [SimpleNamespace(pid=0), peer(1, certificates[1]), peer(2, shown)]
         mpc = SimpleNamespace(pid=0, parties=peers, run=lambda started: None, start=lambda: None)
         monkeypatch.setattr(mpyc_party, "_lay_out_certificates", lambda party, parties: None)
@@ -163,7 +152,3 @@ def test_mpyc_gets_its_options_from_the_model_and_none_from_the_environment() ->
     shown = options_of_mpyc(MPYC.statistical_security_bits or 0)
     addresses = [["127.0.0.1", port] for port in (1111, 2222, 3333)]
     assert json.loads(shown.stdout) == ["0.11", 2, 1, 61, True, False, "ArraySecInt64", addresses]
-
-
-def test_mpycs_default_security_is_too_low() -> None:
-    assert "AssertionError" in options_of_mpyc(30).stderr

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.engines.mpyc.splitting import install_fast_splitting, split
+from harness.engines.mpyc.machine import install_fast_splitting, split
 from harness.inputs.rings import FIELD
 
 P = FIELD.modulus

@@ -13,7 +13,7 @@ import pytest
 from harness.engines.base import PROGRAMS, Job, OwnNoiseInput
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import main as party
-from harness.engines.parties.own_noise import with_noise
+from harness.engines.parties.inputs import with_noise
 from harness.engines.parties.working_directory import DATA, GIVEN_BITS
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.rings import FIELD, RING, Ring

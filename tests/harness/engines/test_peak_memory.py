@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.engines.parties.peak_memory import LEAST_PAUSE_S, PeakMemory, pause_s
+from harness.engines.parties.handle import LEAST_PAUSE_S, PeakMemory, pause_s
 
 MUCH = 64 * 2**20
 TAKE_AND_GIVE_BACK = f"taken = bytearray({MUCH}); del taken"

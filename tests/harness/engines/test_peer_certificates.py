@@ -170,7 +170,7 @@ def test_a_party_that_met_others_than_its_peers_has_failed(noted: str, code: int
         party.go({int(name): made[name].read_text() for name in "12"})
         until(lambda: party.exit_code() is not None)
         assert party.exit_code() == code
-        assert [line for line in party.lines() if "accepted other certificates" in line] == (
+        assert [line for line in party.state().lines if "accepted other certificates" in line] == (
             ["fairshares: Its links accepted other certificates than those of the other parties of this run."]
             if code
             else []

@@ -1,7 +1,6 @@
 """Group fairness metrics: visible fractions, and Fairlearn and scikit-learn as oracles."""
 
 import math
-from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,6 @@ from hypothesis import assume, given, settings, strategies as st
 
 from harness.evaluation.metrics import (
     METRICS,
-    PaperMetrics,
     assess,
     corrected_metrics,
     group_rates,
@@ -101,19 +99,9 @@ def test_no_records_at_all() -> None:
     assert all(math.isnan(value) for value in assess([], [], [], ["a", "b"]).values())
 
 
-@pytest.mark.parametrize(
-    ("y_true", "y_pred", "feature", "message"),
-    [
-        ([1, 0], [1], ["a", "b"], "one length"),
-        ([[1, 0]], [[1, 0]], [["a", "b"]], "one length"),
-        ([1, 2], [1, 0], ["a", "b"], "y_true must hold 0 and 1 only"),
-        ([1, 0], [1, 0.5], ["a", "b"], "y_pred must hold 0 and 1 only"),
-        ([1, 0], [1, 0], ["a", "d"], r"the groups \['d'\], which are not among"),
-    ],
-)
-def test_refuses(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, feature: npt.ArrayLike, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        assess(y_true, y_pred, feature, ["a", "b"])
+def test_refuses_a_group_that_is_not_declared() -> None:
+    with pytest.raises(ValueError, match=r"the groups \['d'\], which are not among"):
+        assess([1, 0], [1, 0], ["a", "d"], ["a", "b"])
 
 
 def compare_with_fairlearn(
@@ -170,14 +158,17 @@ def test_fairlearn_counts_undefined_rates_as_zero() -> None:
     assert math.isnan(assessed(y_true, y_pred, feature, ["a", "b"]).equalized_odds_difference)
 
 
+FOUR = ("one_minus_di", "delta_eop", "delta_eodd", "delta_sp")
+
+
 def test_paper_metrics_in_visible_fractions() -> None:
     """Hits of all: a 3/6, b 1/5."""
     published = published_metrics(*RIGGED, ["a", "b"])
-    assert asdict(published) == pytest.approx(
+    assert published == pytest.approx(
         {"one_minus_di": 1 / 2, "delta_eop": 1 / 4, "delta_eodd": 1 / 4, "delta_sp": 3 / 6 - 1 / 5}
     )
     corrected = corrected_metrics(*RIGGED, ["a", "b"])
-    assert asdict(corrected) == pytest.approx(
+    assert corrected == pytest.approx(
         {"one_minus_di": 1 - 3 / 10, "delta_eop": 1 / 4, "delta_eodd": 3 / 8, "delta_sp": 4 / 6 - 1 / 5}
     )
 
@@ -185,8 +176,8 @@ def test_paper_metrics_in_visible_fractions() -> None:
 def test_published_metrics_call_fair_what_is_not() -> None:
     """Equal true positive rates; but of the negatives, all of a and none of b are predicted positive."""
     cells = table(("a", 1, 1, 1), ("a", 0, 1, 1), ("b", 1, 1, 1), ("b", 0, 0, 1))
-    assert published_metrics(*cells, ["a", "b"]) == PaperMetrics(0, 0, 0, 0)
-    assert corrected_metrics(*cells, ["a", "b"]) == PaperMetrics(1 / 2, 0, 1 / 2, 1 / 2)
+    assert published_metrics(*cells, ["a", "b"]) == dict.fromkeys(FOUR, 0)
+    assert corrected_metrics(*cells, ["a", "b"]) == dict(zip(FOUR, (1 / 2, 0, 1 / 2, 1 / 2), strict=True))
 
 
 @pytest.mark.parametrize("groups", [2, 3, 5])
@@ -197,20 +188,20 @@ def test_corrected_metrics_are_fairlearns(groups: int) -> None:
     y_pred = (rng.random(500) < 0.3 + 0.2 * y_true + 0.2 * (feature == names[0])).astype(np.int64)
     found = corrected_metrics(y_true, y_pred, feature, names)
     of_groups = {"y_true": y_true, "y_pred": y_pred, "sensitive_features": feature}
-    assert found.one_minus_di == pytest.approx(1 - oracle.demographic_parity_ratio(**of_groups))
-    assert found.delta_eop == pytest.approx(oracle.equal_opportunity_difference(**of_groups))
-    assert found.delta_eodd == pytest.approx(oracle.equalized_odds_difference(**of_groups, agg="mean"))
-    assert found.delta_sp == pytest.approx(oracle.demographic_parity_difference(**of_groups))
+    assert found["one_minus_di"] == pytest.approx(1 - oracle.demographic_parity_ratio(**of_groups))
+    assert found["delta_eop"] == pytest.approx(oracle.equal_opportunity_difference(**of_groups))
+    assert found["delta_eodd"] == pytest.approx(oracle.equalized_odds_difference(**of_groups, agg="mean"))
+    assert found["delta_sp"] == pytest.approx(oracle.demographic_parity_difference(**of_groups))
     rates = oracle.MetricFrame(metrics=oracle.true_positive_rate, **of_groups)
     published = published_metrics(y_true, y_pred, feature, names)
-    assert published.one_minus_di == pytest.approx(1 / rates.ratio() - 1)
-    assert published.delta_eop == published.delta_eodd == pytest.approx(rates.difference())
+    assert published["one_minus_di"] == pytest.approx(1 / rates.ratio() - 1)
+    assert published["delta_eop"] == published["delta_eodd"] == pytest.approx(rates.difference())
 
 
 def test_undefined_paper_metrics_are_not_fair() -> None:
     cells = table(("a", 1, 0, 1), ("a", 0, 0, 1), ("b", 1, 1, 1), ("b", 0, 1, 1))
     published = published_metrics(*cells, ["a", "b"])
-    assert math.isnan(published.one_minus_di) and published.delta_eop == 1
-    empty = (*asdict(published_metrics(*cells, ["a", "b", "c"])).values(),)
-    empty += (*asdict(corrected_metrics(*cells, ["a", "b", "c"])).values(),)
+    assert math.isnan(published["one_minus_di"]) and published["delta_eop"] == 1
+    empty = (*published_metrics(*cells, ["a", "b", "c"]).values(),)
+    empty += (*corrected_metrics(*cells, ["a", "b", "c"]).values(),)
     assert all(map(math.isnan, empty))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.engines.output_parser import PartyLog
+from harness.engines.parties.handle import PartyState
 from harness.engines.registry import engines
 from harness.errors import FairSharesError, OutputError
 from harness.hosts.checks import Finding, check_connected
@@ -156,4 +156,4 @@ def test_digits_that_are_no_number_are_no_cost(engine: Any, digits: str) -> None
         of_data = (f"Data sent = {sent} bytes", f"Data sent = {sent} MB in ~1 rounds")
         lines = (f"Time = {seconds} seconds", *of_data, spent)
         with pytest.raises(OutputError, match="Party 0 ended well but did not report its time and traffic"):
-            engine.costs([PartyLog(lines)])
+            engine.costs([PartyState(lines)])

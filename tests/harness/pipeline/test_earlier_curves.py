@@ -13,8 +13,7 @@ import pytest
 from harness.cli import terminal as cli
 from harness.cli.commands.thresholds import thresholds
 from harness.cli.release_options import ThresholdsOptions
-from harness.engines.base import EngineResult, Runner
-from harness.engines.run_record import times_of
+from harness.engines.base import EngineResult, Runner, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
 from harness.pipeline.earlier_results import OPENED_NOTHING, choose_again, read_curves

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
-from harness.engines.base import PROJECT, EngineResult
-from harness.engines.run_record import times_of
+from harness.engines.base import PROJECT, EngineResult, times_of
 from harness.inputs.record_schema import Cap
 from harness.pipeline import run as report
 from harness.pipeline.run import manifest_of

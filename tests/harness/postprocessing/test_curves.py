@@ -12,7 +12,7 @@ from sklearn.metrics import roc_curve
 
 from harness.errors import RecordDomainError, ThresholdGridError
 from harness.postprocessing.curves import ACCEPT_NOBODY, CurveNoise, GroupCurves, exact_curves
-from harness.postprocessing.thresholds.geometry import upper_hull
+from harness.postprocessing.thresholds.geometry import Hull
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import mean_square_error
 
@@ -113,18 +113,18 @@ def test_agrees_with_sklearns_roc_curve() -> None:
     assert points.false_positive_rate[0, at].tolist() == pytest.approx(fpr[1:].tolist())
 
 
-def test_upper_hull_keeps_corners_only() -> None:
+def test_a_hull_keeps_corners_only() -> None:
     x = np.array([0, 0, 1, 2, 2, 4, 3, 1], dtype=float)
     y = np.array([0, 1, 3, 4, 2, 4, 4, 0], dtype=float)
-    assert upper_hull(x, y).tolist() == [1, 2, 3, 5]
-    assert upper_hull(np.zeros(1), np.zeros(1)).tolist() == [0]
+    assert Hull.over(x, y).corners.tolist() == [1, 2, 3, 5]
+    assert Hull.over(np.zeros(1), np.zeros(1)).corners.tolist() == [0]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=40))
-def test_upper_hull_is_above_all_points_and_bends_down(points: list[tuple[int, int]]) -> None:
+def test_a_hull_is_above_all_points_and_bends_down(points: list[tuple[int, int]]) -> None:
     x, y = np.array(points, dtype=float).T
-    corners = upper_hull(x, y)
+    corners = Hull.over(x, y).corners
     assert (np.diff(x[corners]) > 0).all() and {x[corners[0]], x[corners[-1]]} == {x.min(), x.max()}
     assert (np.interp(x, x[corners], y[corners]) >= y - 1e-9).all()
     assert (np.diff(np.diff(y[corners]) / np.diff(x[corners])) < 0).all()
@@ -159,18 +159,3 @@ def test_refuses_fewer_than_two_groups(groups: tuple[str, ...]) -> None:
 def test_refuses_shapes(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(rigged(), **change)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("y_true", "y_score", "feature", "message"),
-    [
-        ([1], [0.5, 0.5], ["a", "b"], "one length"),
-        ([2, 0], [0.5, 0.5], ["a", "b"], "0 and 1 only"),
-        ([1, 0], [0.5, 1.5], ["a", "b"], "from 0 to 1"),
-        ([1, 0], [0.5, np.nan], ["a", "b"], "from 0 to 1"),
-        ([1, 0], [0.5, 0.5], ["a", "c"], "not among"),
-    ],
-)
-def test_refuses_data(y_true: list[int], y_score: list[float], feature: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        exact_curves(y_true, y_score, feature, ["a", "b"], GRID)

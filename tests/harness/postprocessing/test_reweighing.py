@@ -13,10 +13,10 @@ from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import (
+    FLOOR,
     REWEIGHINGS,
     GroupWeights,
 )
-from harness.postprocessing.reweighing.intervals import FLOOR
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import error_bound, probability_mass
 from tests.support import exact_weights

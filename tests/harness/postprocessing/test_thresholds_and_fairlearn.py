@@ -12,8 +12,8 @@ import pytest
 from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.base import BaseEstimator
 
+from harness.evaluation.before_after import fit
 from harness.evaluation.loanapp import load_loanapp
-from harness.evaluation.splits import fit
 from harness.postprocessing.curves import GroupCurves, exact_curves
 from harness.postprocessing.thresholds.choose import (
     CONSTRAINTS,

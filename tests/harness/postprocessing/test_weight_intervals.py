@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.postprocessing.reweighing.intervals import CONFIDENCE, count_intervals, noise_of, ratio_interval
+from harness.postprocessing.reweighing.formulas import CONFIDENCE, count_intervals, noise_of, ratio_interval
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import probability_mass
 

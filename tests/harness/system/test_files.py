@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -123,21 +122,6 @@ def test_what_is_held_is_not_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FileNotFoundError):
         hold(entry)
-
-
-def test_a_directory_under_its_own_name_is_never_removed_in_part(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As when the process is killed in the midst of removing it: the next start goes on."""
-    entry = tmp_path / "entry"
-    entry.mkdir()
-    (entry / "one").touch()
-    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
-    remove_unless_held(entry)
-    assert not entry.exists() and (leftovers(tmp_path)[0] / "one").exists()
-    monkeypatch.undo()
-    with scratch_directory(tmp_path) as made:
-        assert leftovers(tmp_path) == [made]
 
 
 def test_a_new_directory_that_another_start_took_for_a_leftover_is_made_again(

@@ -22,8 +22,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from harness.training import run
 from harness.training.features import Feature, Features
-from harness.training.logistic import Descent, fit
-from harness.training.predictor import LogisticModel
+from harness.training.logistic import Descent, LogisticModel, fit
 from harness.training.run import Planned, Training, held_out, of_clients, train
 from harness.training.session import SumSession
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit

@@ -1,6 +1,7 @@
 """Rounds of noisy sums: what they open in every model, what they cost a population, and how they end."""
 
 import gc
+import io
 import math
 import os
 import signal
@@ -210,7 +211,8 @@ def disagree(session: SumSession) -> None:
     """A party's log says something else than the others'."""
     with session:
         assert session._rounds is not None
-        session._rounds._unread[1] = b"OUT sums [1, 2, 3]\n"
+        session._rounds._logs[1].close()
+        session._rounds._logs[1] = io.BytesIO(b"OUT sums [1, 2, 3]\n")
         session.add(UPDATES)
 
 

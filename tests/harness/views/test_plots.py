@@ -15,14 +15,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
-from harness.postprocessing.curve_intervals import noise_bands
-from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves
+from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves, noise_bands
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.privacy.audit.samplers import audit_sampler
 from harness.privacy.ledger.populations import Charge, Population, Status
 from harness.views import audit as audit_view, run as run_view
 from harness.views.parts import Picture
-from harness.views.rendering.plots import WIDTH, caps, intervals, matrices, roc, spent, with_ends
+from harness.views.rendering.plots import WIDTH, intervals, matrices, roc, spent, with_ends
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.guarantee import Budget, Guarantee
@@ -68,7 +67,7 @@ def test_curves_bands_and_points_are_the_computed_ones() -> None:
         expected = np.column_stack([computed.false_positive_rate[i], computed.true_positive_rate[i]])
         assert np.array_equal(line.get_xydata(), expected)
     for i, band in enumerate(patch for patch in axes.patches if isinstance(patch, Polygon)):
-        corner = [bands.false_positive_rate[i, 5, 0], bands.true_positive_rate[i, 5, 1]]
+        corner = [bands["false_positive_rate"][i, 5, 0], bands["true_positive_rate"][i, 5, 1]]
         assert (band.get_xy() == corner).all(axis=1).any()
         x, y = axes.transData.transform(np.asarray(lines[2 * i].get_xydata()))[5].tolist()
         assert band.contains_point((x, y))
@@ -114,13 +113,6 @@ def test_matrices_say_the_counts_and_shade_shares() -> None:
     shares = np.asarray(axes.images[0].get_array())
     assert shares.tolist()[:2] == [[30.5 / 40, 9.5 / 40], [0, 1]] and shares.tolist()[3] == [0, 0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a, 0", "a, 1", "b, 0", "b, 1"]
-
-
-def test_which_cap_was_chosen() -> None:
-    axes = drawn(caps((1, 2, 5, 1000), 1))
-    looks = [(line.get_marker(), line.get_fillstyle()) for line in axes.get_lines()]
-    assert looks == [("X", "full"), ("o", "full"), ("o", "none"), ("o", "none")]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5", "1,000"]
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("3.5", "0.01")])
@@ -223,7 +215,6 @@ def test_no_text_is_clipped_or_on_another(groups: tuple[str, ...]) -> None:
         intervals("counts", groups, counts, "count", "", logarithmic=True),
         matrices(groups, ["approved", "denied"], np.full((len(groups), 2, 2), 123456.5)),
         run_view.at_every_epsilon({group: Guarantee(Fraction(1), Fraction(1, 10**6)) for group in groups}),
-        caps(tuple(range(1, 11)), 3),
         spent([population(group, (1, 2), Budget(Fraction(9))) for group in groups]),
     ):
         axes = drawn(picture)

@@ -1,0 +1,128 @@
+"""What a party inputs besides its bits: values with noise of its own, and columns that come round by round.
+
+`harness.engines.parties.main` draws the noise of a single round, right before the engine takes the process's
+place. A process beside the engine feeds it several rounds: it takes the party's column of each from whoever
+started the party, and hands it over with fresh bits, or fresh noise of the party's own, through pipes, so
+that nothing of it is ever on a disk.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from io import FileIO
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.engines.parties.working_directory import DATA, GIVEN_BITS, bits_file, values_file
+from harness.errors import ShareError
+from harness.inputs.rings import RINGS, Ring
+from harness.system.processes import die_with_parent
+from protocols.arrays import Words
+from protocols.circuits.blocks import block_sizes, block_sums
+from protocols.noise.added import OwnNoise
+
+
+def with_noise(told: Mapping[str, Any], held: bytes, drawn: npt.ArrayLike) -> bytes:
+    """Return what a party inputs: sums of its values with its noise in them, or values and then noise.
+
+    Guarantees: noise is where the program takes it from, as the party holds no more values than the program
+    reads.  [test: tests/harness/engines/test_own_noise.py]
+    Args: told: by `Engine.config`; held: the party's column, empty if it holds none; drawn: a noise for each
+    value that is opened.
+    Raises: ShareError: it holds more or fewer values than the program reads.
+    """
+    domain = RINGS[told["domain"]]
+    if len(held) != told["values"] * domain.value_bytes:
+        raise ShareError(
+            f"This party holds {len(held) // domain.value_bytes} values, not the {told['values']} that are "
+            "to be counted."
+        )
+    noise = domain.encode(np.asarray(drawn, dtype=np.int64))
+    if not held or told["blocks"] is None:
+        return held + domain.to_bytes(noise)
+    histograms, bins, sizes = told["blocks"]
+    column = _Column(domain, domain.from_bytes(held))
+    sums = block_sums(_Column, column, histograms, bins, block_sizes(sizes))
+    if len(sums.words) != len(noise):
+        raise ShareError(f"This party has {len(sums.words)} sums, and drew noise for {len(noise)}.")
+    return domain.to_bytes(domain.add(sums.words, noise))
+
+
+class _Column:
+    """A party's column, as far as circuits take it for a secret vector: adding up shares adds up secrets."""
+
+    def __init__(self, domain: Ring, words: Words) -> None:
+        self._domain, self.words = domain, words
+
+    def get_vector(self, first: int, size: int) -> "_Column":
+        return _Column(self._domain, self.words[first : first + size])
+
+    def sum(self) -> "_Column":
+        return _Column(self._domain, self._domain.total(self.words)[np.newaxis])
+
+    @staticmethod
+    def concat(parts: "Sequence[_Column]") -> "_Column":
+        return _Column(parts[0]._domain, np.concatenate([part.words for part in parts]))
+
+
+def begin(config: dict[str, Any], columns: int) -> None:
+    """Put pipes where the engine reads this party's values and bits; start what fills them.
+
+    Args: columns: from which the columns come, `column_bytes` for each round; when they end, so does that
+    process.
+    """
+    pipes = os.pipe(), os.pipe()
+    if os.fork() == 0:
+        die_with_parent()
+        for reading, _ in pipes:
+            os.close(reading)
+        try:
+            _fill(config, columns, *(writing for _, writing in pipes))
+        except BrokenPipeError:  # the engine has ended, as its exit code will say
+            os._exit(1)
+        os._exit(0)
+    os.close(columns)
+    party = config["party"]
+    for (reading, writing), name in zip(pipes, (values_file(party), bits_file(party)), strict=True):
+        os.close(writing)
+        os.set_inheritable(reading, True)
+        Path(DATA, name).symlink_to(f"/dev/fd/{reading}")
+
+
+def _fill(config: dict[str, Any], columns: int, values: int, bits: int) -> None:
+    rounds, own, file = config["rounds"], config.get("own_noise"), Path(DATA, GIVEN_BITS)
+    given = map(int, file.read_text().split()) if file.exists() else None
+    law = OwnNoise.from_json(own["noise"]) if own else None
+    number = own["samples"] if own else sum(lanes for _, lanes in config["fair_bits"])
+    with open(columns, "rb") as waiting, open(values, "wb", 0) as to_values, open(bits, "wb", 0) as to_bits:
+        for _ in range(rounds["number"]):
+            drawn: Any
+            if given is not None:
+                drawn = list(islice(given, number))
+            elif law:  # while the column is on its way
+                drawn = law.draw(number)
+            else:
+                drawn = [
+                    secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)
+                ]
+            held = waiting.read(rounds["column_bytes"])
+            if len(held) < rounds["column_bytes"]:
+                return
+            if own:
+                _write(to_values, with_noise(own, held, drawn))
+            else:  # the engine may want either first
+                other = Thread(target=_write, args=(to_bits, "".join(f"{each}\n" for each in drawn).encode()))
+                other.start()
+                _write(to_values, held)
+                other.join()
+
+
+def _write(pipe: FileIO, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[pipe.write(left) :]
