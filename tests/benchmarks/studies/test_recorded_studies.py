@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.measure.samples import ABOUT, SAMPLES
+from benchmarks.measure.samples import ABOUT, SAMPLES, load_lines
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.population import zipf
 from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED, TARGETS, outcome, study
@@ -17,7 +17,7 @@ from benchmarks.studies.gaps.reproduced import table1
 from benchmarks.studies.gaps.study import FIGURES, RESULT as GAPS, WHOLE
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.fairness import CHOICE, SPLITS
-from benchmarks.studies.training.study import JOINT, load, rows_of
+from benchmarks.studies.training.study import A_DRAW, JOINT, Run, rows_of, shown_mean
 from benchmarks.studies.trust.models import MODELS
 from benchmarks.studies.trust.study import NEEDED, Setting
 from benchmarks.studies.utility.curves import MEASURES
@@ -328,7 +328,7 @@ def test_tables_of_utility_are_the_results(table: int, measure: str) -> None:
 
 
 def test_training_is_what_its_samples_say_and_readme_says_so() -> None:
-    runs = load(RESULTS / "reproduce-training" / SAMPLES)
+    runs = load_lines(RESULTS / "reproduce-training" / SAMPLES, Run, A_DRAW)
     seeds = Counter((run.data, run.way) for run in runs if run.epsilon == 1)
     assert seeds == {
         **{(data, "joint"): 100 for data in ("wagepan", "VerbAgg", "RandHIE", "MovieLens 100K")},
@@ -337,9 +337,9 @@ def test_training_is_what_its_samples_say_and_readme_says_so() -> None:
     rows = rows_of(runs)
     for row, kept in zip(rows, recorded_rows("reproduce-training", SUMMARY), strict=True):
         assert (row["data"], row["scheme"]) == (kept["data"], kept["scheme"])
-        assert float(kept["accuracy"]) == pytest.approx(row["accuracy"].value, rel=1e-4)
+        assert float(kept["accuracy"]) == pytest.approx(row["accuracy"], rel=1e-4)
         if row["epsilon"] == 1 and (row["way"] == "joint" or row["data"] == "MovieLens 100K"):
-            for said in (row["accuracy"].shown(percent=True), row["odds"].shown()):
+            for said in (shown_mean(row, "accuracy", percent=True), shown_mean(row, "odds")):
                 assert said in README
     for told in recorded("reproduce-training", ABOUT)["targets"]:
         verdict = "met" if told["met"] else "missed"
@@ -349,7 +349,7 @@ def test_training_is_what_its_samples_say_and_readme_says_so() -> None:
 
 
 def test_the_tables_of_fairness_while_training_are_the_results() -> None:
-    runs = load(RESULTS / "fairness-while-training" / SAMPLES)
+    runs = load_lines(RESULTS / "fairness-while-training" / SAMPLES, Run, A_DRAW)
     seeds = recorded("fairness-while-training", ABOUT)["seeds"]
     assert Counter((run.data, run.way) for run in runs) == {
         **dict.fromkeys([(name, JOINT) for name in ("wagepan", "MovieLens 100K", "RandHIE")], seeds),
@@ -358,9 +358,10 @@ def test_the_tables_of_fairness_while_training_are_the_results() -> None:
     lines = (CHOSEN + TRAINING).splitlines()
     for row, kept in zip(rows_of(runs), recorded_rows("fairness-while-training", SUMMARY), strict=True):
         assert (row["data"], row["way"], row["scheme"]) == (kept["data"], kept["way"], kept["scheme"])
-        assert float(kept["odds"]) == pytest.approx(row["odds"].value, rel=1e-4)
-        accuracy, odds = row["accuracy"].shown(percent=True), row["odds"].shown()
-        selected = " / ".join(f"{100 * row[name].value:.0f}" for name in row if name.startswith("selected"))
+        assert float(kept["odds"]) == pytest.approx(row["odds"], rel=1e-4)
+        accuracy, odds = shown_mean(row, "accuracy", percent=True), shown_mean(row, "odds")
+        rates = [row[name] for name in row if name.startswith("selected") and f"{name}, half" in row]
+        selected = " / ".join(f"{100 * rate:.0f}" for rate in rates)
         if row["way"] == CHOICE and row["scheme"] not in CHOICES_SHOWN:
             continue
         told = f" | {odds} |" if row["way"] == CHOICE else f" | {accuracy}; {odds}; {selected} |"
