@@ -8,13 +8,12 @@ from pathlib import Path
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import SYNTHETIC, ReproduceOptions
 from benchmarks.measure.samples import SAMPLES, typed
-from benchmarks.studies import groupwise as of_logarithms, plans as of_plans
+from benchmarks.studies import groupwise as of_logarithms, plans as of_plans, trust as of_trust
 from benchmarks.studies.capping import study as of_caps
-from benchmarks.studies.capping.population import lognormal, movielens, zipf
+from benchmarks.studies.capping.errors import lognormal, movielens, zipf
 from benchmarks.studies.gaps import study as of_gaps
 from benchmarks.studies.outcome import Outcome
 from benchmarks.studies.training import people, study as of_training
-from benchmarks.studies.trust import study as of_trust
 from benchmarks.studies.utility import study as of_utility
 from harness.cli import terminal
 from harness.errors import OptionError
@@ -46,14 +45,14 @@ def reproduce(options: ReproduceOptions) -> None:
 def _utility(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Measure what released score curves are worth, by every method."""
     relation = options.neighboring_relation or NeighboringRelation.REPLACE_ONE
-    settings = of_utility.settings(options.quick)
-    return of_utility.outcome(of_utility.run(settings, options.repetitions, relation, begin.count), relation)
+    suite = of_utility.settings(options.quick)
+    return of_utility.study(suite, options.repetitions, relation, begin.count)
 
 
 def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Compare trust models by error and clients needed."""
     setting = of_trust.QUICK if options.quick else of_trust.Setting()
-    return of_trust.outcome(*of_trust.run(setting, options.repetitions, begin.count))
+    return of_trust.study(setting, options.repetitions, begin.count)
 
 
 def _plans(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
@@ -82,7 +81,7 @@ def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outco
         others = [draw(size, law, seed) for draw, law in _OTHER_LAWS for size in _OTHER_SIZES]
     others += [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
     begin("compute")
-    return of_caps.outcome(*of_caps.study(populations, others, begin.detail))
+    return of_caps.study(populations, others, begin.detail)
 
 
 def _gaps(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:

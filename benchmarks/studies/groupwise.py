@@ -15,13 +15,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.figures import LEGEND, LOGARITHMIC, Panel, draw, level, line, shown
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import Outcome, Row
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Part, Table
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise
 from protocols.accounting.queries import logarithms
 from protocols.accounting.rounding import digits_up, float_up
+from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm

@@ -11,7 +11,7 @@ from math import expm1
 
 import numpy as np
 
-from benchmarks.studies.arrays import Floats, Integers
+from protocols.arrays import Floats, Integers
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 
 

@@ -39,7 +39,7 @@ class Outcome:
     json: Any
     view: View
     samples: Iterable[Row] = ()
-    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[Row] | pd.DataFrame] = field(default_factory=dict)
     result: str = ""
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     dpi: int = 110

@@ -5,8 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from benchmarks.studies.trust.models import IN_COMPUTATION, PER_AGGREGATOR, REPAIRED, trust_model
-from benchmarks.studies.trust.study import NEEDED
+from benchmarks.studies.trust import IN_COMPUTATION, NEEDED, PER_AGGREGATOR, REPAIRED, trust_model
 from protocols.local_dp.estimators import chebyshev, clients_needed, least_enough
 from protocols.local_dp.randomizers import MechanismL, MechanismR
 from tests.conftest import PROJECT

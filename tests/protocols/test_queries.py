@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.studies.utility.curves import cumulative, curves_of
-from benchmarks.studies.utility.releases import (
+from benchmarks.studies.utility.curves import (
     DELTA,
     FLAT,
     LOCAL,
@@ -16,6 +15,8 @@ from benchmarks.studies.utility.releases import (
     PER_THRESHOLD,
     TREE,
     computed,
+    cumulative,
+    curves_of,
     release_for,
 )
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.gaps.published import Budgets, coded_l, published_l, published_r
 from benchmarks.studies.gaps.rates import RATES, resampled, synthetic_rates
 from benchmarks.studies.gaps.reproduced import RATE_RANGE
 from benchmarks.studies.local_simulation import simulate
+from protocols.arrays import Floats
 from tests.support.distribution import dkw_bound
 
 N = 20_000

@@ -13,10 +13,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import Normalizer
 
 from benchmarks.papers import gaps
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.local_simulation import Population
 from data.activity import READINGS, load_activity
 from harness.errors import DataSetError
+from protocols.arrays import Floats
 
 SEXES = ("M", "F")
 SYNTHETIC, ACTIVITY = "synthetic", "activity"

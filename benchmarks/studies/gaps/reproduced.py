@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 
 from benchmarks.papers import gaps, rounds_to
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.gaps.published import (
     M_L,
     M_R,
@@ -29,6 +28,7 @@ from benchmarks.studies.gaps.published import (
 from benchmarks.studies.gaps.rates import Rates, resampled
 from benchmarks.studies.local_simulation import Population, Simulated, simulate
 from benchmarks.studies.outcome import Row
+from protocols.arrays import Floats
 from protocols.local_dp.estimators import gap_weights, half_width
 from protocols.local_dp.randomizers import MAX_EPSILON, ValueRange
 

@@ -25,7 +25,6 @@ from benchmarks.figures import (
     shown,
 )
 from benchmarks.papers import gaps, rounds_to
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.gaps.published import Allocation, Budgets, l_of_two, published_r, repaired_r
 from benchmarks.studies.gaps.rates import (
     NAMES,
@@ -53,6 +52,7 @@ from benchmarks.studies.outcome import Outcome, Row, grouped
 from harness.views.palette import COLOURS, GREY, MARKERS
 from harness.views.parts import Bad, Good, Part, Stacked, Table
 from protocols.accounting.rounding import digits_up, float_up
+from protocols.arrays import Floats
 
 SEED = 20_230_417  # any; fixed, so that figures can be repeated
 RESULT = "gaps.json"

@@ -18,9 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure.samples import SAMPLES, append, load_lines
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import SUMMARY, Outcome
-from benchmarks.studies.training.joint import Scheme, Trained, judged, train
+from benchmarks.studies.training.models import Scheme, Trained, judged, train
 from benchmarks.studies.training.people import People, movielens, randhie, wagepan
 from benchmarks.studies.training.study import (
     A_DRAW,
@@ -34,6 +33,7 @@ from benchmarks.studies.training.study import (
     rows_of,
 )
 from harness.postprocessing.thresholds.search import EQUALIZED_ODDS
+from protocols.arrays import Floats
 
 SEEDS = range(10)
 FAIR = Scheme("FairGrad", largest_weight=1.25, fairness=EQUALIZED_ODDS)

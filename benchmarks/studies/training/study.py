@@ -18,16 +18,20 @@ from scipy.stats import sem, t as students
 from benchmarks.figures import GRID, Mark, Panel, draw, level, line, shown
 from benchmarks.measure.samples import append, load_lines
 from benchmarks.papers import table3
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
-from benchmarks.studies.training import recipe
-from benchmarks.studies.training.joint import (
+from benchmarks.studies.training.models import (
     CHOSEN,
     DELTA,
     ODDS,
+    PAPERS,
+    Recipe,
     Scheme,
     Trained,
+    centralised,
+    epsilon_of_gaussians,
+    federated,
     judged,
+    local_counts,
     rho_of,
     rules_of,
     scores,
@@ -41,6 +45,7 @@ from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.views.palette import COLOURS
 from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.arrays import Floats
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
 
 GRID_OF_SCORES = even_grid(1001)  # the paper's
@@ -67,11 +72,11 @@ class Extent:
     judged: int
     swept: int
     epsilons: tuple[float, ...]
-    recipe: recipe.Recipe
+    recipe: Recipe
 
 
-WHOLE = Extent(20, 100, 5, EPSILONS, recipe.PAPERS)
-QUICK = Extent(2, 3, 2, (1.0, 10.0), recipe.Recipe(rounds=10, epochs=2))
+WHOLE = Extent(20, 100, 5, EPSILONS, PAPERS)
+QUICK = Extent(2, 3, 2, (1.0, 10.0), Recipe(rounds=10, epochs=2))
 
 
 @dataclass(frozen=True)
@@ -133,17 +138,17 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 
 
 def by_recipe(
-    people: People, epsilon: float, rng: np.random.Generator, by: recipe.Recipe
+    people: People, epsilon: float, rng: np.random.Generator, by: Recipe
 ) -> Iterator[tuple[str, Trained]]:
     """Yield a model by each row of Table 3; by those without epsilon at epsilon = 1 only."""
     equal = np.ones(len(people.label))
     if epsilon == ONE:
-        yield CL, Trained(recipe.centralised(people, rng, by))
-        yield FL, Trained(recipe.federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
+        yield CL, Trained(centralised(people, rng, by))
+        yield FL, Trained(federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
     exact = people.counted(people.group, len(people.groups))
-    told = recipe.local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
+    told = local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
     weights = [equal, *(weights_of_counts(table, BALANCED)[people.group, people.label] for table in told)]
-    plain, local, pre = recipe.federated(people, np.stack(weights, axis=1), rng, private=True, recipe=by)
+    plain, local, pre = federated(people, np.stack(weights, axis=1), rng, private=True, recipe=by)
     if epsilon == ONE:
         yield DP_SGD, Trained(plain)
     yield LOCAL, Trained(local)
@@ -242,7 +247,7 @@ def judged_targets(runs: Sequence[Run]) -> list[Row]:
     return rows
 
 
-def spent(scheme: str, epsilon: float, records: int, by: recipe.Recipe) -> float:
+def spent(scheme: str, epsilon: float, records: int, by: Recipe) -> float:
     """Return epsilon of a row of Table 3 for so many records of a client; 0: there is none.
 
     Computes: at delta = 10^-5. Of training, Gaussian noise at each client, on all its records, in each step;
@@ -253,7 +258,7 @@ def spent(scheme: str, epsilon: float, records: int, by: recipe.Recipe) -> float
         return 0.0
     times = {DP_SGD: 0, LOCAL: records, PRE: records, POST: records * len(GRID_OF_SCORES)}[scheme]
     times += scheme == LOCAL and records > 1
-    return recipe.epsilon_of_gaussians(by.noise / records, by.rounds * by.local_epochs) + times * epsilon
+    return epsilon_of_gaussians(by.noise / records, by.rounds * by.local_epochs) + times * epsilon
 
 
 def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent) -> Outcome:

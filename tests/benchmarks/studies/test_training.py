@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.measure.samples import load_lines
 from benchmarks.papers import table3
-from benchmarks.studies.training import fairness, joint, recipe, study
-from benchmarks.studies.training.joint import figures, judged, predictions
+from benchmarks.studies.training import fairness, models, study
+from benchmarks.studies.training.models import figures, judged, predictions
 from benchmarks.studies.training.people import People, wagepan
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.training.updates import units_for
@@ -64,28 +64,28 @@ def test_drawn_clients_keep_the_share_of_groups() -> None:
 @pytest.mark.parametrize(("noise", "steps"), [(100.0, 600), (5.0, 1), (4.0, 7)])
 def test_epsilon_of_training_is_that_of_dp_accounting(noise: float, steps: int) -> None:
     accountant = pld.PLDAccountant().compose(dp_accounting.GaussianDpEvent(noise), steps)
-    assert recipe.epsilon_of_gaussians(noise, steps) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
+    assert models.epsilon_of_gaussians(noise, steps) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
 
 
 def test_what_table_3_spends() -> None:
-    assert study.spent(study.DP_SGD, 1.0, 1, recipe.PAPERS) == pytest.approx(342, abs=0.5)
-    assert study.spent(study.PRE, 1.0, 1, recipe.PAPERS) == pytest.approx(343, abs=0.5)
-    assert study.spent(study.POST, 1.0, 1, recipe.PAPERS) == pytest.approx(1343, abs=0.5)
+    assert study.spent(study.DP_SGD, 1.0, 1, models.PAPERS) == pytest.approx(342, abs=0.5)
+    assert study.spent(study.PRE, 1.0, 1, models.PAPERS) == pytest.approx(343, abs=0.5)
+    assert study.spent(study.POST, 1.0, 1, models.PAPERS) == pytest.approx(1343, abs=0.5)
     assert (
-        study.spent(study.LOCAL, 1.0, 2, recipe.PAPERS) - study.spent(study.DP_SGD, 1.0, 2, recipe.PAPERS)
+        study.spent(study.LOCAL, 1.0, 2, models.PAPERS) - study.spent(study.DP_SGD, 1.0, 2, models.PAPERS)
         == 3
     )
-    assert recipe.epsilon_of_gaussians(0.7, 1600) == pytest.approx(1876, abs=1)  # ADS, shuffled batches
+    assert models.epsilon_of_gaussians(0.7, 1600) == pytest.approx(1876, abs=1)  # ADS, shuffled batches
 
 
 def test_one_client_without_noise_is_gradient_descent() -> None:
     whole = replace(people(), client=np.zeros(len(people().label), dtype=np.int64))
-    by, weights = recipe.Recipe(rounds=3), np.linspace(0.5, 2, len(whole.label))
-    found = recipe.federated(
+    by, weights = models.Recipe(rounds=3), np.linspace(0.5, 2, len(whole.label))
+    found = models.federated(
         whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe=by
     )
     inputs = np.hstack([whole.features, np.ones((len(whole.label), 1))])
-    parameters = recipe.federated(
+    parameters = models.federated(
         whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe=replace(by, rounds=0)
     )[0]
     for _ in range(6):
@@ -96,10 +96,10 @@ def test_one_client_without_noise_is_gradient_descent() -> None:
 
 def test_fedavg_weighs_clients_by_their_records() -> None:
     whole = people()
-    by = recipe.Recipe(rounds=1, local_epochs=1)
+    by = models.Recipe(rounds=1, local_epochs=1)
     ones = np.ones((len(whole.label), 1))
     of_all, start = (
-        recipe.federated(
+        models.federated(
             whole, ones, np.random.default_rng(1), private=False, recipe=replace(by, rounds=rounds)
         )[0]
         for rounds in (1, 0)
@@ -111,51 +111,51 @@ def test_fedavg_weighs_clients_by_their_records() -> None:
 
 def test_weights_before_clipping_are_clipped_away_and_after_it_are_not() -> None:
     whole = people()
-    by = recipe.Recipe(rounds=5, clip=1e-3, noise=0.0)
+    by = models.Recipe(rounds=5, clip=1e-3, noise=0.0)
     weights = np.where(whole.label == 1, 10.0, 1.0)
     both = np.stack([np.ones_like(weights), weights], axis=1)
-    same, weighed = recipe.federated(
+    same, weighed = models.federated(
         whole, both, np.random.default_rng(1), private=True, recipe=replace(by, rounds=0)
     )
     assert not np.array_equal(same, weighed)  # two starts
     moved = [
-        recipe.federated(whole, each[:, np.newaxis], np.random.default_rng(1), private=True, recipe=by)[0]
+        models.federated(whole, each[:, np.newaxis], np.random.default_rng(1), private=True, recipe=by)[0]
         for each in both.T
     ]
     assert moved[0] == pytest.approx(moved[1], abs=1e-9)
     counts = {study.ALONE: np.zeros(4), study.BALANCE: np.zeros(4)}
     skewed = whole.of_rows(np.flatnonzero((whole.label == 0) | (np.arange(len(whole.label)) % 4 == 0)))
-    tiny = replace(joint.CHOSEN, clip=1e-3)
+    tiny = replace(models.CHOSEN, clip=1e-3)
     for scheme in counts:
-        counts[scheme] = joint.train(skewed, scheme, 50.0, np.random.default_rng(2), tiny).parameters
+        counts[scheme] = models.train(skewed, scheme, 50.0, np.random.default_rng(2), tiny).parameters
     assert counts[study.BALANCE][-1] > counts[study.ALONE][-1] + 1e-3  # rare positives count more
 
 
 def test_no_dp_tends_to_logistic_regression() -> None:
     whole = people(200)
-    choices = replace(joint.CHOSEN, rounds=800)
-    found = joint.train(whole, study.NONE, 1.0, np.random.default_rng(1), choices).parameters
+    choices = replace(models.CHOSEN, rounds=800)
+    found = models.train(whole, study.NONE, 1.0, np.random.default_rng(1), choices).parameters
     oracle = LogisticRegression(C=1e9, tol=1e-9, max_iter=5000).fit(whole.features, whole.label)
     assert found == pytest.approx(np.append(oracle.coef_, oracle.intercept_), rel=1e-3)
 
 
 def test_rho_is_the_most_that_epsilon_allows() -> None:
-    rho = joint.rho_of(1.0)
+    rho = models.rho_of(1.0)
     assert (
         renyi_delta(Fraction(rho), Fraction(1))
-        <= joint.DELTA
+        <= models.DELTA
         < renyi_delta(Fraction(1.001 * rho), Fraction(1))
     )
-    assert recipe.epsilon_of_gaussians(1 / np.sqrt(2 * rho), 1) <= 1  # of the mechanism with just that rho
+    assert models.epsilon_of_gaussians(1 / np.sqrt(2 * rho), 1) <= 1  # of the mechanism with just that rho
 
 
 def test_noise_has_the_scale_that_rho_takes() -> None:
-    drawn = joint.noisy(np.zeros(20_000), 50.0, 0.01, np.random.default_rng(4))
+    drawn = models.noisy(np.zeros(20_000), 50.0, 0.01, np.random.default_rng(4))
     rest = np.exp(-np.sqrt(2 * 0.01 / 50))
     assert np.array_equal(drawn, np.rint(drawn))
     assert drawn.var() == pytest.approx(2 * rest / (1 - rest) ** 2, rel=0.15)
     assert drawn.mean() == pytest.approx(0, abs=6 * drawn.std() / np.sqrt(20_000))
-    assert np.array_equal(joint.noisy(np.arange(3), 1, 0.0, np.random.default_rng(4)), np.arange(3))
+    assert np.array_equal(models.noisy(np.arange(3), 1, 0.0, np.random.default_rng(4)), np.arange(3))
 
 
 def test_rho_is_that_of_the_bisection_that_recorded_runs_were_made_with() -> None:
@@ -163,9 +163,9 @@ def test_rho_is_that_of_the_bisection_that_recorded_runs_were_made_with() -> Non
         low, high = 0.0, epsilon
         while high - low > 1e-4 * high:
             middle = (low + high) / 2
-            enough = renyi_delta(Fraction(middle), Fraction(epsilon)) <= joint.DELTA
+            enough = renyi_delta(Fraction(middle), Fraction(epsilon)) <= models.DELTA
             low, high = (middle, high) if enough else (low, middle)
-        assert joint.rho_of(epsilon) == low
+        assert models.rho_of(epsilon) == low
 
 
 @pytest.mark.parametrize("unit", PrivacyUnit)
@@ -176,14 +176,14 @@ def test_parts_add_up_to_the_joint_rho(unit: PrivacyUnit, monkeypatch: pytest.Mo
         spent.append((rho, values.size))
         return values
 
-    monkeypatch.setattr(joint, "noisy", told)
+    monkeypatch.setattr(models, "noisy", told)
     scheme = study.RIGHTED if unit is PrivacyUnit.CLIENT else replace(study.RIGHTED, thresholds=True)
-    joint.train(replace(people(40), unit=unit), scheme, 1.0, np.random.default_rng(1))
-    rounds = joint.CHOSEN.rounds
+    models.train(replace(people(40), unit=unit), scheme, 1.0, np.random.default_rng(1))
+    rounds = models.CHOSEN.rounds
     counted, training, held = spent[0][0], spent[1 : 1 + rounds], spent[1 + rounds :]
     assert len(held) == scheme.thresholds and all(each == training[0] for each in training)
     trained = sum(rho for rho, _ in training)
-    assert counted + max(trained, *(rho for rho, _ in held), 0) == pytest.approx(joint.rho_of(1.0))
+    assert counted + max(trained, *(rho for rho, _ in held), 0) == pytest.approx(models.rho_of(1.0))
 
 
 def test_figures_of_rigged_predictions() -> None:
@@ -209,7 +209,7 @@ def test_drawn_thresholds_have_their_probabilities() -> None:
     assert predictions(np.array([0.5, 0.49]), whole, {}, np.random.default_rng(1)).tolist() == [1, 0]
 
 
-TINY = study.Extent(2, 3, 1, (1.0, 10.0), recipe.Recipe(rounds=2, epochs=1))
+TINY = study.Extent(2, 3, 1, (1.0, 10.0), models.Recipe(rounds=2, epochs=1))
 
 
 def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ def test_means_and_targets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_curves_have_the_same_seeds_at_every_epsilon() -> None:
     """At epsilon = 1, where more are judged, too."""
-    rng, extent = np.random.default_rng(1), study.Extent(2, 4, 2, (1.0, 10.0), recipe.PAPERS)
+    rng, extent = np.random.default_rng(1), study.Extent(2, 4, 2, (1.0, 10.0), models.PAPERS)
     names = ("accuracy", "odds", "constant")
     runs = [
         study.Run(
@@ -312,7 +312,7 @@ def test_choices_are_compared_on_the_same_split_and_draws() -> None:
     assert [*found] == [scheme.name for scheme in fairness.TRIED]
     rng = np.random.default_rng(7)
     training, tests = people(200).split(rng)
-    chosen = joint.train(training, fairness.FAIR, 4.0, rng)
+    chosen = models.train(training, fairness.FAIR, 4.0, rng)
     assert found[f"share {fairness.FAIR.share:g}"] == judged(tests, chosen, rng)
 
 
@@ -324,10 +324,10 @@ def test_counts_for_fairness_are_a_part_of_the_joint_rho(monkeypatch: pytest.Mon
         told.append((squares, rho, values.size))
         return values
 
-    monkeypatch.setattr(joint, "noisy", noisy)
+    monkeypatch.setattr(models, "noisy", noisy)
     whole = people(40)
     for scheme in (study.ALONE, fairness.FAIR):
-        joint.train(whole, scheme, 1.0, np.random.default_rng(1))
+        models.train(whole, scheme, 1.0, np.random.default_rng(1))
     (_, plain_rho, d), (squares, rho, wide) = told[1], told[-1]
     assert rho == plain_rho and wide == d + 8
     units = units_for(wide, fairness.FAIR.largest_weight)

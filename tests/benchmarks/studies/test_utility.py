@@ -9,6 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.studies.utility.curves import (
     MEASURES,
+    NOISE_FREE,
     Sample,
     SyntheticPopulation,
     balanced_accuracy,
@@ -17,9 +18,9 @@ from benchmarks.studies.utility.curves import (
     histogram_of,
     measure,
     rates_under,
+    release_for,
     unmitigated,
 )
-from benchmarks.studies.utility.releases import NOISE_FREE, release_for
 from benchmarks.studies.utility.study import generator
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import GroupCurves
