@@ -87,8 +87,7 @@ def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outco
 def _gaps(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Reproduce the tables and figures on gaps under local privacy."""
     extent, data = of_gaps.QUICK if options.quick else of_gaps.WHOLE, options.data
-    found = of_gaps.reproduce(Path(data) if data else None, extent, begin, begin.detail)
-    return of_gaps.outcome(*found, extent)
+    return of_gaps.reproduce(Path(data) if data else None, extent, begin, begin.detail)
 
 
 def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path) -> Outcome:

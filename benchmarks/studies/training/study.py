@@ -191,8 +191,8 @@ def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float |
     defined = [value for value in values if value is not None]
     found, half = None, None
     if len(defined) > 1:
-        found = rounded(float(np.mean(defined)))
-        half = rounded(float(students.ppf(0.975, len(defined) - 1) * sem(defined)))
+        found = rounded(float(np.mean(defined)), 9)
+        half = rounded(float(students.ppf(0.975, len(defined) - 1) * sem(defined)), 9)
     return {figure: found, f"{figure}, half": half, f"{figure}, undefined": len(values) - len(defined)}
 
 

@@ -14,8 +14,9 @@ from benchmarks.measure.samples import ABOUT, SAMPLES, load_lines
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.errors import zipf
 from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED, TARGETS, study
-from benchmarks.studies.gaps.reproduced import table1
-from benchmarks.studies.gaps.study import FIGURES, RESULT as GAPS, WHOLE
+from benchmarks.studies.gaps.figures import FIGURES
+from benchmarks.studies.gaps.study import RESULT as GAPS, WHOLE
+from benchmarks.studies.gaps.tables import table1
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.fairness import CHOICE, SPLITS
 from benchmarks.studies.training.study import A_DRAW, JOINT, Run, rows_of, shown_mean
