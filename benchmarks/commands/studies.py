@@ -58,14 +58,13 @@ def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome
 def _plans(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Compare plans with what commands take."""
     cases = of_plans.QUICK if options.quick else of_plans.CASES
-    return of_plans.outcome(of_plans.run(cases, options.repetitions, begin.count, options.units))
+    return of_plans.study(cases, options.repetitions, begin.count, options.units)
 
 
 def _groupwise(options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> Outcome:
     """Draw privacy and error by the size of the group."""
     try:
-        mechanisms = of_logarithms.study(options.target(), options.epsilon)
-        return of_logarithms.outcome(options.target(), mechanisms)
+        return of_logarithms.study(options.target(), options.epsilon)
     except ValueError as error:
         raise OptionError(f"--epsilon {options.epsilon} is not enough: {error}.") from None
 

@@ -87,14 +87,15 @@ def write_records(case: Case, path: Path) -> None:
             file.write(f"c{i % case.clients},g{group},{cells.get(case.task, f'l{label}')}\n")
 
 
-def run(
+def study(
     cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
-) -> list[dict[str, Any]]:
+) -> Outcome:
     """Plan and run each case, first with an empty cache of programs.
 
     Args: units: the directory of unit costs; None: those recorded here.
-    Returns: of each, compiled: before the runs; planned: by `WallClock`'s names; walls: of the runs; wall_s:
-    their median; ratio: planned over measured; load: before. Raises: FairSharesError: one failed.
+    Returns: a line of each, compiled: before the runs; planned: by `WallClock`'s names; walls: of the runs;
+    wall_s: their median; ratio: planned over measured; load: before.
+    Raises: FairSharesError: one failed.
     """
     found, by = [], [f"units={units.resolve()}"] if units else []
     for number, case in enumerate(cases):
@@ -103,7 +104,7 @@ def run(
             scratch = Path(name)
             write_records(case, scratch / "records.csv")
             found += [_took(case, scratch, compiled, repetitions, by) for compiled in (False, True)]
-    return found
+    return Outcome({"factor": FACTOR}, found, view(found), samples=found)
 
 
 def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Sequence[str]) -> dict[str, Any]:
@@ -171,8 +172,3 @@ def view(found: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
         f"{statistics.median(row['ratio'] for row in found):.2f}. Load is of the minute before; what other "
         "programs take of the processors is not in a plan."
     )
-
-
-def outcome(found: Sequence[Mapping[str, Any]]) -> Outcome:
-    """Return what was planned and taken, a line for each."""
-    return Outcome({"factor": FACTOR}, found, view(found), samples=found)

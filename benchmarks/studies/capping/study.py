@@ -193,29 +193,7 @@ def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
 
 def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
     """View what the caps are at epsilon 1, what choosing costs, and what the paper states."""
-    yield _table_of_caps(numbers["choices"])
-    yield _table_of_shares(numbers["shares"])
-    yield _table_of_targets(numbers["targets"])
-    marks = {True: Good("holds"), False: Bad("no"), None: ""}
     yield grouped(
-        ["", "stated", "", "found"],
-        [
-            [each["where"], each["published"], marks[each["holds"]], each["found"]]
-            for each in numbers["claims"]
-        ],
-        alignment="llll",
-        title="What the paper states",
-    )
-    yield (
-        "Regret: the expected error over the least that any cap leaves with all of ε. π_CAP and histograms "
-        f"spend {CAP_SHARE} of ε on the cap; for weights and gaps they let {RATIOS} times as many "
-        f"clients exceed it as the rule does, for curves {CURVE_RATIOS} times. The rule reads the "
-        "contributions themselves: it is not private."
-    )
-
-
-def _table_of_caps(rows: Sequence[Row]) -> Table:
-    return grouped(
         (
             *("", "of", "best cap", "error", "rule: cap", "regret"),
             *("π_CAP: 5, 50, 95 %", "regret", "histogram: regret"),
@@ -232,16 +210,13 @@ def _table_of_caps(rows: Sequence[Row]) -> Table:
                 f"{row['pi_cap_regret']:.2f}",
                 f"{row['histogram_regret']:.2f}",
             ]
-            for row in rows
+            for row in numbers["choices"]
             if (row["epsilon"], row["models"]) == (_SHOWN, "passive")
         ],
         alignment="llrrrrrrr",
         title=f"Caps at ε = {_SHOWN}",
     )
-
-
-def _table_of_shares(rows: Sequence[Row]) -> Table:
-    return grouped(
+    yield grouped(
         ("of", "clients above", "share", "π_CAP: regret", "worst", "histogram: regret", "worst"),
         [
             [
@@ -250,11 +225,28 @@ def _table_of_shares(rows: Sequence[Row]) -> Table:
                 row["share"],
                 *(f"{row[name]:.2f}" for name in ("pi_cap", "pi_cap_worst", "histogram", "histogram_worst")),
             ]
-            for row in rows
+            for row in numbers["shares"]
             if row["aim"] in (1, AIMS[row["quantity"]])
         ],
         2,
         title="The price of choosing the cap, over all populations and ε",
+    )
+    yield _table_of_targets(numbers["targets"])
+    marks = {True: Good("holds"), False: Bad("no"), None: ""}
+    yield grouped(
+        ["", "stated", "", "found"],
+        [
+            [each["where"], each["published"], marks[each["holds"]], each["found"]]
+            for each in numbers["claims"]
+        ],
+        alignment="llll",
+        title="What the paper states",
+    )
+    yield (
+        "Regret: the expected error over the least that any cap leaves with all of ε. π_CAP and histograms "
+        f"spend {CAP_SHARE} of ε on the cap; for weights and gaps they let {RATIOS} times as many "
+        f"clients exceed it as the rule does, for curves {CURVE_RATIOS} times. The rule reads the "
+        "contributions themselves: it is not private."
     )
 
 

@@ -4,7 +4,7 @@ Whose performance values the tables measure: recordings of the activity data, or
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -173,19 +173,9 @@ MARKS = {True: Good("✓"), False: Bad("✗")}
 _RARE = 0.01  # two-sided, of the paper's figures among as many runs of ours
 
 
-@dataclass(frozen=True)
-class Extent:
-    """How much is simulated. Attributes: runs: of Table 2's cells; splits: of the activity data."""
-
-    runs: int
-    splits: int
-    runs_of_figure_4: int
-
-
-WHOLE = Extent(10_000, gaps()["activity"]["splits"], 100_000)
-
-
-QUICK = Extent(200, 1, 1_000)
+WHOLE = {"runs": 10_000, "splits": int(gaps()["activity"]["splits"]), "runs_of_figure_4": 100_000}
+"""How much is simulated: runs of Table 2's cells, splits of the activity data."""
+QUICK = {"runs": 200, "splits": 1, "runs_of_figure_4": 1_000}
 
 
 def close(found: float, published: str, deviation: float | None) -> bool:
@@ -196,7 +186,7 @@ def close(found: float, published: str, deviation: float | None) -> bool:
 
 def reproduce(
     data: Path | None,
-    extent: Extent,
+    extent: Mapping[str, int],
     begin: Callable[[str], None] = lambda _: None,
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
@@ -210,7 +200,9 @@ def reproduce(
     rates = (
         synthetic_rates()
         if data is None
-        else activity_rates(data, extent.splits, lambda done: detail(f"{done} of {extent.splits} splits"))
+        else activity_rates(
+            data, extent["splits"], lambda done: detail(f"{done} of {extent['splits']} splits")
+        )
     )
     found: dict[str, Any] = {
         "schema": 1,
@@ -219,10 +211,10 @@ def reproduce(
     begin("table1")
     found["table1"] = table1()
     begin("table2")
-    found["table2"] = table2(rates.source, rates.of(RATES[0]), extent.runs, of_table2)
+    found["table2"] = table2(rates.source, rates.of(RATES[0]), extent["runs"], of_table2)
     begin("figures")
     found["claims"] = claims()
-    found["figure4"] = figure4(extent.runs_of_figure_4, of_figure4)
+    found["figure4"] = figure4(extent["runs_of_figure_4"], of_figure4)
     printed = printed_figures()
     found["activity"] = [
         {
@@ -234,7 +226,7 @@ def reproduce(
         }
         for name, (value, deviation) in rates.figures.items()
     ]
-    about = {"population": rates.about, "seed": SEED, "extent": asdict(extent), "paper": gaps()["paper"]}
+    about = {"population": rates.about, "seed": SEED, "extent": extent, "paper": gaps()["paper"]}
     return Outcome(
         about,
         _plain(found | {"caveats": gaps()["caveats"]}),
@@ -258,10 +250,66 @@ def _plain(value: Any) -> Any:
 def view(found: Mapping[str, Any]) -> Iterator[Part]:
     """View all tables, each published number beside ours, and what follows."""
     yield f"Population of Table 2: {found['population']['is']}."
+    synthetic = found["population"]["source"] == SYNTHETIC
     if found["activity"]:
-        yield _activity(found["activity"])
-    yield _table1(found["table1"])
-    yield _table2(found["table2"], synthetic=found["population"]["source"] == SYNTHETIC)
+        yield Table(
+            ["activity data and model", "published", "found", "over splits", ""],
+            [
+                [
+                    row["what"].replace("_", " "),
+                    row["published"],
+                    f"{row['found']:.2f}",
+                    "" if row["deviation"] is None else f"± {row['deviation']:.2f}",
+                    MARKS[row["agrees"]],
+                ]
+                for row in found["activity"]
+            ],
+            title="Appendix D",
+        )
+    yield grouped(
+        (
+            *("", "clients", "α", "published", "reproduced", "", "true ε of that"),
+            *("repaired: α at that ε", "repaired: ε for α", "the same, Chernoff"),
+        ),
+        [
+            [
+                cell["mechanism"],
+                f"10^{len(str(cell['clients'])) - 1}",
+                f"{cell['alpha']:g}",
+                cell["published"] or "-",
+                _number(cell["reproduced"]),
+                MARKS[cell["agrees"]],
+                "-" if cell["reproduced"] is None else _epsilon(cell["true_epsilon"]),
+                *(_number(cell[name]) for name in ("repaired_alpha", "repaired", "tight")),
+            ]
+            for cell in found["table1"]
+        ],
+        2,
+        title="Table 1: least ε for an error α of the gap, with probability 0.99",
+    )
+    yield grouped(
+        (
+            *("", "ε", "α published", "reproduced", "", "true ε", "α repaired", "error published"),
+            *("as printed", "as coded", "repaired"),
+        ),
+        [
+            [
+                cell["mechanism"],
+                cell["epsilon"],
+                cell["published"]["alpha"],
+                Stacked(f"{cell['alpha']:.4f}\n({cell['alpha_of_the_text']:.4f})"),
+                MARKS[cell["agrees"]],
+                Stacked(f"{_epsilon(cell['true_epsilon'])}\nas coded: {_epsilon(cell['coded_epsilon'])}")
+                if cell["coded"]
+                else _epsilon(cell["true_epsilon"]),
+                f"{cell['repaired_alpha']:.4f}",
+                Stacked(f"{cell['published']['error']}\n({cell['published']['deviation']})"),
+                *(_errors(cell[name]) for name in ("errors", "coded", "repaired")),
+            ]
+            for cell in found["table2"]
+        ],
+        title=f"Table 2: error of the gap, 10^7 clients{' — SYNTHETIC POPULATION' if synthetic else ''}",
+    )
     yield (
         "Errors: mean (deviation) of one run; P is how often as many runs as the paper's have a mean as far "
         "out as the published one, twice. α: Chebyshev's bound at 99 %, worst values, two groups of "
@@ -285,73 +333,6 @@ def view(found: Mapping[str, Any]) -> Iterator[Part]:
         f"such as the mechanism in that code has (P ≥ {_RARE:g}). Figures: {judged} "
         "statements hold. The ε that is published is not the ε of these settings, but for M_L with k = 2: "
         "see the true ε."
-    )
-
-
-def _activity(rows: Sequence[Row]) -> Table:
-    return Table(
-        ["activity data and model", "published", "found", "over splits", ""],
-        [
-            [
-                row["what"].replace("_", " "),
-                row["published"],
-                f"{row['found']:.2f}",
-                "" if row["deviation"] is None else f"± {row['deviation']:.2f}",
-                MARKS[row["agrees"]],
-            ]
-            for row in rows
-        ],
-        title="Appendix D",
-    )
-
-
-def _table1(cells: Sequence[Row]) -> Table:
-    return grouped(
-        (
-            *("", "clients", "α", "published", "reproduced", "", "true ε of that"),
-            *("repaired: α at that ε", "repaired: ε for α", "the same, Chernoff"),
-        ),
-        [
-            [
-                cell["mechanism"],
-                f"10^{len(str(cell['clients'])) - 1}",
-                f"{cell['alpha']:g}",
-                cell["published"] or "-",
-                _number(cell["reproduced"]),
-                MARKS[cell["agrees"]],
-                "-" if cell["reproduced"] is None else _epsilon(cell["true_epsilon"]),
-                *(_number(cell[name]) for name in ("repaired_alpha", "repaired", "tight")),
-            ]
-            for cell in cells
-        ],
-        2,
-        title="Table 1: least ε for an error α of the gap, with probability 0.99",
-    )
-
-
-def _table2(cells: Sequence[Row], *, synthetic: bool) -> Table:
-    return grouped(
-        (
-            *("", "ε", "α published", "reproduced", "", "true ε", "α repaired", "error published"),
-            *("as printed", "as coded", "repaired"),
-        ),
-        [
-            [
-                cell["mechanism"],
-                cell["epsilon"],
-                cell["published"]["alpha"],
-                Stacked(f"{cell['alpha']:.4f}\n({cell['alpha_of_the_text']:.4f})"),
-                MARKS[cell["agrees"]],
-                Stacked(f"{_epsilon(cell['true_epsilon'])}\nas coded: {_epsilon(cell['coded_epsilon'])}")
-                if cell["coded"]
-                else _epsilon(cell["true_epsilon"]),
-                f"{cell['repaired_alpha']:.4f}",
-                Stacked(f"{cell['published']['error']}\n({cell['published']['deviation']})"),
-                *(_errors(cell[name]) for name in ("errors", "coded", "repaired")),
-            ]
-            for cell in cells
-        ],
-        title=f"Table 2: error of the gap, 10^7 clients{' — SYNTHETIC POPULATION' if synthetic else ''}",
     )
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from scipy.special import expit
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
+from benchmarks.studies.outcome import Row
 from benchmarks.studies.training.people import People
 from benchmarks.studies.utility.curves import UNMITIGATED, cumulative, curves_of, histogram_of
 from harness.errors import UndefinedRateError
@@ -39,26 +40,21 @@ from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.rounds import largest_rho
 from protocols.arrays import Floats, Integers
 
+PAPERS: Row = {
+    "rounds": 300,
+    "local_epochs": 2,
+    "rate": 0.03,
+    "clip": 1.0,
+    "noise": 1.1,
+    "epochs": 20,
+    "batch": 32,
+    "centralised_rate": 0.015,
+}
+"""What appendix C says of ML-1M.
 
-@dataclass(frozen=True)
-class Recipe:
-    """What appendix C says of ML-1M.
-
-    Attributes: noise: standard deviation over the clip, at each client; batch, centralised_rate and
-    epochs: of centralised training; rounds, local_epochs and rate: of the federated.
-    """
-
-    rounds: int = 300
-    local_epochs: int = 2
-    rate: float = 0.03
-    clip: float = 1.0
-    noise: float = 1.1
-    epochs: int = 20
-    batch: int = 32
-    centralised_rate: float = 0.015
-
-
-PAPERS = Recipe()
+noise: standard deviation over the clip, at each client; batch, centralised_rate and epochs: of centralised
+training; rounds, local_epochs and rate: of the federated.
+"""
 
 
 def epsilon_of_gaussians(noise: float, steps: int) -> float:
@@ -71,21 +67,21 @@ def epsilon_of_gaussians(noise: float, steps: int) -> float:
     return float(dp_accounting.get_epsilon_gaussian(noise / np.sqrt(steps), 1e-5))
 
 
-def centralised(people: People, rng: np.random.Generator, recipe: Recipe = PAPERS) -> Floats:
+def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) -> Floats:
     """Train on all records in one place, by SGD. Returns: parameters, shape (p + 1,), the intercept last."""
     inputs = with_constant(people.features)
     parameters = _start(inputs.shape[1], rng)
-    for _ in range(recipe.epochs):
+    for _ in range(recipe["epochs"]):
         order = rng.permutation(len(inputs))
-        for at in range(0, len(order), recipe.batch):
-            rows = order[at : at + recipe.batch]
+        for at in range(0, len(order), recipe["batch"]):
+            rows = order[at : at + recipe["batch"]]
             off = expit(inputs[rows] @ parameters) - people.label[rows]
-            parameters = parameters - recipe.centralised_rate * (off @ inputs[rows]) / len(rows)
+            parameters = parameters - recipe["centralised_rate"] * (off @ inputs[rows]) / len(rows)
     return parameters
 
 
 def federated(
-    people: People, weights: Floats, rng: np.random.Generator, *, private: bool, recipe: Recipe = PAPERS
+    people: People, weights: Floats, rng: np.random.Generator, *, private: bool, recipe: Row = PAPERS
 ) -> Floats:
     """Train v models by FedAvg, side by side, each client a step per epoch on all of its records.
 
@@ -95,18 +91,18 @@ def federated(
     """
     blocks = _blocks(people, weights)
     parameters = np.stack([_start(people.features.shape[1] + 1, rng) for _ in weights.T], axis=1)
-    for _ in range(recipe.rounds):
+    for _ in range(recipe["rounds"]):
         found = np.zeros_like(parameters)
         for inputs, label, weight, lengths, size in blocks:
             local = np.repeat(parameters[np.newaxis], len(size), axis=0)
-            for _ in range(recipe.local_epochs):
+            for _ in range(recipe["local_epochs"]):
                 off = weight * (expit(inputs @ local) - label)
                 if private:
-                    off /= np.maximum(1, np.abs(off) * lengths / recipe.clip)
+                    off /= np.maximum(1, np.abs(off) * lengths / recipe["clip"])
                 gradient = inputs.swapaxes(1, 2) @ off
                 if private:
-                    gradient += rng.normal(0, recipe.noise * recipe.clip, gradient.shape)
-                local -= recipe.rate * gradient / size
+                    gradient += rng.normal(0, recipe["noise"] * recipe["clip"], gradient.shape)
+                local -= recipe["rate"] * gradient / size
             found += (size * local).sum(axis=0)
         parameters = found / len(people.label)
     return parameters.T
@@ -189,24 +185,20 @@ class Scheme:
     share: float = SHARE
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Hyperparameters, public, chosen on `wagepan` alone.
+CHOSEN: Row = {
+    "rounds": 80,
+    "clip": 0.5,
+    "rate": 2.0,
+    "momentum": 0.9,
+    "of_weights": 0.05,
+    "held": 0.4,
+    "bins": 20,
+}
+"""Hyperparameters of ours, public, chosen on `wagepan` alone.
 
-    Attributes: rate: the step, of the gradient's mean over records, or clients; of_weights: the share of
-    rho for counts; held: the share of clients for thresholds; bins: of their scores.
-    """
-
-    rounds: int = 80
-    clip: float = 0.5
-    rate: float = 2.0
-    momentum: float = 0.9
-    of_weights: float = 0.05
-    held: float = 0.4
-    bins: int = 20
-
-
-CHOSEN = Choices()
+rate: the step, of the gradient's mean over records, or clients; of_weights: the share of rho for counts;
+held: the share of clients for thresholds; bins: of their scores.
+"""
 
 
 @lru_cache
@@ -230,11 +222,11 @@ def train(
     scheme: Scheme,
     epsilon: float,
     rng: np.random.Generator,
-    choices: Choices = CHOSEN,
+    choices: Row = CHOSEN,
 ) -> "Trained":
     """Train by a scheme, at (epsilon, 10^-5) for all that is revealed of a record, or of a client."""
     rho = rho_of(epsilon) if scheme.private else 0.0
-    counting = rho * choices.of_weights  # also without weights: the step is divided by the count
+    counting = rho * choices["of_weights"]  # also without weights: the step is divided by the count
     counts, size = _counts(people, counting, rng)
     weight = None
     if scheme.weights:
@@ -242,8 +234,8 @@ def train(
         weight = table[people.group, people.label]
     if not scheme.thresholds:
         return Trained(_fit(people, weight, scheme, size, rho - counting, rng, choices))
-    out = np.isin(people.client, rng.permutation(people.clients)[: round(choices.held * people.clients)])
-    rest, size = people.of_rows(~out), size * (1 - choices.held)
+    out = np.isin(people.client, rng.permutation(people.clients)[: round(choices["held"] * people.clients)])
+    rest, size = people.of_rows(~out), size * (1 - choices["held"])
     weight = weight if weight is None else weight[~out]
     parameters = _fit(rest, weight, scheme, size, rho - counting, rng, choices)
     return Trained(parameters, _rules(people.of_rows(out), parameters, rho - counting, rng, choices))
@@ -271,11 +263,11 @@ def _fit(
     size: float,
     rho: float,
     rng: np.random.Generator,
-    choices: Choices,
+    choices: Row,
 ) -> Floats:
     examples = Examples(people.features, people.label, people.client, people.clients, 2, weight, people.group)
-    coordinates, clip = people.features.shape[1] + 1, choices.clip if rho else 1e9
-    most, fairgrad, norm = scheme.largest_weight, None, choices.clip
+    coordinates, clip = people.features.shape[1] + 1, choices["clip"] if rho else 1e9
+    most, fairgrad, norm = scheme.largest_weight, None, choices["clip"]
     if scheme.fairness:
         fairgrad = FairGrad(scheme.fairness, len(people.groups), 2, 1, step=scheme.step, share=scheme.share)
         coordinates, norm = coordinates + fairgrad.cells, math.hypot(norm, fairgrad.unit(norm))
@@ -286,17 +278,17 @@ def _fit(
             return np.asarray(updates.sum(axis=0))
         # As `rule.encode` does with vectors that are clipped and weighed already.
         whole = np.rint(updates * (rule.units / rule.clip)).sum(axis=0)
-        return rule.decode(noisy(whole, rule.squares, rho / choices.rounds, rng))
+        return rule.decode(noisy(whole, rule.squares, rho / choices["rounds"], rng))
 
-    step = choices.rate * examples.clients / size
-    how = Descent(choices.rounds, clip, most, step, choices.momentum)
+    step = choices["rate"] * examples.clients / size
+    how = Descent(choices["rounds"], clip, most, step, choices["momentum"])
     return np.asarray(fit(examples, sum_of, how, people.unit, fairgrad)[0])
 
 
 def _rules(
-    people: People, parameters: Floats, rho: float, rng: np.random.Generator, choices: Choices
+    people: People, parameters: Floats, rho: float, rng: np.random.Generator, choices: Row
 ) -> Mapping[str, ThresholdRule]:
-    grid = even_grid(choices.bins + 1)
+    grid = even_grid(choices["bins"] + 1)
     histogram = histogram_of(people.group, people.label, scores(people, parameters), grid, len(people.groups))
     counts = cumulative(noisy(histogram, 1, rho, rng))
     return rules_of(curves_of(people.groups, np.array(grid), counts))

@@ -24,7 +24,6 @@ from benchmarks.studies.training.models import (
     DELTA,
     ODDS,
     PAPERS,
-    Recipe,
     Scheme,
     Trained,
     centralised,
@@ -64,19 +63,16 @@ ONE = 1.0  # the epsilon of Table 3, and of targets
 EPSILONS = (ONE, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D names the ends
 
 
-@dataclass(frozen=True)
-class Extent:
-    """How much is run. Attributes: seeds: of the recipe; judged: of ours; swept: at other epsilons."""
+WHOLE: Row = {"seeds": 20, "judged": 100, "swept": 5, "epsilons": EPSILONS, "recipe": PAPERS}
+"""How much is run: seeds of the recipe, of ours (judged), and of both at other epsilons (swept)."""
 
-    seeds: int
-    judged: int
-    swept: int
-    epsilons: tuple[float, ...]
-    recipe: Recipe
-
-
-WHOLE = Extent(20, 100, 5, EPSILONS, PAPERS)
-QUICK = Extent(2, 3, 2, (1.0, 10.0), Recipe(rounds=10, epochs=2))
+QUICK: Row = {
+    "seeds": 2,
+    "judged": 3,
+    "swept": 2,
+    "epsilons": (1.0, 10.0),
+    "recipe": {**PAPERS, "rounds": 10, "epochs": 2},
+}
 
 
 @dataclass(frozen=True)
@@ -97,19 +93,19 @@ class Run:
 A_DRAW = "a draw of the study of training"
 
 
-def go_on(
-    sets: Sequence[People], path: Path, extent: Extent, count: Callable[[int, int], object]
-) -> list[Run]:
+def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Run]:
     """Carry out what the file does not have yet, a line each; return all runs. Args: count: told how far."""
     path.touch()
     done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Run, A_DRAW)}
     wanted = [
         (people, way, epsilon, seed)
         for people in sets
-        for epsilon in extent.epsilons
+        for epsilon in extent["epsilons"]
         for way in (JOINT, BY_PAPER)
         if way == JOINT or people.unit is PrivacyUnit.RECORD
-        for seed in range(extent.swept if epsilon != ONE else extent.judged if way == JOINT else extent.seeds)
+        for seed in range(
+            extent["swept"] if epsilon != ONE else extent["judged"] if way == JOINT else extent["seeds"]
+        )
     ]
     for number, (people, way, epsilon, seed) in enumerate(wanted):
         count(number, len(wanted))
@@ -120,12 +116,14 @@ def go_on(
     return [done[people.name, way, epsilon, seed] for people, way, epsilon, seed in wanted]
 
 
-def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Extent) -> Run:
+def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row) -> Run:
     """Draw clients and a split by the seed, the same for all ways, and train each scheme's model."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     trained = (
-        jointly(training, epsilon, rng) if way == JOINT else by_recipe(training, epsilon, rng, extent.recipe)
+        jointly(training, epsilon, rng)
+        if way == JOINT
+        else by_recipe(training, epsilon, rng, extent["recipe"])
     )
     return Run(people.name, way, epsilon, seed, {name: judged(tests, model, rng) for name, model in trained})
 
@@ -138,7 +136,7 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 
 
 def by_recipe(
-    people: People, epsilon: float, rng: np.random.Generator, by: Recipe
+    people: People, epsilon: float, rng: np.random.Generator, by: Row
 ) -> Iterator[tuple[str, Trained]]:
     """Yield a model by each row of Table 3; by those without epsilon at epsilon = 1 only."""
     equal = np.ones(len(people.label))
@@ -247,7 +245,7 @@ def judged_targets(runs: Sequence[Run]) -> list[Row]:
     return rows
 
 
-def spent(scheme: str, epsilon: float, records: int, by: Recipe) -> float:
+def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
     """Return epsilon of a row of Table 3 for so many records of a client; 0: there is none.
 
     Computes: at delta = 10^-5. Of training, Gaussian noise at each client, on all its records, in each step;
@@ -258,20 +256,20 @@ def spent(scheme: str, epsilon: float, records: int, by: Recipe) -> float:
         return 0.0
     times = {DP_SGD: 0, LOCAL: records, PRE: records, POST: records * len(GRID_OF_SCORES)}[scheme]
     times += scheme == LOCAL and records > 1
-    return epsilon_of_gaussians(by.noise / records, by.rounds * by.local_epochs) + times * epsilon
+    return epsilon_of_gaussians(by["noise"] / records, by["rounds"] * by["local_epochs"]) + times * epsilon
 
 
-def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent) -> Outcome:
+def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome:
     """Return means, intervals, targets and pictures."""
     rows, targets = rows_of(runs), judged_targets(runs)
-    swept = rows_of([run for run in runs if run.seed < extent.swept])
+    swept = rows_of([run for run in runs if run.seed < extent["swept"]])
     return Outcome(
         {
             "data": {each.name: {"records": len(each.label), "clients": each.clients} for each in sets},
-            "choices": asdict(CHOSEN),
+            "choices": CHOSEN,
             "delta": float(DELTA),
             "rho": rounded(rho_of(ONE)),
-            "recipe": asdict(extent.recipe),
+            "recipe": extent["recipe"],
             "targets": targets,
         },
         {"rows": rows, "targets": targets},
@@ -284,9 +282,7 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent) -> Outc
     )
 
 
-def view(
-    rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], extent: Extent
-) -> Iterator[Part]:
+def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[Part]:
     """View Table 3 by the paper's recipe and at a joint epsilon, data set by data set, and targets."""
     for people in sets:
         at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
@@ -334,13 +330,13 @@ def view(
 FIGURES = {"AUC": "auc", "|1 − DI|": "one_minus_di", "ΔEOP": "delta_eop", "ΔEODD": ODDS, "ΔSP": "delta_sp"}
 
 
-def _epsilons(row: Row, people: People, extent: Extent) -> Iterator[str]:
+def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
     """Yield what a record loses, and what a client; "–": that is not what is protected."""
     of_client = int(np.bincount(people.client).max() * (1 - TEST_SHARE))
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
         epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
         if row["way"] == BY_PAPER:
-            epsilon = spent(row["scheme"], row["epsilon"], records, extent.recipe)
+            epsilon = spent(row["scheme"], row["epsilon"], records, extent["recipe"])
         other = row["way"] == JOINT and people.unit is not unit
         yield "–" if other else f"{epsilon:,.0f}" if epsilon else "∞"
 

@@ -187,10 +187,9 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
     }
 
 
-def unmitigated(whole: OperatingPoints) -> tuple[float, float]:
-    """Return the gap and the balanced accuracy of the threshold 0.5 for all groups."""
-    rates = rates_under(dict.fromkeys(whole.groups, UNMITIGATED), whole)
-    return gap(*rates), balanced_accuracy(*rates, whole)
+def unmitigated(whole: OperatingPoints) -> float:
+    """Return the gap of the threshold 0.5 for all groups."""
+    return gap(*rates_under(dict.fromkeys(whole.groups, UNMITIGATED), whole))
 
 
 def _rms(errors: Floats) -> float:
@@ -317,17 +316,6 @@ def design_local(
     return min(found, key=lambda mechanism: mechanism.mean_square_error(records))
 
 
-@dataclass(frozen=True)
-class NoiseFree:
-    """The exact counts: no release that protects anybody, but what all others are measured against."""
-
-    guarantee = None
-
-    def estimate(self, histograms: Integers, _rng: np.random.Generator) -> Floats:
-        """Return the exact counts and totals, shape (repetitions, k, 2, T + 1)."""
-        return cumulative(histograms)
-
-
 @dataclass(frozen=True, eq=False)
 class Computed:
     """A release whose noise the parties make in the computation, from the default coins, or draw themselves.
@@ -345,12 +333,12 @@ class Computed:
         return self.plan.exact
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        """Return the exact counts and totals plus simulated noise, shaped as by `NoiseFree`."""
+        """Return the exact counts and totals plus simulated noise, shape (repetitions, k, 2, T + 1)."""
         nodes = simulated_noise(self.noise.node, rng, (*histograms.shape[:3], self.plan.nodes))
         return np.asarray(cumulative(histograms) + nodes @ self.noise.linear.T)
 
 
-Release = LocalMechanism | NoiseFree | Computed
+Release = LocalMechanism | Computed
 
 
 def release_for(
@@ -361,8 +349,6 @@ def release_for(
     Args: relation: of the methods whose noise is made in the computation; those take at most
     epsilon = 20, as the commands do. Records and groups shape the local mechanism only.
     """
-    if method == NOISE_FREE:
-        return NoiseFree()
     if method == LOCAL:
         tree = best_tree(bins, Neighbors(NeighboringRelation.REPLACE_ONE), Fraction(1), DELTA)
         return design_local(groups, (CountTree(bins, (1,)), tree), records, epsilon)

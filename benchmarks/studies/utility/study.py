@@ -43,6 +43,7 @@ from benchmarks.studies.utility.curves import (
     Population,
     Sample,
     SyntheticPopulation,
+    cumulative,
     curves_of,
     measure,
     release_for,
@@ -158,9 +159,10 @@ def _outcome(
 ) -> Row:
     """Return what identifies an outcome, upper bounds of ε and δ, and by measure a number per repetition."""
     repetitions, groups, _, bins = sample.histograms.shape
-    release = release_for(method, bins, groups, setting.records, epsilon or Fraction(1), relation)
-    counts = release.estimate(sample.histograms, rng)
-    whole, guarantee = sample.whole.points(), release.guarantee
+    counts, guarantee, whole = cumulative(sample.histograms), None, sample.whole.points()
+    if epsilon:
+        release = release_for(method, bins, groups, setting.records, epsilon, relation)
+        counts, guarantee = release.estimate(sample.histograms, rng), release.guarantee
     measured = [
         measure(
             curves_of(sample.whole.groups, sample.whole.thresholds, counts[repetition]),
@@ -178,7 +180,7 @@ def _outcome(
         "epsilon": None if epsilon is None else float(epsilon),
         "epsilon_exact": guarantee and float_up(guarantee.epsilon),
         "delta_exact": guarantee and float_up(guarantee.delta),
-        "unmitigated_gap": rounded(unmitigated(whole)[0]),
+        "unmitigated_gap": rounded(unmitigated(whole)),
         **{name: [rounded(each[name]) for each in measured] for name in MEASURES},
     }
 

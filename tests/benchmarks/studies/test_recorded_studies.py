@@ -3,7 +3,6 @@
 import csv
 import json
 from collections import Counter
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -206,7 +205,7 @@ def rows_of_table2(gaps: dict[str, Any]) -> list[str]:
 
 def test_gaps_are_of_the_whole_data() -> None:
     about = recorded("reproduce-gaps", ABOUT)
-    assert about["extent"] == asdict(WHOLE)
+    assert about["extent"] == WHOLE
     assert about["population"]["same_as_described_in_data_README"]
     assert sorted(path.name for path in (RESULTS / "reproduce-gaps").iterdir()) == sorted(
         [ABOUT, GAPS, *(f"{name}.png" for name in FIGURES)]

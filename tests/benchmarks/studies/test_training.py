@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.measure.samples import load_lines
 from benchmarks.papers import table3
+from benchmarks.studies.outcome import Row
 from benchmarks.studies.training import fairness, models, study
 from benchmarks.studies.training.models import figures, judged, predictions
 from benchmarks.studies.training.people import People, wagepan
@@ -80,42 +81,42 @@ def test_what_table_3_spends() -> None:
 
 def test_one_client_without_noise_is_gradient_descent() -> None:
     whole = replace(people(), client=np.zeros(len(people().label), dtype=np.int64))
-    by, weights = models.Recipe(rounds=3), np.linspace(0.5, 2, len(whole.label))
+    by, weights = {**models.PAPERS, "rounds": 3}, np.linspace(0.5, 2, len(whole.label))
     found = models.federated(
         whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe=by
     )
     inputs = np.hstack([whole.features, np.ones((len(whole.label), 1))])
     parameters = models.federated(
-        whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe=replace(by, rounds=0)
+        whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe={**by, "rounds": 0}
     )[0]
     for _ in range(6):
         off = 1 / (1 + np.exp(-inputs @ parameters)) - whole.label
-        parameters = parameters - by.rate * (weights * off) @ inputs / len(off)
+        parameters = parameters - by["rate"] * (weights * off) @ inputs / len(off)
     assert found[0] == pytest.approx(parameters)
 
 
 def test_fedavg_weighs_clients_by_their_records() -> None:
     whole = people()
-    by = models.Recipe(rounds=1, local_epochs=1)
+    by = {**models.PAPERS, "rounds": 1, "local_epochs": 1}
     ones = np.ones((len(whole.label), 1))
     of_all, start = (
         models.federated(
-            whole, ones, np.random.default_rng(1), private=False, recipe=replace(by, rounds=rounds)
+            whole, ones, np.random.default_rng(1), private=False, recipe={**by, "rounds": rounds}
         )[0]
         for rounds in (1, 0)
     )  # one local step each: the mean of the clients' steps is the step of all records
     inputs = np.hstack([whole.features, np.ones((len(whole.label), 1))])
     off = 1 / (1 + np.exp(-inputs @ start)) - whole.label
-    assert of_all == pytest.approx(start - by.rate * off @ inputs / len(off))
+    assert of_all == pytest.approx(start - by["rate"] * off @ inputs / len(off))
 
 
 def test_weights_before_clipping_are_clipped_away_and_after_it_are_not() -> None:
     whole = people()
-    by = models.Recipe(rounds=5, clip=1e-3, noise=0.0)
+    by = {**models.PAPERS, "rounds": 5, "clip": 1e-3, "noise": 0.0}
     weights = np.where(whole.label == 1, 10.0, 1.0)
     both = np.stack([np.ones_like(weights), weights], axis=1)
     same, weighed = models.federated(
-        whole, both, np.random.default_rng(1), private=True, recipe=replace(by, rounds=0)
+        whole, both, np.random.default_rng(1), private=True, recipe={**by, "rounds": 0}
     )
     assert not np.array_equal(same, weighed)  # two starts
     moved = [
@@ -125,7 +126,7 @@ def test_weights_before_clipping_are_clipped_away_and_after_it_are_not() -> None
     assert moved[0] == pytest.approx(moved[1], abs=1e-9)
     counts = {study.ALONE: np.zeros(4), study.BALANCE: np.zeros(4)}
     skewed = whole.of_rows(np.flatnonzero((whole.label == 0) | (np.arange(len(whole.label)) % 4 == 0)))
-    tiny = replace(models.CHOSEN, clip=1e-3)
+    tiny = {**models.CHOSEN, "clip": 1e-3}
     for scheme in counts:
         counts[scheme] = models.train(skewed, scheme, 50.0, np.random.default_rng(2), tiny).parameters
     assert counts[study.BALANCE][-1] > counts[study.ALONE][-1] + 1e-3  # rare positives count more
@@ -133,7 +134,7 @@ def test_weights_before_clipping_are_clipped_away_and_after_it_are_not() -> None
 
 def test_no_dp_tends_to_logistic_regression() -> None:
     whole = people(200)
-    choices = replace(models.CHOSEN, rounds=800)
+    choices = {**models.CHOSEN, "rounds": 800}
     found = models.train(whole, study.NONE, 1.0, np.random.default_rng(1), choices).parameters
     oracle = LogisticRegression(C=1e9, tol=1e-9, max_iter=5000).fit(whole.features, whole.label)
     assert found == pytest.approx(np.append(oracle.coef_, oracle.intercept_), rel=1e-3)
@@ -179,7 +180,7 @@ def test_parts_add_up_to_the_joint_rho(unit: PrivacyUnit, monkeypatch: pytest.Mo
     monkeypatch.setattr(models, "noisy", told)
     scheme = study.RIGHTED if unit is PrivacyUnit.CLIENT else replace(study.RIGHTED, thresholds=True)
     models.train(replace(people(40), unit=unit), scheme, 1.0, np.random.default_rng(1))
-    rounds = models.CHOSEN.rounds
+    rounds = models.CHOSEN["rounds"]
     counted, training, held = spent[0][0], spent[1 : 1 + rounds], spent[1 + rounds :]
     assert len(held) == scheme.thresholds and all(each == training[0] for each in training)
     trained = sum(rho for rho, _ in training)
@@ -209,7 +210,13 @@ def test_drawn_thresholds_have_their_probabilities() -> None:
     assert predictions(np.array([0.5, 0.49]), whole, {}, np.random.default_rng(1)).tolist() == [1, 0]
 
 
-TINY = study.Extent(2, 3, 1, (1.0, 10.0), models.Recipe(rounds=2, epochs=1))
+TINY = {
+    "seeds": 2,
+    "judged": 3,
+    "swept": 1,
+    "epsilons": (1.0, 10.0),
+    "recipe": {**models.PAPERS, "rounds": 2, "epochs": 1},
+}
 
 
 def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +234,7 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_bytes(b"".join(lines[:5]) + lines[5][:20])
     done: list[tuple[str, float, int]] = []
 
-    def carried_out(data: People, way: str, epsilon: float, seed: int, extent: study.Extent) -> study.Run:
+    def carried_out(data: People, way: str, epsilon: float, seed: int, extent: Row) -> study.Run:
         done.append((way, epsilon, seed))
         return study.Run(data.name, way, epsilon, seed, {})
 
@@ -267,7 +274,10 @@ def test_means_and_targets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_curves_have_the_same_seeds_at_every_epsilon() -> None:
     """At epsilon = 1, where more are judged, too."""
-    rng, extent = np.random.default_rng(1), study.Extent(2, 4, 2, (1.0, 10.0), models.PAPERS)
+    rng, extent = (
+        np.random.default_rng(1),
+        {"seeds": 2, "judged": 4, "swept": 2, "epsilons": (1.0, 10.0), "recipe": models.PAPERS},
+    )
     names = ("accuracy", "odds", "constant")
     runs = [
         study.Run(
