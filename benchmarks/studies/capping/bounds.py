@@ -93,11 +93,6 @@ def sharper_2(p: Floats, spread: float, gamma: float) -> float:
     return math.sqrt(max(0.0, spread * (1 - q) / q))
 
 
-def variance_term(n: int, gamma: float, dimension: int) -> float:
-    """Return Theorem 1's first term with the constant 1: it states none."""
-    return math.sqrt(dimension * math.log(n / dimension) / n) / gamma**2
-
-
 def zipf_shares(users: int, exponent: float = 1.0) -> Floats:
     """Return p_j in proportion to j^-exponent, shape (users,); they add up to 1."""
     p = np.arange(1, users + 1) ** -exponent
@@ -322,7 +317,8 @@ def _theorem_1(simulated: Sequence[Row]) -> Panel:
         shown(title="Theorem 1, simulated; dotted: bias term;\ndashed: both terms, with the constant 1"),
     ]
     for colour, marker, each in zip(COLOURS, MARKERS, simulated, strict=False):
-        terms = [variance_term(int(n), each["gamma"], 1) + each["bias"] for n in fine]
+        # The first term with the constant 1, as it states none; the VC dimension of all hypotheses is 1.
+        terms = np.sqrt(np.log(fine) / fine) / each["gamma"] ** 2 + each["bias"]
         marks += [
             line(fine, terms, color=colour, linestyle="--", linewidth=1.2),
             line(

@@ -9,7 +9,6 @@ clients have no scores. They get made-up ones: a model that tells labels apart b
 records, more so in the first group, so that a cap biases the curves.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -57,11 +56,6 @@ class Population:
     name: str
     group: Integers
     records: Integers
-
-    @property
-    def slug(self) -> str:
-        """Return the name as a file's may be."""
-        return re.sub("[^a-z0-9.]+", "-", self.name.lower().replace(",", ""))
 
     @property
     def sizes(self) -> Integers:

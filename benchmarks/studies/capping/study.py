@@ -1,5 +1,6 @@
 """The study of caps: errors by the cap, caps by several rules, the paper's bounds; its tables and figures."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -45,7 +46,7 @@ from benchmarks.studies.capping.errors import (
 from benchmarks.studies.outcome import Outcome, Row, grouped, rounded
 from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
 from harness.views.palette import COLOURS, MARKERS
-from harness.views.parts import Bad, Good, Part, Table
+from harness.views.parts import Bad, Good, Part
 from protocols.mechanisms.above_threshold import caps_up_to
 
 SEED = 20_191_210  # any
@@ -95,8 +96,9 @@ def study(
         about.append(of)
         caps += rows
         if population not in held_out:
+            slug = re.sub("[^a-z0-9.]+", "-", population.name.lower().replace(",", ""))
             for name, quantities in (("errors", QUANTITIES), ("curves", CURVE_QUANTITIES)):
-                drawn[f"{name}-{population.slug}.png"] = partial(errors_by_cap, of, errors, rows, quantities)
+                drawn[f"{name}-{slug}.png"] = partial(errors_by_cap, of, errors, rows, quantities)
     detail("Theorem 1")
     rng = np.random.default_rng(SEED)
     theorem_1 = [bounds.simulate(*bounds.users_of_theorem_1(), gamma, SIZES, RUNS, rng) for gamma in GAMMAS]
@@ -231,7 +233,21 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
         2,
         title="The price of choosing the cap, over all populations and ε",
     )
-    yield _table_of_targets(numbers["targets"])
+    heads = {"chosen": "chosen by", "chosen_active": "active, ε = 1"}
+    if "held_out" in numbers["targets"][0]:
+        heads |= {"held_out": "held out", "held_out_active": "active, ε = 1"}
+    yield grouped(
+        ["of", "clients above", *heads.values()],
+        [
+            [
+                row["quantity"],
+                f"{row['aim']}{' *' * (row['aim'] == AIMS[row['quantity']])}",
+                *(f"{row[kind]:.2f} ({row[f'{kind}_worst']:.1f})" for kind in heads),
+            ]
+            for row in numbers["targets"]
+        ],
+        title=f"How low to aim: π_CAP's regret with {CAP_SHARE} of ε, and the worst",
+    )
     marks = {True: Good("holds"), False: Bad("no"), None: ""}
     yield grouped(
         ["", "stated", "", "found"],
@@ -247,25 +263,6 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
         f"spend {CAP_SHARE} of ε on the cap; for weights and gaps they let {RATIOS} times as many "
         f"clients exceed it as the rule does, for curves {CURVE_RATIOS} times. The rule reads the "
         "contributions themselves: it is not private."
-    )
-
-
-def _table_of_targets(rows: Sequence[Row]) -> Table:
-    """Of what was held out, if anything was."""
-    heads = {"chosen": "chosen by", "chosen_active": "active, ε = 1"}
-    if "held_out" in rows[0]:
-        heads |= {"held_out": "held out", "held_out_active": "active, ε = 1"}
-    return grouped(
-        ["of", "clients above", *heads.values()],
-        [
-            [
-                row["quantity"],
-                f"{row['aim']}{' *' * (row['aim'] == AIMS[row['quantity']])}",
-                *(f"{row[kind]:.2f} ({row[f'{kind}_worst']:.1f})" for kind in heads),
-            ]
-            for row in rows
-        ],
-        title=f"How low to aim: π_CAP's regret with {CAP_SHARE} of ε, and the worst",
     )
 
 

@@ -3,7 +3,7 @@
 Whose performance values the tables measure: recordings of the activity data, or a synthetic stand-in.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -317,7 +317,30 @@ def view(found: Mapping[str, Any]) -> Iterator[Part]:
         "groups and scale give the α in brackets. As coded: the published code exchanges the two scales of "
         "M_L's noise; that fault is emulated here."
     )
-    yield _figures(found["claims"], found["figure4"])
+    rows = [
+        [
+            *(f"{each[name]}" for name in ("figure", "what", "published", "reproduced")),
+            MARKS[each["agrees"]],
+            each["true"],
+        ]
+        for each in found["claims"]
+    ]
+    printed = gaps()["figure4"]
+    rows += [
+        [
+            "4",
+            f"MSE of a group's mean by M_R, {curve['name']}",
+            f"{printed['runs']['100000']}; Eq. 20: {printed['theory']}"
+            if curve is found["figure4"][0]
+            else "",
+            f"{curve['empirical'][-1]:.3f} over {curve['runs'][-1]:,} runs; Eq. 20: {curve['theory']:.3f}",
+            "",
+            f"true ε {_epsilon(curve['epsilon'])}",
+        ]
+        for curve in found["figure4"]
+    ]
+    columns = ["figure", "what", "published", "reproduced", "", "what holds"]
+    yield grouped(columns, rows, alignment="llllll", title="What figures show")
     errors = [cell["coded"] or cell["errors"] for cell in found["table2"]]
     fit, spread = (
         f"{sum(each[name] >= _RARE for each in errors)} of {len(errors)}"
@@ -334,31 +357,6 @@ def view(found: Mapping[str, Any]) -> Iterator[Part]:
         "statements hold. The ε that is published is not the ε of these settings, but for M_L with k = 2: "
         "see the true ε."
     )
-
-
-def _figures(judged: Sequence[Row], curves: Sequence[Row]) -> Table:
-    rows = [
-        [
-            *(f"{each[name]}" for name in ("figure", "what", "published", "reproduced")),
-            MARKS[each["agrees"]],
-            each["true"],
-        ]
-        for each in judged
-    ]
-    printed = gaps()["figure4"]
-    rows += [
-        [
-            "4",
-            f"MSE of a group's mean by M_R, {curve['name']}",
-            f"{printed['runs']['100000']}; Eq. 20: {printed['theory']}" if curve is curves[0] else "",
-            f"{curve['empirical'][-1]:.3f} over {curve['runs'][-1]:,} runs; Eq. 20: {curve['theory']:.3f}",
-            "",
-            f"true ε {_epsilon(curve['epsilon'])}",
-        ]
-        for curve in curves
-    ]
-    columns = ["figure", "what", "published", "reproduced", "", "what holds"]
-    return grouped(columns, rows, alignment="llllll", title="What figures show")
 
 
 def _errors(errors: Row | None) -> str:
