@@ -33,7 +33,7 @@ def distance(errors: Floats, deviation: float) -> float:
     ids=["M_R", "M_L as printed", "M_L as coded", "M_L as coded, k = 2"],
 )
 def test_errors_have_the_deviation_of_the_closed_form(budgets: Budgets) -> None:
-    values = synthetic_rates().of(RATES[0])
+    values = synthetic_rates().values[RATES[0]]
     population = resampled(values, (HALF, HALF))
     (found,) = simulate([budgets.simulable(RATE_RANGE)], population, N, np.random.default_rng(3))
     squares = [float(np.mean((2 * of_sex - 1) ** 2)) for of_sex in values]

@@ -32,33 +32,17 @@ from protocols.arrays import Floats
 
 # The paper's axes and ratios are not in its text; these are ours.
 EPSILONS = np.geomspace(0.05, 10, 47)
-
-
 RATIOS = (1, 3, 9, 99, 999)  # of Figure 2; 3 is equal groups taken for 25 % and 75 %
-
-
 AT = 1.0  # the epsilon at which Figures 1 and 2 are told in numbers
-
-
 SIZE_OF_FIGURE_3 = 10_000.0  # of either group
-
-
 VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # of the group in question: the code's mean square
-
-
 TOLD = 0.6  # mean value of both groups, -1 to 1, for which a wrong size is told in numbers
-
-
 AS_PUBLISHED: dict[str, Allocation] = {
     "M_R opt.": published_r,
     "M_L opt.": published_l,
     "M_L, k = 2": l_of_two,
 }
-
-
 _FINE = np.geomspace(0.05, 10, 5_001)
-
-
 Claim = tuple[int, str, str, str, bool, str]
 
 
@@ -233,14 +217,8 @@ def claims() -> list[Row]:
 
 
 _COLOUR = dict(zip((*AS_PUBLISHED, "M_R, repaired"), COLOURS, strict=False))
-
-
 _INCHES = (10.5, 4.6)
-
-
 _GRID = np.linspace(0.02, 2, 100)  # of Figure 3's budgets
-
-
 _HEIGHT = ["MSE, gap on the scale from −1 to 1"]
 
 

@@ -28,40 +28,28 @@ from protocols.accounting.rounding import digits_up, float_up
 from protocols.arrays import Floats
 
 SEXES = ("M", "F")
-
-
 SYNTHETIC, ACTIVITY = "synthetic", "activity"
-
-
 NAMES = {
     SYNTHETIC: "SYNTHETIC population: values made up around the means that the paper prints, not measured",
     ACTIVITY: "activity data (UCI 427): rates of recordings under a model trained here",
 }
-
-
 RATES = ("true_positive_rate", "false_positive_rate")
-
-
 FEWEST_READINGS, FEWEST_OF_A_CLASS = 50, 6  # of a recording; in the published code, not in the paper
 
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Per sex, in the order of `SEXES`: a rate of every recording, nan where it is 0/0.
+    """Per sex, in the order of `SEXES`: a rate of every recording, but where it is 0/0.
 
-    Attributes: source: SYNTHETIC or ACTIVITY; values: by a name of `RATES`; figures: what the paper says of
+    Attributes: values: by a name of `RATES`; figures: what the paper says of
     the data and the model, by the names of `printed_figures`, in its units: the value, and its deviation over
-    splits, None where there are none; about: for about.json.
+    splits, None where there are none; about: for about.json,
+    with their source, SYNTHETIC or ACTIVITY.
     """
 
-    source: str
     values: dict[str, tuple[Floats, ...]]
     figures: dict[str, tuple[float, float | None]]
     about: dict[str, Any]
-
-    def of(self, name: str) -> tuple[Floats, ...]:
-        """Return the rates that are defined."""
-        return tuple(of_sex[~np.isnan(of_sex)] for of_sex in self.values[name])
 
 
 def printed_figures() -> dict[str, str]:
@@ -82,7 +70,7 @@ def synthetic_rates() -> Rates:
         return mean + min(mean, 1 - mean) * np.linspace(-1, 1, printed["recordings"][sex])
 
     values = {name: tuple(around_the_mean(name, sex) for sex in SEXES) for name in RATES}
-    return Rates(SYNTHETIC, values, {}, {"source": SYNTHETIC, "is": NAMES[SYNTHETIC]})
+    return Rates(values, {}, {"source": SYNTHETIC, "is": NAMES[SYNTHETIC]})
 
 
 def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = lambda _: None) -> Rates:
@@ -116,8 +104,7 @@ def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = la
         **{str(name): (float(of.mean()), float(of.std(ddof=0))) for name, of in of_splits.items()},
     }
     return Rates(
-        ACTIVITY,
-        {name: tuple(last[name][sexes[used] == sex].to_numpy() for sex in SEXES) for name in RATES},
+        {name: tuple(last[name][sexes[used] == sex].dropna().to_numpy() for sex in SEXES) for name in RATES},
         figures,
         {
             "source": ACTIVITY,
@@ -162,17 +149,9 @@ def _split(
 
 
 SEED = 20_230_417  # any; fixed, so that figures can be repeated
-
-
 RESULT = "gaps.json"
-
-
 MARKS = {True: Good("✓"), False: Bad("✗")}
-
-
 _RARE = 0.01  # two-sided, of the paper's figures among as many runs of ours
-
-
 WHOLE = {"runs": 10_000, "splits": int(gaps()["activity"]["splits"]), "runs_of_figure_4": 100_000}
 """How much is simulated: runs of Table 2's cells, splits of the activity data."""
 QUICK = {"runs": 200, "splits": 1, "runs_of_figure_4": 1_000}
@@ -206,12 +185,12 @@ def reproduce(
     )
     found: dict[str, Any] = {
         "schema": 1,
-        "population": {"source": rates.source, "is": NAMES[rates.source]},
+        "population": {"source": rates.about["source"], "is": NAMES[rates.about["source"]]},
     }
     begin("table1")
     found["table1"] = table1()
     begin("table2")
-    found["table2"] = table2(rates.source, rates.of(RATES[0]), extent["runs"], of_table2)
+    found["table2"] = table2(rates.about["source"], rates.values[RATES[0]], extent["runs"], of_table2)
     begin("figures")
     found["claims"] = claims()
     found["figure4"] = figure4(extent["runs_of_figure_4"], of_figure4)

@@ -22,14 +22,8 @@ from protocols.local_dp.exact_privacy import epsilon_of_l, epsilon_of_r
 from protocols.local_dp.randomizers import MAX_EPSILON, Grr, Mechanism, MechanismL, MechanismR, ValueRange
 
 GROUPS = 2
-
-
 M_R, M_L = "M_R", "M_L"
-
-
 WORST = {M_R: 0.0, M_L: 1.0}  # mean squares of the values, on the scale from -1 to 1
-
-
 Sizes = tuple[float, float]
 
 
@@ -121,8 +115,6 @@ def repaired_r(epsilon: float) -> Budgets:
 
 
 PUBLISHED: dict[str, Allocation] = {M_R: published_r, M_L: published_l}
-
-
 REPAIRED: dict[str, Allocation] = {M_R: repaired_r, M_L: l_of_two}
 
 
@@ -150,14 +142,8 @@ def _exact(value: float) -> Fraction:
 
 
 CELLS = {M_R: "m_r", M_L: "m_l"}  # of a mechanism in gaps.json
-
-
 RATE_RANGE = ValueRange(0, 1)
-
-
 SCALED = ValueRange(-1, 1)
-
-
 _LEAST, _MOST = 1e-4, 700.0  # of the epsilons that are tried
 
 

@@ -131,10 +131,7 @@ def _start(parameters: int, rng: np.random.Generator) -> Floats:
     return np.append(rng.uniform(-most, most, parameters - 1), 0.0)
 
 
-Block = tuple[Floats, Floats, Floats, Floats, Floats]
-
-
-def _blocks(people: People, weights: Floats) -> list[Block]:
+def _blocks(people: People, weights: Floats) -> list[tuple[Floats, ...]]:
     """Return clients of about as many records together, padded by records of weight 0.
 
     Returns: of each block the inputs, shape (clients, most, p + 1), labels, weights and lengths of inputs,
@@ -143,7 +140,7 @@ def _blocks(people: People, weights: Floats) -> list[Block]:
     inputs = with_constant(people.features)
     order = np.argsort(people.client, kind="stable")
     _, start, size = np.unique(people.client[order], return_index=True, return_counts=True)
-    blocks: list[Block] = []
+    blocks: list[tuple[Floats, ...]] = []
     power = np.ceil(np.log2(size))
     for each in np.unique(power):
         chosen = np.flatnonzero(power == each)

@@ -90,30 +90,38 @@ class Run:
         return asdict(self)
 
 
+Key = tuple[str, str, float, int]
+"""Of a run: data, way, epsilon and seed."""
+
 A_DRAW = "a draw of the study of training"
 
 
 def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Run]:
     """Carry out what the file does not have yet, a line each; return all runs. Args: count: told how far."""
-    path.touch()
-    done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Run, A_DRAW)}
-    wanted = [
-        (people, way, epsilon, seed)
+    seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"]}
+    wanted = {
+        (people.name, way, epsilon, seed): partial(carried_out, people, way, epsilon, seed, extent)
         for people in sets
         for epsilon in extent["epsilons"]
         for way in (JOINT, BY_PAPER)
         if way == JOINT or people.unit is PrivacyUnit.RECORD
-        for seed in range(
-            extent["swept"] if epsilon != ONE else extent["judged"] if way == JOINT else extent["seeds"]
-        )
-    ]
-    for number, (people, way, epsilon, seed) in enumerate(wanted):
+        for seed in range(seeds[way] if epsilon == ONE else extent["swept"])
+    }
+    return runs_of(wanted, path, count)
+
+
+def runs_of(
+    wanted: Mapping[Key, Callable[[], Run]], path: Path, count: Callable[[int, int], object] = lambda *_: None
+) -> list[Run]:
+    """Return all these runs; those that the file does not have are carried out and added to it."""
+    path.touch()
+    done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Run, A_DRAW)}
+    for number, (key, carry_out) in enumerate(wanted.items()):
         count(number, len(wanted))
-        key = (people.name, way, epsilon, seed)
         if key not in done:
-            done[key] = carried_out(people, way, epsilon, seed, extent)
+            done[key] = carry_out()
             append(path, done[key])
-    return [done[people.name, way, epsilon, seed] for people, way, epsilon, seed in wanted]
+    return [done[key] for key in wanted]
 
 
 def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row) -> Run:

@@ -211,9 +211,9 @@ def test_chance_of_what_is_printed(printed: str, chance: float) -> None:
 def test_synthetic_rates_have_the_papers_means() -> None:
     rates = synthetic_rates()
     for name, means in zip(RATES, ((0.8901, 0.7177), (0.1526, 0.2490)), strict=True):
-        assert [len(of_sex) for of_sex in rates.of(name)] == [25, 62]
-        assert [of_sex.mean() for of_sex in rates.of(name)] == pytest.approx(means)
-        assert all(of_sex.min() >= 0 and of_sex.max() <= 1 for of_sex in rates.of(name))
+        assert [len(of_sex) for of_sex in rates.values[name]] == [25, 62]
+        assert [of_sex.mean() for of_sex in rates.values[name]] == pytest.approx(means)
+        assert all(of_sex.min() >= 0 and of_sex.max() <= 1 for of_sex in rates.values[name])
 
 
 def test_resampled_clients_share_the_values_alike() -> None:

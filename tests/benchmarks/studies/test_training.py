@@ -307,8 +307,9 @@ def test_published_delta_eodd_is_not_by_its_formula() -> None:
 OURS = ("FairGrad", "FairGrad, ε = 4")
 
 
-def test_models_of_others_are_judged_by_the_same_figures() -> None:
-    whole, theirs = people(200), {"theirs": np.array([9.0, 0, 0, 0])}
+def test_models_of_others_are_judged_by_the_same_figures(tmp_path: Path) -> None:
+    whole, theirs = people(200), tmp_path / "theirs.json"
+    theirs.write_text('{"theirs": [9.0, 0, 0, 0]}')
     found = fairness.beside(whole, theirs, 7).models
     assert [*found] == ["no DP", "training alone", "Kamiran–Calders weights", *OURS, "theirs"]
     _, tests = whole.split(np.random.default_rng(7))
