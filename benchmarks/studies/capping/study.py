@@ -58,7 +58,7 @@ RESULT, ERRORS = "capping.json", "errors.csv"
 BOUNDS, PRICE, TARGETS = "bounds.png", "shares.png", "targets.png"
 _SHOWN = "1"  # epsilon of the table that is printed
 
-Of = dict[tuple[Setting, str], pd.DataFrame]
+Errors = dict[tuple[Setting, str], pd.DataFrame]
 """Expected errors by setting and quantity."""
 
 
@@ -140,14 +140,14 @@ def study(
 _OF = ("population", "epsilon", "models", "quantity")
 
 
-def _study_of(population: Population, held_out: bool) -> tuple[Of, list[Row]]:
+def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]]:
     """Return a population's expected errors, and a row for each choice of a cap."""
     seed = [SEED, *population.table.ravel()]  # whatever else is studied
     rng = np.random.default_rng(seed)
     expected = ExpectedErrors(population, CAPS, rng)
     chooser = Chooser(population, CAPS, rng)
     curves = ExpectedCurveErrors(population, CAPS, np.random.default_rng([*seed, 1]))
-    errors, chosen = Of(), list[Row]()
+    errors, chosen = Errors(), list[Row]()
     for setting in SETTINGS:
         epsilon = float(setting.left(Fraction(0)))
         least = expected.at(epsilon) | curves.at(epsilon)
@@ -266,7 +266,7 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
     )
 
 
-def errors_by_cap(about: Row, errors: Of, rows: Sequence[Row], quantities: Sequence[str]) -> Figure:
+def errors_by_cap(about: Row, errors: Errors, rows: Sequence[Row], quantities: Sequence[str]) -> Figure:
     """Draw the error of quantities by the cap, an epsilon a column; in passive models.
 
     Args: about, rows: what results say of the population, and of each setting and quantity.
