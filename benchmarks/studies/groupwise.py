@@ -15,12 +15,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.figures import LEGEND, LOGARITHMIC, Panel, draw, level, line, shown
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import Outcome, Row
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Part, Table
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, logarithms, plan_noise
 from protocols.accounting.rounding import digits_up, float_up
+from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
@@ -34,62 +34,53 @@ _POINTS = 4_001
 _LEAST = 1e-7  # how near 0 integrals go, in standard deviations of the first noise
 
 
-@dataclass(frozen=True)
-class TwoStageNoise:
-    """Algorithm 1 of Pujol and Desfontaines: X ~ N(count, sigma^2), then Y ~ N(X, (relative * X)^2).
+# Algorithm 1 of Pujol and Desfontaines, as in Figure 1: X ~ N(count, SPREAD^2), Y ~ N(X, (RELATIVE X)^2).
+SPREAD, RELATIVE = 10.0, 0.3
+PROVEN_RHO = 1 / (2 * SPREAD**2)  # Y is computed from X, which is rho-zCDP with this rho
 
-    Attributes: sigma: standard deviation of the first noise, > 0; relative: of the second to X, > 0.
+
+def density(y: Floats, count: float) -> Floats:
+    """Return the density of Algorithm 1's Y at each y, by the trapezoid rule over X. Shape as y."""
+    x = _grid(count, _FIRST_STAGE_SDS * SPREAD)
+    weight = np.exp(-(((x - count) / SPREAD) ** 2) / 2)
+    scale = RELATIVE * np.abs(x)
+    found = np.empty_like(y)
+    for at in range(0, len(y), 256):  # bounded memory
+        off = (y[at : at + 256, None] - x) / scale
+        found[at : at + 256] = np.trapezoid(weight / scale * np.exp(-(off**2) / 2), x, axis=1)
+    return found / (2 * np.pi * SPREAD)
+
+
+def sampled(count: float, n: int, rng: np.random.Generator) -> Floats:
+    """Draw Algorithm 1's Y n times, for figures."""
+    x = rng.normal(count, SPREAD, n)
+    return rng.normal(x, np.abs(RELATIVE * x))
+
+
+def numerical_rho(count: float) -> float:
+    """Return the largest D_a(Y | count, Y | count + 1) / a, either way, over nine orders a: no bound.
+
+    Computes: Renyi divergences by the trapezoid rule on a grid within 12 standard deviations.
     """
-
-    sigma: float
-    relative: float
-
-    @property
-    def first_stage_rho(self) -> float:
-        """What is proven: Y is computed from X, which is rho-zCDP with rho = 1 / (2 sigma^2)."""
-        return 1 / (2 * self.sigma**2)
-
-    def density(self, y: Floats, count: float) -> Floats:
-        """Return the density of Y at each y, by the trapezoid rule over X. Shape as y."""
-        x = _grid(count, _FIRST_STAGE_SDS * self.sigma, self.sigma)
-        weight = np.exp(-(((x - count) / self.sigma) ** 2) / 2)
-        scale = self.relative * np.abs(x)
-        found = np.empty_like(y)
-        for at in range(0, len(y), 256):  # bounded memory
-            off = (y[at : at + 256, None] - x) / scale
-            found[at : at + 256] = np.trapezoid(weight / scale * np.exp(-(off**2) / 2), x, axis=1)
-        return found / (2 * np.pi * self.sigma)
-
-    def sample(self, count: float, n: int, rng: np.random.Generator) -> Floats:
-        """Draw Y n times, for figures."""
-        x = rng.normal(count, self.sigma, n)
-        return rng.normal(x, np.abs(self.relative * x))
-
-    def numerical_rho(self, count: float) -> float:
-        """Return the largest D_a(Y | count, Y | count + 1) / a, either way, over nine orders a: no bound.
-
-        Computes: Renyi divergences by the trapezoid rule on a grid within 12 standard deviations.
-        """
-        spread = np.hypot(self.sigma, self.relative * (abs(count) + 3 * self.sigma))
-        y = _grid(count, 12 * float(spread), self.sigma)
-        p, q = (np.log(np.maximum(self.density(y, n), 1e-300)) for n in (count, count + 1))
-        found = [0.0]
-        for order in (1.01, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0):
-            for power in (order * p + (1 - order) * q, order * q + (1 - order) * p):
-                top = float(power.max())
-                integral = top + np.log(np.trapezoid(np.exp(power - top), y))
-                found.append(float(integral) / (order - 1) / order)
-        return max(found)
+    y = _grid(count, 12 * float(np.hypot(SPREAD, RELATIVE * (abs(count) + 3 * SPREAD))))
+    p, q = (np.log(np.maximum(density(y, n), 1e-300)) for n in (count, count + 1))
+    found = [0.0]
+    for order in (1.01, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0):
+        for power in (order * p + (1 - order) * q, order * q + (1 - order) * p):
+            top = float(power.max())
+            integral = top + np.log(np.trapezoid(np.exp(power - top), y))
+            found.append(float(integral) / (order - 1) / order)
+    return max(found)
 
 
-def _grid(centre: float, reach: float, unit: float) -> Floats:
+def _grid(centre: float, reach: float) -> Floats:
     """Return points within `reach` of `centre`, evenly; if the first noise reaches 0, ever closer to it."""
     even: Floats = np.linspace(centre - reach, centre + reach, _POINTS)
-    if abs(centre) > _FIRST_STAGE_SDS * unit:
+    if abs(centre) > _FIRST_STAGE_SDS * SPREAD:
         return even  # evenly spaced, the trapezoid rule is nearly exact
-    close = np.geomspace(_LEAST * unit, abs(centre) + reach, _POINTS // 5)
+    close = np.geomspace(_LEAST * SPREAD, abs(centre) + reach, _POINTS // 5)
     points = np.unique(np.concatenate([even, close, -close]))
-    return np.asarray(points[(np.abs(points - centre) <= reach) & (np.abs(points) >= _LEAST * unit)])
+    return np.asarray(points[(np.abs(points - centre) <= reach) & (np.abs(points) >= _LEAST * SPREAD)])
 
 
 def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
@@ -102,7 +93,6 @@ def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
     return float(np.log((m + offset) / (m - 1 + offset)) ** 2 / (2 * sigma**2))
 
 
-FIGURE_1 = TwoStageNoise(sigma=10.0, relative=0.3)  # of the post; sigma^2 = 100
 SEEMING = "rho, Algorithm 1 (numerical)"
 SEED = 20_211_103  # any; of simulations only
 
@@ -129,8 +119,8 @@ class Mechanism:
         return expected_errors(self.law, counts, self.coins) / np.maximum(counts, 1)
 
 
-def study(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
-    """Compute the mechanisms that are compared.
+def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
+    """Return the mechanisms that are compared.
 
     Computes: the logarithm that `./inv count` would choose; plain noise that is charged the same; plain
     noise with the least epsilon, in steps of 1/64 of the same, that keeps to the target, if one does.
@@ -156,8 +146,8 @@ def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str
         "rho, Gaussian logarithm": [
             gaussian_log_rho(count, offset, gaussian_scale(target, offset)) for count in counts
         ],
-        SEEMING: [FIGURE_1.numerical_rho(count) for count in counts],
-        "rho, Algorithm 1 (proven)": [FIGURE_1.first_stage_rho for _ in counts],
+        SEEMING: [numerical_rho(count) for count in counts],
+        "rho, Algorithm 1 (proven)": [PROVEN_RHO for _ in counts],
     }
     columns = {"records": counts, **epsilons, **errors, **others}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -200,7 +190,7 @@ def figure(
     sizes, seeming = zip(*((row["records"], row[SEEMING]) for row in rows), strict=True)
     numerical = [
         line(sizes, seeming, color=COLOURS[1], marker="o", label="numerical, no bound"),
-        level(FIGURE_1.first_stage_rho, color=COLOURS[0], label="proven: its first stage"),
+        level(PROVEN_RHO, color=COLOURS[0], label="proven: its first stage"),
     ]
 
     def by_size(marks: Panel, height: str, title: str) -> Panel:
@@ -263,10 +253,14 @@ def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]
     )
 
 
-def outcome(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> Outcome:
-    """Return the rows and what they are of, and the picture."""
+def study(target: ErrorTarget, epsilon: Fraction) -> Outcome:
+    """Return a row per size of the group, what the rows are of, and the picture.
+
+    Raises: ValueError: no logarithm keeps to the target.
+    """
+    mechanisms = mechanisms_of(target, epsilon)
     # Of a count to which the post gives the best fit's mean and standard deviation.
-    samples = FIGURE_1.sample(10_000, 1_000_000, np.random.default_rng(SEED))
+    samples = sampled(10_000, 1_000_000, np.random.default_rng(SEED))
     fitted, rows = NormalDist.from_samples(samples.tolist()), _rows(target, mechanisms)
     numbers = {
         "target": asdict(target),

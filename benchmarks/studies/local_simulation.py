@@ -11,7 +11,7 @@ from math import expm1
 
 import numpy as np
 
-from benchmarks.studies.arrays import Floats, Integers
+from protocols.arrays import Floats, Integers
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 
 
@@ -94,8 +94,10 @@ def simulate(
     Memory: that of runs times values.           [test: tests/benchmarks/studies/test_local_simulation.py]
     Raises: ValueError: a value outside the declared range.
     """
-    generators = zip(mechanisms, rng.spawn(len(mechanisms)), strict=True)
-    return [_simulated(mechanism, population, runs, own) for mechanism, own in generators]
+    return [
+        _simulated(mechanism, population, runs, own)
+        for mechanism, own in zip(mechanisms, rng.spawn(len(mechanisms)), strict=True)
+    ]
 
 
 def _simulated(

@@ -1,6 +1,5 @@
 """What a study found, as people, programs and files get it."""
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.measure.samples import ABOUT, SAMPLES
@@ -24,17 +24,22 @@ Row = Mapping[str, Any]
 class Outcome:
     """What a study found.
 
-    Attributes: about: what it says of itself in `about.json`; json: all of it, as `--json` prints it; view:
-    what people are shown; samples: a JSON line each, no file if there are none; tables: rows by the name of
-    a CSV file, all with the first one's columns; result: the name of a JSON file with `json` in it, if there
-    is one; figures: by file, each drawn when it is written; dpi: of the figures.
+    Attributes:
+        about: What it says of itself in `about.json`.
+        json: All of it, as `--json` prints it.
+        view: What people are shown.
+        samples: A JSON line each; no file if there are none.
+        tables: Rows by the name of a CSV file.
+        result: The name of a JSON file with `json` in it, if there is one.
+        figures: By file, each drawn when it is written.
+        dpi: Of the figures.
     """
 
     about: Row
     json: Any
     view: View
     samples: Iterable[Row] = ()
-    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[Row] | pd.DataFrame] = field(default_factory=dict)
     result: str = ""
     figures: Mapping[str, Callable[[], Figure]] = field(default_factory=dict)
     dpi: int = 110
@@ -48,10 +53,7 @@ class Outcome:
         if lines := [json.dumps(sample, allow_nan=False) + "\n" for sample in self.samples]:
             (directory / SAMPLES).write_text("".join(lines), encoding="utf-8")
         for name, rows in self.tables.items():
-            with (directory / name).open("w", encoding="utf-8", newline="") as file:
-                table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-                table.writeheader()
-                table.writerows(rows)
+            pd.DataFrame(rows, dtype=object).to_csv(directory / name, index=False, lineterminator="\n")
         for name, draw in self.figures.items():
             draw().savefig(directory / name, dpi=self.dpi)
 

@@ -7,7 +7,6 @@ costs were fitted to none of them. Records are made up.
 import json
 import math
 import os
-import random
 import shlex
 import statistics
 import subprocess
@@ -17,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from benchmarks.studies.outcome import Outcome, rounded
 from harness.engines.base import PROJECT
@@ -73,28 +75,31 @@ QUICK = (CASES[0], CASES[6])
 
 def write_records(case: Case, path: Path) -> None:
     """Write a case's records: groups, labels and clients even, scores higher with the last label."""
-    rng = random.Random(20_220_523)  # any; fixed, so that all machines have the same records
-    columns = {"gap": "value", "thresholds": "label,score", "confusion": "label,prediction"}
-    with path.open("w", encoding="utf-8") as file:
-        file.write(f"client_id,group,{columns.get(case.task, 'label')}\n")
-        for i in range(case.records):
-            group, label = i % case.groups, i // case.groups % case.labels
-            cells = {
-                "gap": f"{rng.random():.3f}",
-                "thresholds": f"l{label},{(rng.random() + label) / case.labels:.4f}",
-                "confusion": f"l{label},l{rng.randrange(case.labels)}",
-            }
-            file.write(f"c{i % case.clients},g{group},{cells.get(case.task, f'l{label}')}\n")
+    rng = np.random.default_rng(20_220_523)  # any; fixed, so that all machines have the same records
+    number = pd.Series(range(case.records))
+    label = number // case.groups % case.labels
+    table = {
+        "client_id": "c" + (number % case.clients).astype(str),
+        "group": "g" + (number % case.groups).astype(str),
+        "label": "l" + label.astype(str),
+        "score": ((rng.random(case.records) + label) / case.labels).round(4),
+        "prediction": "l" + pd.Series(rng.integers(case.labels, size=case.records)).astype(str),
+        "value": rng.random(case.records).round(3),
+    }
+    own = {"gap": ["value"], "thresholds": ["label", "score"], "confusion": ["label", "prediction"]}
+    columns = ["client_id", "group", *own.get(case.task, ["label"])]
+    pd.DataFrame(table)[columns].to_csv(path, index=False)
 
 
-def run(
+def study(
     cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
-) -> list[dict[str, Any]]:
+) -> Outcome:
     """Plan and run each case, first with an empty cache of programs.
 
     Args: units: the directory of unit costs; None: those recorded here.
-    Returns: of each, compiled: before the runs; planned: by `WallClock`'s names; walls: of the runs; wall_s:
-    their median; ratio: planned over measured; load: before. Raises: FairSharesError: one failed.
+    Returns: a line of each, compiled: before the runs; planned: by `WallClock`'s names; walls: of the runs;
+    wall_s: their median; ratio: planned over measured; load: before.
+    Raises: FairSharesError: one failed.
     """
     found, by = [], [f"units={units.resolve()}"] if units else []
     for number, case in enumerate(cases):
@@ -103,7 +108,7 @@ def run(
             scratch = Path(name)
             write_records(case, scratch / "records.csv")
             found += [_took(case, scratch, compiled, repetitions, by) for compiled in (False, True)]
-    return found
+    return Outcome({"factor": FACTOR}, found, view(found), samples=found)
 
 
 def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Sequence[str]) -> dict[str, Any]:
@@ -171,8 +176,3 @@ def view(found: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
         f"{statistics.median(row['ratio'] for row in found):.2f}. Load is of the minute before; what other "
         "programs take of the processors is not in a plan."
     )
-
-
-def outcome(found: Sequence[Mapping[str, Any]]) -> Outcome:
-    """Return what was planned and taken, a line for each."""
-    return Outcome({"factor": FACTOR}, found, view(found), samples=found)

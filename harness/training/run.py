@@ -19,7 +19,7 @@ from harness.inputs.record_schema import DEFAULT_MAX_COUNT, Grid, RecordDomain, 
 from harness.inputs.records import ClientRecords, records_from_frame
 from harness.inputs.tables import TABLE, read_table
 from harness.pipeline.release import declared_domain, settings_of, with_cap
-from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, run_release
+from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, manifest_of, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Account, Entry, Say, chosen_account, entry, nothing_said
 from harness.privacy.statement import (

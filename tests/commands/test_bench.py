@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.studies.trust.models import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
-from benchmarks.studies.utility.curves import MEASURES
-from benchmarks.studies.utility.releases import METHODS, NOISE_FREE
+from benchmarks.studies.trust import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
+from benchmarks.studies.utility.curves import MEASURES, METHODS, NOISE_FREE
 from tests.support.command import call, refused
 
 QUICK = ("reproduce", "utility", "--quick", "--repetitions", "2")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.studies.capping.population import movielens
+from benchmarks.studies.capping.errors import movielens
 from data.movielens import load_movielens
 from harness.errors import DataSetError
 

@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from benchmarks.studies.trust.models import IN_COMPUTATION, PER_AGGREGATOR, REPAIRED, trust_model
-from benchmarks.studies.trust.study import NEEDED
+from benchmarks.studies.trust import IN_COMPUTATION, NEEDED, PER_AGGREGATOR, REPAIRED, trust_model
 from protocols.arrays import Floats
 from protocols.local_dp.estimators import gap_weights, half_width, least_enough
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR

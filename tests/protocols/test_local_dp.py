@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.studies.utility.curves import cumulative
-from benchmarks.studies.utility.releases import LocalMechanism, design_local
+from benchmarks.studies.utility.curves import LocalMechanism, cumulative, design_local
 from protocols.circuits.coins import exp_bounds
 from protocols.local_dp.randomizers import Grr
 from protocols.mechanisms.count_tree import CountTree

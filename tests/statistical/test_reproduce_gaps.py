@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from benchmarks.studies.arrays import Floats
-from benchmarks.studies.gaps.published import Budgets, coded_l, published_l, published_r
-from benchmarks.studies.gaps.rates import RATES, resampled, synthetic_rates
-from benchmarks.studies.gaps.reproduced import RATE_RANGE
+from benchmarks.studies.gaps.study import RATES, synthetic_rates
+from benchmarks.studies.gaps.tables import RATE_RANGE, Budgets, coded_l, published_l, published_r, resampled
 from benchmarks.studies.local_simulation import simulate
+from protocols.arrays import Floats
 from tests.support.distribution import dkw_bound
 
 N = 20_000
@@ -34,7 +33,7 @@ def distance(errors: Floats, deviation: float) -> float:
     ids=["M_R", "M_L as printed", "M_L as coded", "M_L as coded, k = 2"],
 )
 def test_errors_have_the_deviation_of_the_closed_form(budgets: Budgets) -> None:
-    values = synthetic_rates().of(RATES[0])
+    values = synthetic_rates().values[RATES[0]]
     population = resampled(values, (HALF, HALF))
     (found,) = simulate([budgets.simulable(RATE_RANGE)], population, N, np.random.default_rng(3))
     squares = [float(np.mean((2 * of_sex - 1) ** 2)) for of_sex in values]

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.studies.trust.models import MODELS, STEPS, Central, trust_model
+from benchmarks.studies.trust import MODELS, STEPS, Central, trust_model
 
 N = 20_000
 EXCEEDED = 0.0151

@@ -5,11 +5,16 @@ q_j = min(gamma, p_j); Q is the sum of q_j. Capped examples are distributed amon
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from benchmarks.studies.arrays import Floats
+from benchmarks.figures import LEGEND, LOGARITHMIC, Panel, draw, level, line, note, place, shown
+from benchmarks.studies.outcome import Row, rounded
+from harness.views.palette import COLOURS, GREY, MARKERS
+from protocols.arrays import Floats
 
 # Of x = missing / scale where Eq. 2 is furthest from the expected error: e^x = 2 + x.
 _FURTHEST = 1.1461932206205825
@@ -88,11 +93,6 @@ def sharper_2(p: Floats, spread: float, gamma: float) -> float:
     return math.sqrt(max(0.0, spread * (1 - q) / q))
 
 
-def variance_term(n: int, gamma: float, dimension: int) -> float:
-    """Return Theorem 1's first term with the constant 1: it states none."""
-    return math.sqrt(dimension * math.log(n / dimension) / n) / gamma**2
-
-
 def zipf_shares(users: int, exponent: float = 1.0) -> Floats:
     """Return p_j in proportion to j^-exponent, shape (users,); they add up to 1."""
     p = np.arange(1, users + 1) ** -exponent
@@ -109,16 +109,6 @@ def one_user(share: float, others: int) -> Floats:
     return np.array([share, *[(1 - share) / others] * others])
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """Theorem 1 simulated. Attributes: bias: its second term, the largest over hypotheses; errors: the mean
-    over runs of the largest |L_S(h) - L(h)|, by n."""
-
-    gamma: float
-    bias: float
-    errors: dict[int, float]
-
-
 HYPOTHESES = np.linspace(0, 1, 21)
 
 
@@ -129,19 +119,23 @@ def simulate(
     sizes: tuple[int, ...],
     runs: int,
     rng: np.random.Generator,
-) -> Simulated:
+) -> Row:
     """Draw examples from users, cap them, and compare losses with the true risk.
 
     Computes: x is uniform on [0, 1], and user j's label is [x >= t_j]; hypothesis h_a is [x >= a], so that
     L_j(h_a) = |a - t_j|; the VC dimension of all h_a is 1. The first floor(gamma n) examples of a user count.
     Args: thresholds: t_j.
+    Returns: bias: the second term, the largest over hypotheses; errors: the mean over runs of the largest
+    |L_S(h) - L(h)|, by n.
     """
     losses = np.abs(HYPOTHESES - thresholds[:, np.newaxis])
     errors = {}
     for n in sizes:
         cap = math.floor(gamma * n)
-        errors[n] = float(np.mean([_deviation(p, thresholds, cap, n, p @ losses, rng) for _ in range(runs)]))
-    return Simulated(gamma, float(np.abs((capped(p, gamma) - p) @ losses).max()), errors)
+        drawn = [_deviation(p, thresholds, cap, n, p @ losses, rng) for _ in range(runs)]
+        errors[str(n)] = rounded(float(np.mean(drawn)))
+    worst = float(np.abs((capped(p, gamma) - p) @ losses).max())
+    return {"gamma": gamma, "bias": rounded(worst), "errors": errors}
 
 
 def _deviation(
@@ -158,19 +152,6 @@ def _deviation(
 GAMMA = 0.01
 # User 1 has 91 % of all examples and nine users 1 % each: capped at 1 %, each has a tenth.
 TEN_USERS = one_user(0.91, 9)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement.
-
-    Attributes: holds: as it is printed, None: not judged; found: what does hold, or what contradicts it.
-    """
-
-    where: str
-    published: str
-    holds: bool | None
-    found: str
 
 
 def least_error_of_one(contribution: float, epsilon: float) -> tuple[float, float]:
@@ -194,27 +175,30 @@ def excess_of_capped() -> tuple[float, float]:
     )
 
 
-def claims() -> list[Claim]:
-    """Return what is stated, in the paper's order."""
+def claims() -> list[Row]:
+    """Return what is stated, in the paper's order.
+
+    Returns: holds: as it is printed, None: not judged; found: what does hold, or what contradicts it.
+    """
     at, least = least_error_of_one(100, 1)
     excess, of_two = excess_of_capped()
     signed, bound = 2 * worst_bias(TEN_USERS, GAMMA), proposition_1(GAMMA)
     alike = GAMMA / kept(np.full(10, 0.1), GAMMA)
-    return [
-        Claim(
+    stated = [
+        (
             "Eq. 2",
             "expected error = τ/ε + Σ max(0, x − τ)",
             False,
             f"at most that, and down to 1/{MOST_ABOVE:.3f} of it: b + (τ/ε)·e^(−bε/τ), b = Σ max(0, x − τ)",
         ),
-        Claim(
+        (
             "Section 3",
             "least at the ⌈1/ε⌉-th largest contribution, whatever those above and below are",
             False,
             f"that minimises Eq. 2's right side. One contribution of 100, ε = 1: {least:.1f} at "
             f"τ = {at:.1f}, but 100 at τ = 100. With the rule it is at most {MOST_ABOVE:.2f} times the least",
         ),
-        Claim(
+        (
             "Lemma 1",
             "hypotheses drawn in proportion to e^(−εL/2τ), L the mean loss",
             False,
@@ -222,33 +206,33 @@ def claims() -> list[Claim]:
             f"with P = {1 / (1 + math.exp(1 / 20)):.3f} for every n. And on a ball losses have to be "
             "Lipschitz: a loss that is 0 at one point and 1 elsewhere is 1 almost surely",
         ),
-        Claim(
+        (
             "Theorem 1",
             "|L_Sτ(h) − L(h)| ≤ O(γ⁻²·√(d·log(n/d)/n)) + bias",
             None,
             "no constant is stated, so there is nothing to refute; simulated errors are far below it with 1",
         ),
-        Claim(
+        (
             "Corollary 1",
             "excess risk ≤ sup bias + terms that vanish with n and ε",
             False,
             f"twice the bias, as in the paper's own example. Of two hypotheses, of bias {of_two:.2f} at "
             f"most, the one that looks better when capped can have a risk larger by {excess:.2f}",
         ),
-        Claim(
+        (
             "its example",
             "N = O(n^(1/6)) users alike, γ ≈ 1/N: K(γ) = N",
             False,
             "K counts p > γ + η, so it is 0 at γ = 1/N, and N for γ below 1/N − η; with fewer users than of "
             "order n^(1/6) the privacy term d/(Nε) is larger than printed",
         ),
-        Claim(
+        (
             "Section 4.1",
             "the privacy variance is of order γ/ε",
             False,
             f"γ/(Qε), Q = Σ min(γ, p): ten users alike with γ = {GAMMA:g} have τ/n_τ = {alike:.1f}",
         ),
-        Claim(
+        (
             "Proposition 1",
             "bias ≤ √(½·ln(1/γ)) for losses with |L| < 1",
             False,
@@ -256,10 +240,94 @@ def claims() -> list[Claim]:
             f"γ = {GAMMA:g}, have {signed:.2f} where the bound is {bound:.2f}. The largest bias for "
             "any users is (1 − √γ)², twice that for losses of both signs; Q may stand for γ in the bound",
         ),
-        Claim(
+        (
             "Proposition 2",
             "bias ≤ √(2·Var(h)/γ)",
             True,
             "so is √(Var(h)·(1 − Q)/Q), which is at most 1/√2 of it, and 0 where nothing is capped",
         ),
     ]
+    return [dict(zip(("where", "published", "holds", "found"), row, strict=True)) for row in stated]
+
+
+_GAMMA = np.geomspace(1e-3, 1, 200)
+
+
+def figure(simulated: Sequence[Row]) -> Figure:
+    """Draw Propositions 1 and 2 and Theorem 1 beside what they bound."""
+    panels = (_proposition_1(), _proposition_2(), _theorem_1(simulated))
+    return draw([[[*panel, LEGEND] for panel in panels]], (15, 5))
+
+
+def _proposition_1() -> Panel:
+    p = zipf_shares(1000)
+    lines: dict[str, tuple[Callable[[float], float], str, str]] = {
+        "Proposition 1: √(½ ln 1/γ)": (proposition_1, "black", "-"),
+        "worst users: (1 − √γ)²": (worst_of_all, COLOURS[1], "-"),
+        "Zipf: √(½ ln 1/Q)": (partial(sharper_1, p), COLOURS[0], "--"),
+        "Zipf, 1,000 users: exact": (partial(worst_bias, p), COLOURS[0], "-"),
+    }
+    return [
+        *(
+            line(_GAMMA, [bound(gamma) for gamma in _GAMMA], color=colour, linestyle=style, label=name)
+            for name, (bound, colour, style) in lines.items()
+        ),
+        level(1, color=GREY, linestyle=":", linewidth=1),
+        note("no bias is larger", (1, 1.02), ha="right", color=GREY),
+        shown(
+            xscale="log", ylim=(0, 2), xlabel="γ, the cap as a share of all examples", ylabel="largest bias"
+        ),
+        shown(title="Proposition 1, losses from 0 to 1\n(users alike: no bias)"),
+    ]
+
+
+def _proposition_2() -> Panel:
+    p, thresholds = users_of_theorem_1()
+    losses = np.abs(thresholds - 0.2)  # right for the most active user
+    spread, below = variance(p, losses), _GAMMA[p.max() > _GAMMA]
+    return [
+        line(
+            _GAMMA,
+            [proposition_2(spread, gamma) for gamma in _GAMMA],
+            color="black",
+            label="Proposition 2: √(2 Var / γ)",
+        ),
+        line(
+            below,
+            [sharper_2(p, spread, gamma) for gamma in below],
+            color=COLOURS[0],
+            linestyle="--",
+            label="√(Var (1 − Q) / Q)",
+        ),
+        line(below, [bias(p, gamma, losses) for gamma in below], color=COLOURS[0], label="bias, exact"),
+        place(p.max(), color=GREY, linestyle=":", linewidth=1),
+        note("nobody is\ncapped", (p.max() * 1.08, 2e-3), color=GREY),
+        LOGARITHMIC,
+        shown(ylim=(1e-3, 20), xlabel="γ, the cap as a share of all examples", ylabel="bias"),
+        shown(title=f"Proposition 2, {len(p)} users by Zipf,\nVar(h) = {spread:.2g}"),
+    ]
+
+
+def _theorem_1(simulated: Sequence[Row]) -> Panel:
+    sizes = [int(n) for n in simulated[0]["errors"]]
+    fine = np.geomspace(min(sizes), max(sizes), 60)
+    marks = [
+        LOGARITHMIC,
+        shown(ylim=(2e-3, 500), xlabel="n, examples", ylabel="largest |L_S(h) − L(h)|"),
+        shown(title="Theorem 1, simulated; dotted: bias term;\ndashed: both terms, with the constant 1"),
+    ]
+    for colour, marker, each in zip(COLOURS, MARKERS, simulated, strict=False):
+        # The first term with the constant 1, as it states none; the VC dimension of all hypotheses is 1.
+        terms = np.sqrt(np.log(fine) / fine) / each["gamma"] ** 2 + each["bias"]
+        marks += [
+            line(fine, terms, color=colour, linestyle="--", linewidth=1.2),
+            line(
+                sizes,
+                list(each["errors"].values()),
+                color=colour,
+                marker=marker,
+                label=f"γ = {each['gamma']:g}",
+            ),
+            *([level(each["bias"], color=colour, linestyle=":", linewidth=1)] if each["bias"] else []),
+        ]
+    return marks

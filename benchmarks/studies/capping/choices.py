@@ -1,12 +1,15 @@
-"""Ways to choose a cap, and the expected error that each leaves."""
+"""Ways to choose a cap, the expected error that each leaves, and figures of what choosing costs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
-from benchmarks.studies.arrays import Floats
+from benchmarks.figures import LOGARITHMIC, Panel, draw, heights_as_numbers, legend, line, place, shown, ticks
 from benchmarks.studies.capping.errors import (
     COUNTS,
     CURVE_QUANTITIES,
@@ -17,13 +20,15 @@ from benchmarks.studies.capping.errors import (
     SUM,
     THRESHOLDS,
     WEIGHTS,
-    Errors,
+    Population,
     draw_noise,
     tree_of_curves,
 )
-from benchmarks.studies.capping.population import Population
-from harness.releases.contribution_cap import CURVE_RATIOS, RATIOS, counts_of_curves
+from benchmarks.studies.outcome import Row
+from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS, counts_of_curves
+from harness.views.palette import COLOURS, GREY, MARKERS
 from protocols.accounting.calibration import AboveThreshold, NeighboringRelation, Neighbors, plan_noise
+from protocols.arrays import Floats
 from protocols.mechanisms.above_threshold import allowed_above, best_cap, clients_above, law_of_first_below
 
 ALL_QUANTITIES = (*QUANTITIES, *CURVE_QUANTITIES)
@@ -47,7 +52,7 @@ AIMS = {
     **dict.fromkeys(CURVE_QUANTITIES, CURVE_RATIOS),
 }
 COLUMNS = {"pi_cap": "π_CAP", "histogram": "noisy histogram"}  # of results, by a mechanism's
-PI_CAP, HISTOGRAM = COLUMNS.values()
+PI_CAP, HISTOGRAM = COLUMNS
 SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 2))
 
 
@@ -58,46 +63,9 @@ class Setting:
     epsilon: Fraction
     active: bool = False
 
-    @property
-    def models(self) -> str:
-        """What results call these models: `active` or `passive`."""
-        return "active" if self.active else "passive"
-
     def left(self, share: Fraction) -> Fraction:
         """Return the epsilon by which the release's noise is scaled, after a share of it for the cap."""
         return self.epsilon * (1 - share) / (2 if self.active else 1)
-
-
-Key = tuple[str, str, Setting, Fraction, int]
-"""How a cap was chosen: mechanism, quantity, setting, the share of epsilon for it, and the aim."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A cap chosen with a share of epsilon, the rest being left for the release.
-
-    Attributes: regret: the expected error over the least that any cap leaves where the choice is free;
-    low, middle, high: caps of which 5 %, 50 % and 95 % of choices are at most.
-    """
-
-    regret: float
-    low: int
-    middle: int
-    high: int
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """What was found of one population.
-
-    Attributes: errors: by setting and quantity; choices: with epsilon the total of choice and release;
-    held_out: whether nothing in `cap` was chosen by it.
-    """
-
-    population: Population
-    errors: dict[Setting, dict[str, Errors]]
-    choices: dict[Key, Choice]
-    held_out: bool
 
 
 def target(epsilon: Fraction, quantity: str, aim: int) -> int:
@@ -122,10 +90,12 @@ class Chooser:
         self._uniform = rng.random((2, 4096, len(self._above)))  # of as many histograms
 
     def choices(
-        self, setting: Setting, share: Fraction, left: dict[str, Errors], least: dict[str, Errors]
-    ) -> Iterator[tuple[Key, Choice]]:
-        """Yield the choice by every mechanism, for every quantity and aim.
+        self, setting: Setting, share: Fraction, left: dict[str, pd.DataFrame], least: dict[str, pd.DataFrame]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a row for each mechanism's choice with this share of epsilon, by quantity and aim.
 
+        Columns: 5, 50, 95: caps that so many percent of choices are at most; regret: the expected error over
+        the least that any cap leaves where the choice is free.
         Args: left: errors with what this share of epsilon leaves; least: where the choice is free.
         """
         laws: dict[int, dict[str, Floats]] = {}
@@ -137,9 +107,15 @@ class Chooser:
                     HISTOGRAM: self.law_of_histogram(float(setting.epsilon * share), above),
                 }
                 for mechanism, law in laws[above].items():
-                    regret = float(law @ errors.total / least[quantity].total.min())
-                    spread = (self.quantile(law, at) for at in (0.05, 0.5, 0.95))
-                    yield (mechanism, quantity, setting, share, aim), Choice(regret, *spread)
+                    yield {
+                        "mechanism": mechanism,
+                        "quantity": quantity,
+                        "setting": setting,
+                        "share": share,
+                        "aim": aim,
+                        **{str(at): self.quantile(law, at / 100) for at in (5, 50, 95)},
+                        "regret": float(law @ errors["total"] / least[quantity]["total"].min()),
+                    }
 
     def law_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
         """Return the probability of each of `caps`, exactly but for floats, if π_CAP chooses."""
@@ -161,3 +137,109 @@ class Chooser:
     def quantile(self, law: Floats, at: float) -> int:
         """Return the least cap that a choice is at most, with this probability."""
         return self.caps[min(int(np.searchsorted(np.cumsum(law), at)), len(self.caps) - 1)]
+
+
+LABELS = {
+    SUM: "number of records:\nerror, records",
+    COUNTS: "4 counts together:\nerror, records",
+    WEIGHTS: "sample weights:\nmean |ln(weight / true)|",
+    GAP: "gap between groups:\nerror of the rates' difference",
+    CURVES: "curves' counts:\nmean error, records",
+    RATES: "true and false positive rates:\nmean error",
+    THRESHOLDS: "thresholds for equal opportunity:\ngap left",
+}
+_SHORT = {
+    **{name: label.partition(":")[0] for name, label in LABELS.items()},
+    COUNTS: "four counts",
+    THRESHOLDS: "gap left by thresholds",
+}
+_REGRET = "expected error / least, all ε for the release"
+
+
+def targets(rows: Sequence[Row]) -> Figure:
+    """Draw what aiming at so many times as many clients costs, where it was chosen and held out."""
+    of_quantities = [
+        [row for row in rows if row["quantity"] == name] for name in (WEIGHTS, GAP, RATES, THRESHOLDS)
+    ]
+    return draw(
+        [[_target(of_quantity) for of_quantity in of_quantities]],
+        (14, 4.2),
+        f"How low to aim, passive models, {CAP_SHARE} of ε for π_CAP: geometric mean and worst",
+        x="clients above, over the rule's",
+        y=[_REGRET],
+        legend_columns=4,
+        sharey=True,
+    )
+
+
+def _target(rows: Sequence[Row]) -> Panel:
+    quantity = rows[0]["quantity"]
+    kinds = {"chosen": "populations that it was chosen by", "held_out": "held out"}
+    return [
+        *(
+            line(
+                TRIED[quantity],
+                [row[kind + suffix] for row in rows],
+                color=colour,
+                linestyle=style,
+                marker=MARKERS[0],
+                markersize=4,
+                label=f"{label}{': worst' if suffix else ''}",
+            )
+            for colour, (kind, label) in zip(COLOURS, kinds.items(), strict=False)
+            for suffix, style in (("", "-"), ("_worst", ":"))
+            if kind in rows[0]
+        ),
+        place(AIMS[quantity], color=GREY, linewidth=1, zorder=0),
+        LOGARITHMIC,
+        shown(title=_SHORT[quantity]),
+        ticks({aim: str(aim) for aim in TRIED[quantity]}),
+        heights_as_numbers,
+    ]
+
+
+def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
+    """Draw the price of choosing the cap, by the share of epsilon that is spent on it.
+
+    Args: populations, epsilons: how many and which the means are of.
+    """
+    first, second, third, fourth = (
+        _price([row for row in rows if row["quantity"] == quantity]) for quantity in QUANTITIES
+    )
+    return draw(
+        [[first, second], [third, fourth]],
+        (11, 7.6),
+        f"What choosing the cap costs: geometric mean, {populations} populations and ε = {epsilons}",
+        x="share of ε spent on choosing the cap",
+        y=[_REGRET] * 2,
+        sharex=True,
+    )
+
+
+def _price(rows: Sequence[Row]) -> Panel:
+    quantity = rows[0]["quantity"]
+    two = AIMS[quantity] > 1
+    aims = {1: ", B/ε clients above", AIMS[quantity]: f", {AIMS[quantity]} B/ε clients above"}
+    names = {float(share): str(share) for share in SHARES}
+    highest = max(row[name] for row in rows for name in COLUMNS)
+    return [
+        *(
+            line(
+                list(names),
+                [row[name] for row in rows if row["aim"] == aim],
+                color=colour,
+                linestyle=style,
+                marker=marker,
+                markersize=5,
+                label=mechanism + target * two,
+            )
+            for colour, (aim, target) in zip(COLOURS, aims.items(), strict=False)
+            for (name, mechanism), style, marker in zip(COLUMNS.items(), ("-", "--"), MARKERS, strict=False)
+        ),
+        LOGARITHMIC,
+        ticks(names),
+        heights_as_numbers,
+        # Room for the legend, above all lines.
+        shown(ylim=(1, (2 if two else 1.25) * highest), title=_SHORT[quantity]),
+        legend(loc="upper left" if two else "upper right"),
+    ]

@@ -1,4 +1,4 @@
-"""Expected error by the cap: of a sum, of counts, of sample weights, of the gap between groups, of curves.
+"""Clients with few records and many, and expected errors by the cap: of sums, counts, weights, gaps, curves.
 
 The noise is what the default sampler's coins approach: two-sided geometric, the sign by complement, not
 truncated. Its laws are elementary; the coins' mean error is within 2 % of its own.
@@ -12,11 +12,12 @@ records, more so in the first group, so that a cap biases the curves.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
-from benchmarks.studies.arrays import Floats, Integers
-from benchmarks.studies.capping.population import GROUPS, MOST, Population
 from benchmarks.studies.utility.curves import (
     UNMITIGATED,
     cumulative,
@@ -25,6 +26,7 @@ from benchmarks.studies.utility.curves import (
     rates_at_grid,
     rates_under,
 )
+from data.movielens import load_movielens
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import OperatingPoints
 from harness.postprocessing.reweighing.formulas import FLOOR, weights_of_counts
@@ -35,8 +37,106 @@ from harness.postprocessing.thresholds.search import (
     task_for,
 )
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
+from protocols.arrays import Floats, Integers
 from protocols.circuits.weights import BALANCED
 from protocols.mechanisms.count_tree import CountTree, best_tree
+
+GROUPS = 2
+MOST = 1000  # records of a synthetic client
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Clients of two groups, each with records of label 0 and 1.
+
+    Attributes: group: shape (clients,), 0 or 1; records: shape (clients, 2), how many of each label.
+    """
+
+    name: str
+    group: Integers
+    records: Integers
+
+    @property
+    def sizes(self) -> Integers:
+        """Return each client's number of records."""
+        return np.asarray(self.records.sum(axis=1))
+
+    @property
+    def table(self) -> Integers:
+        """Return the records of each group and label: shape (2, 2)."""
+        return self._by_group(self.records)
+
+    def part(self, clients: npt.NDArray[np.bool_]) -> "Population":
+        """Return the population of some of the clients."""
+        return Population(self.name, self.group[clients], self.records[clients])
+
+    def missing(self, cap: int) -> int:
+        """Return how many records a cap leaves out: the sum of max(0, n_k - cap), exactly."""
+        return int(np.maximum(0, self.sizes - cap).sum())
+
+    def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
+        """Draw capped tables: a client above the cap keeps a uniformly random choice of its records.
+
+        Returns: shape (draws, 2, 2).
+        """
+        above = self.sizes > cap
+        tables = np.repeat(
+            self._by_group(np.where(above[:, np.newaxis], 0, self.records))[None], draws, axis=0
+        )
+        zeros, ones = self.records[above].T
+        for g in range(GROUPS):
+            of_group = self.group[above] == g
+            kept = rng.hypergeometric(ones[of_group], zeros[of_group], cap, (draws, int(of_group.sum())))
+            tables[:, g] += np.stack([(cap - kept).sum(axis=1), kept.sum(axis=1)], axis=1)
+        return tables
+
+    def _by_group(self, records: Integers) -> Integers:
+        return np.stack([records[self.group == g].sum(axis=0) for g in range(GROUPS)])
+
+
+def zipf(clients: int, exponent: float, seed: int) -> Population:
+    """Draw clients that have n records in proportion to n^-exponent, 1 <= n <= 1000."""
+    rng = np.random.default_rng([seed, clients, round(1000 * exponent)])
+    weights = np.arange(1, MOST + 1) ** -exponent
+    drawn = 1 + rng.choice(MOST, clients, p=weights / weights.sum())
+    return _drawn(f"Zipf {exponent:g}, {clients:,} clients", drawn, rng)
+
+
+def lognormal(clients: int, spread: float, seed: int) -> Population:
+    """Draw clients with e^X records, rounded, 1 to 1000; X is normal around ln 10 with this deviation."""
+    rng = np.random.default_rng([seed, clients, round(1000 * spread), 1])
+    drawn = np.rint(10 * np.exp(spread * rng.standard_normal(clients))).astype(np.int64)
+    return _drawn(f"lognormal {spread:g}, {clients:,} clients", drawn.clip(1, MOST), rng)
+
+
+def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
+    """Draw the clients' groups and labels.
+
+    Computes: the more records a client has, the less likely it is of the second group, and the further
+    apart are the groups' shares of label 1: so that a cap biases what is counted.
+    """
+    activity = np.log(sizes) / np.log(MOST)
+
+    def between(least: float, most: float) -> Floats:
+        """Return what goes for a client with one record, and for one with the most, by the logarithm."""
+        return np.asarray(least + (most - least) * activity)
+
+    group = (rng.random(len(sizes)) < between(0.5, 0.3)).astype(np.int64)
+    ones = rng.binomial(sizes, np.where(group == 0, between(0.4, 0.6), between(0.4, 0.3)))
+    return Population(name, group, np.stack([sizes - ones, ones], axis=1))
+
+
+def movielens(path: Path) -> Population:
+    """Return MovieLens' users: group by gender (F, M), a record per rating, label 1 for 4 or 5 stars."""
+    ratings = load_movielens(path)
+    users = ratings.table.groupby("user", sort=True)
+    ones = users["liked"].sum().to_numpy(dtype=np.int64)
+    return Population(
+        ratings.name if ratings.whole else f"{ratings.name}, in part",
+        np.asarray(users["gender"].first() == "M", dtype=np.int64),
+        np.stack([users.size().to_numpy(dtype=np.int64) - ones, ones], axis=1),
+    )
+
 
 SUM, COUNTS, WEIGHTS, GAP = QUANTITIES = ("sum", "counts", "weights", "gap")
 CHOICES = 24  # of records, drawn per cap
@@ -50,23 +150,15 @@ _GRID = np.array(even_grid(BINS))
 _NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
 
 
-@dataclass(frozen=True, eq=False)
-class Errors:
-    """Expected absolute errors of one quantity by the cap; arrays as long as `caps`.
+def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) -> dict[str, pd.DataFrame]:
+    """Return each quantity's expected absolute errors, a row per cap.
 
-    Attributes: noise: without a cap's bias, were noise made for that cap; bias: of capped records without
-    noise; total: of what is released.
+    Columns: noise: without a cap's bias, were noise made for that cap; bias: of capped records without noise;
+    total: of what is released.
+    Args: errors: shape (caps, quantities, 3).
     """
-
-    caps: tuple[int, ...]
-    noise: Floats
-    bias: Floats
-    total: Floats
-
-    @property
-    def best(self) -> int:
-        """Return the cap with the least error, by brute force."""
-        return self.caps[int(np.argmin(self.total))]
+    columns = ["noise", "bias", "total"]
+    return {name: pd.DataFrame(errors[:, i], list(caps), columns) for i, name in enumerate(quantities)}
 
 
 def noise_error(epsilon: float, cap: int) -> float:
@@ -116,12 +208,11 @@ class ExpectedErrors:
         self._capped = [population.capped_tables(cap, CHOICES, rng) for cap in caps]
         self._uniform = rng.random((2, NOISES, *population.table.shape))
 
-    def at(self, epsilon: float) -> dict[str, Errors]:
+    def at(self, epsilon: float) -> dict[str, pd.DataFrame]:
         """Return the errors of each quantity, for noise that keeps to epsilon per client."""
         by_cap = zip(self.caps, self._capped, strict=True)
-        rows = np.array([self._of_cap(cap, capped, epsilon) for cap, capped in by_cap])
-        errors = np.moveaxis(rows, 0, -1)
-        return {name: Errors(self.caps, *each) for name, each in zip(QUANTITIES, errors, strict=True)}
+        errors = np.array([self._of_cap(cap, capped, epsilon) for cap, capped in by_cap])
+        return by_quantity(QUANTITIES, self.caps, errors)
 
     def _of_cap(self, cap: int, capped: Integers, epsilon: float) -> list[list[float]]:
         """Return each quantity's three errors."""
@@ -209,22 +300,18 @@ class ExpectedCurveErrors:
         self._uniform = rng.random((2, DRAWS, GROUPS, 2, tree.nodes))
         self._bias = np.array([self._measured(capped) for capped in self._capped])
 
-    def at(self, epsilon: float, noise_alone: bool = True) -> dict[str, Errors]:
+    def at(self, epsilon: float, noise_alone: bool = True) -> dict[str, pd.DataFrame]:
         """Return the errors of each quantity, for noise that keeps to epsilon per client.
 
         Args: noise_alone: whether that is computed, too, but of thresholds; else it is not a number.
         """
         rows = []
-        for cap, capped in zip(self.caps, self._capped, strict=True):
+        for cap, capped, bias in zip(self.caps, self._capped, self._bias, strict=True):
             noise = draw_noise(epsilon / self._levels, cap, self._uniform) @ self._estimator.T
             noise = np.concatenate([noise, noise[..., :1]], axis=-1)
             alone = self._of_curves(*self._fitted(self._truth + noise)) if noise_alone else (np.nan, np.nan)
-            rows.append(((*alone, np.nan), self._measured(capped + noise)))
-        alone, total = np.moveaxis(np.array(rows), 0, -1)
-        return {
-            name: Errors(self.caps, *each)
-            for name, *each in zip(CURVE_QUANTITIES, alone, self._bias.T, total, strict=True)
-        }
+            rows.append(np.transpose([(*alone, np.nan), bias, self._measured(capped + noise)]))
+        return by_quantity(CURVE_QUANTITIES, self.caps, np.array(rows))
 
     def _measured(self, counts: Floats) -> tuple[float, float, float]:
         """Return the mean error of counts, that of rates, and gap left.

@@ -1,26 +1,33 @@
-"""The study of caps: errors by the cap, caps by several rules, the paper's bounds; its numbers and tables."""
+"""The study of caps: errors by the cap, caps by several rules, the paper's bounds; its tables and figures."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import gmean
 
-from benchmarks.studies.capping import figures
-from benchmarks.studies.capping.bounds import Simulated, claims, simulate, users_of_theorem_1
+from benchmarks.figures import (
+    LOGARITHMIC,
+    Panel,
+    draw,
+    line,
+    place,
+    shown,
+)
+from benchmarks.studies.capping import bounds, choices
 from benchmarks.studies.capping.choices import (
     AIMS,
     ALL_QUANTITIES,
-    COLUMNS,
     PI_CAP,
     SHARES,
     TRIED,
     Chooser,
-    Found,
     Setting,
     by_rule,
 )
@@ -29,15 +36,17 @@ from benchmarks.studies.capping.errors import (
     CHOICES,
     CURVE_QUANTITIES,
     DRAWS,
+    MOST,
     NOISES,
     QUANTITIES,
     ExpectedCurveErrors,
     ExpectedErrors,
+    Population,
 )
-from benchmarks.studies.capping.population import MOST, Population
 from benchmarks.studies.outcome import Outcome, Row, grouped, rounded
 from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
-from harness.views.parts import Bad, Good, Part, Table
+from harness.views.palette import COLOURS, MARKERS
+from harness.views.parts import Bad, Good, Part
 from protocols.mechanisms.above_threshold import caps_up_to
 
 SEED = 20_191_210  # any
@@ -48,179 +57,69 @@ GAMMAS, SIZES, RUNS = (0.3, 0.1, 0.03), (100, 300, 1_000, 3_000, 10_000, 30_000)
 RESULT, ERRORS = "capping.json", "errors.csv"
 BOUNDS, PRICE, TARGETS = "bounds.png", "shares.png", "targets.png"
 _SHOWN = "1"  # epsilon of the table that is printed
-# By a name of results: whether populations were held out, and models active.
-_KINDS = {
-    "chosen": (False, False),
-    "chosen_active": (False, True),
-    "held_out": (True, False),
-    "held_out_active": (True, True),
-}
+
+Errors = dict[tuple[Setting, str], pd.DataFrame]
+"""Expected errors by setting and quantity."""
 
 
 def study(
     populations: Sequence[Population],
     held_out: Sequence[Population] = (),
     detail: Callable[[str], None] = lambda _: None,
-) -> tuple[list[Found], list[Simulated]]:
+) -> Outcome:
     """Compute what there is of each population, and Theorem 1's simulation for each cap.
 
+    Returns: all numbers, the errors at every cap, and figures of each population but those held out.
     Args: held_out: populations that no target or share was chosen by; detail: told how far it is.
     """
-    found = []
+    about, caps, tried, by_cap = list[Row](), list[Row](), list[Row](), list[pd.DataFrame]()
+    drawn: dict[str, Callable[[], Figure]] = {}
     for population in (*populations, *held_out):
         detail(population.name)
-        found.append(_study_of(population, population in held_out))
+        sizes, kind = population.sizes, "held_out" if population in held_out else "chosen"
+        errors, chosen = _study_of(population, population in held_out)
+        of = {
+            "name": population.name,
+            "held_out": population in held_out,
+            "clients": len(sizes),
+            "records": int(sizes.sum()),
+            "median": float(np.median(sizes)),
+            "largest": int(sizes.max()),
+            "table": population.table.tolist(),
+        }
+        rows = [_caps(population, *at, of_one, chosen) for at, of_one in errors.items()]
+        by_cap += [
+            of_one.map(rounded).assign(**{name: row[name] for name in _OF})
+            for row, of_one in zip(rows, errors.values(), strict=True)
+        ]
+        tried += [{**row, "kind": kind + "_active" * row["setting"].active} for row in chosen]
+        about.append(of)
+        caps += rows
+        if population not in held_out:
+            slug = re.sub("[^a-z0-9.]+", "-", population.name.lower().replace(",", ""))
+            for name, quantities in (("errors", QUANTITIES), ("curves", CURVE_QUANTITIES)):
+                drawn[f"{name}-{slug}.png"] = partial(errors_by_cap, of, errors, rows, quantities)
     detail("Theorem 1")
     rng = np.random.default_rng(SEED)
-    return found, [simulate(*users_of_theorem_1(), gamma, SIZES, RUNS, rng) for gamma in GAMMAS]
-
-
-def _study_of(population: Population, held_out: bool) -> Found:
-    seed = [SEED, *population.table.ravel()]  # whatever else is studied
-    rng = np.random.default_rng(seed)
-    expected = ExpectedErrors(population, CAPS, rng)
-    chooser = Chooser(population, CAPS, rng)
-    curves = ExpectedCurveErrors(population, CAPS, np.random.default_rng([*seed, 1]))
-    found = Found(population, {}, {}, held_out)
-    for setting in SETTINGS:
-        epsilon = float(setting.left(Fraction(0)))
-        found.errors[setting] = expected.at(epsilon) | curves.at(epsilon)
-        for share in (CAP_SHARE,) if held_out or setting.active else SHARES:
-            epsilon = float(setting.left(share))
-            left = expected.at(epsilon)
-            if share == CAP_SHARE:  # curves take longer
-                left |= curves.at(epsilon, noise_alone=False)
-            found.choices.update(chooser.choices(setting, share, left, found.errors[setting]))
-    return found
-
-
-def _about(found: Found) -> Row:
-    """Return what results say of a population: its size, how much its clients have, and its table."""
-    sizes = found.population.sizes
-    return {
-        "name": found.population.name,
-        "held_out": found.held_out,
-        "clients": len(sizes),
-        "records": int(sizes.sum()),
-        "median": float(np.median(sizes)),
-        "largest": int(sizes.max()),
-        "table": found.population.table.tolist(),
-    }
-
-
-def _caps(found: Found) -> Iterator[Row]:
-    """Yield a row per setting and quantity: the best cap, the rule's, and what is chosen privately."""
-    for setting, by_quantity in found.errors.items():
-        for quantity, errors in by_quantity.items():
-            rule = by_rule(found.population, errors.caps, setting.left(Fraction(0)), quantity)
-            least = float(errors.total.min())
-            row: dict[str, Any] = {
-                "population": found.population.name,
-                "epsilon": str(setting.epsilon),
-                "models": setting.models,
-                "quantity": quantity,
-                "best_cap": errors.best,
-                "least_error": rounded(least),
-                "rule_cap": rule,
-                "rule_regret": rounded(float(errors.total[errors.caps.index(rule)]) / least),
-            }
-            for name, mechanism in COLUMNS.items():
-                choice = found.choices[mechanism, quantity, setting, CAP_SHARE, AIMS[quantity]]
-                row |= {
-                    f"{name}_5": choice.low,
-                    f"{name}_50": choice.middle,
-                    f"{name}_95": choice.high,
-                    f"{name}_regret": rounded(choice.regret),
-                }
-            yield row
-
-
-def _errors(found: Found) -> Iterator[Row]:
-    """Yield the errors at every cap; what was not computed is empty."""
-    for setting, by_quantity in found.errors.items():
-        for quantity, errors in by_quantity.items():
-            for cap, noise, missing, total in zip(
-                errors.caps, errors.noise, errors.bias, errors.total, strict=True
-            ):
-                yield {
-                    "population": found.population.name,
-                    "epsilon": str(setting.epsilon),
-                    "models": setting.models,
-                    "quantity": quantity,
-                    "cap": cap,
-                    "noise": "" if np.isnan(noise) else rounded(noise),
-                    "bias": rounded(missing),
-                    "total": rounded(total),
-                }
-
-
-def _regret(
-    found: Sequence[Found],
-    name: str,
-    mechanism: str,
-    quantity: str,
-    share: Fraction,
-    aim: int,
-    held_out: bool = False,
-    active: bool = False,
-) -> Row:
-    """Return the geometric mean of these populations and settings, and the worst; nothing of none."""
-    regrets = [
-        each.choices[mechanism, quantity, setting, share, aim].regret
-        for each in found
-        for setting in each.errors
-        if each.held_out is held_out and setting.active is active
-    ]
-    return {name: rounded(gmean(regrets)), f"{name}_worst": rounded(max(regrets))} if regrets else {}
-
-
-def _shares(found: Sequence[Found]) -> Iterator[Row]:
-    """Yield, for each share of epsilon, the regret over the populations that it was chosen by."""
-    for quantity in QUANTITIES:
-        for aim in TRIED[quantity]:
-            for share in SHARES:
-                row: dict[str, Any] = {"quantity": quantity, "aim": aim, "share": str(share)}
-                for name, mechanism in COLUMNS.items():
-                    row |= _regret(found, name, mechanism, quantity, share, aim)
-                yield row
-
-
-def _targets(found: Sequence[Found]) -> Iterator[Row]:
-    """Yield, for each target of ratios and curves, π_CAP's regret where it was chosen and held out."""
-    for quantity in ALL_QUANTITIES:
-        for aim in TRIED[quantity] if len(TRIED[quantity]) > 1 else ():
-            row: dict[str, Any] = {"quantity": quantity, "aim": aim}
-            for kind, (held_out, active) in _KINDS.items():
-                row |= _regret(found, kind, PI_CAP, quantity, CAP_SHARE, aim, held_out, active)
-            yield row
-
-
-def outcome(found: Sequence[Found], simulated: Sequence[Simulated]) -> Outcome:
-    """Return all numbers, the errors at every cap, and figures of each population but those held out."""
+    theorem_1 = [bounds.simulate(*bounds.users_of_theorem_1(), gamma, SIZES, RUNS, rng) for gamma in GAMMAS]
+    ordered = sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
+    regrets = pd.DataFrame(ordered).astype({"share": str})
+    by_share = (regrets["kind"] == "chosen") & regrets["quantity"].isin(QUANTITIES)
+    by_aim = (regrets["mechanism"] == PI_CAP) & (regrets["share"] == str(CAP_SHARE))
+    by_aim &= regrets["quantity"].map(lambda quantity: len(TRIED[quantity]) > 1)
     numbers: dict[str, Any] = {
-        "populations": [_about(each) for each in found],
-        "choices": [row for each in found for row in _caps(each)],
-        "shares": list(_shares(found)),
-        "targets": list(_targets(found)),
-        "theorem_1": [
-            {
-                "gamma": each.gamma,
-                "bias": rounded(each.bias),
-                "errors": {str(n): rounded(error) for n, error in each.errors.items()},
-            }
-            for each in simulated
-        ],
-        "claims": [asdict(claim) for claim in claims()],
+        "populations": about,
+        "choices": caps,
+        "shares": _regrets(regrets[by_share], ["quantity", "aim", "share"], "mechanism"),
+        "targets": _regrets(regrets[by_aim], ["quantity", "aim"], "kind"),
+        "theorem_1": theorem_1,
+        "claims": bounds.claims(),
     }
-    drawn: dict[str, Callable[[], Figure]] = {
-        f"{name}-{each.population.slug}.png": partial(figures.errors_by_cap, each, _about(each), quantities)
-        for each in found
-        if not each.held_out
-        for name, quantities in (("errors", QUANTITIES), ("curves", CURVE_QUANTITIES))
-    }
-    drawn[TARGETS] = partial(figures.targets, numbers["targets"])
-    drawn[PRICE] = partial(figures.shares, numbers["shares"], found)
-    drawn[BOUNDS] = partial(figures.bounds, simulated)
+    drawn[TARGETS] = partial(choices.targets, numbers["targets"])
+    epsilons = ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS)
+    drawn[PRICE] = partial(choices.shares, numbers["shares"], len(populations), epsilons)
+    drawn[BOUNDS] = partial(bounds.figure, theorem_1)
+    table = pd.concat(by_cap).rename_axis("cap").reset_index()
     return Outcome(
         {
             "seed": SEED,
@@ -231,18 +130,124 @@ def outcome(found: Sequence[Found], simulated: Sequence[Simulated]) -> Outcome:
         },
         numbers,
         view(numbers),
-        tables={ERRORS: [row for each in found for row in _errors(each)]},
+        tables={ERRORS: table[[*_OF, "cap", "noise", "bias", "total"]]},
         result=RESULT,
         figures=drawn,
         dpi=90,
     )
 
 
+_OF = ("population", "epsilon", "models", "quantity")
+
+
+def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]]:
+    """Return a population's expected errors, and a row for each choice of a cap."""
+    seed = [SEED, *population.table.ravel()]  # whatever else is studied
+    rng = np.random.default_rng(seed)
+    expected = ExpectedErrors(population, CAPS, rng)
+    chooser = Chooser(population, CAPS, rng)
+    curves = ExpectedCurveErrors(population, CAPS, np.random.default_rng([*seed, 1]))
+    errors, chosen = Errors(), list[Row]()
+    for setting in SETTINGS:
+        epsilon = float(setting.left(Fraction(0)))
+        least = expected.at(epsilon) | curves.at(epsilon)
+        errors |= {(setting, quantity): of_one for quantity, of_one in least.items()}
+        for share in (CAP_SHARE,) if held_out or setting.active else SHARES:
+            epsilon = float(setting.left(share))
+            left = expected.at(epsilon)
+            if share == CAP_SHARE:  # curves take longer
+                left |= curves.at(epsilon, noise_alone=False)
+            chosen += chooser.choices(setting, share, left, least)
+    return errors, chosen
+
+
+def _caps(
+    population: Population, setting: Setting, quantity: str, errors: pd.DataFrame, chosen: Sequence[Row]
+) -> Row:
+    """Return the best cap, the rule's, and what is chosen privately."""
+    rule = by_rule(population, CAPS, setting.left(Fraction(0)), quantity)
+    least = float(errors["total"].min())
+    row = {
+        "population": population.name,
+        "epsilon": str(setting.epsilon),
+        "models": "active" if setting.active else "passive",
+        "quantity": quantity,
+        "best_cap": CAPS[int(errors["total"].argmin())],
+        "least_error": rounded(least),
+        "rule_cap": rule,
+        "rule_regret": rounded(float(errors["total"][rule]) / least),
+    }
+    how = {"quantity": quantity, "setting": setting, "share": CAP_SHARE, "aim": AIMS[quantity]}
+    for choice in chosen:
+        if how.items() <= choice.items():
+            row |= {f"{choice['mechanism']}_{at}": choice[at] for at in ("5", "50", "95")}
+            row[f"{choice['mechanism']}_regret"] = rounded(choice["regret"])
+    return row
+
+
+def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
+    """Return a row per `by`: the geometric mean of regrets and the worst, of each kind that is `across`."""
+    found = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
+    table = pd.DataFrame(found.map(rounded).unstack(across, sort=False))
+    table.columns = [at[1] + "_worst" * (at[0] == "max") for at in table.columns]
+    return table.reset_index().to_dict("records")
+
+
 def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
     """View what the caps are at epsilon 1, what choosing costs, and what the paper states."""
-    yield _table_of_caps(numbers["choices"])
-    yield _table_of_shares(numbers["shares"])
-    yield _table_of_targets(numbers["targets"])
+    yield grouped(
+        (
+            *("", "of", "best cap", "error", "rule: cap", "regret"),
+            *("π_CAP: 5, 50, 95 %", "regret", "histogram: regret"),
+        ),
+        [
+            [
+                row["population"],
+                row["quantity"],
+                f"{row['best_cap']:,}",
+                f"{row['least_error']:,.3g}" if row["least_error"] < 1000 else f"{row['least_error']:,.0f}",
+                f"{row['rule_cap']:,}",
+                f"{row['rule_regret']:.2f}",
+                ", ".join(f"{row[f'pi_cap_{at}']:,}" for at in (5, 50, 95)),
+                f"{row['pi_cap_regret']:.2f}",
+                f"{row['histogram_regret']:.2f}",
+            ]
+            for row in numbers["choices"]
+            if (row["epsilon"], row["models"]) == (_SHOWN, "passive")
+        ],
+        alignment="llrrrrrrr",
+        title=f"Caps at ε = {_SHOWN}",
+    )
+    yield grouped(
+        ("of", "clients above", "share", "π_CAP: regret", "worst", "histogram: regret", "worst"),
+        [
+            [
+                row["quantity"],
+                "B/ε" if row["aim"] == 1 else f"{row['aim']} B/ε",
+                row["share"],
+                *(f"{row[name]:.2f}" for name in ("pi_cap", "pi_cap_worst", "histogram", "histogram_worst")),
+            ]
+            for row in numbers["shares"]
+            if row["aim"] in (1, AIMS[row["quantity"]])
+        ],
+        2,
+        title="The price of choosing the cap, over all populations and ε",
+    )
+    heads = {"chosen": "chosen by", "chosen_active": "active, ε = 1"}
+    if "held_out" in numbers["targets"][0]:
+        heads |= {"held_out": "held out", "held_out_active": "active, ε = 1"}
+    yield grouped(
+        ["of", "clients above", *heads.values()],
+        [
+            [
+                row["quantity"],
+                f"{row['aim']}{' *' * (row['aim'] == AIMS[row['quantity']])}",
+                *(f"{row[kind]:.2f} ({row[f'{kind}_worst']:.1f})" for kind in heads),
+            ]
+            for row in numbers["targets"]
+        ],
+        title=f"How low to aim: π_CAP's regret with {CAP_SHARE} of ε, and the worst",
+    )
     marks = {True: Good("holds"), False: Bad("no"), None: ""}
     yield grouped(
         ["", "stated", "", "found"],
@@ -261,64 +266,52 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
     )
 
 
-def _table_of_caps(rows: Sequence[Row]) -> Table:
-    return grouped(
-        (
-            *("", "of", "best cap", "error", "rule: cap", "regret"),
-            *("π_CAP: 5, 50, 95 %", "regret", "histogram: regret"),
+def errors_by_cap(about: Row, errors: Errors, rows: Sequence[Row], quantities: Sequence[str]) -> Figure:
+    """Draw the error of quantities by the cap, an epsilon a column; in passive models.
+
+    Args: about, rows: what results say of the population, and of each setting and quantity.
+    """
+    panels = {
+        at: _error_panel(of_one, row)
+        for (at, of_one), row in zip(errors.items(), rows, strict=True)
+        if not at[0].active
+    }
+    settings = SETTINGS[: len(EPSILONS)]
+    return draw(
+        [[panels[setting, quantity] for setting in settings] for quantity in quantities],
+        (11, 3 * len(quantities) + 0.4),
+        f"{about['name']}: {about['records']:,} records; of a client {about['median']:g} in the middle, "
+        f"{about['largest']:,} at most",
+        x="cap: records of a client that count",
+        y=[choices.LABELS[quantity] for quantity in quantities],
+        columns=[f"ε = {float(epsilon):g}" for epsilon in EPSILONS],
+        legend_columns=3,
+        sharex=True,
+    )
+
+
+def _error_panel(errors: pd.DataFrame, row: Row) -> Panel:
+    total, noise, missing, _, chosen, *_ = COLOURS
+    least = row["least_error"]
+    return [
+        methodcaller(
+            "axvspan",
+            row["pi_cap_5"] / 1.09,
+            row["pi_cap_95"] * 1.09,
+            color=chosen,
+            alpha=0.22,
+            linewidth=0,
+            label=f"π_CAP with {CAP_SHARE} of ε: 5 to 95 %; line: middle",
         ),
-        [
-            [
-                row["population"],
-                row["quantity"],
-                f"{row['best_cap']:,}",
-                f"{row['least_error']:,.3g}" if row["least_error"] < 1000 else f"{row['least_error']:,.0f}",
-                f"{row['rule_cap']:,}",
-                f"{row['rule_regret']:.2f}",
-                ", ".join(f"{row[f'pi_cap_{at}']:,}" for at in (5, 50, 95)),
-                f"{row['pi_cap_regret']:.2f}",
-                f"{row['histogram_regret']:.2f}",
-            ]
-            for row in rows
-            if (row["epsilon"], row["models"]) == (_SHOWN, "passive")
-        ],
-        alignment="llrrrrrrr",
-        title=f"Caps at ε = {_SHOWN}",
-    )
-
-
-def _table_of_shares(rows: Sequence[Row]) -> Table:
-    return grouped(
-        ("of", "clients above", "share", "π_CAP: regret", "worst", "histogram: regret", "worst"),
-        [
-            [
-                row["quantity"],
-                "B/ε" if row["aim"] == 1 else f"{row['aim']} B/ε",
-                row["share"],
-                *(f"{row[name]:.2f}" for name in ("pi_cap", "pi_cap_worst", "histogram", "histogram_worst")),
-            ]
-            for row in rows
-            if row["aim"] in (1, AIMS[row["quantity"]])
-        ],
-        2,
-        title="The price of choosing the cap, over all populations and ε",
-    )
-
-
-def _table_of_targets(rows: Sequence[Row]) -> Table:
-    """Of what was held out, if anything was."""
-    heads = {"chosen": "chosen by", "chosen_active": "active, ε = 1"}
-    if "held_out" in rows[0]:
-        heads |= {"held_out": "held out", "held_out_active": "active, ε = 1"}
-    return grouped(
-        ["of", "clients above", *heads.values()],
-        [
-            [
-                row["quantity"],
-                f"{row['aim']}{' *' * (row['aim'] == AIMS[row['quantity']])}",
-                *(f"{row[kind]:.2f} ({row[f'{kind}_worst']:.1f})" for kind in heads),
-            ]
-            for row in rows
-        ],
-        title=f"How low to aim: π_CAP's regret with {CAP_SHARE} of ε, and the worst",
-    )
+        place(row["pi_cap_50"], color=chosen, linewidth=1.5),
+        place(
+            row["rule_cap"], color="black", linestyle="-.", linewidth=1, label="the paper's rule, not private"
+        ),
+        line(CAPS, errors["noise"], color=noise, linestyle=":", linewidth=1.8, label="noise alone"),
+        line(CAPS, errors["bias"], color=missing, linestyle="--", label="left-out records alone"),
+        line(CAPS, errors["total"], color=total, linewidth=2, label="expected error"),
+        line(row["best_cap"], least, MARKERS[0], color=total, markersize=7, label="least, by brute force"),
+        LOGARITHMIC,
+        shown(ylim=(least / 10, float(errors["total"].max()) * 2)),
+        lambda axes: axes.xaxis.set_major_formatter("{x:,.0f}"),
+    ]

@@ -11,16 +11,17 @@ writes files in DIR; `ml-100k` has MovieLens; RandHIE takes the package `rdatase
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measure.samples import SAMPLES, append
-from benchmarks.studies.arrays import Floats
+from benchmarks.measure.samples import SAMPLES
 from benchmarks.studies.outcome import SUMMARY, Outcome
-from benchmarks.studies.training.joint import Scheme, Trained, judged, train
+from benchmarks.studies.training.models import Scheme, Trained, judged, train
 from benchmarks.studies.training.people import People, movielens, randhie, wagepan
 from benchmarks.studies.training.study import (
     ALONE,
@@ -28,11 +29,11 @@ from benchmarks.studies.training.study import (
     NONE,
     ONE,
     RIGHTED,
+    Key,
     Run,
     drawn_and_split,
-    load,
     rows_of,
-    summary,
+    runs_of,
 )
 from harness.postprocessing.thresholds.search import EQUALIZED_ODDS
 
@@ -58,17 +59,13 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
             parts = {part: getattr(training, part) for part in ("features", "label", "group", "client")}
             np.savez(directory / f"{name}.npz", **parts)
         return
-    samples = results / SAMPLES
-    done = {(run.data, run.way, run.epsilon, run.seed) for run in load(samples)}
-    for name, (people, seed) in splits.items():
-        if (people.name, JOINT, ONE, seed) not in done:
-            theirs = json.loads((directory / f"{name}.json").read_text())
-            append(samples, beside(people, {each: np.array(found) for each, found in theirs.items()}, seed))
-    for epsilon in (MORE, ONE):
-        for seed in SPLITS:
-            if (sets[0].name, CHOICE, epsilon, seed) not in done:
-                append(samples, tried(sets[0], epsilon, seed))
-    found = summary(rows_of(load(samples)))
+    wanted: dict[Key, Callable[[], Run]] = {
+        (people.name, JOINT, ONE, seed): partial(beside, people, directory / f"{name}.json", seed)
+        for name, (people, seed) in splits.items()
+    }
+    for epsilon, seed in product((MORE, ONE), SPLITS):
+        wanted[sets[0].name, CHOICE, epsilon, seed] = partial(tried, sets[0], epsilon, seed)
+    found = rows_of(runs_of(wanted, results / SAMPLES))
     about = {"seeds": len(SEEDS), "declearn": json.loads((directory / "declearn.json").read_text())}
     command = "; ".join(line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4))
     Outcome(about, found, (), tables={SUMMARY: found}).write(results, command, time.monotonic() - started)
@@ -84,13 +81,13 @@ def tried(people: People, epsilon: float, seed: int) -> Run:
     return Run(people.name, CHOICE, epsilon, seed, found)
 
 
-def beside(people: People, theirs: Mapping[str, Floats], seed: int) -> Run:
-    """Train ours, and return what these and theirs do to test records."""
+def beside(people: People, theirs: Path, seed: int) -> Run:
+    """Train ours, and return what these and theirs, of a file, do to test records."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     models = {each.name: train(training, each, ONE, rng) for each in (NONE, ALONE, RIGHTED, FAIR)}
     models[f"{FAIR.name}, ε = {MORE:g}"] = train(training, FAIR, MORE, rng)
-    models |= {name: Trained(parameters) for name, parameters in theirs.items()}
+    models |= {name: Trained(np.array(found)) for name, found in json.loads(theirs.read_text()).items()}
     return Run(
         people.name, JOINT, ONE, seed, {name: judged(tests, each, rng) for name, each in models.items()}
     )

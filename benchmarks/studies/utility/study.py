@@ -1,15 +1,15 @@
 """What released score curves are worth: every method, against epsilon, records and groups."""
 
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from operator import itemgetter
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
@@ -26,30 +26,28 @@ from benchmarks.figures import (
     shown,
     ticks,
 )
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.utility.curves import (
     CONSTRAINT,
+    DELTA,
+    FLAT,
+    LOCAL,
     MEASURES,
+    METHODS,
+    NOISE_FREE,
     OBJECTIVE,
+    OWN_TREE,
+    PER_THRESHOLD,
+    TREE,
     LoanPopulation,
     Population,
     Sample,
     SyntheticPopulation,
+    cumulative,
     curves_of,
     measure,
-    unmitigated,
-)
-from benchmarks.studies.utility.releases import (
-    DELTA,
-    FLAT,
-    LOCAL,
-    METHODS,
-    NOISE_FREE,
-    OWN_TREE,
-    PER_THRESHOLD,
-    TREE,
     release_for,
+    unmitigated,
 )
 from harness.privacy.statement import SHIFTED
 from harness.views.palette import COLOURS, GREY, MARKERS
@@ -98,37 +96,57 @@ def settings(quick: bool) -> tuple[Setting, ...]:
     )
 
 
-def run(
+def study(
     suite: Sequence[Setting],
     repetitions: int,
     relation: NeighboringRelation,
     progress: Callable[[int, int], None],
-) -> list[Row]:
-    """Measure every method in every setting.
+) -> Outcome:
+    """Measure every method in every setting: a line each with its samples, and one with their quartiles.
 
     The methods of a setting see the same records. All is on one thread.
     Args: progress: called with how many outcomes there are, out of how many.
-    Returns: of each what identifies it, with upper bounds of ε and δ, and the gap that thresholds of 0.5
-    leave; and by measure, one number per repetition.
     """
     total = sum(1 + len(setting.epsilons) * len(METHODS) for setting in suite)
-    outcomes: list[Row] = []
+    outcomes = list[Row]()
     with threadpool_limits(limits=1):
         for setting in suite:
-            for outcome in _outcomes(setting, repetitions, relation):
-                outcomes.append(outcome)
+            what = (setting.population.name, setting.population.groups, setting.records)
+            sample = setting.population.sample(setting.records, repetitions, generator(*what))
+            outcomes.append(_outcome(setting, sample, NOISE_FREE, None, relation, generator(*what)))
+            for epsilon, method in product(setting.epsilons, METHODS):
                 progress(len(outcomes), total)
-    return outcomes
-
-
-def _outcomes(setting: Setting, repetitions: int, relation: NeighboringRelation) -> Iterator[Row]:
-    population = setting.population
-    what = (population.name, population.groups, setting.records)
-    sample = population.sample(setting.records, repetitions, generator(*what))
-    yield _outcome(setting, sample, NOISE_FREE, None, relation, generator(*what))
-    for epsilon in setting.epsilons:
-        for method in METHODS:
-            yield _outcome(setting, sample, method, epsilon, relation, generator(*what, method, epsilon))
+                rng = generator(*what, method, epsilon)
+                outcomes.append(_outcome(setting, sample, method, epsilon, relation, rng))
+    summaries = [summary_of(each) for each in outcomes]
+    table = pd.DataFrame(
+        [
+            summary | quartiles(_RATES, np.sqrt(np.mean([np.square(each[name]) for name in _BOTH], axis=0)))
+            for summary, each in zip(summaries, outcomes, strict=True)
+        ]
+    )
+    # By records, of two groups; then more groups and real data, after two groups with as many records.
+    of_two = (table["population"] == "synthetic") & (table["groups"] == 2)
+    others = ~of_two | (table["records"] == table["records"][~of_two].max())
+    return Outcome(
+        {
+            "seed": SEED,
+            "repetitions": repetitions,
+            "neighboring_relation": {"of the noise made in the computation": relation, LOCAL: "replace_one"},
+            "delta": float_up(DELTA),
+            "constraint": CONSTRAINT,
+            "objective": OBJECTIVE,
+            "measures": MEASURES,
+        },
+        summaries,
+        view(table),
+        outcomes,
+        {SUMMARY: summaries},
+        figures={
+            "utility.png": lambda: plot(table[of_two], "records"),
+            "utility-groups.png": lambda: plot(table[others], "groups"),
+        },
+    )
 
 
 def _outcome(
@@ -139,16 +157,20 @@ def _outcome(
     relation: NeighboringRelation,
     rng: np.random.Generator,
 ) -> Row:
+    """Return what identifies an outcome, upper bounds of ε and δ, and by measure a number per repetition."""
     repetitions, groups, _, bins = sample.histograms.shape
-    release = release_for(method, bins, groups, setting.records, epsilon or Fraction(1), relation)
-    counts = release.estimate(sample.histograms, rng)
-    whole, names = sample.whole.points(), sample.whole.groups
-    samples: dict[str, list[float]] = {name: [] for name in MEASURES}
-    for repetition in range(repetitions):
-        estimated = curves_of(names, sample.whole.thresholds, counts[repetition])
-        for name, value in measure(estimated, sample.counted(repetition), whole).items():
-            samples[name].append(rounded(value))
-    guarantee = release.guarantee
+    counts, guarantee, whole = cumulative(sample.histograms), None, sample.whole.points()
+    if epsilon:
+        release = release_for(method, bins, groups, setting.records, epsilon, relation)
+        counts, guarantee = release.estimate(sample.histograms, rng), release.guarantee
+    measured = [
+        measure(
+            curves_of(sample.whole.groups, sample.whole.thresholds, counts[repetition]),
+            sample.counted(repetition),
+            whole,
+        )
+        for repetition in range(repetitions)
+    ]
     return {
         "population": setting.population.name,
         "records": setting.records,
@@ -158,8 +180,8 @@ def _outcome(
         "epsilon": None if epsilon is None else float(epsilon),
         "epsilon_exact": guarantee and float_up(guarantee.epsilon),
         "delta_exact": guarantee and float_up(guarantee.delta),
-        "unmitigated_gap": rounded(unmitigated(whole)[0]),
-        **samples,
+        "unmitigated_gap": rounded(unmitigated(whole)),
+        **{name: [rounded(each[name]) for each in measured] for name in MEASURES},
     }
 
 
@@ -173,25 +195,18 @@ def summary_of(outcome: Row) -> dict[str, Any]:
     row = {name: value for name, value in outcome.items() if name not in MEASURES}
     row |= {"repetitions": len(outcome["chosen"]), "chosen": int(sum(outcome["chosen"]))}
     for name in [name for name in MEASURES if name != "chosen"]:
-        for place, value in zip(("q1", "median", "q3"), quartiles(outcome[name]), strict=True):
-            row[f"{name}_{place}"] = rounded(value)
+        row |= quartiles(name, outcome[name])
     return row
 
 
-def quartiles(values: npt.ArrayLike) -> list[float]:
-    """Return the lower quartile, the median and the upper quartile."""
-    return list(map(float, np.quantile(np.asarray(values), [0.25, 0.5, 0.75])))
+def quartiles(name: str, values: npt.ArrayLike) -> dict[str, float]:
+    """Return a measure's columns: the lower quartile, the median and the upper quartile."""
+    found = np.quantile(np.asarray(values), [0.25, 0.5, 0.75])
+    places = zip(("q1", "median", "q3"), found, strict=True)
+    return {f"{name}_{place}": rounded(float(value)) for place, value in places}
 
 
-def values_of(outcome: Row, name: str) -> Floats:
-    """Return a measure, or the RMS error of both rates together, per repetition."""
-    if name != _RATES:
-        return np.array(outcome[name])
-    both = np.array([outcome["tpr_rmse"], outcome["fpr_rmse"]])
-    return np.asarray(np.sqrt(np.mean(both**2, axis=0)))
-
-
-_RATES, _WHOLE = "rates", "gap_whole"
+_RATES, _WHOLE, _BOTH = "rates", "gap_whole", ("tpr_rmse", "fpr_rmse")  # of both rates together
 FIGURES = {
     "TPR and FPR,\nRMS error": _RATES,
     "AUC,\nRMS error": "auc_error",
@@ -200,80 +215,50 @@ FIGURES = {
 }
 
 
-def title_of(outcome: Row) -> str:
-    """Name an outcome's setting."""
-    kind = "real data: " if outcome["population"] == "loanapp" else ""
-    return "{}{records:,} records,\n{groups} groups, {thresholds} thresholds".format(kind, **outcome)
+def of_settings(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return each setting's rows, by how people call it."""
+    found = {}
+    for (population, records, groups), of in table.groupby(["population", "records", "groups"], sort=False):
+        kind = "real data: " if population == "loanapp" else ""
+        bins = of["thresholds"].iloc[0]
+        found[f"{kind}{records:,} records,\n{groups} groups, {bins} thresholds"] = of
+    return found
 
 
-def outcome(outcomes: Sequence[Row], relation: NeighboringRelation) -> Outcome:
-    """Return a line per outcome with its samples, and one with their quartiles."""
-    of_settings: dict[tuple[str, int, int], list[Row]] = {}
-    for each in outcomes:
-        of_settings.setdefault(itemgetter("population", "records", "groups")(each), []).append(each)
-    summaries = [summary_of(each) for each in outcomes]
-    # By records, of two groups; then more groups and real data, after two groups with as many records.
-    two = [column for (name, _, groups), column in of_settings.items() if (name, groups) == ("synthetic", 2)]
-    rest = [column for column in of_settings.values() if column not in two]
-    most = max((column[0]["records"] for column in rest), default=0)
-    others = [*(column for column in two if column[0]["records"] == most), *rest]
-    return Outcome(
-        {
-            "seed": SEED,
-            "repetitions": len(outcomes[0]["chosen"]),
-            "neighboring_relation": {"of the noise made in the computation": relation, LOCAL: "replace_one"},
-            "delta": float_up(DELTA),
-            "constraint": CONSTRAINT,
-            "objective": OBJECTIVE,
-            "measures": MEASURES,
-        },
-        summaries,
-        view(list(of_settings.values())),
-        outcomes,
-        {SUMMARY: summaries},
-        figures={
-            "utility.png": lambda: plot(two, "records"),
-            "utility-groups.png": lambda: plot(others, "groups"),
-        },
-    )
-
-
-def plot(columns: Sequence[Sequence[Row]], by: str) -> Figure:
+def plot(table: pd.DataFrame, by: str) -> Figure:
     """Draw medians over the repetitions, shaded between the quartiles, both axes logarithmic.
 
-    Args: columns: the outcomes of one setting each; by: what the settings differ in.
+    Args: by: what the settings differ in.
     """
-    epsilons = sorted({o["epsilon"] for outcomes in columns for o in outcomes if o["epsilon"]})
-    frame = [LOGARITHMIC, ticks({each: f"{each:g}" for each in epsilons}, fontsize=8), ones_and_threes, GRID]
+    columns = of_settings(table)
+    epsilons = {epsilon: f"{epsilon:g}" for epsilon in sorted(table["epsilon"].dropna().unique())}
+    frame = [LOGARITHMIC, ticks(epsilons, fontsize=8), ones_and_threes, GRID]
     return draw(
         [
-            [
-                [*_marks(outcomes, name), *frame, shown(ylim=(_least(columns, name), None))]
-                for outcomes in columns
-            ]
+            [[*_marks(of, name), *frame, shown(ylim=(_least(table, name), None))] for of in columns.values()]
             for name in FIGURES.values()
         ],
         (max(7.0, 1 + 2.75 * len(columns)), 2.5 * len(FIGURES)),
         f"Released score curves and thresholds from them, by ε and {by}",
         x="ε of the whole release",
         y=list(FIGURES),
-        columns=[title_of(outcomes[0]) for outcomes in columns],
+        columns=list(columns),
         legend_columns=min(3, len(columns)),
         sharex=True,
         sharey="row",
     )
 
 
-def _marks(outcomes: Sequence[Row], name: str) -> Panel:
+def _marks(of: pd.DataFrame, name: str) -> Panel:
     """Return a line of each method; for the population also what exact curves and 1/2 for everybody leave."""
     marks = list[Mark]()
     for method in METHODS:
-        by_epsilon = {o["epsilon"]: quartiles(values_of(o, name)) for o in outcomes if o["method"] == method}
-        low, middle, high = np.array(list(by_epsilon.values())).T
+        rows = of[of["method"] == method]
+        low, middle, high = (rows[f"{name}_{place}"] for place in ("q1", "median", "q3"))
         marks += [
-            band(list(by_epsilon), low, high, color=_COLOUR[method], alpha=0.18),
+            band(rows["epsilon"], low, high, color=_COLOUR[method], alpha=0.18),
             line(
-                list(by_epsilon),
+                rows["epsilon"],
                 middle,
                 color=_COLOUR[method],
                 marker=_MARKER[method],
@@ -283,10 +268,10 @@ def _marks(outcomes: Sequence[Row], name: str) -> Panel:
             ),
         ]
     if name == _WHOLE:
-        (exact,) = (outcome for outcome in outcomes if outcome["method"] == NOISE_FREE)
+        exact = of[of["method"] == NOISE_FREE].iloc[0]
         marks += [
             level(
-                float(np.median(values_of(exact, name))),
+                exact[f"{name}_median"],
                 color="black",
                 linestyle=":",
                 linewidth=1.6,
@@ -303,36 +288,27 @@ def _marks(outcomes: Sequence[Row], name: str) -> Panel:
     return marks
 
 
-def _least(columns: Sequence[Sequence[Row]], name: str) -> float:
+def _least(table: pd.DataFrame, name: str) -> float:
     """Return where a row of panels ends below: under all medians but local DP's at the largest epsilon.
 
     Local DP has hardly any noise there, and protects hardly anybody: its lines may leave the frame. So may
     those of the parties' own noise, which is 0 there, mostly.
     """
-    medians = [
-        middle
-        for outcomes in columns
-        for outcome in outcomes
-        if outcome["method"] not in (NOISE_FREE, LOCAL)
-        and (middle := float(np.median(values_of(outcome, name)))) > 0
-    ]
-    return min(medians) / 1.6
+    medians = table[f"{name}_median"][~table["method"].isin((NOISE_FREE, LOCAL))]
+    return float(medians[medians > 0].min()) / 1.6
 
 
-def view(columns: Sequence[Sequence[Row]]) -> Iterator[Part]:
-    """View medians and quartiles at one epsilon, and which method is best how often.
-
-    Args: columns: the outcomes of one setting each.
-    """
+def view(table: pd.DataFrame) -> Iterator[Part]:
+    """View medians and quartiles at one epsilon, and which method is best how often."""
     methods, rows = (*METHODS, NOISE_FREE), list[list[str]]()
     figures = {title.replace("\n", " "): name for title, name in FIGURES.items()}
     shown_figures = {**figures, "Balanced accuracy, population": "balanced_accuracy"}
-    for outcomes in columns:
-        at = {o["method"]: o for o in outcomes if o["epsilon"] in (_SHOWN, None)}
-        setting = title_of(outcomes[0]).replace("\n", " ")
+    for title_of, of in of_settings(table).items():
+        at = of[of["epsilon"].isin([_SHOWN]) | of["epsilon"].isna()].set_index("method").T
+        setting = title_of.replace("\n", " ")
         for title, name in shown_figures.items():
-            rows.append([setting, title, *(_spread(values_of(at[method], name)) for method in methods)])
-        rows.append([setting, "Gap before", f"{outcomes[0]['unmitigated_gap']:.3g}", *[""] * len(METHODS)])
+            rows.append([setting, title, *(_spread(at[method], name) for method in methods)])
+        rows.append([setting, "Gap before", f"{at.loc['unmitigated_gap'].iloc[0]:.3g}", *[""] * len(METHODS)])
     yield grouped([f"ε = {_SHOWN}", "", *methods], rows, alignment="ll" + "r" * len(methods))
     yield (
         "Medians and quartiles. Errors: RMS over groups and thresholds, against the exact curves of the "
@@ -342,24 +318,15 @@ def view(columns: Sequence[Sequence[Row]]) -> Iterator[Part]:
         "Decisions by lot have a small gap and a balanced accuracy of 0.5. With the parties' own noise "
         f"{SHIFTED}."
     )
+    noisy = table[table["epsilon"].notna()]
     for title, name in figures.items():
-        yield f"Best by the median, {title}: {_winners(columns, name)}."
+        cells = noisy.groupby(["population", "records", "groups", "epsilon"])[f"{name}_median"]
+        best = noisy.loc[cells.idxmin(), "method"].value_counts()
+        counted = ", ".join(f"{NAMES[method]} {best.get(method, 0)}" for method in METHODS)
+        yield f"Best by the median, {title}: {counted} (of {best.sum()})."
     yield "Computed in the clear, on synthetic and public data: nothing here needs or has a guarantee."
 
 
-def _spread(values: Floats) -> str:
-    low, middle, high = quartiles(values)
+def _spread(row: "pd.Series[Any]", name: str) -> str:
+    low, middle, high = (row[f"{name}_{place}"] for place in ("q1", "median", "q3"))
     return Stacked(f"{middle:.2g}\n{low:.2g} – {high:.2g}") if high else "0"
-
-
-def _winners(columns: Sequence[Sequence[Row]], name: str) -> str:
-    """Say in how many of the settings and epsilons each method is best."""
-    best: Counter[str] = Counter()
-    for outcomes in columns:
-        for epsilon in dict.fromkeys(o["epsilon"] for o in outcomes if o["epsilon"]):
-            medians = {
-                o["method"]: float(np.median(values_of(o, name))) for o in outcomes if o["epsilon"] == epsilon
-            }
-            best[min(medians, key=medians.__getitem__)] += 1
-    counted = ", ".join(f"{NAMES[method]} {best[method]}" for method in METHODS)
-    return f"{counted} (of {best.total()})"

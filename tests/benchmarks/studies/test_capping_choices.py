@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.studies.arrays import Floats
 from benchmarks.studies.capping.choices import (
     AIMS,
     COLUMNS,
@@ -25,12 +24,14 @@ from benchmarks.studies.capping.errors import (
     RATES,
     SUM,
     WEIGHTS,
-    Errors,
     ExpectedErrors,
+    Population,
+    by_quantity,
+    zipf,
 )
-from benchmarks.studies.capping.population import Population, zipf
 from harness.inputs.record_schema import RecordDomain
 from harness.releases.contribution_cap import CapTarget
+from protocols.arrays import Floats
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.above_threshold import best_cap, caps_up_to
 
@@ -100,17 +101,19 @@ def test_choices(active: bool, chooser: Chooser) -> None:
     setting, share, by = Setting(Fraction(2), active), Fraction(1, 5), 2 if active else 1
     errors = ExpectedErrors(POPULATION, CAPS, np.random.default_rng(1))
     free, left = errors.at(2 / by), errors.at(1.6 / by)
-    rates = Errors(CAPS, *np.ones((3, len(CAPS))))
-    found = dict(chooser.choices(setting, share, {**left, RATES: rates}, {**free, RATES: rates}))
+    rates = by_quantity([RATES], CAPS, np.ones((len(CAPS), 1, 3)))
+    rows = list(chooser.choices(setting, share, left | rates, free | rates))
+    found = {tuple(row[name] for name in ("mechanism", "quantity", "aim")): row for row in rows}
     assert len(found) == len(COLUMNS) * (10 + 5)  # sum and counts with one aim, others with four, or five
-    assert {quantity for _, quantity, *_ in found} == {*QUANTITIES, RATES}
-    one = found[PI_CAP, COUNTS, setting, share, 1]
+    assert {quantity for _, quantity, _ in found} == {*QUANTITIES, RATES}
+    one = found[PI_CAP, COUNTS, 1]
+    assert (one["setting"], one["share"]) == (setting, share)
     law = chooser.law_of_pi_cap(Fraction(2, 5), target(Fraction(8, 5) / by, COUNTS, 1))
-    expected = float(law @ left[COUNTS].total) / free[COUNTS].total.min()
-    assert one.regret == pytest.approx(expected) and one.regret > 1
-    assert one.low <= one.middle <= one.high and {one.low, one.middle, one.high} <= set(CAPS)
-    assert found[HISTOGRAM, COUNTS, setting, share, 1].regret != one.regret
-    assert all(c.regret == pytest.approx(1) for key, c in found.items() if key[1] == RATES)
+    expected = float(law @ left[COUNTS]["total"]) / free[COUNTS]["total"].min()
+    assert one["regret"] == pytest.approx(expected) and one["regret"] > 1
+    assert one["5"] <= one["50"] <= one["95"] and {one["5"], one["50"], one["95"]} <= set(CAPS)
+    assert found[HISTOGRAM, COUNTS, 1]["regret"] != one["regret"]
+    assert all(row["regret"] == pytest.approx(1) for row in rows if row["quantity"] == RATES)
 
 
 def test_quantiles(chooser: Chooser) -> None:

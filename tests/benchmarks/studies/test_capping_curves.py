@@ -9,10 +9,12 @@ from benchmarks.studies.capping.errors import (
     RATES,
     THRESHOLDS,
     ExpectedCurveErrors,
+    Population,
     ScoredClients,
+    lognormal,
     tree_of_curves,
+    zipf,
 )
-from benchmarks.studies.capping.population import Population, lognormal, zipf
 
 
 def test_a_cap_leaves_records_of_each_client_with_their_scores() -> None:
@@ -50,15 +52,17 @@ def test_errors_of_curves() -> None:
     tree, scale = tree_of_curves(), 2 * 1000 / 100.0
     expected = np.sqrt(tree.mean_variance() * (2 * scale**2))  # two-sided geometric, little rounded
     counts = large[CURVES]
-    assert 0.6 * expected < counts.noise[1] < expected  # a mean of absolute values, over thresholds
-    assert counts.bias[1] == 0 and counts.total[1] == counts.noise[1]
+    assert 0.6 * expected < counts["noise"].iloc[1] < expected  # a mean of absolute values, over thresholds
+    assert counts["bias"].iloc[1] == 0 and counts["total"].iloc[1] == counts["noise"].iloc[1]
     for quantity in (CURVES, RATES, THRESHOLDS):
-        assert large[quantity].bias[0] > 5 * large[quantity].bias[1]
-        assert small[quantity].total[1] > 2 * large[quantity].total[1]
-        np.testing.assert_array_equal(small[quantity].bias, large[quantity].bias)
-    assert large[RATES].bias[1] == 0 and large[THRESHOLDS].bias[1] == pytest.approx(0, abs=1e-9)
-    assert large[THRESHOLDS].total[0] == pytest.approx(large[THRESHOLDS].bias[0], abs=0.01)
-    assert np.isnan(small[RATES].noise).all() and np.isnan(large[THRESHOLDS].noise).all()
+        assert large[quantity]["bias"].iloc[0] > 5 * large[quantity]["bias"].iloc[1]
+        assert small[quantity]["total"].iloc[1] > 2 * large[quantity]["total"].iloc[1]
+        np.testing.assert_array_equal(small[quantity]["bias"], large[quantity]["bias"])
+    assert large[RATES]["bias"].iloc[1] == 0 and large[THRESHOLDS]["bias"].iloc[1] == pytest.approx(
+        0, abs=1e-9
+    )
+    assert large[THRESHOLDS]["total"].iloc[0] == pytest.approx(large[THRESHOLDS]["bias"].iloc[0], abs=0.01)
+    assert np.isnan(small[RATES]["noise"]).all() and np.isnan(large[THRESHOLDS]["noise"]).all()
 
 
 def test_curves_without_positives_get_the_same_threshold_for_all() -> None:

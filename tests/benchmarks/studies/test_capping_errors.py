@@ -14,13 +14,14 @@ from benchmarks.studies.capping.errors import (
     SUM,
     WEIGHTS,
     ExpectedErrors,
+    Population,
     draw_noise,
     gap_of,
     noise_error,
     total_error,
     weight_errors,
+    zipf,
 )
-from benchmarks.studies.capping.population import Population, zipf
 from harness.inputs.record_schema import Cap
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
 from protocols.noise.truncated import magnitude_moments
@@ -155,5 +156,5 @@ def test_errors_are_those_of_clients_that_choose() -> None:
         errors[WEIGHTS].append(float(weight_errors(noisy, truth)))
     for name, each in errors.items():
         slack = 6 * np.std(each) * np.sqrt(1 / runs + 1 / 24)  # 24 choices of records in `found`
-        assert abs(np.mean(each) - found[name].total[0]) < slack, name
-        assert found[name].total[0] <= (found[name].noise + found[name].bias)[0] * 1.1
+        assert abs(np.mean(each) - found[name]["total"].iloc[0]) < slack, name
+        assert found[name]["total"].iloc[0] <= (found[name]["noise"] + found[name]["bias"]).iloc[0] * 1.1

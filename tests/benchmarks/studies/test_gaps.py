@@ -11,50 +11,44 @@ import pytest
 
 from benchmarks.measure.samples import ABOUT
 from benchmarks.papers import gaps, rounds_to
-from benchmarks.studies.gaps.published import (
+from benchmarks.studies.gaps.figures import FIGURES, RATIOS, biased_gap, claims, figure4, with_ratio
+from benchmarks.studies.gaps.study import (
+    QUICK,
+    RATES,
+    RESULT,
+    activity_rates,
+    close,
+    printed_figures,
+    reproduce,
+    synthetic_rates,
+)
+from benchmarks.studies.gaps.tables import (
     M_L,
     M_R,
     PUBLISHED,
+    RATE_RANGE,
     REPAIRED,
+    SCALED,
     Budgets,
+    agrees,
+    chance_of,
     coded_l,
+    errors_of,
     l_of_two,
     least_epsilon,
     private,
     published_l,
     published_r,
     repaired_r,
-)
-from benchmarks.studies.gaps.rates import (
-    RATES,
-    Rates,
-    activity_rates,
-    printed_figures,
     resampled,
-    synthetic_rates,
-)
-from benchmarks.studies.gaps.reproduced import (
-    RATE_RANGE,
-    RATIOS,
-    SCALED,
-    agrees,
-    biased_gap,
-    chance_of,
-    claims,
-    errors_of,
-    figure4,
     table1,
-    with_ratio,
 )
-from benchmarks.studies.gaps.study import FIGURES, QUICK, RESULT, close, outcome, reproduce
 from benchmarks.studies.local_simulation import PublishedL, Simulated
-from benchmarks.studies.outcome import Row
+from benchmarks.studies.outcome import Outcome, Row
 from harness.cli import terminal
 from harness.errors import DataSetError
 from protocols.local_dp.estimators import gap_weights, half_width, variance
 from protocols.local_dp.randomizers import MechanismL, MechanismR
-
-Found = tuple[Rates, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +57,7 @@ def first() -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
+def found() -> Outcome:
     return reproduce(None, QUICK)
 
 
@@ -185,11 +179,11 @@ def test_table1_says_what_it_takes(first: list[Row]) -> None:
             assert cell["tight"] < cell["repaired"]
 
 
-def test_table2_alphas_are_as_published_by_the_codes_reading_only(found: Found) -> None:
-    cells = found[1]["table2"]
+def test_table2_alphas_are_as_published_by_the_codes_reading_only(found: Outcome) -> None:
+    cells = found.json["table2"]
     assert len(cells) == 8 and all(cell["agrees"] for cell in cells)
     assert not any(rounds_to(cell["alpha_of_the_text"], cell["published"]["alpha"]) for cell in cells)
-    (cell,) = (c for c in found[1]["table2"] if (c["mechanism"], c["epsilon"]) == (M_R, "1.00"))
+    (cell,) = (c for c in found.json["table2"] if (c["mechanism"], c["epsilon"]) == (M_R, "1.00"))
     assert (round(cell["alpha"], 4), round(cell["alpha_of_the_text"], 4)) == (0.0094, 0.0230)
     for cell in cells:
         assert (cell["coded"] is None) == (cell["mechanism"] == M_R)
@@ -217,9 +211,9 @@ def test_chance_of_what_is_printed(printed: str, chance: float) -> None:
 def test_synthetic_rates_have_the_papers_means() -> None:
     rates = synthetic_rates()
     for name, means in zip(RATES, ((0.8901, 0.7177), (0.1526, 0.2490)), strict=True):
-        assert [len(of_sex) for of_sex in rates.of(name)] == [25, 62]
-        assert [of_sex.mean() for of_sex in rates.of(name)] == pytest.approx(means)
-        assert all(of_sex.min() >= 0 and of_sex.max() <= 1 for of_sex in rates.of(name))
+        assert [len(of_sex) for of_sex in rates.values[name]] == [25, 62]
+        assert [of_sex.mean() for of_sex in rates.values[name]] == pytest.approx(means)
+        assert all(of_sex.min() >= 0 and of_sex.max() <= 1 for of_sex in rates.values[name])
 
 
 def test_resampled_clients_share_the_values_alike() -> None:
@@ -254,20 +248,19 @@ def test_figure4_states_the_closed_form_and_the_worst() -> None:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_figures_are_drawn(name: str, found: Found) -> None:
-    figure = FIGURES[name](found[1]["figure4"])
+def test_figures_are_drawn(name: str, found: Outcome) -> None:
+    figure = found.figures[f"{name}.png"]()
     assert name.replace("figure-", "Figure ") in (figure.get_suptitle() or figure.axes[0].get_title())
     assert all(axes.get_xlabel() and (axes.lines or axes.collections) for axes in figure.axes)
 
 
 def test_synthetic_is_said_in_every_output(
-    found: Found, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: Outcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    of = outcome(*found, QUICK)
-    terminal.show(*of.view)
+    terminal.show(*found.view)
     printed = capsys.readouterr().out
     assert "SYNTHETIC population" in printed and "10^7 clients — SYNTHETIC POPULATION" in printed
-    of.write(tmp_path, "./inv reproduce gaps --quick", 1.0)
+    found.write(tmp_path, "./inv reproduce gaps --quick", 1.0)
     result, about = (json.loads((tmp_path / name).read_text()) for name in (RESULT, ABOUT))
     assert result["population"]["source"] == about["population"]["source"] == "synthetic"
     assert "SYNTHETIC" in result["population"]["is"] and "SYNTHETIC" in about["population"]["is"]
@@ -283,8 +276,8 @@ def test_figures_of_the_data_agree_within_three_deviations() -> None:
     assert stated("864", 863.54, None) and not stated("864", 863.4, None)
 
 
-def test_result_is_json_with_rounded_up_epsilons(found: Found) -> None:
-    result: dict[str, Any] = json.loads(json.dumps(outcome(*found, QUICK).json, allow_nan=False))
+def test_result_is_json_with_rounded_up_epsilons(found: Outcome) -> None:
+    result: dict[str, Any] = json.loads(json.dumps(found.json, allow_nan=False))
     (cell,) = (c for c in result["table2"] if (c["mechanism"], c["epsilon"]) == (M_R, "1.00"))
     exact = PUBLISHED[M_R](1.0).true_epsilon()
     assert exact is not None and exact <= Fraction(cell["true_epsilon"]) < exact + Fraction(1, 10**9)
@@ -328,13 +321,13 @@ def test_rates_are_those_that_were_planted(tmp_path: Path) -> None:
     assert [of_sex.tolist() for of_sex in false] == [[0.0, 0.0], [0.0, 0.0]]
     figures = rates.figures
     assert set(figures) == set(printed_figures())
-    assert (figures["recordings_M"].value, figures["recordings_F"].value) == (3, 3)
-    assert figures["readings_per_recording"].value == pytest.approx((5 * ROWS + 49) / 6)
-    assert figures["mean_true_positive_rate_M"].value == 100
-    assert figures["mean_true_positive_rate_F"].value == 50
-    assert figures["true_positive_rate_gap"].value == 50
-    assert figures["false_positive_rate"].value == 0
-    assert 70 < figures["accuracy"].value < 100 and np.isfinite(figures["accuracy"].deviation or np.nan)
+    assert (figures["recordings_M"][0], figures["recordings_F"][0]) == (3, 3)
+    assert figures["readings_per_recording"][0] == pytest.approx((5 * ROWS + 49) / 6)
+    assert figures["mean_true_positive_rate_M"][0] == 100
+    assert figures["mean_true_positive_rate_F"][0] == 50
+    assert figures["true_positive_rate_gap"][0] == 50
+    assert figures["false_positive_rate"][0] == 0
+    assert 70 < figures["accuracy"][0] < 100 and np.isfinite(figures["accuracy"][1] or np.nan)
     assert rates.about["source"] == "activity" and not rates.about["same_as_described_in_data_README"]
     assert seen == [1, 2]
 

@@ -6,18 +6,16 @@ from math import log
 import numpy as np
 import pytest
 
-from benchmarks.studies.groupwise import TwoStageNoise, gaussian_log_rho
-
-NOISE = TwoStageNoise(10.0, 0.3)
+from benchmarks.studies.groupwise import PROVEN_RHO, density, gaussian_log_rho, numerical_rho, sampled
 
 
 @pytest.mark.parametrize("count", [0, 20, 1000])
 def test_density_is_that_of_samples(count: int) -> None:
-    drawn = NOISE.sample(count, 40_000, np.random.default_rng(count))
+    drawn = sampled(count, 40_000, np.random.default_rng(count))
     edges = np.quantile(drawn, [0.02, 0.2, 0.5, 0.8, 0.98])
     for low, high in itertools.pairwise(edges):
         y = np.linspace(low, high, 2001)
-        mass = np.trapezoid(NOISE.density(y, count), y)
+        mass = np.trapezoid(density(y, count), y)
         seen = ((drawn >= low) & (drawn < high)).mean()
         assert mass == pytest.approx(seen, abs=0.02)  # 8 standard deviations
 
@@ -30,16 +28,16 @@ def test_far_from_zero_it_is_nearly_a_normal_law_whose_divergence_is_known() -> 
     n = 10_000.0
     v, w = (100 + (0.3 * x) ** 2 + 0.09 * 100 for x in (n, n + 1))
     normal = max(divergence(order, n, v, n + 1, w) / order for order in (1.01, 2, 10))
-    assert NOISE.numerical_rho(n) == pytest.approx(normal, rel=0.25)
-    assert NOISE.numerical_rho(n) < NOISE.first_stage_rho / 10_000
+    assert numerical_rho(n) == pytest.approx(normal, rel=0.25)
+    assert numerical_rho(n) < PROVEN_RHO / 10_000
 
 
 def test_near_zero_it_is_about_the_first_stage_s_and_falls_with_the_count() -> None:
     """The first stage's rho is proven, so what is above it here is numerical error: 6 % at 0."""
-    found = [NOISE.numerical_rho(count) for count in (0, 10, 50, 300)]
+    found = [numerical_rho(count) for count in (0, 10, 50, 300)]
     assert found == sorted(found, reverse=True)
-    assert 0.9 * NOISE.first_stage_rho < found[0] < 1.06 * NOISE.first_stage_rho
-    assert NOISE.first_stage_rho == 1 / 200
+    assert 0.9 * PROVEN_RHO < found[0] < 1.06 * PROVEN_RHO
+    assert PROVEN_RHO == 1 / 200
 
 
 def test_gaussian_logarithm_by_hand() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.studies import plans
-from benchmarks.studies.plans import CASES, Case, outcome, run, write_records
+from benchmarks.studies.plans import CASES, Case, study, write_records
 from harness.cli.release_options import RELEASES
 from harness.inputs.records import read_records
 from harness.releases.registry import STATISTICS
@@ -55,12 +55,11 @@ def test_ratios_are_planned_over_measured(monkeypatch: pytest.MonkeyPatch) -> No
         return next(seconds), 1.0, ""
 
     monkeypatch.setattr(plans, "_inv", played)
-    found = run(CASES[:1], 3, lambda _done, _of: None)
+    found = study(CASES[:1], 3, lambda _done, _of: None)
     assert asked == ["plan", "weights", "plan", "weights", "weights", "weights"]
-    assert [each["ratio"] for each in found] == [0.75, 1.2]  # of the median of three
-    told: list[dict[str, Any]] = outcome(found).json
-    assert [(line["compiled"], line["ratio"]) for line in told] == [(False, 0.75), (True, 1.2)]
-    last = list(outcome(found).view)[-1]
+    told: list[dict[str, Any]] = found.json
+    assert [(line["compiled"], line["ratio"]) for line in told] == [(False, 0.75), (True, 1.2)]  # median of 3
+    last = list(found.view)[-1]
     assert "2 of 2 plans are within a factor of 1.5; the median ratio is 0.97." in str(last)
 
 

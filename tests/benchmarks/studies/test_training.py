@@ -10,9 +10,11 @@ import pytest
 from dp_accounting import pld
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.measure.samples import load_lines
 from benchmarks.papers import table3
-from benchmarks.studies.training import fairness, joint, recipe, study
-from benchmarks.studies.training.joint import figures, judged, predictions
+from benchmarks.studies.outcome import Row
+from benchmarks.studies.training import fairness, models, study
+from benchmarks.studies.training.models import figures, judged, predictions
 from benchmarks.studies.training.people import People, wagepan
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.training.updates import units_for
@@ -63,98 +65,98 @@ def test_drawn_clients_keep_the_share_of_groups() -> None:
 @pytest.mark.parametrize(("noise", "steps"), [(100.0, 600), (5.0, 1), (4.0, 7)])
 def test_epsilon_of_training_is_that_of_dp_accounting(noise: float, steps: int) -> None:
     accountant = pld.PLDAccountant().compose(dp_accounting.GaussianDpEvent(noise), steps)
-    assert recipe.epsilon_of_gaussians(noise, steps) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
+    assert models.epsilon_of_gaussians(noise, steps) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
 
 
 def test_what_table_3_spends() -> None:
-    assert study.spent(study.DP_SGD, 1.0, 1, recipe.PAPERS) == pytest.approx(342, abs=0.5)
-    assert study.spent(study.PRE, 1.0, 1, recipe.PAPERS) == pytest.approx(343, abs=0.5)
-    assert study.spent(study.POST, 1.0, 1, recipe.PAPERS) == pytest.approx(1343, abs=0.5)
+    assert study.spent(study.DP_SGD, 1.0, 1, models.PAPERS) == pytest.approx(342, abs=0.5)
+    assert study.spent(study.PRE, 1.0, 1, models.PAPERS) == pytest.approx(343, abs=0.5)
+    assert study.spent(study.POST, 1.0, 1, models.PAPERS) == pytest.approx(1343, abs=0.5)
     assert (
-        study.spent(study.LOCAL, 1.0, 2, recipe.PAPERS) - study.spent(study.DP_SGD, 1.0, 2, recipe.PAPERS)
+        study.spent(study.LOCAL, 1.0, 2, models.PAPERS) - study.spent(study.DP_SGD, 1.0, 2, models.PAPERS)
         == 3
     )
-    assert recipe.epsilon_of_gaussians(0.7, 1600) == pytest.approx(1876, abs=1)  # ADS, shuffled batches
+    assert models.epsilon_of_gaussians(0.7, 1600) == pytest.approx(1876, abs=1)  # ADS, shuffled batches
 
 
 def test_one_client_without_noise_is_gradient_descent() -> None:
     whole = replace(people(), client=np.zeros(len(people().label), dtype=np.int64))
-    by, weights = recipe.Recipe(rounds=3), np.linspace(0.5, 2, len(whole.label))
-    found = recipe.federated(
+    by, weights = {**models.PAPERS, "rounds": 3}, np.linspace(0.5, 2, len(whole.label))
+    found = models.federated(
         whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe=by
     )
     inputs = np.hstack([whole.features, np.ones((len(whole.label), 1))])
-    parameters = recipe.federated(
-        whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe=replace(by, rounds=0)
+    parameters = models.federated(
+        whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe={**by, "rounds": 0}
     )[0]
     for _ in range(6):
         off = 1 / (1 + np.exp(-inputs @ parameters)) - whole.label
-        parameters = parameters - by.rate * (weights * off) @ inputs / len(off)
+        parameters = parameters - by["rate"] * (weights * off) @ inputs / len(off)
     assert found[0] == pytest.approx(parameters)
 
 
 def test_fedavg_weighs_clients_by_their_records() -> None:
     whole = people()
-    by = recipe.Recipe(rounds=1, local_epochs=1)
+    by = {**models.PAPERS, "rounds": 1, "local_epochs": 1}
     ones = np.ones((len(whole.label), 1))
     of_all, start = (
-        recipe.federated(
-            whole, ones, np.random.default_rng(1), private=False, recipe=replace(by, rounds=rounds)
+        models.federated(
+            whole, ones, np.random.default_rng(1), private=False, recipe={**by, "rounds": rounds}
         )[0]
         for rounds in (1, 0)
     )  # one local step each: the mean of the clients' steps is the step of all records
     inputs = np.hstack([whole.features, np.ones((len(whole.label), 1))])
     off = 1 / (1 + np.exp(-inputs @ start)) - whole.label
-    assert of_all == pytest.approx(start - by.rate * off @ inputs / len(off))
+    assert of_all == pytest.approx(start - by["rate"] * off @ inputs / len(off))
 
 
 def test_weights_before_clipping_are_clipped_away_and_after_it_are_not() -> None:
     whole = people()
-    by = recipe.Recipe(rounds=5, clip=1e-3, noise=0.0)
+    by = {**models.PAPERS, "rounds": 5, "clip": 1e-3, "noise": 0.0}
     weights = np.where(whole.label == 1, 10.0, 1.0)
     both = np.stack([np.ones_like(weights), weights], axis=1)
-    same, weighed = recipe.federated(
-        whole, both, np.random.default_rng(1), private=True, recipe=replace(by, rounds=0)
+    same, weighed = models.federated(
+        whole, both, np.random.default_rng(1), private=True, recipe={**by, "rounds": 0}
     )
     assert not np.array_equal(same, weighed)  # two starts
     moved = [
-        recipe.federated(whole, each[:, np.newaxis], np.random.default_rng(1), private=True, recipe=by)[0]
+        models.federated(whole, each[:, np.newaxis], np.random.default_rng(1), private=True, recipe=by)[0]
         for each in both.T
     ]
     assert moved[0] == pytest.approx(moved[1], abs=1e-9)
     counts = {study.ALONE: np.zeros(4), study.BALANCE: np.zeros(4)}
     skewed = whole.of_rows(np.flatnonzero((whole.label == 0) | (np.arange(len(whole.label)) % 4 == 0)))
-    tiny = replace(joint.CHOSEN, clip=1e-3)
+    tiny = {**models.CHOSEN, "clip": 1e-3}
     for scheme in counts:
-        counts[scheme] = joint.train(skewed, scheme, 50.0, np.random.default_rng(2), tiny).parameters
+        counts[scheme] = models.train(skewed, scheme, 50.0, np.random.default_rng(2), tiny).parameters
     assert counts[study.BALANCE][-1] > counts[study.ALONE][-1] + 1e-3  # rare positives count more
 
 
 def test_no_dp_tends_to_logistic_regression() -> None:
     whole = people(200)
-    choices = replace(joint.CHOSEN, rounds=800)
-    found = joint.train(whole, study.NONE, 1.0, np.random.default_rng(1), choices).parameters
+    choices = {**models.CHOSEN, "rounds": 800}
+    found = models.train(whole, study.NONE, 1.0, np.random.default_rng(1), choices).parameters
     oracle = LogisticRegression(C=1e9, tol=1e-9, max_iter=5000).fit(whole.features, whole.label)
     assert found == pytest.approx(np.append(oracle.coef_, oracle.intercept_), rel=1e-3)
 
 
 def test_rho_is_the_most_that_epsilon_allows() -> None:
-    rho = joint.rho_of(1.0)
+    rho = models.rho_of(1.0)
     assert (
         renyi_delta(Fraction(rho), Fraction(1))
-        <= joint.DELTA
+        <= models.DELTA
         < renyi_delta(Fraction(1.001 * rho), Fraction(1))
     )
-    assert recipe.epsilon_of_gaussians(1 / np.sqrt(2 * rho), 1) <= 1  # of the mechanism with just that rho
+    assert models.epsilon_of_gaussians(1 / np.sqrt(2 * rho), 1) <= 1  # of the mechanism with just that rho
 
 
 def test_noise_has_the_scale_that_rho_takes() -> None:
-    drawn = joint.noisy(np.zeros(20_000), 50.0, 0.01, np.random.default_rng(4))
+    drawn = models.noisy(np.zeros(20_000), 50.0, 0.01, np.random.default_rng(4))
     rest = np.exp(-np.sqrt(2 * 0.01 / 50))
     assert np.array_equal(drawn, np.rint(drawn))
     assert drawn.var() == pytest.approx(2 * rest / (1 - rest) ** 2, rel=0.15)
     assert drawn.mean() == pytest.approx(0, abs=6 * drawn.std() / np.sqrt(20_000))
-    assert np.array_equal(joint.noisy(np.arange(3), 1, 0.0, np.random.default_rng(4)), np.arange(3))
+    assert np.array_equal(models.noisy(np.arange(3), 1, 0.0, np.random.default_rng(4)), np.arange(3))
 
 
 def test_rho_is_that_of_the_bisection_that_recorded_runs_were_made_with() -> None:
@@ -162,9 +164,9 @@ def test_rho_is_that_of_the_bisection_that_recorded_runs_were_made_with() -> Non
         low, high = 0.0, epsilon
         while high - low > 1e-4 * high:
             middle = (low + high) / 2
-            enough = renyi_delta(Fraction(middle), Fraction(epsilon)) <= joint.DELTA
+            enough = renyi_delta(Fraction(middle), Fraction(epsilon)) <= models.DELTA
             low, high = (middle, high) if enough else (low, middle)
-        assert joint.rho_of(epsilon) == low
+        assert models.rho_of(epsilon) == low
 
 
 @pytest.mark.parametrize("unit", PrivacyUnit)
@@ -175,14 +177,14 @@ def test_parts_add_up_to_the_joint_rho(unit: PrivacyUnit, monkeypatch: pytest.Mo
         spent.append((rho, values.size))
         return values
 
-    monkeypatch.setattr(joint, "noisy", told)
+    monkeypatch.setattr(models, "noisy", told)
     scheme = study.RIGHTED if unit is PrivacyUnit.CLIENT else replace(study.RIGHTED, thresholds=True)
-    joint.train(replace(people(40), unit=unit), scheme, 1.0, np.random.default_rng(1))
-    rounds = joint.CHOSEN.rounds
+    models.train(replace(people(40), unit=unit), scheme, 1.0, np.random.default_rng(1))
+    rounds = models.CHOSEN["rounds"]
     counted, training, held = spent[0][0], spent[1 : 1 + rounds], spent[1 + rounds :]
     assert len(held) == scheme.thresholds and all(each == training[0] for each in training)
     trained = sum(rho for rho, _ in training)
-    assert counted + max(trained, *(rho for rho, _ in held), 0) == pytest.approx(joint.rho_of(1.0))
+    assert counted + max(trained, *(rho for rho, _ in held), 0) == pytest.approx(models.rho_of(1.0))
 
 
 def test_figures_of_rigged_predictions() -> None:
@@ -208,7 +210,13 @@ def test_drawn_thresholds_have_their_probabilities() -> None:
     assert predictions(np.array([0.5, 0.49]), whole, {}, np.random.default_rng(1)).tolist() == [1, 0]
 
 
-TINY = study.Extent(2, 3, 1, (1.0, 10.0), recipe.Recipe(rounds=2, epochs=1))
+TINY = {
+    "seeds": 2,
+    "judged": 3,
+    "swept": 1,
+    "epsilons": (1.0, 10.0),
+    "recipe": {**models.PAPERS, "rounds": 2, "epochs": 1},
+}
 
 
 def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,14 +234,14 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_bytes(b"".join(lines[:5]) + lines[5][:20])
     done: list[tuple[str, float, int]] = []
 
-    def carried_out(data: People, way: str, epsilon: float, seed: int, extent: study.Extent) -> study.Run:
+    def carried_out(data: People, way: str, epsilon: float, seed: int, extent: Row) -> study.Run:
         done.append((way, epsilon, seed))
         return study.Run(data.name, way, epsilon, seed, {})
 
     monkeypatch.setattr(study, "carried_out", carried_out)
     again = study.go_on([whole], path, TINY, lambda *_: None)
     assert done == [("joint", 10.0, 0), ("paper", 10.0, 0)] and again[:5] == runs[:5]
-    assert len(study.load(path)) == 7
+    assert len(load_lines(path, study.Run, study.A_DRAW)) == 7
 
 
 def test_clients_as_the_unit_have_neither_recipe_nor_thresholds(tmp_path: Path) -> None:
@@ -243,11 +251,13 @@ def test_clients_as_the_unit_have_neither_recipe_nor_thresholds(tmp_path: Path) 
     assert all(study.THRESHOLDS.name not in run.models for run in runs)
 
 
-def test_means_and_targets() -> None:
-    found = study.mean([0.1, 0.2, 0.3])
-    assert (found.value, found.half) == pytest.approx((0.2, 4.303 * 0.1 / np.sqrt(3)), rel=1e-3)
-    assert found.shown(percent=True) == "20.0 ± 24.8"
-    assert study.mean([0.1, None, 0.3]).shown() == "undefined (1 of 3)"
+def test_means_and_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = study.columns_of("odds", [0.1, 0.2, 0.3]) | {"seeds": 3}
+    assert (found["odds"], found["odds, half"]) == pytest.approx((0.2, 4.303 * 0.1 / np.sqrt(3)), rel=1e-3)
+    assert study.shown_mean(found, "odds", percent=True) == "20.0 ± 24.8"
+    found = study.columns_of("odds", [0.1, None, 0.3]) | {"seeds": 3}
+    assert study.shown_mean(found, "odds") == "undefined (1 of 3)"
+    assert set(study.columns_of("odds", [0.1, None]).values()) == {None, 1}
 
     def run(seed: int, lost: float) -> study.Run:
         plain = {"accuracy": 0.6 + seed / 10, "odds": 0.1}
@@ -255,17 +265,19 @@ def test_means_and_targets() -> None:
         models = {study.NONE.name: plain, study.RIGHTED.name: righted}
         return study.Run("MovieLens 100K", study.JOINT, 1.0, seed, models)
 
-    accuracy, odds = study.TARGETS[:2]
-    (met,) = accuracy.judged([run(0, 0.004), run(1, 0.005)])
-    assert met["met"] and met["mean"] == pytest.approx(-0.0045)
-    assert [each["met"] for each in accuracy.judged([run(0, 0.004), run(1, 0.008)])] == [False]
-    assert [each["met"] for each in odds.judged([run(0, 0), run(1, 0)])] == [True]
-    assert study.TARGETS[-1].judged([run(0, 0)]) == []
+    monkeypatch.setattr(study, "TARGETS", [each for each in study.TARGETS if study.RIGHTED.name in each])
+    accuracy, odds = study.judged_targets([run(0, 0.004), run(1, 0.005)])  # none of RandHIE
+    assert accuracy["met"] and accuracy["mean"] == pytest.approx(-0.0045)
+    assert (odds["figure"], odds["bound"], odds["met"], odds["mean"]) == ("odds", 0.07, True, 0.05)
+    assert [each["met"] for each in study.judged_targets([run(0, 0.004), run(1, 0.008)])] == [False, True]
 
 
 def test_curves_have_the_same_seeds_at_every_epsilon() -> None:
     """At epsilon = 1, where more are judged, too."""
-    rng, extent = np.random.default_rng(1), study.Extent(2, 4, 2, (1.0, 10.0), recipe.PAPERS)
+    rng, extent = (
+        np.random.default_rng(1),
+        {"seeds": 2, "judged": 4, "swept": 2, "epsilons": (1.0, 10.0), "recipe": models.PAPERS},
+    )
     names = ("accuracy", "odds", "constant")
     runs = [
         study.Run(
@@ -278,7 +290,7 @@ def test_curves_have_the_same_seeds_at_every_epsilon() -> None:
         for epsilon, seeds in ((1.0, 4), (10.0, 2))
         for seed in range(seeds)
     ]
-    drawn = study.outcome(runs, [people()], extent, "").figures["made-up.png"]()
+    drawn = study.outcome(runs, [people()], extent).figures["made-up.png"]()
     (along,) = (each for each in drawn.axes[1].lines if each.get_label() == study.ALONE.name)
     of = [100 * (run.models[study.ALONE.name]["accuracy"] or 0) for run in runs]
     assert np.asarray(along.get_ydata()) == pytest.approx([(of[0] + of[1]) / 2, (of[4] + of[5]) / 2])
@@ -295,8 +307,9 @@ def test_published_delta_eodd_is_not_by_its_formula() -> None:
 OURS = ("FairGrad", "FairGrad, ε = 4")
 
 
-def test_models_of_others_are_judged_by_the_same_figures() -> None:
-    whole, theirs = people(200), {"theirs": np.array([9.0, 0, 0, 0])}
+def test_models_of_others_are_judged_by_the_same_figures(tmp_path: Path) -> None:
+    whole, theirs = people(200), tmp_path / "theirs.json"
+    theirs.write_text('{"theirs": [9.0, 0, 0, 0]}')
     found = fairness.beside(whole, theirs, 7).models
     assert [*found] == ["no DP", "training alone", "Kamiran–Calders weights", *OURS, "theirs"]
     _, tests = whole.split(np.random.default_rng(7))
@@ -310,7 +323,7 @@ def test_choices_are_compared_on_the_same_split_and_draws() -> None:
     assert [*found] == [scheme.name for scheme in fairness.TRIED]
     rng = np.random.default_rng(7)
     training, tests = people(200).split(rng)
-    chosen = joint.train(training, fairness.FAIR, 4.0, rng)
+    chosen = models.train(training, fairness.FAIR, 4.0, rng)
     assert found[f"share {fairness.FAIR.share:g}"] == judged(tests, chosen, rng)
 
 
@@ -322,10 +335,10 @@ def test_counts_for_fairness_are_a_part_of_the_joint_rho(monkeypatch: pytest.Mon
         told.append((squares, rho, values.size))
         return values
 
-    monkeypatch.setattr(joint, "noisy", noisy)
+    monkeypatch.setattr(models, "noisy", noisy)
     whole = people(40)
     for scheme in (study.ALONE, fairness.FAIR):
-        joint.train(whole, scheme, 1.0, np.random.default_rng(1))
+        models.train(whole, scheme, 1.0, np.random.default_rng(1))
     (_, plain_rho, d), (squares, rho, wide) = told[1], told[-1]
     assert rho == plain_rho and wide == d + 8
     units = units_for(wide, fairness.FAIR.largest_weight)

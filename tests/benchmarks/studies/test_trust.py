@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from benchmarks.studies.trust import models as trust_models
-from benchmarks.studies.trust.models import (
+from benchmarks.studies import trust
+from benchmarks.studies.trust import (
     IN_COMPUTATION,
     LAPLACE,
     MODELS,
@@ -21,9 +21,9 @@ from benchmarks.studies.trust.models import (
     noise_in_computation,
     noise_per_aggregator,
     population,
+    powers,
     trust_model,
 )
-from benchmarks.studies.trust.study import powers
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import gaps
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
@@ -93,7 +93,7 @@ def test_moments_are_those_of_the_noise(model: Central, law: dict[float, float])
 @pytest.mark.parametrize(("model", "law"), small_models())
 def test_tails_are_above_the_enumerated_ones(model: Central, law: dict[float, float]) -> None:
     """T and s, of four and of two independent values; and not far above: Chernoff's bound is no looser."""
-    least, most = trust_models._bounds(model, FAILURE)
+    least, most = trust._bounds(model, FAILURE)
     p = np.array(list(law.values()))
     x = np.array(list(law))
 
@@ -164,9 +164,7 @@ def test_the_simulated_population(clients: int) -> None:
 
 def test_estimates_are_those_of_the_gap_command() -> None:
     domain = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, STEPS))
-    plan = plan_noise(
-        sums_and_sizes(2, STEPS), Neighbors(NeighboringRelation.REPLACE_ONE), ONE, trust_models.DELTA
-    )
+    plan = plan_noise(sums_and_sizes(2, STEPS), Neighbors(NeighboringRelation.REPLACE_ONE), ONE, trust.DELTA)
     model, people, runs = noise_in_computation(plan.coins, plan.exact), population(200), 40
     errors = model.errors(200, runs, np.random.default_rng(1))
     noise = model.draw((runs, 4), np.random.default_rng(1))

@@ -1,7 +1,5 @@
 """The utility study: measures on curves whose figures are visible fractions; no noise, no error."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -9,9 +7,11 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.studies.utility.curves import (
     MEASURES,
+    UNMITIGATED,
     Sample,
     SyntheticPopulation,
     balanced_accuracy,
+    cumulative,
     curves_of,
     gap,
     histogram_of,
@@ -19,12 +19,10 @@ from benchmarks.studies.utility.curves import (
     rates_under,
     unmitigated,
 )
-from benchmarks.studies.utility.releases import NOISE_FREE, release_for
 from benchmarks.studies.utility.study import generator
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.thresholds.rules import ThresholdRule
-from protocols.accounting.calibration import NeighboringRelation
 
 GROUPS = ("a", "b")
 GRID = np.array([0.0, 0.5, 1.0])
@@ -56,9 +54,9 @@ def test_rates_of_a_mixed_rule_are_averages() -> None:
 
 def test_unmitigated_is_the_threshold_one_half() -> None:
     """TPR 8 of 14, FPR 7 of 18 in all; between the groups both differ by 1/4."""
-    between, accuracy = unmitigated(EXACT.points())
-    assert between == 1 / 4
-    assert accuracy == pytest.approx((8 / 14 + 11 / 18) / 2)
+    assert unmitigated(EXACT.points()) == 1 / 4
+    rates = rates_under(dict.fromkeys(GROUPS, UNMITIGATED), EXACT.points())
+    assert balanced_accuracy(*rates, EXACT.points()) == pytest.approx((8 / 14 + 11 / 18) / 2)
 
 
 def test_balanced_accuracy_weighs_groups_by_their_records() -> None:
@@ -90,7 +88,7 @@ def test_planted_gap() -> None:
     """At 1/2 the true positive rates are (1 - 1/8)^2 and (1 - 1/4)^2, which differ by 13/64."""
     population = SyntheticPopulation(2)
     whole = population.sample(1, 2, generator("planted")).whole.points()
-    assert unmitigated(whole)[0] == pytest.approx(13 / 64)
+    assert unmitigated(whole) == pytest.approx(13 / 64)
     assert population.shares().tolist() == pytest.approx(np.array([[0.4, 4 / 15], [4 / 15, 1 / 15]]))
 
 
@@ -128,9 +126,7 @@ def samples(draw: st.DrawFn) -> Sample:
 @given(samples())
 def test_without_noise_errors_are_zero_and_the_gap_is_what_choosing_leaves(sample: Sample) -> None:
     """Choosing leaves 2 * 10^-4, or one record's share, as `choose_thresholds` says."""
-    groups, _, bins = sample.histograms.shape[1:]
-    release = release_for(NOISE_FREE, bins, groups, 100, Fraction(1), NeighboringRelation.REPLACE_ONE)
-    counts = release.estimate(sample.histograms, np.random.default_rng(0))[0]
+    counts = cumulative(sample.histograms)[0]
     exact = sample.counted(0)
     estimated = curves_of(exact.groups, exact.thresholds, counts)
     found = measure(estimated, exact, exact.points())

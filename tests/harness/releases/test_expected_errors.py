@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.studies.utility.curves import SyntheticPopulation
-from benchmarks.studies.utility.releases import TREE, computed
+from benchmarks.studies.utility.curves import TREE, SyntheticPopulation, computed
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.releases import base as errors
 from protocols.accounting.calibration import NeighboringRelation

@@ -1,20 +1,28 @@
-"""Three ways to trust with a gap between two groups: each one's exact ε, its error in closed form, simulated.
+"""Whom one trusts and how many clients that takes: the gap between two groups, under three trust models.
 
-Values are in the scale from -1 to 1, and a gap is the mean of the first group less that of the second. Both
-groups have half of the clients. All protect one client's tuple (group, value), replaced by any other.
+Of each model: its exact ε, its error in closed form, and simulated. Values are in the scale from -1 to 1,
+and a gap is the mean of the first group less that of the second. Both groups have half of the clients. All
+protect one client's tuple (group, value), replaced by any other.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from benchmarks.studies.arrays import Floats
+from benchmarks.figures import GRID, LOGARITHMIC, Panel, draw, each_power_of_ten, level, line, shown
 from benchmarks.studies.local_simulation import Population, simulate, summed_geometric
+from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
+from benchmarks.studies.utility.study import SEED, generator
 from harness.inputs.record_schema import MAX_STEPS
+from harness.privacy.statement import SHIFTED
+from harness.views.palette import COLOURS, GREY, MARKERS
+from harness.views.parts import Part, Stacked
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
@@ -22,6 +30,8 @@ from protocols.accounting.calibration import (
     possible_moves,
     sums_and_sizes,
 )
+from protocols.accounting.rounding import digits_up, float_up
+from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.guarantee import Guarantee
 from protocols.local_dp.estimators import gap_weights, half_width, least_enough, least_value, variance
@@ -228,3 +238,203 @@ def _bounds(model: Central, failure: float) -> tuple[float, float]:
     least = least_enough(lambda t: 2 * tail(1, t * unit) <= of_sizes)
     most = least_enough(lambda s: 2 * tail(4, s * unit) + 4 * tail(2, s * unit) <= failure - of_sizes)
     return least * unit, most * unit
+
+
+FAILURE = 0.01
+RUNS_OF_NEEDED = 10_000  # in which an error is exceeded 100 times, give or take 10
+
+NEEDED = "clients.csv"
+_LABELS = {  # in the figure, in the order of its colours
+    IN_COMPUTATION: "noise in the computation (π_GAP)",
+    REPAIRED: "local: M_R, repaired",
+    PER_AGGREGATOR: "noise per aggregator (2)",
+    LAPLACE: "local: M_L, k = 2",
+    PUBLISHED: "local: M_R as published (its ε is larger)",
+    OWN_OF_THREE: "own noise of three parties",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is measured: every model at these ε, numbers of clients and errors."""
+
+    epsilons: tuple[Fraction, ...] = (Fraction(1, 10), Fraction(1), Fraction(4))
+    clients: tuple[int, ...] = tuple(10**power for power in range(2, 9))
+    errors: tuple[float, ...] = (0.1, 0.01, 0.001)
+
+
+QUICK = Setting((Fraction(1),), (100, 1_000, 10_000), (0.1,))
+
+
+def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> Outcome:
+    """Measure each model's error for numbers of clients, and how many clients it needs for an error.
+
+    Args: progress: called with how many models are measured, out of how many.
+    """
+    errors, needs, samples = list[Row](), list[Row](), list[Row]()
+    models = list(product(setting.epsilons, MODELS))
+    for number, (epsilon, name) in enumerate(models):
+        progress(number, len(models))
+        model = trust_model(name, epsilon)
+        exact = {"epsilon": float(epsilon), "epsilon_exact": float_up(model.guarantee.epsilon)}
+        for clients in setting.clients:
+            bound = model.half_width(clients, FAILURE)
+            drawn = model.errors(clients, runs, generator(name, epsilon, clients))
+            row = {"model": name, **exact, "delta_exact": float_up(model.guarantee.delta), "clients": clients}
+            samples.append(row | {"errors": [rounded(error, 3) for error in drawn.tolist()]})
+            measured = {
+                "bound_99": rounded(bound) if bound < MOST else None,
+                "simulated_99": rounded(exceeded(drawn)),
+                "simulated_rms": rounded(float(np.sqrt(np.mean(drawn**2)))),
+                "predicted_rms": rounded(model.deviation(clients)),
+            }
+            errors.append(row | measured)
+        needs += [{"model": name, **exact, **_needed(name, epsilon, error)} for error in setting.errors]
+    return Outcome(
+        {
+            "seed": SEED,
+            "runs": runs,
+            "runs_of_clients_simulated": RUNS_OF_NEEDED,
+            "neighboring_relation": "replace_one",
+            "delta": float_up(DELTA),
+            "confidence": 1 - FAILURE,
+            "scale": "values from -1 to 1",
+            "steps": STEPS,
+            "aggregators": AGGREGATORS,
+            "measures": {
+                "bound_99": "exceeded with probability 1 % at most, by proof, whatever the values; "
+                "empty: none",
+                "simulated_99": "error that all but 1 % of the runs keep to, of the simulated population",
+                "simulated_rms": "root of the mean square error of the runs",
+                "predicted_rms": "the same in closed form; of noisy sizes to first order",
+                "clients_proven": "by bound_99, to 1 %",
+                "clients_simulated": "by simulated_99, to about 5 %",
+            },
+        },
+        {"errors": errors, "clients": needs},
+        view(setting, errors, needs),
+        samples,
+        {SUMMARY: errors, NEEDED: needs},
+        figures={"trust.png": lambda: plot(setting, errors)},
+    )
+
+
+def _needed(name: str, epsilon: Fraction, error: float) -> Row:
+    model = trust_model(name, epsilon)
+
+    def enough(clients: float) -> bool:
+        drawn = model.errors(int(clients), RUNS_OF_NEEDED, generator(name, epsilon, error))
+        return exceeded(drawn) <= error
+
+    proven = least_enough(lambda clients: model.half_width(clients, FAILURE) <= error)
+    # The search starts among eight times fewer clients than by the bound.
+    return {"error": error, "clients_proven": proven, "clients_simulated": least_enough(enough, proven / 8)}
+
+
+def exceeded(errors: Floats) -> float:
+    """Return what the sizes of all but 1 % of these errors keep to."""
+    return float(np.quantile(abs(errors), 1 - FAILURE))
+
+
+def plot(setting: Setting, errors: Sequence[Row]) -> Figure:
+    """Draw a panel per epsilon: lines are proven bounds, markers simulated, both axes logarithmic."""
+    return draw(
+        [[_marks(setting, epsilon, errors) for epsilon in setting.epsilons]],
+        (max(7.0, 1 + 4 * len(setting.epsilons)), 5.6),
+        "The gap between two groups' means, values from −1 to 1",
+        x="clients, half of them in each group",
+        y=["error of the gap, not exceeded in 99 % of runs"],
+        legend_columns=min(3, 1 + len(setting.epsilons)),
+        sharey=True,
+    )
+
+
+def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
+    marks = [level(0.01, color=GREY, linestyle=":", linewidth=1)]
+    along = np.geomspace(min(setting.clients), max(setting.clients), 60)
+    for (name, label), colour, marker in zip(_LABELS.items(), COLOURS, MARKERS, strict=False):
+        bounds = np.array([trust_model(name, epsilon).half_width(clients, FAILURE) for clients in along])
+        simulated = [row["simulated_99"] for row in _of(errors, epsilon, name)]
+        signs = {"color": colour, "markersize": 5.5}
+        marks += [
+            line(along, np.where(bounds < MOST, bounds, np.nan), linewidth=1.8, **signs),
+            line(setting.clients, simulated, marker, alpha=0.8, **signs),
+            line([], [], marker=marker, linewidth=1.8, label=label, **signs),
+        ]
+    return [
+        *marks,
+        line([], [], linestyle="none", label="lines: proven for all values; markers: simulated"),
+        LOGARITHMIC,
+        shown(ylim=(1e-5, MOST), title=f"ε = {float(epsilon):g}"),
+        each_power_of_ten,
+        GRID,
+    ]
+
+
+def _of(rows: Sequence[Row], epsilon: Fraction, name: str) -> list[Row]:
+    """Return a model's rows at this epsilon."""
+    return [row for row in rows if (row["epsilon"], row["model"]) == (float(epsilon), name)]
+
+
+def _bound(row: Row) -> str:
+    return f"{row['bound_99']:.2g}" if row["bound_99"] else "none"
+
+
+def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Iterator[Part]:
+    """View the clients needed for each error, and the errors with some numbers of clients."""
+    clients = [number for number in setting.clients if number in (10**4, 10**6)]
+    rows = [
+        [
+            f"ε = {float(epsilon):g}",
+            name,
+            digits_up(trust_model(name, epsilon).guarantee.epsilon, 4),
+            *(
+                Stacked(f"{powers(need['clients_proven'])}\n{powers(need['clients_simulated'])}")
+                for need in _of(needs, epsilon, name)
+            ),
+            *(
+                Stacked(f"{_bound(row)}\n{row['simulated_99']:.2g}")
+                for row in _of(errors, epsilon, name)
+                if row["clients"] in clients
+            ),
+        ]
+        for epsilon, name in product(setting.epsilons, MODELS)
+    ]
+    yield grouped(
+        [
+            *("", "", "its ε"),
+            *(f"clients for an error of {error:g}" for error in setting.errors),
+            *(f"error with {powers(number)} clients" for number in clients),
+        ],
+        rows,
+        alignment="lll" + "r" * (len(setting.errors) + len(clients)),
+    )
+    yield (
+        "Errors of the gap between two groups' means, values from -1 to 1, that are not exceeded in 99 % of "
+        "runs: above, proven whatever the values; below, simulated for one population. All protect a "
+        "client's group and value, replaced by any other, at the ε shown; δ is 0, of noise in the "
+        f"computation below 2^-40. With noise per aggregator, or of the parties' own, {SHIFTED}."
+    )
+    wanted = setting.errors[len(setting.errors) // 2]
+    for epsilon in setting.epsilons:
+        proven = {
+            need["model"]: need["clients_proven"]
+            for need in needs
+            if (need["epsilon"], need["error"]) == (float(epsilon), wanted)
+        }
+        yield (
+            f"At ε = {float(epsilon):g}, an error of {wanted:g}: {powers(proven[IN_COMPUTATION])} clients "
+            f"with noise in the computation, {powers(proven[OWN_OF_THREE])} with three parties' own noise, "
+            f"{powers(proven[PER_AGGREGATOR])} with noise per aggregator, which is two parties' own, "
+            f"{powers(proven[REPAIRED])} under local DP (M_R, repaired), "
+            f"{powers(float(f'{proven[REPAIRED] / proven[IN_COMPUTATION]:.2g}'))} times as many."
+        )
+
+
+def powers(number: float) -> str:
+    """Return a number to three digits, as 4.7·10^6 from a million on."""
+    if number < 10**6:
+        return f"{float(f'{number:.3g}'):,.0f}"
+    mantissa, exponent = f"{number:.2e}".split("e")
+    power = f"10^{int(exponent)}"
+    return power if float(mantissa) == 1 else f"{float(mantissa):g}·{power}"

@@ -1,9 +1,13 @@
-"""Models at one joint epsilon: noise once on each sum, clip, then weigh; and what any model does to records.
+"""Models by PrivFairFL's own recipe, and at one joint epsilon; and what any model does to records.
 
-Sums are what `SumSession` adds up, with the same rounding and noise law, drawn by a generator of numpy. All
-that is revealed adds up in zCDP: discrete Laplace noise of scale b on a vector that one unit moves by s is
-s^2 / (2 b^2)-zCDP. Weights count all training records, or clients; thresholds are chosen on clients that
-training leaves out, so that of both the larger part counts.
+The recipe: appendix C, for ML-1M, of which all numbers are; one dense unit with a sigmoid; FedAvg by the
+number of records; DP-SGD at each client, a microbatch per record. What its epsilon really is, is computed.
+
+A joint epsilon: noise once on each sum, clip, then weigh. Sums are what `SumSession` adds up, with the same
+rounding and noise law, drawn by a generator of numpy. All that is revealed adds up in zCDP: discrete Laplace
+noise of scale b on a vector that one unit moves by s is s^2 / (2 b^2)-zCDP. Weights count all training
+records, or clients; thresholds are chosen on clients that training leaves out, so that of both the larger
+part counts.
 """
 
 import math
@@ -13,11 +17,13 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import dp_accounting
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from benchmarks.studies.arrays import Floats, Integers
+from benchmarks.studies.outcome import Row
 from benchmarks.studies.training.people import People
 from benchmarks.studies.utility.curves import UNMITIGATED, cumulative, curves_of, histogram_of
 from harness.errors import UndefinedRateError
@@ -32,6 +38,127 @@ from harness.training.logistic import Descent, Examples, fit, probabilities, wit
 from harness.training.updates import UpdateRule, units_for
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.rounds import largest_rho
+from protocols.arrays import Floats, Integers
+
+PAPERS: Row = {
+    "rounds": 300,
+    "local_epochs": 2,
+    "rate": 0.03,
+    "clip": 1.0,
+    "noise": 1.1,
+    "epochs": 20,
+    "batch": 32,
+    "centralised_rate": 0.015,
+}
+"""What appendix C says of ML-1M.
+
+noise: standard deviation over the clip, at each client; batch, centralised_rate and epochs: of centralised
+training; rounds, local_epochs and rate: of the federated.
+"""
+
+
+def epsilon_of_gaussians(noise: float, steps: int) -> float:
+    """Return epsilon at 10^-5 of so many sums with Gaussian noise, each over all records.
+
+    Source: Balle and Wang 2018, theorem 8: together they are one with mu = sqrt(steps) / noise.
+    [test: tests/benchmarks/studies/test_training.py, against dp_accounting]
+    Args: noise: its standard deviation over what one unit changes.
+    """
+    return float(dp_accounting.get_epsilon_gaussian(noise / np.sqrt(steps), 1e-5))
+
+
+def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) -> Floats:
+    """Train on all records in one place, by SGD. Returns: parameters, shape (p + 1,), the intercept last."""
+    inputs = with_constant(people.features)
+    parameters = _start(inputs.shape[1], rng)
+    for _ in range(recipe["epochs"]):
+        order = rng.permutation(len(inputs))
+        for at in range(0, len(order), recipe["batch"]):
+            rows = order[at : at + recipe["batch"]]
+            off = expit(inputs[rows] @ parameters) - people.label[rows]
+            parameters = parameters - recipe["centralised_rate"] * (off @ inputs[rows]) / len(rows)
+    return parameters
+
+
+def federated(
+    people: People, weights: Floats, rng: np.random.Generator, *, private: bool, recipe: Row = PAPERS
+) -> Floats:
+    """Train v models by FedAvg, side by side, each client a step per epoch on all of its records.
+
+    Computes: with `private` DP-SGD at each client: a record's gradient, *already weighed*, as in the
+    published code, is clipped; the client adds noise of its own to the sum.
+    Args: weights: of each record, for each model, shape (n, v). Returns: parameters, shape (v, p + 1).
+    """
+    blocks = _blocks(people, weights)
+    parameters = np.stack([_start(people.features.shape[1] + 1, rng) for _ in weights.T], axis=1)
+    for _ in range(recipe["rounds"]):
+        found = np.zeros_like(parameters)
+        for inputs, label, weight, lengths, size in blocks:
+            local = np.repeat(parameters[np.newaxis], len(size), axis=0)
+            for _ in range(recipe["local_epochs"]):
+                off = weight * (expit(inputs @ local) - label)
+                if private:
+                    off /= np.maximum(1, np.abs(off) * lengths / recipe["clip"])
+                gradient = inputs.swapaxes(1, 2) @ off
+                if private:
+                    gradient += rng.normal(0, recipe["noise"] * recipe["clip"], gradient.shape)
+                local -= recipe["rate"] * gradient / size
+            found += (size * local).sum(axis=0)
+        parameters = found / len(people.label)
+    return parameters.T
+
+
+def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Floats:
+    """Return counts per group and label, shape (k, 2), of clients that each add noise to their own.
+
+    Source: footnote 5, after Abay et al. 2020: Laplace noise on the client's counts, randomised response for
+    its group. Each takes epsilon, as the text does not divide it: 2 epsilon in all.
+    """
+    counts = people.counted(people.client, people.clients)
+    present = np.flatnonzero(counts.sum(axis=1))
+    group = np.zeros(people.clients, dtype=np.int64)
+    group[people.client] = people.group
+    lies = rng.random(people.clients) >= np.exp(epsilon) / (np.exp(epsilon) + len(people.groups) - 1)
+    told = np.where(lies, len(people.groups) - 1 - group, group)
+    found = np.zeros((len(people.groups), 2))
+    np.add.at(found, told[present], (counts + rng.laplace(0, 1 / epsilon, counts.shape))[present])
+    return found
+
+
+def _start(parameters: int, rng: np.random.Generator) -> Floats:
+    """Return Glorot's uniform start for one unit; the intercept is 0."""
+    most = np.sqrt(6 / parameters)
+    return np.append(rng.uniform(-most, most, parameters - 1), 0.0)
+
+
+def _blocks(people: People, weights: Floats) -> list[tuple[Floats, ...]]:
+    """Return clients of about as many records together, padded by records of weight 0.
+
+    Returns: of each block the inputs, shape (clients, most, p + 1), labels, weights and lengths of inputs,
+    (clients, most, 1 or v), and records, (clients, 1, 1).
+    """
+    inputs = with_constant(people.features)
+    order = np.argsort(people.client, kind="stable")
+    _, start, size = np.unique(people.client[order], return_index=True, return_counts=True)
+    blocks: list[tuple[Floats, ...]] = []
+    power = np.ceil(np.log2(size))
+    for each in np.unique(power):
+        chosen = np.flatnonzero(power == each)
+        place = np.arange(int(size[chosen].max()))
+        inside = (place < size[chosen][:, np.newaxis])[..., np.newaxis]
+        rows = order[np.minimum(start[chosen][:, np.newaxis] + place, len(order) - 1)]
+        block = inputs[rows] * inside
+        blocks.append(
+            (
+                block,
+                people.label[rows][..., np.newaxis].astype(float),
+                weights[rows] * inside,
+                np.linalg.norm(block, axis=-1, keepdims=True),
+                size[chosen][:, np.newaxis, np.newaxis].astype(float),
+            )
+        )
+    return blocks
+
 
 DELTA = Fraction(1, 100_000)
 
@@ -55,24 +182,20 @@ class Scheme:
     share: float = SHARE
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Hyperparameters, public, chosen on `wagepan` alone.
+CHOSEN: Row = {
+    "rounds": 80,
+    "clip": 0.5,
+    "rate": 2.0,
+    "momentum": 0.9,
+    "of_weights": 0.05,
+    "held": 0.4,
+    "bins": 20,
+}
+"""Hyperparameters of ours, public, chosen on `wagepan` alone.
 
-    Attributes: rate: the step, of the gradient's mean over records, or clients; of_weights: the share of
-    rho for counts; held: the share of clients for thresholds; bins: of their scores.
-    """
-
-    rounds: int = 80
-    clip: float = 0.5
-    rate: float = 2.0
-    momentum: float = 0.9
-    of_weights: float = 0.05
-    held: float = 0.4
-    bins: int = 20
-
-
-CHOSEN = Choices()
+rate: the step, of the gradient's mean over records, or clients; of_weights: the share of rho for counts;
+held: the share of clients for thresholds; bins: of their scores.
+"""
 
 
 @lru_cache
@@ -96,11 +219,11 @@ def train(
     scheme: Scheme,
     epsilon: float,
     rng: np.random.Generator,
-    choices: Choices = CHOSEN,
+    choices: Row = CHOSEN,
 ) -> "Trained":
     """Train by a scheme, at (epsilon, 10^-5) for all that is revealed of a record, or of a client."""
     rho = rho_of(epsilon) if scheme.private else 0.0
-    counting = rho * choices.of_weights  # also without weights: the step is divided by the count
+    counting = rho * choices["of_weights"]  # also without weights: the step is divided by the count
     counts, size = _counts(people, counting, rng)
     weight = None
     if scheme.weights:
@@ -108,8 +231,8 @@ def train(
         weight = table[people.group, people.label]
     if not scheme.thresholds:
         return Trained(_fit(people, weight, scheme, size, rho - counting, rng, choices))
-    out = np.isin(people.client, rng.permutation(people.clients)[: round(choices.held * people.clients)])
-    rest, size = people.of_rows(~out), size * (1 - choices.held)
+    out = np.isin(people.client, rng.permutation(people.clients)[: round(choices["held"] * people.clients)])
+    rest, size = people.of_rows(~out), size * (1 - choices["held"])
     weight = weight if weight is None else weight[~out]
     parameters = _fit(rest, weight, scheme, size, rho - counting, rng, choices)
     return Trained(parameters, _rules(people.of_rows(out), parameters, rho - counting, rng, choices))
@@ -137,11 +260,11 @@ def _fit(
     size: float,
     rho: float,
     rng: np.random.Generator,
-    choices: Choices,
+    choices: Row,
 ) -> Floats:
     examples = Examples(people.features, people.label, people.client, people.clients, 2, weight, people.group)
-    coordinates, clip = people.features.shape[1] + 1, choices.clip if rho else 1e9
-    most, fairgrad, norm = scheme.largest_weight, None, choices.clip
+    coordinates, clip = people.features.shape[1] + 1, choices["clip"] if rho else 1e9
+    most, fairgrad, norm = scheme.largest_weight, None, choices["clip"]
     if scheme.fairness:
         fairgrad = FairGrad(scheme.fairness, len(people.groups), 2, 1, step=scheme.step, share=scheme.share)
         coordinates, norm = coordinates + fairgrad.cells, math.hypot(norm, fairgrad.unit(norm))
@@ -152,17 +275,17 @@ def _fit(
             return np.asarray(updates.sum(axis=0))
         # As `rule.encode` does with vectors that are clipped and weighed already.
         whole = np.rint(updates * (rule.units / rule.clip)).sum(axis=0)
-        return rule.decode(noisy(whole, rule.squares, rho / choices.rounds, rng))
+        return rule.decode(noisy(whole, rule.squares, rho / choices["rounds"], rng))
 
-    step = choices.rate * examples.clients / size
-    how = Descent(choices.rounds, clip, most, step, choices.momentum)
+    step = choices["rate"] * examples.clients / size
+    how = Descent(choices["rounds"], clip, most, step, choices["momentum"])
     return np.asarray(fit(examples, sum_of, how, people.unit, fairgrad)[0])
 
 
 def _rules(
-    people: People, parameters: Floats, rho: float, rng: np.random.Generator, choices: Choices
+    people: People, parameters: Floats, rho: float, rng: np.random.Generator, choices: Row
 ) -> Mapping[str, ThresholdRule]:
-    grid = even_grid(choices.bins + 1)
+    grid = even_grid(choices["bins"] + 1)
     histogram = histogram_of(people.group, people.label, scores(people, parameters), grid, len(people.groups))
     counts = cumulative(noisy(histogram, 1, rho, rng))
     return rules_of(curves_of(people.groups, np.array(grid), counts))

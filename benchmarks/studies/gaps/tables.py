@@ -1,0 +1,299 @@
+"""Tables 1 and 2 on gaps, with budgets of M_R and M_L as published, as the code has them, and repaired.
+
+`protocols.local_dp.randomizers` has no M_L with k other than 2 and no epsilon above 20, as nothing protects
+there. The paper's tables have both, so its Eqs. 19 and 20 are here as it prints them, in floating point.
+
+Source: Juarez and Korolova 2022, Algorithm 1, Definition 7, Theorems 5, 6 and 9, appendices A.4 and B.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from benchmarks.papers import gaps, rounds_to
+from benchmarks.studies.local_simulation import Population, PublishedL, Simulable, Simulated, simulate
+from benchmarks.studies.outcome import Row
+from protocols.arrays import Floats
+from protocols.local_dp.estimators import gap_weights, half_width
+from protocols.local_dp.exact_privacy import epsilon_of_l, epsilon_of_r
+from protocols.local_dp.randomizers import MAX_EPSILON, Grr, Mechanism, MechanismL, MechanismR, ValueRange
+
+GROUPS = 2
+M_R, M_L = "M_R", "M_L"
+WORST = {M_R: 0.0, M_L: 1.0}  # mean squares of the values, on the scale from -1 to 1
+Sizes = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The budgets of M_R (k is None), or of M_L, whose noise has scale 2 / epsilon_2 where the group is kept
+    and k / epsilon_2 where it moved."""
+
+    epsilon_1: float
+    epsilon_2: float
+    k: float | None = None
+
+    @property
+    def mechanism(self) -> str:
+        """M_R or M_L."""
+        return M_R if self.k is None else M_L
+
+    def variance_of_mean(self, size: float, other: float, mean_square: float) -> float:
+        """Return Eq. 19 (M_L) or 20 (M_R). Args: size: of the group; mean_square: of its values."""
+        odds = math.exp(-self.epsilon_1)  # (1 - a) / a
+        if self.k is None:
+            told = math.tanh(self.epsilon_2 / 2) ** 2 / (1 + odds)  # a (2b - 1)^2
+            return (1 - told * mean_square + other / size * odds) / (told * size)
+        kept, moved = (2 * (scale / self.epsilon_2) ** 2 for scale in (2.0, self.k))
+        return (mean_square * odds + (1 + odds) * (kept + other / size * moved * odds)) / size
+
+    def variance(self, sizes: Sizes, mean_squares: Sizes | None = None) -> float:
+        """Return Theorem 9's variance of the gap; by default with the worst values."""
+        squares = mean_squares or (WORST[self.mechanism],) * 2
+        return self.variance_of_mean(*sizes, squares[0]) + self.variance_of_mean(*sizes[::-1], squares[1])
+
+    def chebyshev(self, sizes: Sizes, failure: float) -> float:
+        """Return the paper's alpha: the error is larger with at most this probability."""
+        return math.sqrt(self.variance(sizes) / failure)
+
+    def true_epsilon(self) -> Fraction | None:
+        """Return the exact epsilon over all inputs and outputs, rounded up; None: there is none."""
+        first, second = _exact(self.epsilon_1), _exact(self.epsilon_2)
+        if self.k is None:
+            return epsilon_of_r(MechanismR.with_budgets(GROUPS, first, second))
+        k = _exact(self.k)
+        if epsilon_of_l(Fraction(1), second, k) is None:  # the noise alone tells, whatever GRR's odds
+            return None
+        return epsilon_of_l(Grr.private(GROUPS, first).odds, second, k)
+
+    def simulable(self, declared: ValueRange) -> Simulable:
+        """Return what `local_simulation` draws."""
+        first, second = _exact(self.epsilon_1), _exact(self.epsilon_2)
+        if self.k is None:
+            return MechanismR.with_budgets(GROUPS, first, second, declared)
+        of_two = MechanismL.with_budgets(GROUPS, first, second, declared)
+        return of_two if self.k == 2 else PublishedL(of_two, _exact(self.k))
+
+
+Allocation = Callable[[float], Budgets]
+
+
+def published_r(epsilon: float) -> Budgets:
+    """Return "M_R opt."."""
+    return Budgets(epsilon, epsilon)
+
+
+def published_l(epsilon: float) -> Budgets:
+    """Return "M_L opt." of appendix B; above epsilon 2, k is beyond what the mechanism allows."""
+    if epsilon < 2 / 3:
+        return Budgets(math.log(3) - epsilon / 2, epsilon, 2 / 3)
+    return Budgets(math.log(2 / epsilon) + epsilon - 1, epsilon, epsilon)
+
+
+def coded_l(epsilon: float) -> Budgets:
+    """Return the mechanism that the published code simulates for "M_L opt.", a fault emulated.
+
+    Computes: noise of scale min(k, 2) / epsilon where the group is kept, 2 / epsilon where it moved: the
+    other way round than the paper's M_L, and so that M_L with epsilon_2 = 2 epsilon / k, and 4 / k for k.
+    """
+    meant = published_l(epsilon)
+    k = min(meant.k or 2.0, 2.0)
+    return Budgets(meant.epsilon_1, 2 * epsilon / k, 4 / k)
+
+
+def l_of_two(epsilon: float) -> Budgets:
+    """Return M_L with k = 2, which keeps to epsilon: as published, and the repair of "M_L opt."."""
+    return Budgets(epsilon / 2, epsilon, 2.0)
+
+
+def repaired_r(epsilon: float) -> Budgets:
+    """Return the M_R that keeps to epsilon; `MechanismR.private` has it in exact coins."""
+    return Budgets(epsilon + math.log1p(math.exp(-epsilon)) - math.log(2), epsilon)
+
+
+PUBLISHED: dict[str, Allocation] = {M_R: published_r, M_L: published_l}
+REPAIRED: dict[str, Allocation] = {M_R: repaired_r, M_L: l_of_two}
+
+
+def private(mechanism: str, epsilon: Fraction, declared: ValueRange) -> Mechanism:
+    """Return the repaired mechanism as clients run it. Raises: ValueError: epsilon is above 20."""
+    kind = MechanismR if mechanism == M_R else MechanismL
+    return kind.private(GROUPS, epsilon, declared)
+
+
+def least_epsilon(bound: Callable[[float], float], error: float, low: float, high: float) -> float | None:
+    """Return the least epsilon between low and high whose bound is at most the error, to 10^-6 of it.
+
+    Args: bound: falls with epsilon.  Returns: None if even `high` is not enough.
+    """
+    if bound(high) > error:
+        return None
+    while high / low > 1 + 1e-6:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if bound(middle) <= error else (middle, high)
+    return high
+
+
+def _exact(value: float) -> Fraction:
+    return Fraction(value).limit_denominator(10**9)
+
+
+CELLS = {M_R: "m_r", M_L: "m_l"}  # of a mechanism in gaps.json
+RATE_RANGE = ValueRange(0, 1)
+SCALED = ValueRange(-1, 1)
+_LEAST, _MOST = 1e-4, 700.0  # of the epsilons that are tried
+
+
+def agrees(reproduced: float | None, published: str | None) -> bool:
+    """Whether what is published is this number, rounded; None: no epsilon will do, or "-"."""
+    if published is None or reproduced is None:
+        return published is None and reproduced is None
+    return rounds_to(reproduced, published)
+
+
+def table1() -> list[Row]:
+    """Return the least epsilons for an error alpha of the gap, with probability 0.99, two groups of one size.
+
+    Returns: mechanism by mechanism; published: as printed, None: "-"; reproduced: by the same formula, None:
+    no epsilon will do; true_epsilon: of that setting, None: there is none; the repaired mechanism (M_L with
+    k = 2) gives: repaired_alpha: the error at the same epsilon; repaired: the epsilon for alpha; tight: the
+    same by Chernoff's bound, which holds for every n, None: none up to 20.
+    """
+    found = gaps()["table1"]
+    return [
+        _cell_of_table1(mechanism, row["clients"], float(alpha), printed, float(found["failure"]))
+        for mechanism, name in CELLS.items()
+        for row in found["cells"]
+        for alpha, printed in zip(found["alphas"], row[name], strict=True)
+    ]
+
+
+def _cell_of_table1(mechanism: str, clients: int, alpha: float, printed: str | None, failure: float) -> Row:
+    sizes = (clients / 2, clients / 2)
+    published, repaired = PUBLISHED[mechanism], REPAIRED[mechanism]
+
+    def tight(epsilon: float) -> float:
+        chosen = private(mechanism, Fraction(epsilon), SCALED)
+        return half_width(chosen, sizes, gap_weights(sizes, 0, 1), failure)
+
+    least = least_epsilon(lambda e: published(e).chebyshev(sizes, failure), alpha, _LEAST, _MOST)
+    return {
+        "mechanism": mechanism,
+        "clients": clients,
+        "alpha": alpha,
+        "published": printed,
+        "reproduced": least,
+        "true_epsilon": None if least is None else published(least).true_epsilon(),
+        "repaired_alpha": None if least is None else repaired(least).chebyshev(sizes, failure),
+        "repaired": least_epsilon(lambda e: repaired(e).chebyshev(sizes, failure), alpha, _LEAST, _MOST),
+        "tight": least_epsilon(tight, alpha, _LEAST, float(MAX_EPSILON)),
+        "agrees": agrees(least, printed),
+    }
+
+
+def resampled(values: tuple[Floats, ...], sizes: tuple[int, ...]) -> Population:
+    """Return groups of these sizes, in which each value has as many clients as any other, to one."""
+    clients = [
+        size // len(of_group) + (np.arange(len(of_group)) < size % len(of_group)).astype(np.int64)
+        for of_group, size in zip(values, sizes, strict=True)
+    ]
+    return Population(values, tuple(clients))
+
+
+def table2(source: str, values: tuple[Floats, ...], runs: int, rng: np.random.Generator) -> list[Row]:
+    """Simulate all clients of Table 2: the error of the gap with 10^7 clients, and its bound alpha.
+
+    Args: source: of the values, which are those of each group; runs: at least as many as the paper made.
+    Returns: mechanism by mechanism; published: "error", "deviation", "alpha" as printed; alpha: which the
+    error exceeds in 1 % of runs at most, by Eqs. 19 and 20 with the worst values, two groups of one size, gap
+    of rates from 0 to 1; alpha_of_the_text: with groups in the proportion of the recordings and on the scale
+    from -1 to 1; errors: of the mechanism as printed; coded: M_L as the published code has it, a fault
+    emulated; true_epsilon, coded_epsilon: exact, None: there is none; repaired_alpha, repaired: of the
+    repaired mechanism at this epsilon.
+    """
+    half = gaps()["table2"]["clients"] // 2
+    population = resampled(values, (half, half))
+    return [
+        {"population": source, **_cell_of_table2(mechanism, row, population, runs, rng)}
+        for mechanism in CELLS
+        for row in gaps()["table2"]["cells"]
+    ]
+
+
+def _cell_of_table2(
+    mechanism: str,
+    row: dict[str, dict[str, str]],
+    population: Population,
+    runs: int,
+    rng: np.random.Generator,
+) -> Row:
+    found, recordings = gaps()["table2"], gaps()["activity"]["recordings"]
+    failure, printed, text = float(found["failure"]), row[CELLS[mechanism]], str(row["epsilon"])
+    published, repaired = PUBLISHED[mechanism](float(text)), REPAIRED[mechanism](float(text))
+    half, share = found["clients"] / 2, recordings["M"] / sum(recordings.values())
+    as_coded = coded_l(float(text)) if mechanism == M_L else None
+    as_printed, as_repaired, *coded = simulate(
+        [
+            published.simulable(RATE_RANGE),
+            private(mechanism, Fraction(text), RATE_RANGE),
+            *([as_coded.simulable(RATE_RANGE)] if as_coded else []),
+        ],
+        population,
+        runs,
+        rng,
+    )
+    alpha = published.chebyshev((half, half), failure) * RATE_RANGE.radius
+    return {
+        "mechanism": mechanism,
+        "epsilon": text,
+        "published": printed,
+        "alpha": alpha,
+        "alpha_of_the_text": published.chebyshev(
+            (found["clients"] * share, found["clients"] * (1 - share)), failure
+        ),
+        "errors": _errors(as_printed, rng, printed),
+        "coded": _errors(coded[0], rng, printed) if coded else None,
+        "true_epsilon": published.true_epsilon(),
+        "coded_epsilon": as_coded.true_epsilon() if as_coded else None,
+        "repaired_alpha": repaired.chebyshev((half, half), failure) * RATE_RANGE.radius,
+        "repaired": _errors(as_repaired, rng, None),
+        "agrees": rounds_to(alpha, printed["alpha"]),
+    }
+
+
+def errors_of(simulated: Simulated) -> Floats:
+    """Return each run's error as Table 2 takes it: of the gap's absolute value."""
+    return np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
+
+
+def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Row:
+    """Return errors of the gap over simulated runs, as the paper takes them: of absolute gaps.
+
+    Returns: mean, deviation: of one run's error; first_mean, first_deviation: of as many runs as the paper
+    made; fits_mean, fits_deviation: how often the figure of so many runs is as far out as the published
+    one, rounded as it is, on its side, twice; None where none is published.
+    """
+    errors, of_paper = errors_of(simulated), gaps()["table2"]["runs"]
+    found = {
+        "mean": float(errors.mean()),
+        "deviation": float(errors.std(ddof=1)),
+        "first_mean": float(errors[:of_paper].mean()),
+        "first_deviation": float(errors[:of_paper].std(ddof=1)),
+        "fits_mean": None,
+        "fits_deviation": None,
+    }
+    if printed:
+        again = rng.choice(errors, (20_000, of_paper))  # as many runs as the paper made, many times
+        found["fits_mean"] = chance_of(again.mean(axis=1), printed["error"])
+        found["fits_deviation"] = chance_of(again.std(axis=1, ddof=1), printed["deviation"])
+    return found
+
+
+def chance_of(values: Floats, printed: str) -> float:
+    """Return the two-sided chance of what is printed, among values rounded alike."""
+    digits = len(printed.partition(".")[2])
+    above = np.round(np.round(values, digits) - float(printed), digits + 3)
+    return min(1.0, 2 * float((above <= 0).mean()), 2 * float((above >= 0).mean()))

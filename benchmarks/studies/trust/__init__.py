@@ -1,1 +1,0 @@
-"""Whom one trusts, and how many clients that takes. Start with `study`."""
