@@ -48,7 +48,7 @@ def validate(options: ValidateOptions) -> None:
 
 
 def _report(measured: Measured, found: Validation, directory: Path) -> None:
-    """Render measured runs as Markdown, HTML and figures in a new directory."""
+    """Render measured runs as HTML and figures in a new directory."""
     from benchmarks.report import html
     from benchmarks.report.plots import drawings
 

@@ -11,7 +11,6 @@ from typing import Any
 from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import FAILED, SKIPPED
 from benchmarks.papers import privfairfl
-from benchmarks.report.markdown import markdown
 from benchmarks.validation import texts
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.checks import Validation
@@ -26,10 +25,8 @@ Columns = Sequence[tuple[str, Callable[[CellRuns], str]]]
 
 
 def write(measured: Measured, found: Validation, drawings: Drawings, directory: Path) -> None:
-    """Write `report.md`, `report.html` and the figures into a directory that is there."""
-    view, (title, subtitle) = list(report(measured, found, drawings)), titles(measured)
-    write_page(title, subtitle, view, directory)
-    (directory / "report.md").write_text(markdown(title, subtitle, view), encoding="utf-8")
+    """Write `report.html` and the figures into a directory that is there."""
+    write_page(*titles(measured), report(measured, found, drawings), directory)
 
 
 def titles(measured: Measured) -> tuple[str, str]:
