@@ -185,7 +185,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], pl
                 elif chosen.suite.warm_up and (sample.program_hash, sample.cell["model"]) not in warm:
                     warm.add((sample.program_hash, sample.cell["model"]))
                     sample = replace(sample, warm_up=True)
-                append(path, sample)
+                append(path, sample, schema=SCHEMA)
                 samples.append(sample)
         _change_about(directory, finished=not missing(plan, samples), ended=now())
 

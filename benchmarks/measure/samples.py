@@ -5,10 +5,10 @@ import os
 import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import comb
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from harness.engines.run_record import TIMES, RunRecord
 from harness.errors import ResultFileError
@@ -81,11 +81,6 @@ class Sample(RunRecord):
         """What tells its cell from others, and can be compared."""
         return cell_key(self.cell)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what a line of the file says."""
-        cell = {"suite": self.suite, "cell": self.cell, "repetition": self.repetition, "status": self.status}
-        return {"schema": SCHEMA, **cell, **vars(self)}
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -121,24 +116,17 @@ def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
     return ".".join(map(str, shown))
 
 
-class Line(Protocol):
-    """What a file of JSON lines has a line of."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what the line says."""
-        ...
-
-
-def append(path: Path, sample: Line) -> None:
+def append(path: Path, line: Any, **more: Any) -> None:
     """Add a line to the file and wait until it is on the disk; a torn last line makes room for it.
 
     Guarantees: whatever a machine that died left behind, all earlier lines stay, and the new one is whole.
     [test: tests/benchmarks/measure/test_samples.py]
+    Args: line: a dataclass's instance; more: that the line says besides.
     """
-    line = json.dumps(sample.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps({**more, **asdict(line)}, ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("a+b") as file:
         file.truncate(_whole(path))
-        file.write(line.encode())
+        file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
 

@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from scipy.stats import beta
 
@@ -63,10 +62,6 @@ class Attempt:
     def site(self) -> Site:
         """What no other attempt of a walk has."""
         return (self.model, self.operation, self.tamperer), self.change.message, self.turn
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a line of the results."""
-        return asdict(self)
 
 
 def change_of(model: Model, message: Message, rng: random.Random) -> Change:

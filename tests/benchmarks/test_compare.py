@@ -88,7 +88,7 @@ def results(tmp_path: Path) -> Path:
     directory.mkdir()
     (directory / "about.json").write_text("{}")
     for sample in [replace(run(9.0), warm_up=True), *runs(1.0, 2.0, 3.0), *runs(4.0, model="semi2k")]:
-        append(directory / "samples.jsonl", sample)
+        append(directory / "samples.jsonl", sample, schema=1)
     return directory
 
 
