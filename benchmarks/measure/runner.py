@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.measure.cell import HERE, Place, now, source_of
+from benchmarks.measure.cell import HERE, Place, source_of
 from benchmarks.measure.samples import (
     ABOUT,
     OK,
@@ -126,7 +126,7 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
         raise OptionError(f"Cannot write to {directory}: {error.strerror}.") from None
     about = {"schema": SCHEMA, "suite": chosen.suite.name, "title": chosen.suite.title, "finished": False}
     digests = {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()}
-    of_the_run = {"command": chosen.command, "chosen": chosen.to_json(), "started": now()}
+    of_the_run = {"command": chosen.command, "chosen": chosen.to_json(), "started": environment()["time"]}
     write_json(directory / ABOUT, {**about, "sha256": digests, **of_the_run})
 
 
@@ -187,7 +187,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], pl
                     sample = replace(sample, warm_up=True)
                 append(path, sample, schema=SCHEMA)
                 samples.append(sample)
-        _change_about(directory, finished=not missing(plan, samples), ended=now())
+        _change_about(directory, finished=not missing(plan, samples), ended=environment()["time"])
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:

@@ -93,7 +93,7 @@ def medians_by_model(samples: Sequence[Sample]) -> pd.DataFrame:
 
 def latex(medians: pd.DataFrame) -> str:
     """Return a `tabular` of median seconds, which takes no package of LaTeX's."""
-    shown = medians.style.format(seconds, na_rep="--")
+    shown = medians.map(seconds, na_action="ignore").fillna("--").style
     for axis in (0, 1):
         shown = shown.format_index(escape="latex", axis=axis)
     return str(shown.to_latex(column_format="l" + "r" * len(medians.columns)))

@@ -355,7 +355,7 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
     for (_, shape, model), row in by_cell.items():
         if row.protocol == "pi_roc":
             says = f"the default takes at most 1/{GAIN:g} of the protocol as published"
-            key, ours = f"gain.pi_roc.{shape}.{model}", row.default and row.default.median
+            key, ours = f"gain.pi_roc.{shape}.{model}", row.default.median if row.default else None
             if row.whole and ours:
                 told = f"{_said(row.whole)} against {_said(ours)}"
                 yield Check(key, says, row.whole / ours, GAIN, found=told)
