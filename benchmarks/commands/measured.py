@@ -130,8 +130,7 @@ def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
 
 def _say(standing: Standing, begin: cli.Steps) -> None:
     planned, repetition = standing.next
-    about = "at most" if planned.until else "about"
-    left = "" if standing.left_s is None else f", {about} {_duration(standing.left_s)} left"
+    left = "" if standing.left_s is None else f", about {_duration(standing.left_s)} left"
     what = f"{name_of(planned.cell)}, repetition {repetition + 1}"
     text = f"{standing.done} of {standing.total}{left}: {what}"
     begin.detail(text)
