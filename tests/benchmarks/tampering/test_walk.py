@@ -15,7 +15,7 @@ from benchmarks.commands.tampering import summary
 from benchmarks.measure.samples import append
 from benchmarks.tampering import walk
 from benchmarks.tampering.attack import Change, Kind, Message, Outcome
-from benchmarks.tampering.law import Law
+from benchmarks.tampering.operations import Law
 from benchmarks.tampering.production import NOISE
 from benchmarks.tampering.walk import Attempt, change_of, load, most_wrong
 from harness.errors import ResultFileError
