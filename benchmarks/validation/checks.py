@@ -180,7 +180,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
             key = f"order.{claim}.{name_of(a.runs[0].cell, 'model')}.{slower}.{quicker}"
             yield order_of_seconds(f"{key}.seconds", claims[claim], a, b)
             yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
-    for (post, pre, times), shape, model in product(PHASES, privfairfl().shapes, privfairfl().schemes):
+    for (post, pre, times), shape, model in product(PHASES, privfairfl().shapes, privfairfl().parties):
         where = {"shape": shape, "model": model, "noise": "joint"}
         long = fullest(measured.where(*TABLE2, protocol="pi_roc", variant=post, **where))
         short = fullest(measured.where(*TABLE2, protocol="pi_rw", variant=pre, **where))

@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks.measure.samples import Sample
 from benchmarks.report import html as report
-from benchmarks.report.plots import drawings
 from benchmarks.validation import texts
 from benchmarks.validation.cells import Measured
 from benchmarks.validation.checks import validate
@@ -45,7 +44,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     measured = Measured.of(samples)
     found = validate(measured, ())
     directory = tmp_path_factory.mktemp("report")
-    report.write(measured, found, list(drawings(measured, found.rows)), directory)
+    report.write(measured, found, directory)
     return directory
 
 

@@ -1,5 +1,7 @@
 """Measured runs on file: they come back as they went, and a machine that died costs one line at most."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +95,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         {"cell": {"model": True}},
     ],
 )
-def test_samples_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"cell|sample|run"):
-        sample(**wrong)
+def test_samples_that_make_no_sense_are_refused(wrong: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_text(json.dumps({"schema": 1, **asdict(sample()), **wrong}) + "\n")
+    with pytest.raises(ResultFileError, match="line 1 is not a measured run"):
+        load(path)
 
 
 def test_cells_hold_the_last_attempt_of_each_repetition() -> None:
