@@ -39,7 +39,6 @@ html_show_copyright = False
 # Pages whose text is a file that stands elsewhere in the project.
 ELSEWHERE = {
     "reference/benchmarks": "benchmarks/README.md",
-    "reference/report": "benchmarks/results/report/report.md",
     "reference/data": "data/README.md",
     "contributing": "CONTRIBUTING.md",
     "tests": "tests/README.md",

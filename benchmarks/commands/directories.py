@@ -16,8 +16,7 @@ def directory_of(options: Any, command: str) -> Path:
     """Return where results go: a new directory, or that of an earlier command. Raises: OptionError: both."""
     if options.out and options.resume:
         raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
-    found: Path = options.resume or options.out or default_out(command)
-    return found
+    return Path(options.resume or options.out or default_out(command))
 
 
 @contextmanager

@@ -39,22 +39,16 @@ def validate(options: ValidateOptions) -> None:
         begin("judge")
         found = validate_runs(measured, programs=programs)
         if options.out:
+            from benchmarks.report import html  # takes a second to load, as it draws
+
             begin("draw")
-            _report(measured, found, options.out)
+            with new_directory(options.out) as partial:
+                html.write(measured, found, partial)
     if terminal.output.json:
         print_json(found.to_json())
     show(*_view(found, measured.over), *([results(options.out)] if options.out else []))
     if not found.passed:
         sys.exit(1)
-
-
-def _report(measured: Measured, found: Validation, directory: Path) -> None:
-    """Render measured runs as Markdown, HTML and figures in a new directory."""
-    from benchmarks.report import html
-    from benchmarks.report.plots import drawings
-
-    with new_directory(directory) as partial:
-        html.write(measured, found, list(drawings(measured, found.rows)), partial)
 
 
 def export(options: ExportOptions) -> None:
@@ -72,7 +66,7 @@ def compare(options: CompareOptions) -> None:
     """Say cell by cell what changed between two measurements."""
     changes = list(changed(load(options.before), load(options.after)))
     if terminal.output.json:
-        print_json([change.to_json() for change in changes])
+        print_json([vars(change) for change in changes])
     verdicts = Counter(each.verdict for each in changes)
     said = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())
     rows = []

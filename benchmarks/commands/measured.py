@@ -1,24 +1,29 @@
-"""What `bench.run` does: run what is missing of an experiment, show what there is."""
+"""What `bench.run` does: run what is missing of an experiment, or of a program's, and show what there is."""
 
+import json
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from benchmarks.commands import program
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import RunOptions
 from benchmarks.measure import runner
-from benchmarks.measure.cell import Place, over_hosts
+from benchmarks.measure.cell import Place, job_of, model_of, over_hosts
 from benchmarks.measure.runner import Chosen, Standing
 from benchmarks.measure.samples import (
+    CONFIDENCE,
     FAILED,
+    OK,
     STATUSES,
+    Level,
     Sample,
     by_cell,
+    interval_of_median,
     load,
     measured_over,
     name_of,
@@ -26,22 +31,28 @@ from benchmarks.measure.samples import (
     typed,
 )
 from benchmarks.measure.units import write_units
-from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Suite, read_experiment
+from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Grid, Suite, read_experiment
 from benchmarks.validation.texts import spread
 from harness.cli import terminal as cli
 from harness.cli.terminal import plain, print_json, say, show
+from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, counted
+from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.errors import OptionError
+from harness.security_models import MODELS
 from harness.system.progress import listening
 from harness.system.spelling import similar
 from harness.views.parts import Bad, Part, Table
 from harness.views.run import results
 
+_OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")
+_ROUNDS = "virtual machine rounds"  # as the compiler says it
+
 
 def run(options: RunOptions) -> None:
     """Run what is missing of an experiment, in a new directory or in that of an earlier command."""
     directory = directory_of(options, "bench.run")
-    of_program = program.given(options)
-    if of_program and not program.is_program(options.experiment or ""):
+    of_program = _given(options)
+    if of_program and not _is_program(options.experiment or ""):
         flag = options.declared[next(iter(of_program))].flag
         raise OptionError(f"{flag} goes with a program's .mpc alone; leave it out.")
     if options.resume:
@@ -78,7 +89,7 @@ def run(options: RunOptions) -> None:
         use = f"--plan 100,units={plain(str(directory))}"
         say(f"Unit costs of {', '.join(models)}: use them by {use}.")
     elif known.suite.name == PROGRAM:
-        show(*program.view(cells, programs))
+        show(*_view_of_programs(cells, programs))
     show(results(directory))
     if cli.output.json:
         print_json([_summary(of) for of in cells])
@@ -105,8 +116,8 @@ def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
     Raises: OptionError, ExperimentError: there is no such experiment, or it makes no sense.
     """
     named = Path(options.experiment)
-    if program.is_program(options.experiment):
-        return *program.experiment(options), named.parent
+    if _is_program(options.experiment):
+        return *_experiment_of(options), named.parent
     ours = {path.stem: path for path in OURS.glob("*.toml")}
     file = ours.get(options.experiment, named)
     if not file.suffix and not file.exists():
@@ -130,8 +141,7 @@ def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
 
 def _say(standing: Standing, begin: cli.Steps) -> None:
     planned, repetition = standing.next
-    about = "at most" if planned.until else "about"
-    left = "" if standing.left_s is None else f", {about} {_duration(standing.left_s)} left"
+    left = "" if standing.left_s is None else f", about {_duration(standing.left_s)} left"
     what = f"{name_of(planned.cell)}, repetition {repetition + 1}"
     text = f"{standing.done} of {standing.total}{left}: {what}"
     begin.detail(text)
@@ -175,3 +185,97 @@ def _summary(of: Sequence[Sample]) -> dict[str, Any]:
         "reason": reasons[-1] if reasons else None,
         "mpc_s": found and {"median": found.median, "low": found.low, "high": found.high},
     }
+
+
+def _is_program(text: str) -> bool:
+    """Return whether that names a program."""
+    return text.endswith(".mpc")
+
+
+def _given(options: RunOptions) -> dict[str, str]:
+    """Return what was given of the options that are of programs alone."""
+    return options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
+
+
+def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
+    """Return an experiment that times a program, or two in turn, and its text.
+
+    Raises: OptionError: the other program is elsewhere; ExperimentError.
+    """
+    own, against = Path(options.experiment), options.against or ""
+    names, ways = [own.name], [options.compile_options or ""]
+    if _is_program(against):
+        names.append(Path(against).name)
+        if Path(against).parent.resolve() != own.parent.resolve():
+            raise OptionError(f"--against names a program beside {own}, or compile options.")
+    elif against:
+        ways.append(against)
+    levels: dict[str, Any] = {
+        PROGRAM: names,
+        "arguments": options.args or "",
+        "compile_options": ways,
+        "inputs": options.inputs,
+        "model": options.models or [name for name, model in MODELS.items() if model.virtual_machine],
+        "network": options.network,
+    }
+    title = f"{own.name}: it opens what it opens, and no guarantee of FairShares covers it"
+    suite = Suite(PROGRAM, title, [Grid(levels)], repetitions=7, timeout_s=600.0)
+    fields = {"name": PROGRAM, "title": title, "repetitions": suite.repetitions, "timeout_s": suite.timeout_s}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
+    lines += ["[[grid]]", "[grid.factors]", *(f"{name} = {json.dumps(of)}" for name, of in levels.items())]
+    return suite, "\n".join([*lines, ""])
+
+
+def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iterator[Part]:
+    """View what MP-SPDZ's compiler counts in each cell's program, and how seconds of two compare.
+
+    Args: programs: the directory of their texts.
+    """
+    rows = []
+    for of in cells:
+        if not summary(of) or not (counts := _estimate(of[-1].cell, programs)):
+            continue
+        phases = [summary(of, name) for name in ("online_s", "offline_s")]
+        others = [f"{number:,} {what}" for what, number in counts.items() if what != _ROUNDS]
+        rows.append(
+            [
+                name_of(of[-1].cell),
+                f"{counts.get(_ROUNDS, 0):,}",
+                f"{max((sample.rounds or 0) for sample in of):,}",
+                *(f"{took.median:.3g}" if took else "–" for took in phases),
+                ", ".join(others) or "–",
+            ]
+        )
+    columns = ["rounds", "by the compiler", "measured", "online, s", "offline, s", "it also counts, at most"]
+    if rows:
+        yield Table(columns, rows)
+    yield from _in_turn(cells)
+
+
+def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
+    """Return what MP-SPDZ's compiler counts in a program, by its words; nothing without it."""
+    found, model = find_installation(), model_of(cell)
+    if not isinstance(found, Installation) or model.virtual_machine is None:
+        return {}
+    job = job_of(cell, programs)
+    return counted(compilers_estimate(job, found.home, compile_options(job, model)))
+
+
+def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
+    """View the ratio of seconds of cells that differ in program or compile options alone, pair by pair."""
+    by_model: dict[Level, list[Sequence[Sample]]] = {}
+    for of in cells:
+        by_model.setdefault(of[-1].cell["model"], []).append(of)
+    rows, names = [], ["", ""]
+    for model, of_model in by_model.items():
+        good = [{s.repetition: s.times["mpc_s"] for s in of if s.status == OK} for of in of_model]
+        if len(good) == 2 and (both := sorted(set(good[0]) & set(good[1]))):
+            ratios = [good[1][number] / good[0][number] for number in both]
+            interval = interval_of_median(ratios, CONFIDENCE)
+            said = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
+            rows.append([str(model), f"{len(both)}", f"{median(ratios):.3g}", said])
+            names = [name_of(of[-1].cell, "model") for of in of_model]
+    if rows:
+        yield Table(
+            [" / ".join(reversed(names)), "pairs", "median ratio", f"{CONFIDENCE:.0%} interval"], rows
+        )

@@ -118,7 +118,7 @@ class ValidateOptions(Options):
         parse_path,
         "a directory that a suite wrote, or one of such directories; default: those of the repository",
     )
-    out = optional(parse_path, "a new directory for a report, as Markdown and as one HTML file, with figures")
+    out = optional(parse_path, "a new directory for a report, one HTML file, and its figures")
     prints = "all findings as JSON"
 
 

@@ -2,7 +2,8 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,11 @@ from typing import Any
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import TamperingOptions, TimingOptions
 from benchmarks.measure.samples import ABOUT, SAMPLES, typed
-from benchmarks.tampering import timing as pairs
+from benchmarks.tampering import timing as pairs, walk
 from benchmarks.tampering.attack import Outcome
-from benchmarks.tampering.law import largest_distance
-from benchmarks.tampering.operations import OPERATIONS
+from benchmarks.tampering.operations import OPERATIONS, largest_distance
 from benchmarks.tampering.production import NOISE, PROGRAMS
-from benchmarks.tampering.walk import Attempt, go_on, load, most_wrong
+from benchmarks.tampering.walk import Attempt
 from harness.cli import terminal
 from harness.cli.terminal import print_json, show, steps
 from harness.errors import UnsupportedError
@@ -26,74 +26,86 @@ from harness.views.parts import Bad, Good, Part, Table
 from harness.views.run import results
 from protocols.spec import PROTOCOLS
 
+Rows = Sequence[dict[str, Any]]
+
 TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE}
 
 
 def tampering(options: TamperingOptions) -> None:
     """Change every message of models for active parties once, or as many as there is time for."""
     names = options.models or [model.name for model in MODELS.values() if model.active]
-    directory = _directory("bench.tampering", options)
-    path = directory / SAMPLES
-    again = f"bench.tampering --tried {options.tried}"
-    with resumable(again, directory), steps({"walk": "change messages"}) as begin:
-        begin("walk")
-        models = [MODELS[name] for name in names]
-        go_on(models, TRIED[options.tried], path, options.turns, options.minutes * 60, begin.count)
-    rows = summary(load(path))
-    show(*_view(rows), results(directory))
-    if terminal.output.json:
-        print_json(rows)
+    go_on = partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns)
+    _carry_out("bench.tampering", options, names, go_on, lambda path: summary(walk.load(path)), _view)
 
 
 def timing(options: TimingOptions) -> None:
     """Run programs on two extreme inputs in turn, and compare what somebody who sees packets sees."""
     names = options.models or [model.name for model in MODELS.values() if model.virtual_machine]
     tried = [each for each in PROGRAMS if each.program in (options.programs or PROTOCOLS)]
-    directory = _directory("bench.timing", options)
-    path = directory / SAMPLES
-    with resumable("bench.timing", directory), steps({"pairs": "run pairs"}) as begin:
-        begin("pairs")
-        pairs.go_on([MODELS[name] for name in names], tried, path, options.minutes * 60, begin.count)
-    rows = pairs.summary(pairs.load(path))
-    show(*_times(rows), results(directory))
+    go_on = partial(pairs.go_on, tried=tried)
+    _carry_out("bench.timing", options, names, go_on, lambda path: pairs.summary(pairs.load(path)), _times)
+
+
+def _carry_out(
+    command: str,
+    options: TamperingOptions | TimingOptions,
+    names: Sequence[str],
+    go_on: Callable[..., None],
+    summarized: Callable[[Path], Rows],
+    view: Callable[[Rows], Iterator[Part]],
+) -> None:
+    """Run parties of these models until the time is over, and show all results.
+
+    They are in a new directory, which says what was run, or in that of an earlier command.
+    """
+    directory = directory_of(options, command)
+    if sys.platform != "linux":
+        raise UnsupportedError("Messages are changed and watched on Linux alone.")
+    given = options.written(*(name for name in options.declared if name not in ("out", "json", "resume")))
+    told, path = f"{command}{typed(**given)}", directory / SAMPLES
+    if not options.resume:
+        check_new(directory)
+        directory.mkdir(parents=True)
+        path.touch()
+        about = {"schema": SCHEMA, "command": f"./inv {told}", "environment": environment()}
+        write_json(directory / ABOUT, about)
+    with resumable(told, directory), steps({"run": "run parties"}) as begin:
+        begin("run")
+        models = [MODELS[name] for name in names]
+        go_on(models, path=path, seconds=options.minutes * 60, tell=begin.count)
+    rows = summarized(path)
+    show(*view(rows), results(directory))
     if terminal.output.json:
         print_json(rows)
 
 
-def _directory(command: str, options: TamperingOptions | TimingOptions) -> Path:
-    """Return where the results go: a new directory that says what was run, or that of an earlier command."""
-    directory = directory_of(options, command)
-    if sys.platform != "linux":
-        raise UnsupportedError("Messages are changed and watched on Linux alone.")
-    if not options.resume:
-        check_new(directory)
-        directory.mkdir(parents=True)
-        (directory / SAMPLES).touch()
-        given = options.written(*(name for name in options.declared if name not in ("out", "json", "resume")))
-        about = {"schema": SCHEMA, "command": f"./inv {command}{typed(**given)}"}
-        write_json(directory / ABOUT, {**about, "environment": environment()})
-    return directory
+def summary(attempts: Sequence[Attempt]) -> Rows:
+    """Return how many changes came to what, by model and operation, and a bound of those that did harm.
 
-
-def summary(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Return how many changes came to what, by model and operation, and a bound of those that did harm."""
+    Messages that runs did not have were not changed. Harm is that an honest party saw another value, whether
+    it took it or aborted then.
+    """
     by_place: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in attempts:
         by_place.setdefault((attempt.model, attempt.operation), []).append(attempt)
     rows = []
     for (model, operation), of in sorted(by_place.items()):
         counted = Counter(attempt.outcome for attempt in of)
-        row: dict[str, Any] = {"model": model, "operation": operation}
-        row |= {outcome.name.lower(): counted[outcome] for outcome in Outcome}
-        row["wrong_at_most"] = round(most_wrong(_changed(row), _harmful(row)), 5)
+        changed = len(of) - counted[Outcome.UNTOUCHED]
+        harmful = counted[Outcome.WRONG] + counted[Outcome.SHIFTED]
         noise = sum((Counter(attempt.noise) for attempt in of), Counter[str]())
-        rows.append({**row, **_of_noise(noise)} if noise else row)
+        rows.append(
+            {
+                "model": model,
+                "operation": operation,
+                "changed": changed,
+                "harmful": harmful,
+                **{outcome.name.lower(): counted[outcome] for outcome in Outcome},
+                "wrong_at_most": round(walk.most_wrong(changed, harmful), 5),
+                **(_of_noise(noise) if noise else {}),
+            }
+        )
     return rows
-
-
-def _changed(row: Mapping[str, Any]) -> int:
-    """Return how many messages were changed, of those that runs had."""
-    return sum(row[outcome.name.lower()] for outcome in Outcome if outcome is not Outcome.UNTOUCHED)
 
 
 def _of_noise(counted: Counter[str]) -> dict[str, Any]:
@@ -104,45 +116,33 @@ def _of_noise(counted: Counter[str]) -> dict[str, Any]:
     return {"noise": n, "distance": round(distance, 5), "by_chance": round(largest_distance(n), 5)}
 
 
-def _view(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
+def _view(rows: Rows) -> Iterator[Part]:
     columns = ("model", "operation", "changed", "aborted", "opened, aborted", "right", "wrong", "at most")
-    yield Table(columns, [_cells(row) for row in rows])
+    cells = [
+        [
+            *(row["model"], row["operation"]),
+            *(f"{row[name]:,}" for name in ("changed", "aborted", "opened", "right")),
+            Bad(str(row["harmful"])) if row["harmful"] else "0",
+            f"{100 * row['wrong_at_most']:.2g} %",
+        ]
+        for row in rows
+    ]
+    yield Table(columns, cells)
     yield (
         "Wrong: an honest party took, or saw before it aborted, a result that the function does not give. At "
         "most: of all such changes, at 95 %, as far as a random sample tells."
     )
     for row in rows:
         if "noise" in row:
-            near = row["distance"] <= row["by_chance"]
-            found = f"{row['distance']:.2g} from its law, {row['by_chance']:.2g} being chance"
-            yield f"{row['model']}: {row['noise']:,} samples of noise: {Good(found) if near else Bad(found)}."
+            tone = Good if row["distance"] <= row["by_chance"] else Bad
+            found = tone(f"{row['distance']:.2g} from its law, {row['by_chance']:.2g} being chance")
+            yield f"{row['model']}: {row['noise']:,} samples of noise: {found}."
     for model, of in groupby(rows, lambda row: row["model"]):
-        wrong = sum(map(_harmful, of))
-        found = f"{wrong} wrong results" if wrong else "no wrong result"
-        yield f"{model}: {Bad(found) if wrong else Good(found)}."
+        wrong = sum(row["harmful"] for row in of)
+        yield f"{model}: {Bad(f'{wrong} wrong results') if wrong else Good('no wrong result')}."
 
 
-def _harmful(row: Mapping[str, Any]) -> int:
-    """Return after how many changes an honest party saw another value, whether it took it or aborted then."""
-    wrong: int = row["wrong"] + row["shifted"]
-    return wrong
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    wrong = str(_harmful(row))
-    return [
-        row["model"],
-        row["operation"],
-        f"{_changed(row):,}",
-        f"{row['aborted']:,}",
-        f"{row['opened']:,}",
-        f"{row['right']:,}",
-        wrong if wrong == "0" else Bad(wrong),
-        f"{100 * row['wrong_at_most']:.2g} %",
-    ]
-
-
-def _times(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
+def _times(rows: Rows) -> Iterator[Part]:
     columns = ("model", "program", "pairs", "other sizes", "seconds", "difference, µs")
     cells = [
         [

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -62,21 +61,21 @@ class Place:
 
         Args: scratch: a directory for the run's own, which is gone afterwards.
         """
-        cell, reason = planned.cell, self.why_not(planned)
-        if reason is not None:
-            return _without_figures(suite, cell, repetition, SKIPPED, reason)
-        out = scratch / "run"
-        try:
-            manifest = self._run(cell, planned.timeout_s, out)
-        except FairSharesError as error:
-            return _without_figures(suite, cell, repetition, FAILED, str(error))
-        finally:
-            shutil.rmtree(out, ignore_errors=True)
-        record = fields_of_record(manifest)
-        if self._hosts is not None:
+        cell, reason, out = planned.cell, self.why_not(planned), scratch / "run"
+        status, record = OK if reason is None else SKIPPED, dict[str, Any]()
+        if status == OK:
+            try:
+                record = fields_of_record(self._run(cell, planned.timeout_s, out))
+            except FairSharesError as error:
+                status, reason = FAILED, str(error)
+            finally:
+                shutil.rmtree(out, ignore_errors=True)
+        if self._hosts is not None and status == OK:
             seen = self._hosts.seen[str(cell["model"])]
             record |= {"hosts": seen.hosts, "network": seen.network()}
-        return Sample(suite, cell, repetition, OK, now(), _with_commit(manifest["environment"]), **record)
+        found, here = find_installation(), report.environment()
+        here["mp_spdz_commit"] = found.commit if isinstance(found, Installation) else None
+        return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
 
     def why_not(self, planned: Planned) -> str | None:
         """Return why a cell is skipped here and now, None if it is run."""
@@ -123,10 +122,9 @@ class Place:
         return run_release(statistic, source, settings, out, _silent).manifest
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
-        started, model = time.monotonic(), model_of(cell)
-        runner = self._runner(cell) or engine_of(model)
+        started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)
         network = parse_network(str(cell.get("network", "none")))
-        job = job_of(cell, self._programs)
+        runner = self._runner(cell) or engine_of(model)
         result = runner.run(job, model, out, timeout_s, _silent, network=network)
         return report.manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
 
@@ -176,8 +174,8 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
     statistic, release = statistic_of(cell), request_of(cell)
     federation = federation_of(cell, statistic)
-    prepared = statistic.prepare(release, federation.domain)
-    return make_job(prepared, synthetic_inputs(federation, release.form, model))
+    inputs = synthetic_inputs(federation, release.form, model)
+    return make_job(statistic.prepare(release, federation.domain), inputs)
 
 
 def _job_of_program(cell: Mapping[str, Level], source: Path, model: Model) -> Job:
@@ -206,12 +204,9 @@ def error_ratio(cell: Mapping[str, Level]) -> float:
 
 @cache
 def _count_error(key: Cell) -> float:
-    cell = dict(key)
-    statistic = statistic_of(cell)
+    cell, statistic = dict(key), statistic_of(dict(key))
     domain = federation_of(cell, statistic).domain
-    sizes = np.ones(
-        (len(domain.groups), max(1, len(domain.labels)))
-    )  # on which a count's error does not depend
+    sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error depends on none
     found = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)
     assert isinstance(found, ExpectedError)
     return found.count
@@ -265,20 +260,3 @@ def sampler_of(cell: Mapping[str, Level]) -> Sampler:
     """Return what makes the samples of a cell of π_LAP."""
     epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA, "delta")
     return choose_sampler(str(cell["variant"]), epsilon, delta, rounded=False)
-
-
-def _without_figures(
-    suite: str, cell: Mapping[str, Level], repetition: int, status: str, reason: str
-) -> Sample:
-    return Sample(suite, cell, repetition, status, now(), _with_commit(report.environment()), reason)
-
-
-def _with_commit(environment: Mapping[str, Any]) -> dict[str, Any]:
-    found = find_installation()
-    commit = found.commit if isinstance(found, Installation) else None
-    return {**environment, "mp_spdz_commit": commit}
-
-
-def now() -> str:
-    """Return the time, as results have it: UTC, ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

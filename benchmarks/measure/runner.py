@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from benchmarks.measure.cell import HERE, Place, now, source_of
+from benchmarks.measure.cell import HERE, Place, source_of
 from benchmarks.measure.samples import (
     ABOUT,
     OK,
@@ -126,7 +126,7 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
         raise OptionError(f"Cannot write to {directory}: {error.strerror}.") from None
     about = {"schema": SCHEMA, "suite": chosen.suite.name, "title": chosen.suite.title, "finished": False}
     digests = {name: hashlib.sha256(program).hexdigest() for name, program in programs.items()}
-    of_the_run = {"command": chosen.command, "chosen": chosen.to_json(), "started": now()}
+    of_the_run = {"command": chosen.command, "chosen": chosen.to_json(), "started": environment()["time"]}
     write_json(directory / ABOUT, {**about, "sha256": digests, **of_the_run})
 
 
@@ -185,9 +185,9 @@ def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], pl
                 elif chosen.suite.warm_up and (sample.program_hash, sample.cell["model"]) not in warm:
                     warm.add((sample.program_hash, sample.cell["model"]))
                     sample = replace(sample, warm_up=True)
-                append(path, sample)
+                append(path, sample, schema=SCHEMA)
                 samples.append(sample)
-        _change_about(directory, finished=not missing(plan, samples), ended=now())
+        _change_about(directory, finished=not missing(plan, samples), ended=environment()["time"])
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:
@@ -249,24 +249,14 @@ def _mixed(sample: Sample, version: str | None) -> str:
 
 
 def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
-    """Estimate how many seconds all that is missing takes, None as long as nothing has been run.
+    """Estimate how many seconds all that is missing takes, by the mean of all runs so far.
 
-    A cell takes the median of its runs so far; one without any, the mean of all cells that have some. One
-    that runs until its times are close is counted with all runs that it may take.
+    Nobody knows as long as nothing has been run, nor of cells that run until their times are close.
     """
-    walls: dict[Cell, float] = {
-        cell: statistics.median(values)
-        for cell, of in by_cell(samples).items()
-        if (values := [sample.times["wall_s"] for sample in of if sample.status == OK])
-    }
-    if not walls:
-        return None
-    usual, runs = statistics.mean(walls.values()), dict[Cell, int]()
-    for planned, number in todo:
-        if planned.excluded is None:
-            most = planned.until.most - number if planned.until else runs.get(planned.key, 0) + 1
-            runs[planned.key] = max(most, runs.get(planned.key, 0))
-    return sum(number * walls.get(cell, usual) for cell, number in runs.items())
+    walls = [sample.times["wall_s"] for sample in samples if sample.status == OK]
+    left = [planned for planned, _ in todo if planned.excluded is None]
+    known = walls and not any(planned.until for planned in left)
+    return statistics.mean(walls) * len(left) if known else None
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Unit costs from measured runs: the sums that come nearest to what each model's runs took."""
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from harness.engines.emulated_network.profiles import Network, parse_network
 from harness.forecast.operation_counts import Counts, counts_of
 from harness.forecast.unit_costs import FIGURES, UNITS, amounts, waiting_rounds
 from harness.security_models import MODELS, Model
-from harness.system.result_files import SCHEMA
+from harness.system.result_files import SCHEMA, write_json
 
 
 @dataclass(frozen=True)
@@ -121,6 +120,5 @@ def write_units(directory: Path, samples: Sequence[Sample]) -> list[str]:
     units = {m.name: fit(m, [run for run in runs if run.cell["model"] == m.name]) for m in models}
     last = next(sample for sample in reversed(samples) if sample.status == OK)
     about = {"time": last.time, "environment": dict(last.environment)}
-    text = json.dumps({"schema": SCHEMA, "measured": about, "models": units}, indent=2, ensure_ascii=False)
-    (directory / UNITS).write_text(text + "\n", encoding="utf-8")
+    write_json(directory / UNITS, {"schema": SCHEMA, "measured": about, "models": units})
     return list(units)

@@ -71,13 +71,12 @@ class FigureClaim:
 class PrivFairFL:
     """The paper's figures.
 
-    Attributes: table2: seconds by (model, shape, protocol), preprocessing included; schemes: what the paper
-    calls a model; parties: of each model; thresholds: of π_ROC; claims: sentence and source by name;
+    Attributes: table2: seconds by (model, shape, protocol), preprocessing included; parties: of each model
+    that the paper has; thresholds: of π_ROC; claims: sentence and source by name;
     machine: what it was measured on; caveats: sentences.
     """
 
     table2: Mapping[tuple[str, str, str], Printed]
-    schemes: Mapping[str, str]
     parties: Mapping[str, int]
     shapes: Mapping[str, Shape]
     figures: Mapping[str, FigureClaim]
@@ -102,7 +101,6 @@ def privfairfl() -> PrivFairFL:
             for shape in found["shapes"]
             for phase, seconds in cell[shape].items()
         },
-        schemes={model: cell["scheme"] for model, cell in cells.items()},
         parties={model: cell["parties"] for model, cell in cells.items()},
         shapes=msgspec.convert(shapes, dict[str, Shape]),
         figures=msgspec.convert(found["figures"], dict[str, FigureClaim], strict=False),

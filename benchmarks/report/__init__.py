@@ -1,1 +1,1 @@
-"""The report on measured runs, as HTML and as Markdown. Start with `html`."""
+"""The report on measured runs, as HTML. Start with `html`."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from benchmarks.measure.samples import CONFIDENCE, OK, Cell, Level, Sample, by_cell, interval_of_median
 
@@ -24,10 +23,6 @@ class Change:
     interval: tuple[float, float] | None
     verdict: str
     others: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all of it."""
-        return {**vars(self), "cell": dict(self.cell)}
 
 
 def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Iterator[Change]:

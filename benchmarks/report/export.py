@@ -1,6 +1,5 @@
 """Results for other people's tools: CSV and Parquet of every run, a LaTeX table, figures as PDF."""
 
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from operator import methodcaller
@@ -29,16 +28,6 @@ from harness.errors import ResultFileError
 from harness.security_models import MODELS
 from harness.views.palette import COLOURS, MARKERS
 
-_LATEX = {
-    **{char: f"\\{char}" for char in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "\\": r"\textbackslash{}",
-    "π": r"$\pi$",
-    "ε": r"$\varepsilon$",
-    "–": "--",
-}
-
 
 def export(results: Path, directory: Path) -> None:
     """Write all of it into a directory that is there, beside what was measured, as it is.
@@ -52,10 +41,10 @@ def export(results: Path, directory: Path) -> None:
     for name, table in (("runs", runs), ("cells", cells)):
         table.to_csv(directory / f"{name}.csv", index=False)
         table.to_parquet(directory / f"{name}.parquet", index=False)
-    (directory / "table.tex").write_text(latex(samples), encoding="utf-8")
-    measured = Measured.of(samples)
-    drawn = [(each.name, each.drawn) for _, each in drawings(measured, rows(measured))]
-    for name, figure in [("cells", medians(samples)), *drawn]:
+    medians, measured = medians_by_model(samples), Measured.of(samples)
+    (directory / "table.tex").write_text(latex(medians), encoding="utf-8")
+    figures = [(each.name, each.drawn) for _, each in drawings(measured, rows(measured))]
+    for name, figure in [("cells", drawn(medians)), *figures]:
         figure.savefig(directory / f"{name}.pdf", metadata={"CreationDate": None})
     shutil.copytree(results, directory / "measured")
 
@@ -92,45 +81,33 @@ def _cells(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
             yield {**of[-1].cell, **figures, "interval_low_s": low, "interval_high_s": high}
 
 
-def latex(samples: Sequence[Sample]) -> str:
-    """Return a `tabular` of median seconds, a column for each model; it takes no package of LaTeX's."""
-    by_row = _by_row(samples)
-    models = [name for name in MODELS if any(name in row for row in by_row.values())]
-    table: list[list[str | float | None]] = [["", *models]]
-    table += [[name, *(of.get(model) for model in models)] for name, of in by_row.items()]
-    first, *rest = [" & ".join([_escaped(value) for value in row]) + r" \\" for row in table]
-    lines = [
-        "% Median seconds in the computation; \\input this file. A row has a cell's other levels.",
-        f"\\begin{{tabular}}{{l{'r' * len(models)}}}",
-        *("\\hline", first, "\\hline", *rest, "\\hline"),
-        "\\end{tabular}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _by_row(samples: Sequence[Sample]) -> dict[str, dict[str, float]]:
-    """Return medians by model, by the name of the rest of the cell."""
-    found: dict[str, dict[str, float]] = {}
+def medians_by_model(samples: Sequence[Sample]) -> pd.DataFrame:
+    """Return median seconds: a column for each model, a row for what else cells have, by its name."""
+    found: dict[str, dict[str, float]] = {model: {} for model in MODELS}
     for of in by_cell(samples).values():
         if took := summary(of):
-            found.setdefault(name_of(of[-1].cell, "model"), {})[str(of[-1].cell["model"])] = took.median
-    return found
+            found[str(of[-1].cell["model"])][name_of(of[-1].cell, "model")] = took.median
+    rows = dict.fromkeys(name_of(sample.cell, "model") for sample in samples)
+    return pd.DataFrame(found, index=list(rows)).dropna(how="all").dropna(axis="columns", how="all")
 
 
-def _escaped(value: str | float | None) -> str:
-    text = "--" if value is None else seconds(value) if isinstance(value, float) else value
-    return re.sub(r"[&%$#_{}~^\\πε–]", lambda match: _LATEX[match[0]], text)
+def latex(medians: pd.DataFrame) -> str:
+    """Return a `tabular` of median seconds, which takes no package of LaTeX's."""
+    shown = medians.map(seconds, na_action="ignore").fillna("--").style
+    for axis in (0, 1):
+        shown = shown.format_index(escape="latex", axis=axis)
+    return str(shown.to_latex(column_format="l" + "r" * len(medians.columns)))
 
 
-def medians(samples: Sequence[Sample]) -> Figure:
-    """Draw each cell's median seconds, by model."""
-    by_row = _by_row(samples)
-    marks = []
-    for model, colour, marker in zip(MODELS, COLOURS, MARKERS, strict=False):
-        at = {i: row[model] for i, row in enumerate(by_row.values()) if model in row}
-        if at:
-            marks.append(line(list(at.values()), list(at), marker, color=colour, label=model))
-    frame = shown(xscale="log", ylim=(len(by_row) - 0.5, -0.5))
-    names = methodcaller("set_yticks", range(len(by_row)), list(by_row), fontsize="small")
-    inches = (9.0, 1.2 + 0.22 * len(by_row))
+def drawn(medians: pd.DataFrame) -> Figure:
+    """Draw median seconds, by model."""
+    places = range(len(medians))
+    marks = [
+        line(medians[model], places, marker, color=colour, label=model)
+        for model, colour, marker in zip(MODELS, COLOURS, MARKERS, strict=False)
+        if model in medians
+    ]
+    frame = shown(xscale="log", ylim=(len(medians) - 0.5, -0.5))
+    names = methodcaller("set_yticks", places, list(medians.index), fontsize="small")
+    inches = (9.0, 1.2 + 0.22 * len(medians))
     return draw([[[*marks, frame, names, GRID, LEGEND_BESIDE]]], inches, x="seconds in the computation")

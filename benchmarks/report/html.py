@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import FAILED, SKIPPED
 from benchmarks.papers import privfairfl
-from benchmarks.report.markdown import markdown
+from benchmarks.report.plots import drawings
 from benchmarks.validation import texts
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.checks import Validation
@@ -25,11 +25,10 @@ Drawings = Sequence[tuple[str, Figure]]  # each with the section that it is in
 Columns = Sequence[tuple[str, Callable[[CellRuns], str]]]
 
 
-def write(measured: Measured, found: Validation, drawings: Drawings, directory: Path) -> None:
-    """Write `report.md`, `report.html` and the figures into a directory that is there."""
-    view, (title, subtitle) = list(report(measured, found, drawings)), titles(measured)
-    write_page(title, subtitle, view, directory)
-    (directory / "report.md").write_text(markdown(title, subtitle, view), encoding="utf-8")
+def write(measured: Measured, found: Validation, directory: Path) -> None:
+    """Write `report.html` and the figures into a directory that is there."""
+    drawn = list(drawings(measured, found.rows))
+    write_page(*titles(measured), report(measured, found, drawn), directory)
 
 
 def titles(measured: Measured) -> tuple[str, str]:
@@ -47,10 +46,10 @@ def titles(measured: Measured) -> tuple[str, str]:
     return "What the protocols cost, beside PrivFairFL", subtitle
 
 
-def report(measured: Measured, found: Validation, drawings: Drawings) -> list[Part]:
+def report(measured: Measured, found: Validation, figures: Drawings) -> list[Part]:
     """View all sections of the report."""
     drawn = defaultdict[str, list[Part]](list)
-    for section, figure in drawings:
+    for section, figure in figures:
         drawn[section].append(figure)
     extrapolated = [row for row in found.rows if row.extrapolated]
     networks = [cell for cell in measured.where("network") if cell.ok]

@@ -37,17 +37,16 @@ _SIGNS = {
     for model, color, marker in zip(MODELS, COLOURS, MARKERS, strict=False)
 }
 _SECONDS = ["seconds in the computation"]
-_STYLES = {"default": "-", "product": "--", "records": "-.", "published": ":"}
 _OWN: dict[str, Any] = {"linestyle": (0, (4, 1, 1, 1)), "markerfacecolor": "none"}
 _PRICE = (
     "With two, three and four parties, own noise has at most 1.41, 1.22 and 1.15 times the standard error, "
     f"and {SHIFTED}."
 )
-_VARIANTS = {
-    "default": "default",
-    "product": "product (published)",
-    "records": "records counted by parties",
-    "published": "as published",
+_VARIANTS = {  # the style of a line, and its name
+    "default": ("-", "default"),
+    "product": ("--", "product (published)"),
+    "records": ("-.", "records counted by parties"),
+    "published": (":", "as published"),
 }
 
 
@@ -172,10 +171,11 @@ def growth_figure(measured: Measured, claim: FigureClaim, rows: Sequence[Row]) -
         first = series[0]
         model, variant = str(first["model"]), str(first["variant"])
         some = f", {first.number('thresholds')} thresholds" if variant == "published" else ""
-        signs = {**_SIGNS[model], "linestyle": _STYLES[variant]}
+        style, name = _VARIANTS[variant]
+        signs = {**_SIGNS[model], "linestyle": style}
         if first["noise"] == OWN:
             signs, some = {**signs, **_OWN}, ", own noise"
-        marks.append(_points(series, claim.factor, label=f"{model}, {_VARIANTS[variant]}{some}", **signs))
+        marks.append(_points(series, claim.factor, label=f"{model}, {name}{some}", **signs))
     for row in rows if claim.factor == "records" else ():
         # What all thresholds would take as published: ADS's extrapolation, scaled by records.
         if (row.protocol, row.shape, row.model) == (claim.protocol, "ads", claim.model) and row.extrapolated:
@@ -184,11 +184,11 @@ def growth_figure(measured: Measured, claim: FigureClaim, rows: Sequence[Row]) -
             points = {**_SIGNS[row.model], "linestyle": "none"}
             marks.append(line(low, seconds, markerfacecolor="none", label=label, **points))
     one = low == high
-    style: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
+    shape: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
     about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"
     above = {"textcoords": "offset points", "xytext": (0, 8), "ha": "right" if one else "left"}
     marks += [
-        line([low, high], [claim.seconds] * 2, color=GREY, solid_capstyle="butt", **style),
+        line([low, high], [claim.seconds] * 2, color=GREY, solid_capstyle="butt", **shape),
         note(f"{claim.title}: about {about}", (low, claim.seconds), color="#555555", **above),
         LOGARITHMIC,
         methodcaller("margins", y=0.12),
@@ -236,9 +236,8 @@ def noise_figure(measured: Measured) -> Figure | None:
         style = {**_SIGNS[model], "label": model}
         if variant == "published":
             style |= {"markerfacecolor": "none", "label": f"{model}, published"}
-        if variant in _STYLES:
-            a_sample = [seconds.median / samples for samples, seconds in found.items()]
-            marks.append(line(list(found), a_sample, linestyle=_STYLES[variant], **style))
+        a_sample = [seconds.median / samples for samples, seconds in found.items()]
+        marks.append(line(list(found), a_sample, linestyle=_VARIANTS[variant][0], **style))
     marks += [LOGARITHMIC, GRID, LEGEND_BESIDE]
     return draw([[marks]], (6.6, 4.4), x="samples", y=["seconds a sample"])
 

@@ -13,8 +13,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.tampering.law import Law
-from benchmarks.tampering.operations import Operation
+from benchmarks.tampering.operations import Law, Operation
 from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample

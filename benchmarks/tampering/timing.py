@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,10 +40,6 @@ class Pair:
     operation: str
     same: bool
     seconds: Sequence[float]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a line of the results."""
-        return asdict(self)
 
 
 def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], float]:

@@ -6,18 +6,16 @@ as many in each model.
 """
 
 import os
-import queue
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from scipy.stats import beta
 
@@ -33,7 +31,7 @@ _SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}  # on the wire, of 64 bits and 
 _KINDS = (*[Kind.SHIFT_ALL] * 4, *[Kind.SHIFT] * 2, *[Kind.FLIP] * 2, Kind.ECHO, Kind.REPEAT, Kind.DROP)
 _OF_ORDER = (Kind.SWAP, Kind.STOP)
 _WORD = 8
-_WORKERS = 3  # for each processor: parties that wait for ever need none
+_WORKERS = 3 * (os.cpu_count() or 1)  # parties that wait for ever need no processor
 _CONFIDENCE = 0.95
 
 Place = tuple[str, str, int]
@@ -63,10 +61,6 @@ class Attempt:
     def site(self) -> Site:
         """What no other attempt of a walk has."""
         return (self.model, self.operation, self.tamperer), self.change.message, self.turn
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a line of the results."""
-        return asdict(self)
 
 
 def change_of(model: Model, message: Message, rng: random.Random) -> Change:
@@ -115,7 +109,7 @@ class Parties:
 def sites(parties: Parties, turns: int) -> list[Site]:
     """Return every message, as often as it is changed: all once before any a second time, in random order."""
     rng, found = random.Random(SEED), []
-    with ThreadPoolExecutor(_workers()) as pool:
+    with ThreadPoolExecutor(_WORKERS) as pool:
         of_each = pool.map(lambda attack: attack.messages(), parties.attacks.values())
         messages = dict(zip(parties.attacks, of_each, strict=True))
     places = Counter(model for model, *_ in messages)
@@ -151,37 +145,25 @@ def go_on(
     began, known = time.monotonic(), load(path)
     with TemporaryDirectory() as scratch, ExitStack() as stack:
         built = build_interposer(Path(scratch))
-        workers = _workers()
-        each = [Parties(models, tried, Path(scratch, str(i)), built, stack) for i in range(workers)]
-        wanted = sites(each[0], turns)
+        free = [Parties(models, tried, Path(scratch, str(i)), built, stack) for i in range(_WORKERS)]
+        wanted = sites(free[0], turns)
         done = {attempt.site for attempt in known}
         left = [site for site in wanted if site not in done]
-        free = queue.SimpleQueue[Parties]()
-        for parties in each:
-            free.put(parties)
 
-        def attempt(site: Site) -> Attempt | None:
-            if time.monotonic() - began > seconds:
-                return None
-            parties = free.get()
+        def attempt(site: Site) -> Attempt:
+            parties = free.pop()  # one is left: as many as workers
             try:
                 return parties.run(site)
             finally:
-                free.put(parties)
+                free.append(parties)
 
-        pool = ThreadPoolExecutor(workers)
-        try:
-            for i, made in enumerate(pool.map(attempt, left)):
-                if made is None:
-                    break
-                append(path, made)
-                tell(len(wanted) - len(left) + i + 1, len(wanted))
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _workers() -> int:
-    return _WORKERS * (os.cpu_count() or 1)
+        pool = ThreadPoolExecutor(_WORKERS)
+        stack.callback(pool.shutdown, cancel_futures=True)
+        for number, made in enumerate(pool.map(attempt, left), 1 + len(wanted) - len(left)):
+            append(path, made)
+            if time.monotonic() - began > seconds:
+                break
+            tell(number, len(wanted))
 
 
 def load(path: Path) -> list[Attempt]:

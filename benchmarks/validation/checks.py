@@ -32,8 +32,9 @@ PAIRS = (
     ("adversary", "ps-rep-ring", "ring"),
     ("adversary", "rep4-ring", "ring"),
 )
+# (the variant of thresholds, which takes longer; that of weights; at least how many times as long)
+PHASES = (("published", "product", 10), ("default", "default", 1.0))
 SURE = 0.9  # of all pairs of runs have to be in one order
-MUCH = 10  # times, at least, is much longer
 BYTES = 0.01  # of the embedded engine, whose messages have headers of different lengths, as a share
 SCATTER = 1.0  # of the seconds of cells that should cost the same, on a busy machine, as a share
 LEAST_SHARE = 0.5  # of the cost at the largest level that has to grow with it
@@ -82,8 +83,7 @@ def validate(
     table = rows(measured)
     checks = chain(
         *(_whole(suite, measured) for suite in measured.suites),
-        _sizes(measured.where(*TABLE2)),
-        _parties(measured),
+        _sizes(measured),
         programs,
         _orders(measured),
         _growths(measured),
@@ -104,41 +104,44 @@ def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Ch
 
 def _whole(suite: str, measured: Measured) -> Iterator[Check]:
     """Is a suite finished, each cell run as often as the others, by one program, on one installation?"""
-    cells = measured.where(suite)
+    cells, key = measured.where(suite), f"whole.{suite}"
     ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
     runs = [run for cell in cells for run in cell.ok]
     about, plan = measured.abouts.get(suite), measured.plans.get(suite, {})
-    key = f"whole.{suite}"
     if about is not None:
         unfinished = [] if about.get("finished") else [f"begun {about.get('started', 'at some time')}"]
         yield none_of(f"{key}.finished", "the suite ran to its end", unfinished, 1, "suites")
     by_key = {cell.runs[0].key: cell for cell in cells}
     fewer = [_shortfall(by_key.get(planned), dict(planned), times) for planned, times in plan.items()]
-    says = "every cell ran as often as planned, and well"
-    yield none_of(f"{key}.repetitions", says, list(filter(None, fewer)), len(plan), "cells")
     mixed = [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1]
-    yield none_of(f"{key}.program", "all runs of a cell are of one program", mixed, len(ran), "cells")
     versions = {(run.engine, run.engine_version, _machine(run)) for run in runs}
-    several = (
-        [] if len(versions) == len({run.engine for run in runs}) else sorted(str(v) for _, v, _ in versions)
-    )
-    says = "all runs are of one version of each engine, on one machine"
-    yield none_of(f"{key}.versions", says, several, len(runs), "runs")
+    one_each = len(versions) == len({run.engine for run in runs})
+    several = [] if one_each else sorted(str(version) for _, version, _ in versions)
+    for name, says, wrong, of, what in (
+        ("repetitions", "every cell ran as often as planned, and well", fewer, len(plan), "cells"),
+        ("program", "all runs of a cell are of one program", mixed, len(ran), "cells"),
+        (
+            "versions",
+            "all runs are of one version of each engine, on one machine",
+            several,
+            len(runs),
+            "runs",
+        ),
+    ):
+        yield none_of(f"{key}.{name}", says, list(filter(None, wrong)), of, what)
     for cell in cells:
         if cell not in ran:
-            says = "the cell was measured"
-            yield Check(f"{key}.measured.{cell.name}", says, unjudged=cell.reason)
+            yield Check(f"{key}.measured.{cell.name}", "the cell was measured", unjudged=cell.reason)
 
 
 def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) -> str:
     """Say what is missing of a planned cell, "" if nothing is or it was skipped."""
     if cell is None:
         return f"{name_of(planned)}: none"
-    if cell.of(SKIPPED) and not cell.ok and not cell.of(FAILED):
-        return ""
     well = [run.repetition for run in cell.ok]
+    skipped = len(cell.of(SKIPPED)) == len(cell.runs)
     whole = well == list(range(max(times, len(well)))) and not cell.of(FAILED)
-    return "" if whole else f"{cell.name}: {len(well)} of {times}"
+    return "" if whole or skipped else f"{cell.name}: {len(well)} of {times}"
 
 
 def _machine(run: Sample) -> str:
@@ -146,24 +149,19 @@ def _machine(run: Sample) -> str:
     return json.dumps([run.environment.get(name) for name in names], sort_keys=True)
 
 
-def _sizes(cells: Sequence[CellRuns]) -> Iterator[Check]:
-    paper = privfairfl()
-    for shape in paper.shapes.values():
-        of_shape = [cell for cell in cells if cell["shape"] == shape.name and cell.ok]
-        for factor, size in (("clients", shape.clients), ("records", shape.records)):
-            given = [cell for cell in of_shape if isinstance(cell[factor], int)]
-            wrong = [f"{cell.name} has {cell[factor]}" for cell in given if cell[factor] != size]
-            says = f"{shape.title} has {size:,} {factor}"
-            yield none_of(f"exact.{factor}.{shape.name}", says, wrong, len(given), "cells")
-    curves = [cell for cell in cells if cell["protocol"] == "pi_roc" and cell.ok]
-    grid = [cell for cell in curves if cell["variant"] != "published"]
+def _sizes(measured: Measured) -> Iterator[Check]:
+    """Yield a check of each size that the paper says: clients, records, thresholds and parties."""
+    paper, cells = privfairfl(), [cell for cell in measured.where(*TABLE2) if cell.ok]
+    for shape, factor in product(paper.shapes.values(), ("clients", "records")):
+        size = getattr(shape, factor)
+        given = [cell for cell in cells if cell["shape"] == shape.name and isinstance(cell[factor], int)]
+        wrong = [f"{cell.name} has {cell[factor]}" for cell in given if cell[factor] != size]
+        says = f"{shape.title} has {size:,} {factor}"
+        yield none_of(f"exact.{factor}.{shape.name}", says, wrong, len(given), "cells")
+    grid = [cell for cell in cells if cell["protocol"] == "pi_roc" and cell["variant"] != "published"]
     wrong = [cell.name for cell in grid if cell["thresholds"] != paper.thresholds]
     says = f"a curve has {paper.thresholds:,} thresholds"
     yield none_of("exact.thresholds", says, wrong, len(grid), "cells")
-
-
-def _parties(measured: Measured) -> Iterator[Check]:
-    paper = privfairfl()
     for model, parties in paper.parties.items():
         runs = [run for cell in measured.where(model=model) for run in cell.ok]
         wrong = [f"{len(run.sent_bytes)} sent" for run in runs if len(run.sent_bytes) != parties]
@@ -176,20 +174,18 @@ def _orders(measured: Measured) -> Iterator[Check]:
     claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
     for cell in measured.where(*TABLE2, noise="joint"):
         by_rest.setdefault(cell.without("model"), {})[cell["model"]] = cell
-    for claim, slower, quicker in PAIRS:
-        for models in by_rest.values():
-            if slower in models and quicker in models:
-                a, b = models[slower], models[quicker]
-                key = f"order.{claim}.{name_of(a.runs[0].cell, 'model')}.{slower}.{quicker}"
-                yield order_of_seconds(f"{key}.seconds", claims[claim], a, b)
-                yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
-    for post, pre, times in (("published", "product", MUCH), ("default", "default", 1.0)):
-        for shape, model in product(privfairfl().shapes, privfairfl().schemes):
-            where = {"shape": shape, "model": model, "noise": "joint"}
-            long = fullest(measured.where(*TABLE2, protocol="pi_roc", variant=post, **where))
-            short = fullest(measured.where(*TABLE2, protocol="pi_rw", variant=pre, **where))
-            if long and short:
-                yield order_of_seconds(f"order.phases.{long.name}", claims["phases"], long, short, times)
+    for (claim, slower, quicker), models in product(PAIRS, by_rest.values()):
+        if slower in models and quicker in models:
+            a, b = models[slower], models[quicker]
+            key = f"order.{claim}.{name_of(a.runs[0].cell, 'model')}.{slower}.{quicker}"
+            yield order_of_seconds(f"{key}.seconds", claims[claim], a, b)
+            yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
+    for (post, pre, times), shape, model in product(PHASES, privfairfl().shapes, privfairfl().parties):
+        where = {"shape": shape, "model": model, "noise": "joint"}
+        long = fullest(measured.where(*TABLE2, protocol="pi_roc", variant=post, **where))
+        short = fullest(measured.where(*TABLE2, protocol="pi_rw", variant=pre, **where))
+        if long and short:
+            yield order_of_seconds(f"order.phases.{long.name}", claims["phases"], long, short, times)
 
 
 def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, times: float = 1.0) -> Check:
@@ -282,8 +278,7 @@ def check_series(
     series: Sequence[CellRuns], growth: Growth, name: str, cost: Cost, tolerance: float
 ) -> Check:
     """Check one cost of cells that differ in the growth's factor only, sorted by its level."""
-    first = series[0]
-    verb = "linear" if growth.linear else "constant"
+    first, verb = series[0], "linear" if growth.linear else "constant"
     what = name_of(first.runs[0].cell, growth.factor, *growth.also)
     key = f"{verb}.{growth.factor}.{first.suite}.{what}.{name}"
     says = f"{verb} in {growth.factor}: {growth.why}"
@@ -309,17 +304,17 @@ def check_series(
 def _networks(measured: Measured) -> Iterator[Check]:
     """Yield a check of the worst round trip and of the worst bandwidth of each cell with a network."""
     kinds = (("rtt", "s", ROUND_TRIP), ("bandwidth", "bits_per_s", BANDWIDTH))
-    for cell, (what, unit, (low, high)) in product(measured.cells, kinds):
-        if not cell.networks:
-            continue
+    emulated = [cell for cell in measured.cells if cell.networks]
+    for cell, (what, unit, (low, high)) in product(emulated, kinds):
         key, says = f"network.{what}.{cell.suite}.{cell.name}", f"the {what} was what was asked for"
-        pairs = [(found.get(f"measured_{what}_{unit}"), found[f"{what}_{unit}"]) for found in cell.networks]
-        ratios = [got / wanted for got, wanted in pairs if got is not None]
-        if not ratios:
+        wanted = cell.networks[0][f"{what}_{unit}"]
+        found = [network.get(f"measured_{what}_{unit}") for network in cell.networks]
+        ratios = [got / wanted for got in found if got is not None]
+        if ratios:
+            worst = max(ratios, key=lambda ratio: max(low / ratio, ratio / high))
+            yield Check(key, says, worst, low, high, f"×{worst:.3g} of {wanted:g} {unit}")
+        else:
             yield Check(key, says, unjudged="it was not measured")
-            continue
-        worst = max(ratios, key=lambda ratio: max(low / ratio, ratio / high))
-        yield Check(key, says, worst, low, high, f"×{worst:.3g} of {pairs[0][1]:g} {unit}")
 
 
 def _own_noise(measured: Measured) -> Iterator[Check]:
@@ -327,44 +322,45 @@ def _own_noise(measured: Measured) -> Iterator[Check]:
 
     Seconds are judged of curves, whose noise is most of the cost; elsewhere both take some milliseconds.
     """
+    says = "own noise takes less, and errs as much more as is stated"
     for joint, own in measured.pairs():
-        model, says = get_model(str(own["model"])), "own noise takes less, and errs as much more as is stated"
+        model, name = get_model(str(own["model"])), f"{own.suite}.{own.name}"
         stated = sqrt(model.parties / (model.parties - model.corruptions))
         ratio = error_ratio(own.runs[0].cell)
         found = f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}"
-        yield Check(f"own.error.{own.suite}.{own.name}", says, ratio, 0, stated, found)
-        yield order_of_bytes(f"own.bytes.{own.suite}.{own.name}", says, joint, own)
+        yield Check(f"own.error.{name}", says, ratio, 0, stated, found)
+        yield order_of_bytes(f"own.bytes.{name}", says, joint, own)
         if own["protocol"] == "pi_roc":
-            yield order_of_seconds(f"own.seconds.{own.suite}.{own.name}", says, joint, own)
+            yield order_of_seconds(f"own.seconds.{name}", says, joint, own)
 
 
 def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
     """Yield checks of seconds over the paper's: of Table 2's cells, of models, of our default, of figures."""
     by_cell = {(row.protocol, row.shape, row.model): row for row in rows if row.beside is None}
     for (protocol, shape, model), row in by_cell.items():
-        key = f"ratio.table2.{protocol}.{shape}.{model}"
         says = f"{protocol} as published takes about as long as in Table 2"
         told = f"{_said(row.whole)}, the paper {row.paper} s"
+        key = f"ratio.table2.{protocol}.{shape}.{model}"
         yield _in_band(key, says, row.whole, row.paper.range, told, row.why_not)
     for (protocol, shape, model), row in by_cell.items():
         ring = by_cell[protocol, shape, "ring"]  # whose time leaves the machine out
         if row is ring:
             continue
-        key = f"ratio.models.{protocol}.{shape}.{model}"
         says = f"{model} costs as many times what ring does as in Table 2"
         ours = row.whole / ring.whole if row.whole and ring.whole else None
         (low, high), (least, most) = row.paper.range, ring.paper.range
         told = f"×{ours or 0:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
-        yield _in_band(key, says, ours, (low / most, high / least), told, row.why_not or ring.why_not)
-    for (protocol, shape, model), row in by_cell.items():
-        if protocol == "pi_roc":
-            key = f"gain.{protocol}.{shape}.{model}"
+        key, why_not = f"ratio.models.{protocol}.{shape}.{model}", row.why_not or ring.why_not
+        yield _in_band(key, says, ours, (low / most, high / least), told, why_not)
+    for (_, shape, model), row in by_cell.items():
+        if row.protocol == "pi_roc":
             says = f"the default takes at most 1/{GAIN:g} of the protocol as published"
-            if row.whole is None or row.default is None:
-                yield Check(key, says, unjudged=row.why_not or row.why_no_default)
+            key, ours = f"gain.pi_roc.{shape}.{model}", row.default.median if row.default else None
+            if row.whole and ours:
+                told = f"{_said(row.whole)} against {_said(ours)}"
+                yield Check(key, says, row.whole / ours, GAIN, found=told)
             else:
-                told = f"{_said(row.whole)} against {_said(row.default.median)}"
-                yield Check(key, says, row.whole / row.default.median, GAIN, found=told)
+                yield Check(key, says, unjudged=row.why_not or row.why_no_default)
     yield _figure_1(measured)
     yield _figure_2(by_cell)
 

@@ -103,17 +103,18 @@ def checks(count: Requirements | None = None) -> Iterator[Check]:
 
     Args: count: instead of the compiler.
     """
-    count, missing = (count, "") if count else _compiled()
+    found = None if count else find_installation()
+    missing, counts = found if isinstance(found, str) else "", count or _by_compiler
     for each in implied():
         key = f"exact.{UNITS[each.what].replace(' ', '_')}.{each.key}"
         says = f"{each.number:,} {UNITS[each.what]}: {each.why}"
-        number = count(each.spec, each.arguments).get(each.what, 0)
+        number = counts(each.spec, each.arguments).get(each.what, 0)
         yield _exactly(key, says, number, each.number, f"the compiler counts {number:,}", missing)
     grid = privfairfl().thresholds
-    few, many = (count(PI_ROC_PUBLISHED, _compared(bins)).get(ANDS, 0) / bins for bins in (_FEW, grid))
+    few, many = (counts(PI_ROC_PUBLISHED, _compared(bins)).get(ANDS, 0) / bins for bins in (_FEW, grid))
     says = f"with {_FEW} thresholds each takes as many ANDs as with {grid:,}, so seconds can be extrapolated"
-    found = f"{few:,.0f} ANDs against {many:,.0f}"
-    yield _exactly("exact.ANDs.pi_roc.each_threshold", says, few, many, found, missing)
+    said = f"{few:,.0f} ANDs against {many:,.0f}"
+    yield _exactly("exact.ANDs.pi_roc.each_threshold", says, few, many, said, missing)
 
 
 def _exactly(key: str, says: str, number: float, wanted: float, found: str, missing: str) -> Check:
@@ -133,24 +134,18 @@ def _compared(bins: int) -> dict[str, object]:
     }
 
 
-def _compiled() -> tuple[Requirements, str]:
-    """Return what asks the compiler, and why it cannot be asked and counts nothing, "" if it can."""
+def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping[str, int]:
+    """Return what MP-SPDZ's compiler counts, nothing without it."""
+    named = {"parties": _MODEL.parties, "groups": _GROUPS, "labels": _LABELS, **arguments}
     found = find_installation()
     if isinstance(found, str):
-        return lambda _spec, _arguments: {}, found
-    home, sizes = found.home, {"parties": _MODEL.parties, "groups": _GROUPS, "labels": _LABELS}
-
-    def count(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping[str, int]:
-        named = {**sizes, **arguments}
-        return _count(spec.name, tuple(str(named[name]) for name in spec.arguments), home)
-
-    return count, ""
+        return {}
+    return _count(spec.name, tuple(str(named[name]) for name in spec.arguments), found.home)
 
 
 @cache
 def _count(name: str, arguments: tuple[str, ...], home: Path) -> Mapping[str, int]:
-    spec = PROTOCOLS[name]
-    job = Job(spec, PROGRAMS / f"{name}.mpc", arguments, ())
+    job = Job(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ())
     return counted(compilers_estimate(job, home, compile_options(job, _MODEL)))
 
 

@@ -41,11 +41,9 @@ class Line:
 def fit(levels: Sequence[float], costs: Sequence[float]) -> Line:
     """Fit a line by least squares of the relative errors; neither its constant nor its slope is below 0.
 
-    Raises: ValueError: fewer than two levels, or a cost that is not above 0.
+    Args: levels: two at least, all different; costs: above 0.
     """
     x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
-    if len(set(levels)) < 2 or (y <= 0).any():
-        raise ValueError("a line needs two levels, and costs above 0")
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
     residual = float(np.max(np.abs((constant + slope * x) / y - 1)))
     return Line(constant, slope, residual, tuple(levels))
@@ -119,13 +117,13 @@ class Row:
 def rows(measured: Measured) -> list[Row]:
     """Return a row for each cell of Table 2, in the paper's order, and one for each model beside them."""
     paper = privfairfl()
-    models = [each for model in paper.schemes for each in (model, *(m for m in BESIDE if BESIDE[m] == model))]
+    models = [each for model in paper.parties for each in (model, *(m for m in BESIDE if BESIDE[m] == model))]
     return [
         _row(measured, protocol, shape, model, paper.table2[BESIDE.get(model, model), shape, protocol])
         for protocol in AS_PUBLISHED
         for shape in paper.shapes
         for model in models
-        if model in paper.schemes or measured.where(*TABLE2, model=model)
+        if model in paper.parties or measured.where(*TABLE2, model=model)
     ]
 
 

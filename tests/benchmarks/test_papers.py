@@ -12,7 +12,7 @@ from tests.conftest import PROJECT
 def test_table_2_is_whole() -> None:
     paper = privfairfl()
     mp_spdz = [model for model in MODELS.values() if model.paper_name]
-    assert list(paper.schemes) == [model.name for model in mp_spdz]
+    assert list(paper.parties) == [model.name for model in mp_spdz]
     assert paper.parties == {model.name: model.parties for model in mp_spdz}
     assert len(paper.table2) == len(mp_spdz) * 2 * 2
     assert str(paper.table2["spdz2k", "ads", "pi_roc"]) == "1,199,060.00"
@@ -23,7 +23,7 @@ def test_one_column_is_the_other_times_a_constant() -> None:
     """Why linearity cannot be judged by it, and where ML-1M's records come from."""
     paper = privfairfl()
     ratios = set()
-    for model in paper.schemes:
+    for model in paper.parties:
         ads, ml = (paper.table2[model, shape, "pi_roc"].seconds for shape in ("ads", "ml-1m"))
         ratios.add(f"{ads / ml:.5f}")
     assert ratios == {"3.29249"}
@@ -57,11 +57,11 @@ def test_the_page_on_costs_has_the_same_figures() -> None:
         elif "PrivFairFL, Table 2" in cells:
             of_paper = cells.index("PrivFairFL, Table 2")
         elif of_paper is not None and (named := re.fullmatch(r"`([\w-]+)`", cells[0])):
-            if named[1] not in paper.schemes:
+            if named[1] not in paper.parties:
                 assert cells[of_paper] == "–", line
                 continue
             of_model = {p: paper.table2[named[1], "ads", p] for p in ("pi_rw", "pi_roc")}
             shown = {str(of_model["pi_rw"]): "pi_rw", f"{of_model['pi_roc'].seconds:,.0f}": "pi_roc"}
             assert cells[of_paper] in shown, line
             found.add((named[1], shown[cells[of_paper]]))
-    assert found == {(model, protocol) for model in paper.schemes for protocol in ("pi_rw", "pi_roc")}
+    assert found == {(model, protocol) for model in paper.parties for protocol in ("pi_rw", "pi_roc")}

@@ -1,5 +1,7 @@
 """Measured runs on file: they come back as they went, and a machine that died costs one line at most."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +44,18 @@ def test_samples_come_back_as_they_went(tmp_path: Path) -> None:
         sample(2, client_sent_bytes=(1, 2, 3), compile_options=("-R", "64"), network={"rtt_s": 0.04}),
     ]
     for each in written:
-        append(path, each)
+        append(path, each, schema=1)
     assert load(path) == load(tmp_path) == written
 
 
 @pytest.mark.parametrize("torn", [b'{"schema": 1, "su', b'{"schema": 1}', b"\0" * 100])
 def test_a_torn_last_line_is_dropped_and_written_over(torn: bytes, tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
-    append(path, sample())
+    append(path, sample(), schema=1)
     with path.open("ab") as file:
         file.write(torn)
     assert load(path) == [sample()]
-    append(path, sample(1))
+    append(path, sample(1), schema=1)
     assert load(path) == [sample(), sample(1)]
     assert len(path.read_bytes().splitlines()) == 2
 
@@ -67,10 +69,10 @@ def test_a_file_that_is_torn_from_the_start_has_no_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"schema": 1}', '{"schema": 1, "a": 2}', '{"schema": 2}'])
 def test_a_damaged_line_among_others_is_named(damaged: str, tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
-    append(path, sample())
+    append(path, sample(), schema=1)
     with path.open("a") as file:
         file.write(damaged + "\n")
-    append(path, sample(1))
+    append(path, sample(1), schema=1)
     with pytest.raises(ResultFileError, match="line 2"):
         load(path)
 
@@ -93,9 +95,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         {"cell": {"model": True}},
     ],
 )
-def test_samples_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"cell|sample|run"):
-        sample(**wrong)
+def test_samples_that_make_no_sense_are_refused(wrong: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_text(json.dumps({"schema": 1, **asdict(sample()), **wrong}) + "\n")
+    with pytest.raises(ResultFileError, match="line 1 is not a measured run"):
+        load(path)
 
 
 def test_cells_hold_the_last_attempt_of_each_repetition() -> None:
@@ -117,8 +121,8 @@ def test_summary_is_of_the_runs_that_went_well_and_know_the_time() -> None:
 
 
 def test_warm_ups_are_in_no_cell_and_no_summary(tmp_path: Path) -> None:
-    append(tmp_path / "samples.jsonl", sample(0, 9.0, warm_up=True, hosts=({"name": "one"},)))
-    append(tmp_path / "samples.jsonl", sample(0, 1.0))
+    append(tmp_path / "samples.jsonl", sample(0, 9.0, warm_up=True, hosts=({"name": "one"},)), schema=1)
+    append(tmp_path / "samples.jsonl", sample(0, 1.0), schema=1)
     found = load(tmp_path)
     assert found[0].warm_up and found[0].hosts == ({"name": "one"},)
     assert by_cell(found) == {found[1].key: [found[1]]}

@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from benchmarks.commands.tampering import summary
 from benchmarks.measure.samples import append
 from benchmarks.tampering import walk
 from benchmarks.tampering.attack import Change, Kind, Message, Outcome
-from benchmarks.tampering.law import Law
+from benchmarks.tampering.operations import Law
 from benchmarks.tampering.production import NOISE
 from benchmarks.tampering.walk import Attempt, change_of, load, most_wrong
 from harness.errors import ResultFileError
@@ -70,7 +70,7 @@ def test_changes_begin_where_a_share_does(model: str, length: int, step: int) ->
 
 def test_results_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
-    lines = [json.dumps(each.to_json()) for each in (attempt(), attempt(Outcome.WRONG, turn=1))]
+    lines = [json.dumps(asdict(each)) for each in (attempt(), attempt(Outcome.WRONG, turn=1))]
     path.write_text("\n".join(lines) + '\n{"model": "rep4')
     assert load(path) == [attempt(), attempt(Outcome.WRONG, turn=1)]
     append(path, attempt(turn=2))  # by the next command, in place of the torn line
