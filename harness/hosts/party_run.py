@@ -133,14 +133,7 @@ class PartyRun:
         self._party = LocalProcess(job, config, self.own_scratch() / "party", values)
         self._stack.callback(self.kill)
         facts = {name: getattr(prepared, name) for name in FACTS}
-        self._record = {
-            "run": run,
-            "party": party,
-            "model": model.name,
-            "protocol": job.spec.name,
-            "arguments": list(job.arguments),
-            **facts,
-        }
+        self._record = {"run": run, "party": party, **facts}
         return {**facts, "nonce": self.nonce}
 
     def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
@@ -322,7 +315,7 @@ class ReleaseRun(PartyRun):
         return held
 
     def ended(self) -> dict[str, Any] | None:
-        """Say how the party ended, None while it runs; keep what it opened, until it is known to be read."""
+        """Say how the party ended, None while it runs; keep what is signed of that until it has been read."""
         said = super().ended()
         if said is None:
             return None
@@ -330,10 +323,9 @@ class ReleaseRun(PartyRun):
         if said["code"] == 0:
             ended = datetime.now(UTC).isoformat(timespec="seconds")
             said["signed"] = self._signed(said["lines"], ended)
-            record = {**self._record, **said, "ended": ended}
             place = cleanup.place_of(self._directory, self._record["run"])
             with suppress(OSError):  # no room for it: who asked is told all the same
-                write_whole(place, json.dumps(record).encode())
+                write_whole(place, json.dumps(said["signed"]).encode())
         return said
 
     def _signed(self, lines: list[str], ended: str) -> dict[str, str]:

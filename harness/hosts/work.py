@@ -85,8 +85,8 @@ class Work(wire.Answers):
             cleanup.place_of(self.host.directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
-        """Return what runs opened here that nobody has read."""
-        return [asdict(kept) for kept in cleanup.records(self.host.directory)]
+        """Return what the host signed of runs whose result nobody has read."""
+        return [asdict(signed) for signed in cleanup.signed_runs(self.host.directory)]
 
     def clean(self) -> cleanup.Removed:
         """End processes of other connections, remove what they left; return how many of each there were."""

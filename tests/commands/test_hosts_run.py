@@ -214,7 +214,7 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     manifest = json.loads((hosts.home / "results" / "manifest.json").read_text())
     spent = [charges(hosts.directory(i)) for i in range(MODEL.parties)]
     assert spent == [[(manifest["privacy"]["epsilon_exact"], "done")]] * MODEL.parties
-    assert set(record["parties"]) == {str(i) for i in range(MODEL.parties)}
+    assert record["parties"] == [*range(MODEL.parties)] and record["task"] == "weights"
     cleaned = call("hosts.clean", cwd=hosts.home)
     assert cleaned.stdout.count("0 processes ended, 0 directories removed, 1 record removed") == MODEL.parties
     assert below(hosts) == before
