@@ -12,8 +12,9 @@ from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts.checks import fit_hosts
+from harness.hosts.cleanup import RunName
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import ask_of_others, at_once, listening
+from harness.hosts.fleet import ask_of_others, at_once
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner
 from harness.hosts.trials import Program, Trial
@@ -149,7 +150,7 @@ def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, 
     """Time all links, one after the other, as they would be in each other's way."""
     with ExitStack() as stack:
         stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
-        greetings = at_once(lambda one: listening(one, one.host.port), connections)
+        greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)
         for number, one in enumerate(connections):
             others = range(number) if down else range(number + 1, len(connections))
             wanted = [(connections[other].host, greetings[other]) for other in others]

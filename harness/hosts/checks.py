@@ -12,8 +12,9 @@ from harness.engines.parties.certificates import fingerprint
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
+from harness.hosts.cleanup import RunName
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import RENEW, ask_of_others, at_once, check_own, listening
+from harness.hosts.fleet import RENEW, ask_of_others, at_once, check_own
 from harness.hosts.inventory import Host
 from harness.hosts.links import reach
 from harness.hosts.local_host import SOURCES
@@ -225,7 +226,7 @@ def _reach_as_clients(finding: Finding) -> None:
     if {"clients", "directory", "policy"} & finding.faults.keys():
         return
     address, port = host.client_reached
-    fault = reach(address, port, listening(finding.connection, host.client_port))
+    fault = reach(address, port, finding.connection.ask("listen", kind=RunName, port=host.client_port))
     finding.connection.ask("stop_listening")
     if fault is not None:
         finding.faults["clients"] = (
@@ -237,7 +238,9 @@ def _reach_as_clients(finding: Finding) -> None:
 def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
     """Have each agent listen where its party will, and all come whose parties will connect to it."""
     able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
-    greetings = at_once(lambda i: listening(findings[i].connection, findings[i].host.port), able)
+    greetings = at_once(
+        lambda i: findings[i].connection.ask("listen", kind=RunName, port=findings[i].host.port), able
+    )
     listened = [(number, findings[number], text) for number, text in zip(able, greetings, strict=True)]
 
     def reach(number: int) -> None:

@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypedDict
+from typing import Annotated, TypedDict
+
+from msgspec import Meta
 
 from harness.errors import HostUnfitError
 from harness.hosts.signed_results import Signed
@@ -15,7 +17,8 @@ from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import PREFIX, remove_unless_held, write_whole
 from harness.system.processes import birth
 
-RUN = re.compile(r"[0-9a-f]{32}")  # how a run is called
+RUN = re.compile(r"[0-9a-f]{32}")  # how a run is called, and how an agent greets who reaches its port
+RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
 _RESULTS, _SIGNATURE = "results", "agent"
 _PATIENCE_S = 5.0
 

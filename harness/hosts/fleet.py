@@ -36,14 +36,6 @@ def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
     return [one.result() for one in waiting]
 
 
-def listening(connection: Connection, port: int) -> str:
-    """Have a host listen; return how it greets who comes. Raises: HostUnfitError: as no agent does."""
-    greeting: str = connection.ask("listen", kind=str, port=port)
-    if not RUN.fullmatch(greeting):
-        raise HostUnfitError(f"{connection.host.title} greets as no agent does; update FairShares there.")
-    return greeting
-
-
 def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tuple[Host, str]]) -> list[Any]:
     """Return what a host says of others that listen, and how these greet. Args: kind: of what it says."""
     wanted = [(*host.reached, greeting) for host, greeting in others]

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ SOURCES = {
 NONCE_BYTES = 16
 _IDLE_S = 3600.0  # without a run, after which a turn ends, and its connection
 _AT_ONCE = 64  # who come to a port where the agent listens, so that they take little memory
+Listening = tuple[str, int, cleanup.RunName]  # an agent: its address and port, and how it greets
 _LISTENS = {"port": "Its party", "client_port": "For clients it"}  # by the policy's name for the port
 
 
@@ -150,22 +151,17 @@ class LocalHost:
                 listening.shutdown(socket.SHUT_RDWR)  # or `accept` would keep it
             listening.close()
 
-    def reach(self, others: Sequence[tuple[str, int, str]]) -> list[str | None]:
-        """Connect to other parties' ports; return per party what is wrong, None if its agent answers.
-
-        Raises: HostUnfitError: what is to answer is no greeting of an agent.
-        """
-        _check_greetings(others)
+    def reach(self, others: list[Listening]) -> list[str | None]:
+        """Connect to other parties' ports; return per party what is wrong, None if its agent answers."""
         return [reach(*other) for other in others]
 
-    def time_links(self, others: Sequence[tuple[str, int, str]]) -> list[tuple[float, float] | None]:
+    def time_links(self, others: list[Listening]) -> list[tuple[float, float] | None]:
         """Return how fast other parties' ports are reached, one after the other; see `time_link`.
 
-        Raises: PolicyError: the host's owner allows no benchmark runs; as `reach` and `listen`.
+        Raises: PolicyError: the host's owner allows no benchmark runs; as `listen`.
         """
         read_policy(self.directory).check_benchmark()
         self.take_turn()
-        _check_greetings(others)
         return [time_link(*other) for other in others]
 
 
@@ -206,11 +202,6 @@ def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> 
     with reached:
         greet(reached, greeting)
     free.release()
-
-
-def _check_greetings(others: Sequence[tuple[str, int, str]]) -> None:
-    if not all(cleanup.RUN.fullmatch(greeting) for _, _, greeting in others):
-        raise HostUnfitError("It was told of greetings that no agent gives.")
 
 
 def _listening(port: int) -> socket.socket:

@@ -15,6 +15,7 @@ from harness.engines.registry import engines
 from harness.errors import CertificateError, HostUnfitError
 from harness.hosts import fleet, keys
 from harness.hosts.checks import Finding, _compare_certificates
+from harness.hosts.cleanup import RunName
 from harness.hosts.connection import checked
 from harness.hosts.inventory import Host
 from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign
@@ -108,14 +109,15 @@ def test_what_a_host_says_it_keeps_is_what_one_keeps(
         raise refused.value
 
     check_refuses(collect, HostUnfitError, spoilt([kept(1)]))
-    for changes in (
+    unknown: tuple[dict[str, Any], ...] = (
         {"run": f"../{RUN}"},
         {"run": "/tmp/x"},
         {"run": RUN.upper()},
         {"asked": {"task": "gap", "model": "unknown"}},
         {"asked": {"task": "none", "model": MODEL.name}},
         {"asked": {}},
-    ):
+    )
+    for changes in unknown:
         with pytest.raises(HostUnfitError, match="a run, a task or a model that cannot be"):
             collect([kept(1, **changes)])
     for party in (2, -1):
@@ -184,7 +186,7 @@ def test_what_a_host_holds_in_place_of_a_certificate_is_shown_as_none(tmp_path: 
 def test_a_host_greets_as_agents_do(answered: Callable[..., None]) -> None:
     answered("listen", "SSH-2.0", RUN, 5)
     answering: Any = vars(fleet)["Connection"]
-    for host, said in ((HOSTS[0], "greets as no agent does"), (HOSTS[2], "its answer to 'listen'")):
-        with pytest.raises(HostUnfitError, match=rf"^{host.title[:14]}.*{said}"):
-            fleet.listening(answering(host), 1)
-    assert fleet.listening(answering(HOSTS[1]), 1) == RUN
+    for host in (HOSTS[0], HOSTS[2]):
+        with pytest.raises(HostUnfitError, match=rf"^{host.title[:14]}.*its answer to 'listen'"):
+            answering(host).ask("listen", kind=RunName)
+    assert answering(HOSTS[1]).ask("listen", kind=RunName) == RUN

@@ -92,8 +92,8 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, hosts: list[Path], work: W
 def tried(work: Work) -> list[Callable[[], object]]:
     return [
         lambda: work.propose(asked()),
-        lambda: work.run.uploads.aggregate(1),
-        lambda: work.run.uploads.check_uploads(1, {}),
+        lambda: work.release.uploads.aggregate(1),
+        lambda: work.release.uploads.check_uploads(1, {}),
     ]
 
 
@@ -113,7 +113,8 @@ def test_a_run_takes_the_place_of_the_one_before(hosts: list[Path], work: Work) 
         party.start()
         assert len([*hosts[1].glob(f"{PREFIX}*")]) == 1
     work.benchmark(1, OF_NOISE)
-    assert party.exit_code() is not None and not [*hosts[1].glob(f"{PREFIX}*")]
+    (scratch,) = hosts[1].glob(f"{PREFIX}*")
+    assert party.exit_code() is not None and [path.name for path in scratch.iterdir()] == ["agent"]
 
 
 @pytest.mark.mpspdz("ring")
