@@ -76,8 +76,7 @@ class Place:
             shutil.rmtree(out, ignore_errors=True)
         record = fields_of_record(manifest)
         if self._hosts is not None:
-            seen = self._hosts.seen[str(cell["model"])]
-            record |= {"hosts": seen.hosts, "network": seen.network()}
+            record |= self._hosts.seen[str(cell["model"])]
         return Sample(suite, cell, repetition, OK, now(), _with_commit(manifest["environment"]), **record)
 
     def why_not(self, planned: Planned) -> str | None:
@@ -104,6 +103,8 @@ class Place:
             return "No network is emulated between hosts: theirs is measured, and stands beside each result."
         if self._hosts is not None and len(self._hosts.hosts) < model.parties:
             return f"Model {model.name} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
+        if PROGRAM in cell and self._hosts is not None:
+            return "A program of your own runs on this machine only: no host compiles another's."
         if PROGRAM in cell:
             return engine_of(model).availability(model)
         try:
@@ -126,7 +127,7 @@ class Place:
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         started, model = time.monotonic(), model_of(cell)
-        runner = self._runner(cell) or engine_of(model)
+        runner = engine_of(model)
         network = parse_network(str(cell.get("network", "none")))
         job = job_of(cell, self._programs)
         result = runner.run(job, model, out, timeout_s, _silent, network=network)
@@ -140,7 +141,7 @@ class Place:
         """Return what runs a cell's parties on hosts, None if that is here."""
         if self._hosts is None:
             return None
-        return BenchmarkRunner(self._hosts, model_of(cell), None if PROGRAM in cell else trial_of(cell))
+        return BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
 
 
 HERE = Place()

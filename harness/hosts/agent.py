@@ -39,8 +39,9 @@ class Agent(wire.Line):
     def __init__(
         self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers, stack: ExitStack, role: str
     ) -> None:
-        super().__init__(incoming)
-        self._outgoing, self._work, self._stack, self._role = outgoing, work, stack, role
+        super().__init__()
+        self._incoming, self._outgoing = incoming, outgoing
+        self._work, self._stack, self._role = work, stack, role
         self.requests: queue.Queue[Request] = queue.Queue(_WAITING)
 
     def write(self, line: bytes) -> None:
@@ -53,9 +54,9 @@ class Agent(wire.Line):
     def lose(self, why: str = "") -> None:  # noqa: ARG002
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _listen(self) -> None:
+    def _listen(self, incoming: BinaryIO) -> None:
         with suppress(OSError, ValueError):  # the connection broke, or what comes is not meant for us
-            for request in self.messages():
+            for request in self.messages(incoming):
                 self.requests.put(request)
                 if request.get("do") == "bye":
                     return
@@ -64,7 +65,7 @@ class Agent(wire.Line):
     def serve(self) -> None:
         """Answer until told to end; leave no process and no file of a run."""
         with self._stack:
-            self.begin()
+            self.begin(self._incoming)
             self._say({self._role: wire.VERSION})
             while (request := self._next()).get("do") != "bye":
                 self._say(self._answer(request))

@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import paramiko
 from fabric import Connection as Ssh
@@ -60,12 +60,12 @@ class Connection(wire.Line):
         except (paramiko.SSHException, OSError) as error:
             self._ssh.close()
             raise HostUnreachableError(f"{host.title}: ssh opened no session: {error}.") from None
-        super().__init__(self._channel.makefile("rb"), -math.inf)  # who starts takes as long as it takes
+        super().__init__(-math.inf)  # who starts takes as long as it takes
         first = _Answer()
         self._awaited = [first]  # in the order in which they were asked for
         self._why = ""  # it is over, if this machine ended it
         self.ended: dict[str, Any] | None = None  # how its party ended
-        self.begin()
+        self.begin(self._channel.makefile("rb"))
         try:
             with self._patient(_INSTALLS_S if role == "setup" else _PATIENCE_S):
                 ready = self._message(first)
@@ -167,11 +167,11 @@ class Connection(wire.Line):
         with contextlib.suppress(OSError, paramiko.SSHException):  # it is over, or will be when that is heard
             self._channel.sendall(line)
 
-    def _listen(self) -> None:
+    def _listen(self, incoming: BinaryIO) -> None:
         why = ""
         try:
-            with self._incoming:
-                for message in self.messages():
+            with incoming:
+                for message in self.messages(incoming):
                     if "ended" in message:
                         self.ended = message["ended"]
                     else:

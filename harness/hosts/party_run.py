@@ -226,7 +226,7 @@ class BenchmarkRun(PartyRun):
             create_file(self.scratch / "values", values)
 
     def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
-        job = self._trial.job(self._directory, clients.certificates if clients else ())
+        job = self._trial.job(clients.certificates if clients else ())
         if (clients is None) != (job.clients is None):
             raise HostUnfitError(_NO_INPUTS)
         return job, self._values

@@ -60,15 +60,15 @@ class Line(ABC):
 
     longest = LONGEST
 
-    def __init__(self, incoming: BinaryIO, silent: float = 0) -> None:
-        self._incoming, self._silent = incoming, silent  # beats since the other side was heard
+    def __init__(self, silent: float = 0) -> None:
+        self._silent = silent  # beats since the other side was heard
         self.writing = threading.Lock()
         self.over = threading.Event()
 
-    def begin(self) -> None:
+    def begin(self, incoming: BinaryIO) -> None:
         """Listen, and show that this side is there, until the connection is over."""
-        for work in (self._listen, self._beat):
-            threading.Thread(target=work, daemon=True).start()
+        threading.Thread(target=self._listen, args=[incoming], daemon=True).start()
+        threading.Thread(target=self._beat, daemon=True).start()
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message."""
@@ -84,12 +84,12 @@ class Line(ABC):
         """End the connection, as the other side is gone."""
 
     @abstractmethod
-    def _listen(self) -> None:
+    def _listen(self, incoming: BinaryIO) -> None:
         """Take what the other side says until it ends."""
 
-    def messages(self) -> Iterator[dict[str, Any]]:
+    def messages(self, incoming: BinaryIO) -> Iterator[dict[str, Any]]:
         """Yield what the other side says. Raises: OSError: it is gone; ValueError: it says no message."""
-        while (line := read_line(self._incoming, self._hear, lambda: self.longest)) is not None:
+        while (line := read_line(incoming, self._hear, lambda: self.longest)) is not None:
             message = decode(line)
             if message is not None:
                 yield message

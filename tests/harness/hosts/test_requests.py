@@ -112,7 +112,7 @@ def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest
     said = io.BytesIO(wire.encode({"do": "state"}) * 100)
     one = Listening(said, io.BytesIO(), wire.Answers(), ExitStack(), "agent")
     monkeypatch.setattr(one, "lose", ended.set)
-    one.begin()
+    one.begin(said)
     until(lambda: read >= 2)
     while taken < 100:
         taken += 1
