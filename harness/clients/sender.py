@@ -33,13 +33,12 @@ def _no_account() -> None:
 class Sender:
     """One client.
 
-    Attributes: number: from 0; certificate, key: files, PEM; values: shape (n,), int64; charge: called right
-    before the first message that depends on the values; what it raises ends the sending.
+    Attributes: number: from 0; certificate: its file, PEM, with the key beside it; values: shape (n,), int64;
+    charge: called right before the first message that depends on the values; what it raises ends the sending.
     """
 
     number: int
     certificate: Path
-    key: Path
     values: np.typing.NDArray[np.int64]
     charge: Callable[[], None] = _no_account
 
@@ -72,7 +71,8 @@ async def _converse(
     sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], missing: dict[int, Server]
 ) -> int:
     """Send as `send_values`. Args: missing: the servers by party; those that answer are taken out."""
-    context = _context(sender, servers)
+    trusted = "".join(server.certificate for server in servers)  # each one's very own is compared, too
+    context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
     channels: list[Channel] = []
 
     async def everywhere(step: Callable[[Channel], Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -191,15 +191,6 @@ def _check_terms(
 def _add_up(shares: Sequence[bytes]) -> masks.Words:
     total: masks.Words = np.sum([masks.from_bytes(share) for share in shares], axis=0, dtype=np.uint64)
     return total
-
-
-def _context(sender: Sender, servers: Sequence[Server]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # each server's very certificate is compared instead
-    context.load_verify_locations(cadata="".join(server.certificate for server in servers))
-    context.load_cert_chain(sender.certificate, sender.key)
-    return context
 
 
 async def _connect(server: Server, context: ssl.SSLContext, channels: list[Channel]) -> None:

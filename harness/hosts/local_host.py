@@ -92,7 +92,8 @@ class LocalHost:
         now, chosen = time.time(), get_model(model)
         engine, directory = engine_of(chosen), _fault(check_directory, self.directory)
         policy = None if directory else _fault(read_policy, self.directory)
-        has_policy = not directory and not policy
+        has_policy, run_keys = not directory and not policy, keys.RunKeys(self.directory, chosen)
+        own_keys = None if directory else _fault(run_keys.check, party)
         return {
             "time": now,
             **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
@@ -108,11 +109,8 @@ class LocalHost:
             "clients": _fault(check_ports, self.directory, "client_port", client_ports)
             if has_policy
             else None,
-            "certificates": keys.own_certificates(self.directory, party),
-            "pinned": {
-                name: {str(other): text for other, text in certificates.items()}
-                for name, certificates in keys.pinned(self.directory).items()
-            },
+            "keys": own_keys,
+            "fingerprints": {} if directory or own_keys else run_keys.fingerprints(party),
             "policy": policy,
         }
 
