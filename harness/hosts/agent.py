@@ -31,17 +31,15 @@ class Agent(wire.Line):
 
     Guarantees: as long as requests are short, nobody has this process take much memory by them.
     [test: tests/harness/hosts/test_requests.py]
-    Args: work: what answers; stack: closed at the end; role: what it is, as its first line says.
+    Args: work: what answers; role: what it is, as its first line says.
     """
 
     longest = wire.SHORT
 
-    def __init__(
-        self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers, stack: ExitStack, role: str
-    ) -> None:
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers, role: str) -> None:
         super().__init__()
         self._incoming, self._outgoing = incoming, outgoing
-        self._work, self._stack, self._role = work, stack, role
+        self._work, self._role = work, role
         self.requests: queue.Queue[Request] = queue.Queue(_WAITING)
 
     def write(self, line: bytes) -> None:
@@ -63,12 +61,11 @@ class Agent(wire.Line):
         self.lose()
 
     def serve(self) -> None:
-        """Answer until told to end; leave no process and no file of a run."""
-        with self._stack:
-            self.begin(self._incoming)
-            self._say({self._role: wire.VERSION})
-            while (request := self._next()).get("do") != "bye":
-                self._say(self._answer(request))
+        """Answer until told to end."""
+        self.begin(self._incoming)
+        self._say({self._role: wire.VERSION})
+        while (request := self._next()).get("do") != "bye":
+            self._say(self._answer(request))
 
     def _say(self, message: dict[str, Any]) -> None:
         self.longest = self._work.longest  # before the other side can know that it may say more
@@ -111,8 +108,8 @@ def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but messages goes to whoever asks
     try:
-        stack = ExitStack()
-        Agent(incoming, outgoing, made(stack), stack, role).serve()
+        with ExitStack() as stack:  # which leaves no process and no file of a run
+            Agent(incoming, outgoing, made(stack), role).serve()
     except KeyboardInterrupt:
         return 1
     return 0

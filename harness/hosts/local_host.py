@@ -5,7 +5,6 @@ import secrets
 import shutil
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import PROJECT
+from harness.engines.mpspdz.discovery import git
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
@@ -97,7 +97,7 @@ class LocalHost:
         return {
             "time": now,
             **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
-            "commit": _commit(),
+            "commit": git(PROJECT, "rev-parse", "HEAD") or "unknown",
             "environment": environment(),
             "machine": machine(),
             "engine_version": engine.version(),
@@ -208,12 +208,3 @@ def _listening(port: int) -> socket.socket:
 
 def _existing(directory: Path) -> Path:
     return next(path for path in (directory, *directory.parents) if path.is_dir())
-
-
-def _commit() -> str:
-    command = ["git", "-c", "safe.directory=*", "-C", str(PROJECT), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return done.stdout.strip()

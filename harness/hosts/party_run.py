@@ -67,7 +67,7 @@ class PartyRun(ABC):
     Raises: HostUnfitError: the host has no place for its files.
     """
 
-    REQUESTS: tuple[str, ...] = ("prepare", "agree", "start", "certificate", "go", "state", "kill")
+    REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "go", "state", "kill")
     uses_own_keys = False
 
     def __init__(self, host: LocalHost, model: Model) -> None:
@@ -133,14 +133,6 @@ class PartyRun(ABC):
     @abstractmethod
     def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
         """Return what is to be run, and the file with this party's inputs. Raises: as `prepare`."""
-
-    def agree(self, nonces: list[str], started: Time) -> dict[str, str] | None:  # noqa: ARG002
-        """Sign what this host is about to run, if anybody is to know.
-
-        Args: nonces: of all parties, in order; started: now, in ISO 8601.
-        """
-        self.laid_out()
-        return None
 
     def start(self) -> None:
         """Start the party's process."""
@@ -239,6 +231,7 @@ class ReleaseRun(PartyRun):
     signed that it is about to run.
     """
 
+    REQUESTS = (*PartyRun.REQUESTS, "agree")
     uses_own_keys = True
 
     def __init__(self, host: LocalHost, guard: Guard) -> None:
@@ -255,11 +248,11 @@ class ReleaseRun(PartyRun):
             raise HostUnfitError(_NO_INPUTS)
         return guard.job(inputs), uploads.values
 
-    def agree(self, nonces: list[str], started: Time) -> dict[str, str] | None:
+    def agree(self, nonces: list[str], started: Time) -> dict[str, str]:
         """Hold the party's port, and sign what this host is about to run; see `check_agreement`.
 
         Until the party has the port, it refuses connections: a peer that comes too early tries again.
-        Args: as `PartyRun.agree`.
+        Args: nonces: of all parties, in order; started: now.
         Raises: HostUnfitError: its own nonce is another, or its clock says so.
         """
         once(self.intent, "agreed to a run")

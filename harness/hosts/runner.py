@@ -262,11 +262,9 @@ class HostsRunner(Runner):
         progress("compile")
         prepared, nonces = self._prepare(job, run, timeout_s)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        kind = Signed if self.signs else None
-        signed = at_once(
-            lambda one: one.ask("agree", kind=kind, nonces=nonces, started=now), self._connections
-        )
-        agreed = {party: asdict(one) for party, one in enumerate(signed) if one}
+        signing = self._connections if self.signs else []
+        signed = at_once(lambda one: one.ask("agree", kind=Signed, nonces=nonces, started=now), signing)
+        agreed = dict(enumerate(map(asdict, signed)))
         progress("run")
         parties = [RemoteProcess(one, agreed) for one in self._connections]
         fronts = [host.client_reached for host in self._hosts]

@@ -84,7 +84,7 @@ class Starter:
         party = self.work.run.laid_out().number
         listed = {i: each.nonce for i, each in self.work.release.uploads.heard.items()}
         nonces = [self.work.run.nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
-        signed = {str(party): self.work.run.agree(nonces, now()) or {}}
+        signed = {str(party): self.work.release.agree(nonces, now())}
         assert self.work.release.intent is not None
         for i, host in enumerate(hosts):
             own = host / "keys" / "embedded" / f"P{i}.pem"

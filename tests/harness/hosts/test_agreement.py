@@ -38,7 +38,7 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     own = make_key(tmp_path, "P1", "MPyC party 1")
     work = starter.work
     nonces = [work.run.nonce, "1", "2"]
-    signed = {"0": work.run.agree(nonces, now()) or {}}
+    signed = {"0": work.release.agree(nonces, now())}
     assert work.release.intent is not None
     signed |= {str(i): sign(replace(work.release.intent, party=i), own) for i in (1, 2)}
     work.run._is_ready = True
@@ -78,7 +78,7 @@ def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack)
     """Else what it signed for one could let others begin another one."""
     work = Starter(hosts[0], stack).prepared(asked())
     with pytest.raises(HostUnfitError, match="not the one that it prepared"):
-        work.run.agree(["0", "1", "2"], now())
+        work.release.agree(["0", "1", "2"], now())
     with (
         ExitStack() as other,
         pytest.raises(HostUnfitError, match=r"Another run is under way on it \(process"),

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest
 
     monkeypatch.setattr(wire, "decode", counted)
     said = io.BytesIO(wire.encode({"do": "state"}) * 100)
-    one = Listening(said, io.BytesIO(), wire.Answers(), ExitStack(), "agent")
+    one = Listening(said, io.BytesIO(), wire.Answers(), "agent")
     monkeypatch.setattr(one, "lose", ended.set)
     one.begin(said)
     until(lambda: read >= 2)
