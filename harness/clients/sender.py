@@ -5,8 +5,8 @@ import errno
 import secrets
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,17 +221,10 @@ def sending(
     async def send_all() -> None:  # at once: parties need all clients at the same time
         await asyncio.gather(*map(send, senders))
 
-    task = loop.create_task(send_all())
-
-    def work() -> None:
-        with closing(loop), suppress(asyncio.CancelledError):
-            loop.run_until_complete(task)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        with suppress(RuntimeError):  # all have sent: the loop is closed
+    with closing(loop), ThreadPoolExecutor(1) as pool:
+        task = loop.create_task(send_all())
+        pool.submit(loop.run_until_complete, task)
+        try:
+            yield
+        finally:
             loop.call_soon_threadsafe(task.cancel)
-        thread.join()

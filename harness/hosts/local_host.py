@@ -103,7 +103,7 @@ class LocalHost:
             "engine_version": engine.version(),
             "unavailable": engine.availability(chosen) or engine.fault_of_links(chosen),
             "directory": directory,
-            "free_bytes": shutil.disk_usage(_existing(self.directory)).free,
+            "free_bytes": 0 if directory else shutil.disk_usage(self.directory).free,
             "port": _fault(self.take_turn)
             or (_fault(check_ports, self.directory, "port", [port]) if has_policy else None),
             "clients": _fault(check_ports, self.directory, "client_port", client_ports)
@@ -204,7 +204,3 @@ def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> 
 
 def _listening(port: int) -> socket.socket:
     return socket.create_server(("", port))
-
-
-def _existing(directory: Path) -> Path:
-    return next(path for path in (directory, *directory.parents) if path.is_dir())
