@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -48,20 +48,13 @@ def connected(hosts: Sequence[Host], role: str = "agent") -> Iterator[list[Conne
 
     Args: role: see `Connection`. Raises: HostUnreachableError; HostUnfitError.
     """
-    with ExitStack() as stack:
-        connections: list[Connection] = []
-
-        def close() -> None:
-            with uninterrupted():
-                at_once(Connection.close, connections)
-
-        stack.callback(close)
-
-        def open_one(host: Host) -> None:
-            connections.append(Connection(host, role))
-
-        at_once(open_one, hosts)
+    connections: list[Connection] = []
+    try:
+        at_once(lambda host: connections.append(Connection(host, role)), hosts)
         yield sorted(connections, key=lambda one: one.host.party)
+    finally:
+        with uninterrupted():
+            at_once(Connection.close, connections)
 
 
 def set_up(

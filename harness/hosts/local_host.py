@@ -124,7 +124,7 @@ class LocalHost:
         policy.check_ports(*(("client_port", [port, port + 1]) if of_clients else ("port", [port])))
         self.take_turn()
         greeting = secrets.token_hex(NONCE_BYTES)
-        listening = self.stack.enter_context(_listening(port))
+        listening = self.stack.enter_context(socket.create_server(("", port)))
         self._listening.append(listening)
         free = threading.Semaphore(_AT_ONCE)
 
@@ -181,7 +181,7 @@ def check_ports(directory: Path, name: str, asked: list[int]) -> None:
     read_policy(directory).check_ports(name, asked)
     for port in asked:
         try:
-            _listening(port).close()
+            socket.create_server(("", port)).close()
         except OSError as error:
             why = os.strerror(error.errno or 0)
             raise HostUnfitError(f"{_LISTENS[name]} cannot listen on port {port}: {why}.") from None
@@ -200,7 +200,3 @@ def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> 
     with reached:
         greet(reached, greeting)
     free.release()
-
-
-def _listening(port: int) -> socket.socket:
-    return socket.create_server(("", port))
