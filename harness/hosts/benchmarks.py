@@ -56,14 +56,10 @@ class BenchmarkHosts:
 
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
-        if missing or time.monotonic() - self._seen_at.get(model.name, -_LASTS_S) > _LASTS_S:
+        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > _LASTS_S:
             self.seen[model.name] = _look(connections, model, progress)
             self._seen_at[model.name] = time.monotonic()
         return connections
-
-    def forget(self, model: Model) -> None:
-        """Look at a model's hosts again before its next run."""
-        self._seen_at.pop(model.name)
 
     def _close(self, parties: Sequence[int]) -> None:
         with uninterrupted():
@@ -101,7 +97,7 @@ class BenchmarkRunner(HostsRunner):
             )
             return super().run(job, model, work, timeout_s, progress, starting, network)
         except FairSharesError:
-            self._benchmark.forget(model)  # so that the next run finds out what is wrong
+            del self._benchmark.seen[model.name]  # so that the next run finds out what is wrong
             raise
 
 
