@@ -90,8 +90,8 @@ def observed(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     heard: list[bytes] = []
     read = wire.read_line
 
-    def read_line(stream: BinaryIO, told: Callable[[], None]) -> bytes | None:
-        line = read(stream, told)
+    def read_line(stream: BinaryIO, told: Callable[[], None], longest: Callable[[], int]) -> bytes | None:
+        line = read(stream, told, longest)
         heard.append(line or b"")
         return line
 
