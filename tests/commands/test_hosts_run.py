@@ -133,9 +133,9 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
         values = [payload[at : at + size] for at in range(0, len(payload), size)]
         found["shares"] += values[:8]
         found["shares"] += [str(int.from_bytes(value, "little")).encode() for value in values[:8]]
-    for word in drawn.read_text().split():
-        if int(word) >= 1 << 32:  # a small number could be anything
-            found["bits"] += [word.encode(), int(word).to_bytes(8, "little")]
+    for word in map(int, drawn.read_text().split()):
+        if word >= 1 << 32:  # a small number could be anything
+            found["bits"] += [b"%d" % word, word.to_bytes((word.bit_length() + 7) // 8, "little")]
     assert len(found["bits"]) > 4 and len(found["shares"]) > 10 and len(found["keys"]) > MODEL.parties
     return found
 
