@@ -71,8 +71,7 @@ class Place:
             finally:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:
-            seen = self._hosts.seen[str(cell["model"])]
-            record |= {"hosts": seen.hosts, "network": seen.network()}
+            record |= self._hosts.seen[str(cell["model"])]
         found, here = find_installation(), report.environment()
         here["mp_spdz_commit"] = found.commit if isinstance(found, Installation) else None
         return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
@@ -101,6 +100,8 @@ class Place:
             return "No network is emulated between hosts: theirs is measured, and stands beside each result."
         if self._hosts is not None and len(self._hosts.hosts) < model.parties:
             return f"Model {model.name} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
+        if PROGRAM in cell and self._hosts is not None:
+            return "A program of your own runs on this machine only: no host compiles another's."
         if PROGRAM in cell:
             return engine_of(model).availability(model)
         try:
@@ -124,7 +125,7 @@ class Place:
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)
         network = parse_network(str(cell.get("network", "none")))
-        runner = self._runner(cell) or engine_of(model)
+        runner = engine_of(model)
         result = runner.run(job, model, out, timeout_s, _silent, network=network)
         return report.manifest_of("program", result, {}, {}, None, time.monotonic() - started, 0.0)
 
@@ -136,7 +137,7 @@ class Place:
         """Return what runs a cell's parties on hosts, None if that is here."""
         if self._hosts is None:
             return None
-        return BenchmarkRunner(self._hosts, model_of(cell), None if PROGRAM in cell else trial_of(cell))
+        return BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
 
 
 HERE = Place()

@@ -58,7 +58,7 @@ class Front:
         self._part = gcd(*config["uploads"])
         self._parts = self._ends[-1] // self._part
         self._checks = checks(self._parts)
-        self._known = {_fingerprint(pem): k for k, pem in enumerate(config["certificates"])}
+        self._known = {ssl.PEM_cert_to_DER_cert(pem): k for k, pem in enumerate(config["certificates"])}
         self._present: set[int] = set()
         self._channels: list[Channel] = []
         loop = asyncio.get_running_loop()
@@ -108,13 +108,14 @@ class Front:
         return float(self._config["started"] + self._config["seconds"] - time.time())
 
     async def _listen(self) -> asyncio.Server:
-        port, context = self._config["port"], self._server_context()
+        port, trusted = self._config["port"], "".join(self._config["certificates"])
+        own = self._data / f"P{self._party}.pem"
         try:
             return await asyncio.start_server(
                 self._serve,
                 self._config["host"],
                 port,
-                ssl=context,
+                ssl=wire.context(ssl.PROTOCOL_TLS_SERVER, own, trusted),
                 ssl_handshake_timeout=_HANDSHAKE_S,
                 backlog=_BACKLOG,
             )
@@ -192,7 +193,7 @@ class Front:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer)
-        client = self._known.get(hashlib.sha256(channel.peer_certificate or b"").hexdigest())
+        client = self._known.get(channel.peer_certificate or b"")
         try:
             if client is not None:
                 await self._talk(client, channel)
@@ -257,15 +258,6 @@ class Front:
         own = {"protocol": wire.PROTOCOL, "client": client, **sizes}
         return json.dumps({**self._config["terms"], **own}, sort_keys=True).encode()
 
-    def _server_context(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(cadata="".join(self._config["certificates"]))
-        own = self._data / f"P{self._party}"
-        context.load_cert_chain(own.with_suffix(".pem"), own.with_suffix(".key"))
-        return context
-
     async def _connect_to_machine(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         while True:
             try:
@@ -279,11 +271,9 @@ class Front:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Channel, int]:
         """Greet the virtual machine; return the channel and how many bytes its elements have."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False  # the one certificate that is trusted is the party's own
-        context.load_verify_locations(self._data / f"P{self._party}.pem")
-        own = self._data / f"C{self._number}"
-        context.load_cert_chain(own.with_suffix(".pem"), own.with_suffix(".key"))
+        trusted = (self._data / f"P{self._party}.pem").read_text()  # the party's own, and no other
+        own = self._data / f"C{self._number}.pem"
+        context = wire.context(ssl.PROTOCOL_TLS_CLIENT, own, trusted, ssl.TLSVersion.TLSv1_2)
         channel = Channel(reader, writer)
         await channel.send(str(self._number).encode())  # MP-SPDZ wants it before TLS
         await writer.start_tls(context)
@@ -296,10 +286,6 @@ class Front:
 def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
     if not pending.done():  # else it was late, or the run has ended
         pending.set_result(value)
-
-
-def _fingerprint(certificate: str) -> str:
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()
 
 
 def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:

@@ -21,13 +21,9 @@ def subsets(seed: bytes, values: int, checks: int) -> Words:
 
 def subset_sums(masks: Words, chosen: Words, parts: int, checks: int) -> Words:
     """Add up each part's masks over each subset: shape (checks, parts)."""
-    rows = masks.reshape(parts, -1), chosen.reshape(parts, -1)
-    return np.stack([_sum_chosen(*rows, np.uint64(j)) for j in range(checks)])
-
-
-def _sum_chosen(masks: Words, chosen: Words, j: np.uint64) -> Words:
-    summed: Words = (masks * (chosen >> j & np.uint64(1))).sum(axis=1, dtype=np.uint64)
-    return summed
+    masks, chosen = masks.reshape(parts, -1), chosen.reshape(parts, -1)
+    of_each = (masks * (chosen >> np.uint64(j) & np.uint64(1)) for j in range(checks))  # one at a time
+    return np.stack([words.sum(axis=1, dtype=np.uint64) for words in of_each])
 
 
 def low_words(packed: bytes, width: int) -> Words:

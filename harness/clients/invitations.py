@@ -38,10 +38,10 @@ class Invitation:
         Args: charge: as for `Sender`. Raises: as `send_values` and `charge`.
         """
         with tempfile.TemporaryDirectory() as name:  # OpenSSL reads keys from files only
-            certificate, key = Path(name) / "own.pem", Path(name) / "own.key"
+            certificate = Path(name) / "own.pem"
             create_file(certificate, self.certificate.encode())
-            create_file(key, self.key.encode())
-            sender = Sender(self.client, certificate, key, values, charge)
+            create_file(certificate.with_suffix(".key"), self.key.encode())
+            sender = Sender(self.client, certificate, values, charge)
             return await send_values(sender, self.servers, self.terms, seconds)
 
 

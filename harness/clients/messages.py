@@ -4,6 +4,8 @@ import asyncio
 import json
 import ssl
 import struct
+from collections.abc import Container
+from pathlib import Path
 from typing import Any
 
 PROTOCOL = "fairshares-client-2"
@@ -15,6 +17,22 @@ LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
 
 class WrongLengthError(Exception):
     """A message is not as long as it has to be."""
+
+
+def context(
+    protocol: int, certificate: Path, trusted: str, least: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+) -> ssl.SSLContext:
+    """Return a TLS context of one side, which trusts certificates themselves and compares no names.
+
+    Args: protocol: of `ssl`, whether this side is the server; certificate: its own, with the key beside it;
+    trusted: the certificates that the other side may show, PEM; least: the TLS version.
+    """
+    made = ssl.SSLContext(protocol)
+    made.minimum_version, made.check_hostname = least, False
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.load_verify_locations(cadata=trusted)
+    made.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    return made
 
 
 class Channel:
@@ -41,19 +59,18 @@ class Channel:
 
         Raises: WrongLengthError; asyncio.IncompleteReadError: the other side left.
         """
-        (size,) = struct.unpack("<I", await self.reader.readexactly(4))
-        if size not in (length, len(instead) or length):
+        return await self._receive((length, len(instead) or length))
+
+    async def _receive(self, lengths: Container[int]) -> bytes:
+        (length,) = struct.unpack("<I", await self.reader.readexactly(4))
+        if length not in lengths:
             raise WrongLengthError
-        self.received += 4 + size
-        return await self.reader.readexactly(size)
+        self.received += 4 + length
+        return await self.reader.readexactly(length)
 
     async def receive_terms(self) -> dict[str, Any]:
         """Return a JSON object of at most MAX_TERMS bytes. Raises: WrongLengthError; ValueError."""
-        (length,) = struct.unpack("<I", await self.reader.readexactly(4))
-        if length > MAX_TERMS:
-            raise WrongLengthError
-        self.received += 4 + length
-        terms = json.loads(await self.reader.readexactly(length))
+        terms = json.loads(await self._receive(range(MAX_TERMS + 1)))
         if not isinstance(terms, dict):
             raise ValueError("no object")
         return terms

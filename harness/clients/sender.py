@@ -5,8 +5,8 @@ import errno
 import secrets
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +33,12 @@ def _no_account() -> None:
 class Sender:
     """One client.
 
-    Attributes: number: from 0; certificate, key: files, PEM; values: shape (n,), int64; charge: called right
-    before the first message that depends on the values; what it raises ends the sending.
+    Attributes: number: from 0; certificate: its file, PEM, with the key beside it; values: shape (n,), int64;
+    charge: called right before the first message that depends on the values; what it raises ends the sending.
     """
 
     number: int
     certificate: Path
-    key: Path
     values: np.typing.NDArray[np.int64]
     charge: Callable[[], None] = _no_account
 
@@ -72,7 +71,8 @@ async def _converse(
     sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], missing: dict[int, Server]
 ) -> int:
     """Send as `send_values`. Args: missing: the servers by party; those that answer are taken out."""
-    context = _context(sender, servers)
+    trusted = "".join(server.certificate for server in servers)  # each one's very own is compared, too
+    context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
     channels: list[Channel] = []
 
     async def everywhere(step: Callable[[Channel], Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -193,15 +193,6 @@ def _add_up(shares: Sequence[bytes]) -> masks.Words:
     return total
 
 
-def _context(sender: Sender, servers: Sequence[Server]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # each server's very certificate is compared instead
-    context.load_verify_locations(cadata="".join(server.certificate for server in servers))
-    context.load_cert_chain(sender.certificate, sender.key)
-    return context
-
-
 async def _connect(server: Server, context: ssl.SSLContext, channels: list[Channel]) -> None:
     while True:
         try:
@@ -230,17 +221,10 @@ def sending(
     async def send_all() -> None:  # at once: parties need all clients at the same time
         await asyncio.gather(*map(send, senders))
 
-    task = loop.create_task(send_all())
-
-    def work() -> None:
-        with closing(loop), suppress(asyncio.CancelledError):
-            loop.run_until_complete(task)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        with suppress(RuntimeError):  # all have sent: the loop is closed
+    with closing(loop), ThreadPoolExecutor(1) as pool:
+        task = loop.create_task(send_all())
+        pool.submit(loop.run_until_complete, task)
+        try:
+            yield
+        finally:
             loop.call_soon_threadsafe(task.cancel)
-        thread.join()

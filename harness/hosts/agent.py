@@ -11,8 +11,6 @@ import os
 import queue
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -28,77 +26,50 @@ _POLL_S = 0.005
 _WAITING = 1  # request while another is answered, so that they take no memory
 
 
-class Line:
-    """The connection: requests come in, replies and signs of life go out.
+class Agent(wire.Line):
+    """Answers requests. When the other side is gone, this process is terminated, which ends all in order.
 
-    When the other side is gone, this process is terminated, which ends what it does in an orderly way.
     Guarantees: as long as requests are short, nobody has this process take much memory by them.
     [test: tests/harness/hosts/test_requests.py]
-    Attributes: longest: bytes that a request may have.
+    Args: work: what answers; role: what it is, as its first line says.
     """
 
-    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+    longest = wire.SHORT
+
+    def __init__(self, incoming: BinaryIO, outgoing: BinaryIO, work: wire.Answers, role: str) -> None:
+        super().__init__()
         self._incoming, self._outgoing = incoming, outgoing
-        self._writing = threading.Lock()
-        self._silent = 0  # beats since the other side was heard
-        self.longest = wire.SHORT
+        self._work, self._role = work, role
         self.requests: queue.Queue[Request] = queue.Queue(_WAITING)
-        for work in (self._listen, self._beat):
-            threading.Thread(target=work, daemon=True).start()
 
-    def send(self, line: bytes) -> None:
-        """Send a line."""
+    def write(self, line: bytes) -> None:
         try:
-            with self._writing:
-                self._outgoing.write(line)
-                self._outgoing.flush()
+            self._outgoing.write(line)
+            self._outgoing.flush()
         except OSError:
-            _terminate()
+            self.lose()
 
-    def _listen(self) -> None:
-        try:
-            while (line := wire.read_line(self._incoming, self._hear, lambda: self.longest)) is not None:
-                request = wire.decode(line)
-                if request is None:
-                    continue
+    def lose(self, why: str = "") -> None:  # noqa: ARG002
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _listen(self, incoming: BinaryIO) -> None:
+        with suppress(OSError, ValueError):  # the connection broke, or what comes is not meant for us
+            for request in self.messages(incoming):
                 self.requests.put(request)
                 if request.get("do") == "bye":
                     return
-        except (OSError, ValueError):  # the connection broke, or what comes is not meant for us
-            pass
-        _terminate()
-
-    def _hear(self) -> None:
-        self._silent = 0
-
-    def _beat(self) -> None:
-        while self._silent < wire.SILENT_BEATS:
-            self.send(b"\n")
-            self._silent += 1
-            time.sleep(wire.BEAT_S)
-        _terminate()
-
-
-def _terminate() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-class Agent:
-    """Answers requests. Args: stack: closed at the end; role: what it is, as its first line says."""
-
-    def __init__(self, line: Line, work: wire.Answers, stack: ExitStack, role: str) -> None:
-        self._line, self._work, self._stack, self._role = line, work, stack, role
+        self.lose()
 
     def serve(self) -> None:
-        """Answer until told to end; leave no process and no file of a run."""
-        with self._stack:
-            self._say({self._role: wire.VERSION})
-            while (request := self._next()).get("do") != "bye":
-                self._say(self._answer(request))
+        """Answer until told to end."""
+        self.begin(self._incoming)
+        self._say({self._role: wire.VERSION})
+        while (request := self._next()).get("do") != "bye":
+            self._say(self._answer(request))
 
     def _say(self, message: dict[str, Any]) -> None:
-        self._line.longest = self._work.longest  # before the other side can know that it may say more
-        self._line.send(wire.encode(message))
+        self.longest = self._work.longest  # before the other side can know that it may say more
+        self.send(message)
 
     def _next(self) -> Request:
         """Wait for a request; tell meanwhile when the party has ended."""
@@ -107,7 +78,7 @@ class Agent:
             if ended is not None:
                 self._say({"ended": ended})
             with suppress(queue.Empty):
-                return self._line.requests.get(timeout=_POLL_S if self._work.is_running else None)
+                return self.requests.get(timeout=_POLL_S if self._work.is_running else None)
 
     def _answer(self, request: Request) -> dict[str, Any]:
         handlers = self._work.handlers
@@ -137,8 +108,8 @@ def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but messages goes to whoever asks
     try:
-        line, stack = Line(incoming, outgoing), ExitStack()
-        Agent(line, made(stack), stack, role).serve()
+        with ExitStack() as stack:  # which leaves no process and no file of a run
+            Agent(incoming, outgoing, made(stack), role).serve()
     except KeyboardInterrupt:
         return 1
     return 0

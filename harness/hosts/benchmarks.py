@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,48 +12,31 @@ from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
 from harness.hosts.checks import fit_hosts
+from harness.hosts.cleanup import RunName
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import ask_of_others, at_once, listening
+from harness.hosts.fleet import ask_of_others, at_once
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner
-from harness.hosts.trials import Program, Trial
+from harness.hosts.trials import Trial
 from harness.security_models import Model
 from harness.system.signals import uninterrupted
 
-_AGAIN_S = 60.0  # after which hosts that were not fit for a model are looked at again
 _LASTS_S = 600.0  # for which what was seen counts
 _PATIENCE_S = 600.0  # for a host to make up records
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What a model's runs depend on besides the program.
-
-    Attributes: at: when, by the monotonic clock; hosts: per party; links: per pair of parties, in the
-    direction in which parties connect.
-    """
-
-    at: float
-    hosts: tuple[dict[str, Any], ...]
-    links: tuple[dict[str, Any], ...]
-
-    def network(self) -> dict[str, Any]:
-        """Return what a result says of it: all links, the longest round trip and the least rate."""
-        return {
-            "links": list(self.links),
-            "measured_rtt_s": max(link["rtt_s"] for link in self.links),
-            "measured_bandwidth_bits_per_s": min(link["bandwidth_bits_per_s"] for link in self.links),
-        }
-
-
 class BenchmarkHosts:
-    """Hosts, and connections to them until they are closed."""
+    """Hosts, and connections to them until they are closed.
+
+    Attributes: seen: by model, what its runs depend on besides the program, as results say it: `hosts`, by
+    party, and `network`: all links, the longest round trip and the least rate.
+    """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.hosts = hosts
         self._open: dict[int, Connection] = {}
-        self._refused: dict[str, tuple[float, FairSharesError]] = {}
-        self.seen: dict[str, Surroundings] = {}  # by model
+        self._seen_at: dict[str, float] = {}  # by the monotonic clock
+        self.seen: dict[str, dict[str, Any]] = {}
 
     def close(self) -> None:
         """End all agents."""
@@ -62,19 +45,8 @@ class BenchmarkHosts:
     def ready(self, model: Model, progress: Progress) -> list[Connection]:
         """Return connections to the hosts of a model's parties, which are fit for its runs.
 
-        Hosts that were not are taken at their word for a while.
         Raises: HostUnreachableError; HostUnfitError; PolicyError.
         """
-        refused_at, refusal = self._refused.get(model.name, (0.0, None))
-        if refusal is not None and time.monotonic() - refused_at < _AGAIN_S:
-            raise refusal
-        try:
-            return self._connected(model, progress)
-        except FairSharesError as error:
-            self._refused[model.name] = (time.monotonic(), error)
-            raise
-
-    def _connected(self, model: Model, progress: Progress) -> list[Connection]:
         hosts = self.hosts[: model.parties]
         self._close([party for party, one in self._open.items() if one.lost])
         missing = [host for host in hosts if host.party not in self._open]
@@ -84,9 +56,9 @@ class BenchmarkHosts:
 
         at_once(connect, missing)
         connections = [self._open[host.party] for host in hosts]
-        seen = self.seen.get(model.name)
-        if missing or seen is None or time.monotonic() - seen.at > _LASTS_S:
+        if missing or model.name not in self.seen or time.monotonic() - self._seen_at[model.name] > _LASTS_S:
             self.seen[model.name] = _look(connections, model, progress)
+            self._seen_at[model.name] = time.monotonic()
         return connections
 
     def _close(self, parties: Sequence[int]) -> None:
@@ -97,12 +69,12 @@ class BenchmarkHosts:
 class BenchmarkRunner(HostsRunner):
     """Runs one cell's parties on hosts.
 
-    Args: trial: what hosts are asked for, who derive the job of it; None for programs of their owners.
+    Args: trial: what hosts are asked for, who derive the job of it.
     """
 
     signs = False
 
-    def __init__(self, hosts: BenchmarkHosts, model: Model, trial: Trial | None) -> None:
+    def __init__(self, hosts: BenchmarkHosts, model: Model, trial: Trial) -> None:
         super().__init__(hosts.hosts[: model.parties], model)
         self._benchmark, self._trial = hosts, trial
 
@@ -117,7 +89,7 @@ class BenchmarkRunner(HostsRunner):
         network: Network | None = None,
     ) -> EngineResult:
         self._connections = self._benchmark.ready(model, progress)
-        trial = asdict(self._trial or Trial(model.name, program=Program.of(job)))
+        trial = asdict(self._trial)
         try:
             at_once(
                 lambda one: one.ask("benchmark", _PATIENCE_S, party=one.host.party, trial=trial),
@@ -129,9 +101,9 @@ class BenchmarkRunner(HostsRunner):
             raise
 
 
-def _look(connections: Sequence[Connection], model: Model, progress: Progress) -> Surroundings:
+def _look(connections: Sequence[Connection], model: Model, progress: Progress) -> dict[str, Any]:
     """Return what runs of a model will depend on. Raises: HostUnfitError: with all that is wrong."""
-    hosts = tuple(
+    hosts = [
         {
             "party": finding.host.party,
             "name": finding.host.address,
@@ -141,15 +113,21 @@ def _look(connections: Sequence[Connection], model: Model, progress: Progress) -
             "clock_offset_s": round(finding.skew_s, 3),
         }
         for finding in fit_hosts(connections, model, progress)
-    )
-    return Surroundings(time.monotonic(), hosts, tuple(_links(connections, engine_of(model).connects_down)))
+    ]
+    links = list(_links(connections, engine_of(model).connects_down))
+    network = {
+        "links": links,
+        "measured_rtt_s": max(link["rtt_s"] for link in links),
+        "measured_bandwidth_bits_per_s": min(link["bandwidth_bits_per_s"] for link in links),
+    }
+    return {"hosts": hosts, "network": network}
 
 
 def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
     """Time all links, one after the other, as they would be in each other's way."""
     with ExitStack() as stack:
         stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
-        greetings = at_once(lambda one: listening(one, one.host.port), connections)
+        greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)
         for number, one in enumerate(connections):
             others = range(number) if down else range(number + 1, len(connections))
             wanted = [(connections[other].host, greetings[other]) for other in others]

@@ -2,18 +2,18 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from harness.engines.base import Progress
 from harness.engines.engine import Engine
-from harness.engines.parties.certificates import fingerprint
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
-from harness.errors import CertificateError, FairSharesError, HostUnfitError, PolicyError
+from harness.errors import FairSharesError, HostUnfitError, PolicyError
+from harness.hosts.cleanup import RunName
 from harness.hosts.connection import Connection
-from harness.hosts.fleet import RENEW, ask_of_others, at_once, check_own, listening
+from harness.hosts.fleet import RENEW, ask_of_others, at_once
 from harness.hosts.inventory import Host
 from harness.hosts.links import reach
 from harness.hosts.local_host import SOURCES
@@ -36,8 +36,8 @@ Facts = TypedDict(  # as `LocalHost.check` says them
         "policy": str | None,
         "port": str | None,
         "clients": str | None,
-        "certificates": dict[str, str],
-        "pinned": dict[str, dict[str, str]],
+        "keys": str | None,
+        "fingerprints": dict[str, str],
     },
 )
 LEAST_FREE_BYTES = 1 << 29
@@ -127,7 +127,7 @@ def check_connected(findings: Sequence[Finding], model: Model, progress: Progres
     answered = [finding for finding in findings if finding.facts]
     if answered:
         _compare_versions(answered)
-        _compare_certificates(answered, engine_of(model))
+        _compare_certificates(answered)
     progress("ports")
     with_policy = [finding for finding in answered if not {"directory", "policy"} & finding.faults.keys()]
     _reach_each_other(with_policy, engine_of(model))
@@ -163,7 +163,9 @@ def _look(finding: Finding, model: Model) -> None:
             f"{host.title}: its clock is {abs(finding.skew_s):.0f} s {how} this machine's; "
             "set both, by NTP for example."
         )
-    said_by = {"engine": "unavailable"} | {name: name for name in ("directory", "policy", "port", "clients")}
+    said_by = {"engine": "unavailable", "certificates": "keys"} | {
+        name: name for name in ("directory", "policy", "port", "clients")
+    }
     for name, said in said_by.items():
         if facts[said] is not None:
             faults[name] = f"{host.title}: {facts[said]}"
@@ -186,38 +188,20 @@ def _compare_versions(findings: Sequence[Finding]) -> None:
             )
 
 
-def _compare_certificates(findings: Sequence[Finding], engine: Engine) -> None:
+def _compare_certificates(findings: Sequence[Finding]) -> None:
+    """Each host that has its keys has to hold the certificates that the others have."""
     for finding in findings:
-        host, own = finding.host, finding.facts["certificates"].get(engine.name)
-        if finding.facts["directory"] is not None:  # as is said already
-            continue
-        if own is None:
-            finding.faults["certificates"] = f"{host.title} has no keys yet; ./inv hosts.setup makes them."
-            continue
-        try:
-            check_own(host, engine, own)
-        except CertificateError as error:
-            finding.faults["certificates"] = str(error)
-            continue
+        host, party = finding.host, str(finding.host.party)
+        own = finding.facts["fingerprints"].get(party, "")
         for other in findings:
-            held = other.facts["pinned"].get(engine.name, {}).get(str(host.party))
-            if other is not finding and other.facts["directory"] is None and held != own:
-                other.faults.setdefault("certificates", _wrong(other.host, host, held, own))
-
-
-def _wrong(holder: Host, host: Host, held: str | None, own: str) -> str:
-    if held is None:
-        return f"{holder.title} has no certificate of party {host.party}; run ./inv hosts.setup."
-    return (
-        f"{holder.title} holds another certificate of party {host.party} ({_shown(held)}) than {host.name} "
-        f"has ({_shown(own)}); if that host has new keys, {RENEW}, if not, somebody is in its place."
-    )
-
-
-def _shown(certificate: str) -> str:
-    with suppress(ValueError):
-        return f"{fingerprint(certificate.encode())[:SHOWN]}…"
-    return "which is none"
+            held = other.facts["fingerprints"].get(party, own)
+            if own and held != own:
+                other.faults.setdefault(
+                    "certificates",
+                    f"{other.host.title} holds another certificate of party {party} ({held[:SHOWN]}…) than "
+                    f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, {RENEW}, if not, somebody "
+                    "is in its place.",
+                )
 
 
 def _reach_as_clients(finding: Finding) -> None:
@@ -225,7 +209,7 @@ def _reach_as_clients(finding: Finding) -> None:
     if {"clients", "directory", "policy"} & finding.faults.keys():
         return
     address, port = host.client_reached
-    fault = reach(address, port, listening(finding.connection, host.client_port))
+    fault = reach(address, port, finding.connection.ask("listen", kind=RunName, port=host.client_port))
     finding.connection.ask("stop_listening")
     if fault is not None:
         finding.faults["clients"] = (
@@ -237,7 +221,9 @@ def _reach_as_clients(finding: Finding) -> None:
 def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
     """Have each agent listen where its party will, and all come whose parties will connect to it."""
     able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
-    greetings = at_once(lambda i: listening(findings[i].connection, findings[i].host.port), able)
+    greetings = at_once(
+        lambda i: findings[i].connection.ask("listen", kind=RunName, port=findings[i].host.port), able
+    )
     listened = [(number, findings[number], text) for number, text in zip(able, greetings, strict=True)]
 
     def reach(number: int) -> None:

@@ -6,39 +6,21 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Annotated, TypedDict
+
+from msgspec import Meta
 
 from harness.errors import HostUnfitError
-from harness.security_models import MODELS
+from harness.hosts.signed_results import Signed
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import PREFIX, remove_unless_held, write_whole
 from harness.system.processes import birth
-from protocols.spec import PROTOCOLS
 
-RUN = re.compile(r"[0-9a-f]{32}")  # how a run is called
+RUN = re.compile(r"[0-9a-f]{32}")  # how a run is called, and how an agent greets who reaches its port
+RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
 _RESULTS, _SIGNATURE = "results", "agent"
 _PATIENCE_S = 5.0
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a run revealed, as a host keeps it. Attributes: lines: of its party; ended: when, in ISO 8601."""
-
-    run: str
-    party: int
-    model: str
-    protocol: str
-    arguments: list[str]
-    program_hash: str
-    engine_version: str
-    lines: list[str]
-    ended: str
-
-    def __post_init__(self) -> None:
-        if not RUN.fullmatch(self.run) or self.model not in MODELS or self.protocol not in PROTOCOLS:
-            raise HostUnfitError("It is no run of this version, by its name, its model or its protocol.")
 
 
 class Removed(TypedDict):
@@ -55,15 +37,11 @@ def place_of(directory: Path, run: str) -> Path:
     return directory / _RESULTS / f"{run}.json"
 
 
-def records(directory: Path) -> list[Kept]:
-    """Return what is kept of runs, the oldest first."""
-    found = map(_kept, (directory / _RESULTS).glob("*.json"))
-    return sorted(found, key=lambda record: record.ended)
-
-
-def _kept(path: Path) -> Kept:
-    refusal = Refusal(HostUnfitError, str(path), "what a run revealed", "remove it")
-    return as_type(Kept, read_json(path, refusal), refusal, more=True)
+def signed_runs(directory: Path) -> list[Signed]:
+    """Return the signed statements that are kept of runs."""
+    paths = sorted((directory / _RESULTS).glob("*.json"))
+    refusals = [Refusal(HostUnfitError, str(path), "what a run revealed", "remove it") for path in paths]
+    return [as_type(Signed, read_json(path, one), one) for path, one in zip(paths, refusals, strict=True)]
 
 
 @contextmanager

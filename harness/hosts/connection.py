@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import paramiko
 from fabric import Connection as Ssh
@@ -42,7 +42,7 @@ _Answer = queue.SimpleQueue[dict[str, Any] | None]  # None: there will be none
 _ENVIRONMENT = {"agent": "false", "setup": "./inv --list >/dev/null"}  # how it is made, if need be
 
 
-class Connection:
+class Connection(wire.Line):
     """A host's agent, started over ssh, and heard even when not asked.
 
     Guarantees: no host has this machine keep more than one message that nobody asked for, nor wait longer
@@ -60,15 +60,12 @@ class Connection:
         except (paramiko.SSHException, OSError) as error:
             self._ssh.close()
             raise HostUnreachableError(f"{host.title}: ssh opened no session: {error}.") from None
-        self._writing = threading.Lock()
+        super().__init__(-math.inf)  # who starts takes as long as it takes
         first = _Answer()
         self._awaited = [first]  # in the order in which they were asked for
-        self._silent = -math.inf  # beats since it was heard; one that starts takes as long as it takes
-        self._over = threading.Event()
         self._why = ""  # it is over, if this machine ended it
         self.ended: dict[str, Any] | None = None  # how its party ended
-        for work in (self._listen, self._beat):
-            threading.Thread(target=work, daemon=True).start()
+        self.begin(self._channel.makefile("rb"))
         try:
             with self._patient(_INSTALLS_S if role == "setup" else _PATIENCE_S):
                 ready = self._message(first)
@@ -86,7 +83,7 @@ class Connection:
     @property
     def lost(self) -> bool:
         """Whether the connection is over."""
-        return self._over.is_set()
+        return self.over.is_set()
 
     def ask(self, request: str, patience_s: float = _PATIENCE_S, kind: Any = None, **details: Any) -> Any:
         """Return the agent's answer to a request.
@@ -95,8 +92,14 @@ class Connection:
         Raises: HostUnreachableError: it went away; HostUnfitError: it answers something else; what the agent
         raised, with the host's name.
         """
+        awaited = _Answer()
         with self._patient(patience_s):
-            answer = self._message(self._send(wire.encode({"do": request, **details})))
+            with self.writing:
+                self._awaited.append(awaited)
+                self.write(wire.encode({"do": request, **details}))
+            if self.lost:
+                awaited.put(None)
+            answer = self._message(awaited)
         if "error" in answer:
             name, text = checked(tuple[str, str], answer["error"], self.host, request)
             raised = vars(errors).get(name)
@@ -107,10 +110,10 @@ class Connection:
     def close(self) -> None:
         """End the agent, and wait for a while until it has ended, which leaves nothing of a run there."""
         if not self.lost:
-            with contextlib.suppress(HostUnreachableError, HostUnfitError), self._patient(_LEAVE_S):
-                self._send(wire.encode({"do": "bye"}), asks=False)
+            with self._patient(_LEAVE_S):
+                self.send({"do": "bye"})
                 self._channel.status_event.wait(_LEAVE_S)
-        self._lose()
+        self.lose()
         self._ssh.close()
 
     def _check_version(self, version: object) -> None:
@@ -126,7 +129,7 @@ class Connection:
     @contextlib.contextmanager
     def _patient(self, seconds: float) -> Iterator[None]:
         """End the connection unless the block ends within so many seconds."""
-        timer = threading.Timer(seconds, self._lose, [f"it gave no answer within {seconds:g} s"])
+        timer = threading.Timer(seconds, self.lose, [f"it gave no answer within {seconds:g} s"])
         timer.daemon = True
         timer.start()
         try:
@@ -160,29 +163,18 @@ class Connection:
         ended = f"its {self._role} ended with exit code {status}" if status >= 0 else "the connection broke"
         return HostUnreachableError(f"{host.title} went away: {self._why or ended + last}.")
 
-    def _send(self, line: bytes, *, asks: bool = True) -> _Answer:
-        """Send a line; return where the answer comes. Args: asks: whether one does."""
-        awaited = _Answer()
-        try:
-            with self._writing:
-                self._awaited += [awaited] if asks else []
-                if self.lost:
-                    raise OSError
-                self._channel.sendall(line)
-        except (OSError, paramiko.SSHException):
-            self._over.wait(_LEAVE_S)  # until it is known why
-            raise self._why_gone() from None
-        return awaited
+    def write(self, line: bytes) -> None:
+        with contextlib.suppress(OSError, paramiko.SSHException):  # it is over, or will be when that is heard
+            self._channel.sendall(line)
 
-    def _listen(self) -> None:
+    def _listen(self, incoming: BinaryIO) -> None:
         why = ""
         try:
-            with self._channel.makefile("rb") as incoming:
-                while (line := wire.read_line(incoming, self._hear)) is not None:
-                    message = wire.decode(line)
-                    if message is not None and "ended" in message:
+            with incoming:
+                for message in self.messages(incoming):
+                    if "ended" in message:
                         self.ended = message["ended"]
-                    elif message is not None:
+                    else:
                         self._awaited.pop(0).put(message)
         except OSError:
             pass
@@ -192,24 +184,11 @@ class Connection:
             why = "it answers what it was not asked"
         else:
             self._channel.status_event.wait(_LEAVE_S)  # comes after the end of what it said
-        self._lose(why)
+        self.lose(why)
 
-    def _hear(self) -> None:
-        self._silent = 0
-
-    def _beat(self) -> None:
-        """Show that this machine is there, until the host is not. Beats are counted, as both may be slow."""
-        while not self._over.wait(wire.BEAT_S):
-            self._silent += 1
-            if self._silent > wire.SILENT_BEATS:
-                self._lose(f"nothing came from it for {wire.SILENT_BEATS * wire.BEAT_S:g} s")
-            elif not self._writing.locked():
-                with contextlib.suppress(HostUnreachableError, HostUnfitError):
-                    self._send(b"\n", asks=False)
-
-    def _lose(self, why: str = "") -> None:
+    def lose(self, why: str = "") -> None:
         self._why = self._why or why
-        self._over.set()
+        self.over.set()
         for each in list(self._awaited):
             each.put(None)
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # it may be closed already

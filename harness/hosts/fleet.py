@@ -2,23 +2,23 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, TypeVar
 
 from harness.engines.base import Progress
 from harness.engines.engine import Engine
-from harness.engines.output_parser import parse_outputs
 from harness.engines.parties.certificates import check as check_certificate
 from harness.engines.registry import engines
-from harness.errors import CertificateError, HostUnfitError, OutputError
-from harness.hosts.cleanup import RUN, Kept, Removed
+from harness.errors import CertificateError, HostUnfitError
+from harness.hosts.cleanup import RUN, Removed
 from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
-from harness.security_models import get_model
+from harness.hosts.signed_results import Signed, Statement, read_signed, shared
+from harness.request.releases import REQUESTS
+from harness.security_models import MODELS, get_model
+from harness.system.documents import Refusal
 from harness.system.signals import uninterrupted
-from protocols.spec import PROTOCOLS
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -36,14 +36,6 @@ def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
     return [one.result() for one in waiting]
 
 
-def listening(connection: Connection, port: int) -> str:
-    """Have a host listen; return how it greets who comes. Raises: HostUnfitError: as no agent does."""
-    greeting: str = connection.ask("listen", kind=str, port=port)
-    if not RUN.fullmatch(greeting):
-        raise HostUnfitError(f"{connection.host.title} greets as no agent does; update FairShares there.")
-    return greeting
-
-
 def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tuple[Host, str]]) -> list[Any]:
     """Return what a host says of others that listen, and how these greet. Args: kind: of what it says."""
     wanted = [(*host.reached, greeting) for host, greeting in others]
@@ -56,20 +48,13 @@ def connected(hosts: Sequence[Host], role: str = "agent") -> Iterator[list[Conne
 
     Args: role: see `Connection`. Raises: HostUnreachableError; HostUnfitError.
     """
-    with ExitStack() as stack:
-        connections: list[Connection] = []
-
-        def close() -> None:
-            with uninterrupted():
-                at_once(Connection.close, connections)
-
-        stack.callback(close)
-
-        def open_one(host: Host) -> None:
-            connections.append(Connection(host, role))
-
-        at_once(open_one, hosts)
+    connections: list[Connection] = []
+    try:
+        at_once(lambda host: connections.append(Connection(host, role)), hosts)
         yield sorted(connections, key=lambda one: one.host.party)
+    finally:
+        with uninterrupted():
+            at_once(Connection.close, connections)
 
 
 def set_up(
@@ -117,24 +102,31 @@ def check_own(host: Host, engine: Engine, certificate: str) -> None:
 def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, Any]]:
     """Return what runs opened whose starter went away before it read that, per run, the oldest first.
 
-    Returns: per run its facts, by the first host that has it; `outputs` where all parties' records are there
-    and agree; per party, times and sizes as it printed them.
+    Returns: per run what the first host that has it signed, and which parties' hosts have it; `outputs`
+    where all hosts of the run do, and signed the same.
     Raises: HostUnreachableError; HostUnfitError: a host has another party's records, or one twice.
     """
     progress("connect")
     with connected(hosts) as connections:
         progress("collect")
         kept = at_once(_kept, connections)
-    runs: dict[str, list[Kept]] = {}
-    for record in chain.from_iterable(kept):
-        runs.setdefault(record.run, []).append(record)
-    return sorted((_together(records) for records in runs.values()), key=lambda run: str(run["ended"]))
+    runs: dict[str, list[Statement]] = {}
+    for statement in chain.from_iterable(kept):
+        runs.setdefault(statement.ran.run, []).append(statement)
+    return sorted(map(_together, runs.values()), key=lambda run: str(run["ended"]))
 
 
-def _kept(connection: Connection) -> list[Kept]:
-    host: Host = connection.host
-    kept: list[Kept] = connection.ask("collect", kind=list[Kept])
-    if len({each.run for each in kept if each.party == host.party}) < len(kept):
+def _kept(connection: Connection) -> list[Statement]:
+    host = connection.host
+    where, way_out = f"{host.title}: what it keeps", "update FairShares there, or ask its owner"
+    refusal = Refusal(HostUnfitError, where, "what hosts of this version sign", way_out)
+    signed = connection.ask("collect", kind=list[Signed])
+    kept = [read_signed(Statement, one, refusal) for one in signed]
+    for ran in (statement.ran for statement in kept):
+        is_known = ran.asked.get("task") in REQUESTS and ran.asked.get("model") in MODELS
+        if not is_known or not RUN.fullmatch(ran.run):
+            refusal.say("it names a run, a task or a model that cannot be")
+    if len({each.ran.run for each in kept if each.ran.party == host.party}) < len(kept):
         raise HostUnfitError(
             f"{host.title} keeps what another party revealed, or the same run twice; correct hosts.toml, or "
             "ask its owner."
@@ -142,15 +134,18 @@ def _kept(connection: Connection) -> list[Kept]:
     return kept
 
 
-def _together(records: Sequence[Kept]) -> dict[str, Any]:
-    first, said = records[0], {str(record.party): record.lines for record in records}
-    alike = [replace(each, party=first.party, lines=first.lines, ended=first.ended) for each in records]
-    outputs: Any = None
-    if alike == [first] * get_model(first.model).parties:
-        with suppress(OutputError):
-            outputs = parse_outputs([*said.values()], PROTOCOLS[first.protocol].outputs)
-    facts = {name: value for name, value in asdict(first).items() if name not in ("party", "lines")}
-    return {"schema": 1, **facts, "outputs": outputs, "parties": said}
+def _together(statements: Sequence[Statement]) -> dict[str, Any]:
+    first, ran = statements[0], statements[0].ran
+    alike = list(map(shared, statements)) == [shared(first)] * get_model(ran.asked["model"]).parties
+    return {
+        "schema": 1,
+        "run": ran.run,
+        "task": ran.asked["task"],
+        "model": ran.asked["model"],
+        "ended": first.ended,
+        "outputs": first.outputs if alike else None,
+        "parties": [statement.ran.party for statement in statements],
+    }
 
 
 def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from harness.engines.parties.certificates import check, make_key
+from harness.engines.parties.certificates import check, fingerprint, make_key
 from harness.engines.registry import engine_of, engines
 from harness.errors import CertificateError, HostUnfitError
 from harness.security_models import Model
@@ -121,6 +121,11 @@ class RunKeys:
         """Return the certificates that this host holds of the run's other parties."""
         held = pinned(self._directory)[self._engine.name]
         return {party: held[party] for party in self._parties if party != own}
+
+    def fingerprints(self, own: int) -> dict[str, str]:
+        """Return SHA-256 of all parties' certificates, as `check` found them right."""
+        texts = self.others(own) | {own: own_certificates(self._directory, own)[self._engine.name]}
+        return {str(party): fingerprint(text.encode()) for party, text in texts.items()}
 
     def check(self, own: int) -> None:
         """Check that all certificates of the run are there and may be trusted.

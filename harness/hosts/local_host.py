@@ -5,15 +5,15 @@ import secrets
 import shutil
 import signal
 import socket
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from harness.engines.base import PROJECT
+from harness.engines.mpspdz.discovery import git
 from harness.engines.program_hash import sources_hash
 from harness.engines.registry import engine_of
 from harness.errors import FairSharesError, HostUnfitError
@@ -32,6 +32,7 @@ SOURCES = {
 NONCE_BYTES = 16
 _IDLE_S = 3600.0  # without a run, after which a turn ends, and its connection
 _AT_ONCE = 64  # who come to a port where the agent listens, so that they take little memory
+Listening = tuple[str, int, cleanup.RunName]  # an agent: its address and port, and how it greets
 _LISTENS = {"port": "Its party", "client_port": "For clients it"}  # by the policy's name for the port
 
 
@@ -91,27 +92,25 @@ class LocalHost:
         now, chosen = time.time(), get_model(model)
         engine, directory = engine_of(chosen), _fault(check_directory, self.directory)
         policy = None if directory else _fault(read_policy, self.directory)
-        has_policy = not directory and not policy
+        has_policy, run_keys = not directory and not policy, keys.RunKeys(self.directory, chosen)
+        own_keys = None if directory else _fault(run_keys.check, party)
         return {
             "time": now,
             **{what: sources_hash(*directories) for what, directories in SOURCES.items()},
-            "commit": _commit(),
+            "commit": git(PROJECT, "rev-parse", "HEAD") or "unknown",
             "environment": environment(),
             "machine": machine(),
             "engine_version": engine.version(),
             "unavailable": engine.availability(chosen) or engine.fault_of_links(chosen),
             "directory": directory,
-            "free_bytes": shutil.disk_usage(_existing(self.directory)).free,
+            "free_bytes": 0 if directory else shutil.disk_usage(self.directory).free,
             "port": _fault(self.take_turn)
             or (_fault(check_ports, self.directory, "port", [port]) if has_policy else None),
             "clients": _fault(check_ports, self.directory, "client_port", client_ports)
             if has_policy
             else None,
-            "certificates": keys.own_certificates(self.directory, party),
-            "pinned": {
-                name: {str(other): text for other, text in certificates.items()}
-                for name, certificates in keys.pinned(self.directory).items()
-            },
+            "keys": own_keys,
+            "fingerprints": {} if directory or own_keys else run_keys.fingerprints(party),
             "policy": policy,
         }
 
@@ -125,7 +124,7 @@ class LocalHost:
         policy.check_ports(*(("client_port", [port, port + 1]) if of_clients else ("port", [port])))
         self.take_turn()
         greeting = secrets.token_hex(NONCE_BYTES)
-        listening = self.stack.enter_context(_listening(port))
+        listening = self.stack.enter_context(socket.create_server(("", port)))
         self._listening.append(listening)
         free = threading.Semaphore(_AT_ONCE)
 
@@ -150,22 +149,17 @@ class LocalHost:
                 listening.shutdown(socket.SHUT_RDWR)  # or `accept` would keep it
             listening.close()
 
-    def reach(self, others: Sequence[tuple[str, int, str]]) -> list[str | None]:
-        """Connect to other parties' ports; return per party what is wrong, None if its agent answers.
-
-        Raises: HostUnfitError: what is to answer is no greeting of an agent.
-        """
-        _check_greetings(others)
+    def reach(self, others: list[Listening]) -> list[str | None]:
+        """Connect to other parties' ports; return per party what is wrong, None if its agent answers."""
         return [reach(*other) for other in others]
 
-    def time_links(self, others: Sequence[tuple[str, int, str]]) -> list[tuple[float, float] | None]:
+    def time_links(self, others: list[Listening]) -> list[tuple[float, float] | None]:
         """Return how fast other parties' ports are reached, one after the other; see `time_link`.
 
-        Raises: PolicyError: the host's owner allows no benchmark runs; as `reach` and `listen`.
+        Raises: PolicyError: the host's owner allows no benchmark runs; as `listen`.
         """
         read_policy(self.directory).check_benchmark()
         self.take_turn()
-        _check_greetings(others)
         return [time_link(*other) for other in others]
 
 
@@ -187,7 +181,7 @@ def check_ports(directory: Path, name: str, asked: list[int]) -> None:
     read_policy(directory).check_ports(name, asked)
     for port in asked:
         try:
-            _listening(port).close()
+            socket.create_server(("", port)).close()
         except OSError as error:
             why = os.strerror(error.errno or 0)
             raise HostUnfitError(f"{_LISTENS[name]} cannot listen on port {port}: {why}.") from None
@@ -206,25 +200,3 @@ def _greet(reached: socket.socket, greeting: str, free: threading.Semaphore) -> 
     with reached:
         greet(reached, greeting)
     free.release()
-
-
-def _check_greetings(others: Sequence[tuple[str, int, str]]) -> None:
-    if not all(cleanup.RUN.fullmatch(greeting) for _, _, greeting in others):
-        raise HostUnfitError("It was told of greetings that no agent gives.")
-
-
-def _listening(port: int) -> socket.socket:
-    return socket.create_server(("", port))
-
-
-def _existing(directory: Path) -> Path:
-    return next(path for path in (directory, *directory.parents) if path.is_dir())
-
-
-def _commit() -> str:
-    command = ["git", "-c", "safe.directory=*", "-C", str(PROJECT), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return done.stdout.strip()

@@ -7,18 +7,21 @@ import re
 import secrets
 import socket
 import time
+from abc import ABC, abstractmethod
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from harness.engines.base import Job
 from harness.engines.engine import left_out_by
 from harness.engines.output_parser import parse_outputs
 from harness.engines.parties.handle import OWN, LocalProcess
 from harness.engines.registry import engine_of
-from harness.errors import HostUnfitError, PartyFailedError
+from harness.errors import HostUnfitError
 from harness.hosts import cleanup, keys
 from harness.hosts.guard import Guard
 from harness.hosts.inventory import ADDRESS
@@ -37,6 +40,8 @@ MAX_SKEW_S = 60.0
 _ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
 _MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
 _ALONE = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
+Name = Annotated[str, Meta(pattern=rf"^(?:{ADDRESS.pattern})\Z")]  # of a host, or its IPv4 address
+Time = Annotated[datetime, Meta(tz=True)]
 _ANYWHERE = "0.0.0.0"  # all of the host's addresses, as parties listen
 _NO_INPUTS = "It was asked for a run before it had any inputs."
 _NOT_AGREED = "It has agreed to no run that is still to begin."
@@ -52,26 +57,27 @@ class Sending:
     seconds: float
 
 
-class PartyRun:
-    """A run that the host's party takes part in: of nothing, until one is asked for; see its subclasses.
+class PartyRun(ABC):
+    """A run that the host's party takes part in, as the owner's policy has accepted it.
 
     Its public methods are requests to the agent, most of them.
     Args: host: which listens where the party will until that does.
-    Attributes: is_accepted: whether the owner's policy has accepted the run; uses_own_keys: whether the party
-    shows the host's certificate; is_running: whether its end is still to come; nonce: drawn for this run;
-    intent: what the host has signed that it is about to run; scratch: its files, None while it has none.
+    Attributes: uses_own_keys: whether the party shows the host's certificate; is_running: whether its end is
+    still to come; nonce: drawn for this run; scratch: the directory of its files.
+    Raises: HostUnfitError: the host has no place for its files.
     """
 
-    REQUESTS = ("prepare", "agree", "start", "go", "state", "kill")
-    is_accepted = uses_own_keys = False
+    REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "go", "state", "kill")
+    uses_own_keys = False
 
-    def __init__(self, host: LocalHost) -> None:
-        self._host, self._directory = host, host.directory
+    def __init__(self, host: LocalHost, model: Model) -> None:
+        self._host, self._directory, self.model = host, host.directory, model
+        self._keys = keys.RunKeys(self._directory, model)
         self._stack = host.stack.enter_context(ExitStack())
         self.nonce = secrets.token_hex(NONCE_BYTES)
-        self.uploads = Uploads(self._directory, self.guarded, self.own_scratch, self.nonce)
-        self.intent: Intent | None = None
-        self.scratch: Path | None = None
+        check_directory(self._directory)
+        self.scratch = self._stack.enter_context(scratch_directory(self._directory))
+        self._stack.enter_context(cleanup.signed(self.scratch, host.starter))
         self.is_running = False
         self._party: LocalProcess | None = None
         self._is_ready = False  # the party's process
@@ -82,22 +88,12 @@ class PartyRun:
         """End it, and remove what it has."""
         self._stack.close()
 
-    def guarded(self) -> Guard:
-        """Return what guards the run. Raises: HostUnfitError: it is no release."""
-        raise HostUnfitError("No release was proposed to it.")
-
-    @property
-    def model(self) -> Model:
-        """The model of the run. Raises: HostUnfitError: there is no run."""
-        model: Model = self.guarded().release.model
-        return model
-
-    @property
-    def _keys(self) -> keys.RunKeys:
-        return keys.RunKeys(self._directory, self.model)
-
     def prepare(
-        self, run: str, party: int, addresses: list[tuple[str, int]], clients: Sending | None = None
+        self,
+        run: cleanup.RunName,
+        party: int,
+        addresses: list[tuple[Name, int]],
+        clients: Sending | None = None,
     ) -> dict[str, Any]:
         """Compile here, from this host's own sources, what was asked for; say what came of it.
 
@@ -106,16 +102,14 @@ class PartyRun:
         [test: tests/harness/hosts/test_guard.py]
         Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
         that send while it runs.
-        Raises: HostUnfitError: a port is taken, or there is nothing to run on; PolicyError: of the ports; as
+        Raises: HostUnfitError: a port is taken, or there are no inputs; PolicyError: of the ports; as
         `Guard.job`; CertificateError: of the keys.
         """
         once(self._party, "prepared a party")
         self._host.take_turn()
         model = self.model
-        if not cleanup.RUN.fullmatch(run) or not 0 <= party < len(addresses) == model.parties:
+        if not 0 <= party < len(addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
-        if not all(ADDRESS.fullmatch(address) for address, _ in addresses):
-            raise HostUnfitError("It was told an address that is neither a name nor an IPv4 address.")
         (job, values), engine = self.inputs(clients), engine_of(model)
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
@@ -130,42 +124,24 @@ class PartyRun:
             config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
         if clients is not None and job.clients is not None:
             config["front"] = job.clients.front(_ANYWHERE, *clients.ports, clients.seconds)
-        self._party = LocalProcess(job, config, self.own_scratch() / "party", values)
+        self._party = LocalProcess(job, config, self.scratch / "party", values)
         self._stack.callback(self.kill)
         facts = {name: getattr(prepared, name) for name in FACTS}
-        self._record = {
-            "run": run,
-            "party": party,
-            "model": model.name,
-            "protocol": job.spec.name,
-            "arguments": list(job.arguments),
-            **facts,
-        }
+        self._record = {"run": run, "party": party, **facts}
         return {**facts, "nonce": self.nonce}
 
+    @abstractmethod
     def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
         """Return what is to be run, and the file with this party's inputs. Raises: as `prepare`."""
-        raise NotImplementedError
 
-    def agree(self, nonces: list[str], started: str) -> dict[str, str] | None:  # noqa: ARG002
-        """Sign what this host is about to run, if anybody is to know.
+    def start(self) -> None:
+        """Start the party's process."""
+        self.laid_out().start()
 
-        Args: nonces: of all parties, in order; started: now, in ISO 8601.
-        """
-        self.laid_out()
-        return None
-
-    def start(self, seconds: float) -> str:
-        """Start the party's process; return its certificate once it is ready.
-
-        Raises: PartyFailedError: it is not after so many seconds.
-        """
-        party = self.laid_out()
-        party.start()
-        certificate = party.certificate(seconds)
-        if certificate is None:
-            raise PartyFailedError(f"{party.name} was not ready after {seconds:g} s.")
-        self._is_ready = True
+    def certificate(self, seconds: float) -> str | None:
+        """Return the party's certificate once it is ready, None if it is not after so many seconds."""
+        certificate = self.laid_out().certificate(seconds)
+        self._is_ready = certificate is not None
         return certificate
 
     def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
@@ -220,14 +196,6 @@ class PartyRun:
         self.is_running = False
         self._host.expect_run()
 
-    def own_scratch(self) -> Path:
-        """Return the directory of the run's files. Raises: HostUnfitError: the host has no place for it."""
-        if self.scratch is None:
-            check_directory(self._directory)
-            self.scratch = self._stack.enter_context(scratch_directory(self._directory))
-            self._stack.enter_context(cleanup.signed(self.scratch, self._host.starter))
-        return self.scratch
-
     def laid_out(self) -> LocalProcess:
         """Return the prepared party. Raises: HostUnfitError: there is none."""
         if self._party is None:
@@ -238,51 +206,49 @@ class PartyRun:
 class BenchmarkRun(PartyRun):
     """A run on made-up records, or of nobody's. Args: party: the host's number; trial: what is run."""
 
-    is_accepted = True
-
     def __init__(self, host: LocalHost, party: int, trial: Trial) -> None:
-        super().__init__(host)
+        super().__init__(host, trial.of)
         self._trial, values = trial, trial.values(party)
-        self._values = None if values is None else self.own_scratch() / "values"
-        if self._values is not None and values is not None:
-            create_file(self._values, values)
-
-    @property
-    def model(self) -> Model:
-        return self._trial.of
+        self._values = None if values is None else self.scratch / "values"
+        if values is not None:
+            create_file(self.scratch / "values", values)
 
     def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
-        job = self._trial.job(self._directory, clients.certificates if clients else ())
+        job = self._trial.job(clients.certificates if clients else ())
         if (clients is None) != (job.clients is None):
             raise HostUnfitError(_NO_INPUTS)
         return job, self._values
 
 
 class ReleaseRun(PartyRun):
-    """A release, which the host's owner allows. Args: guard: made of what was proposed."""
+    """A release, which the host's owner allows.
 
-    is_accepted = uses_own_keys = True
+    Attributes: guard: made of what was proposed; uploads: this host's, for the run; intent: what the host has
+    signed that it is about to run.
+    """
+
+    REQUESTS = (*PartyRun.REQUESTS, "agree")
+    uses_own_keys = True
 
     def __init__(self, host: LocalHost, guard: Guard) -> None:
-        super().__init__(host)
-        self._guard = guard
+        super().__init__(host, guard.release.model)
+        self.guard = guard
+        self.uploads = Uploads(host.directory, guard, self._keys, self.scratch, self.nonce)
+        self.intent: Intent | None = None
         self._port: socket.socket | None = None  # the party's, from when it agrees until it begins
 
-    def guarded(self) -> Guard:
-        return self._guard
-
     def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
-        guard, uploads = self._guard, self.uploads
+        guard, uploads = self.guard, self.uploads
         inputs = guard.sent(clients.terms, clients.certificates) if clients else uploads.inputs
         if inputs is None or (clients is None) == (guard.release.form.path is CLIENTS):
             raise HostUnfitError(_NO_INPUTS)
         return guard.job(inputs), uploads.values
 
-    def agree(self, nonces: list[str], started: str) -> dict[str, str] | None:
+    def agree(self, nonces: list[str], started: Time) -> dict[str, str]:
         """Hold the party's port, and sign what this host is about to run; see `check_agreement`.
 
         Until the party has the port, it refuses connections: a peer that comes too early tries again.
-        Args: as `PartyRun.agree`.
+        Args: nonces: of all parties, in order; started: now.
         Raises: HostUnfitError: its own nonce is another, or its clock says so.
         """
         once(self.intent, "agreed to a run")
@@ -290,18 +256,17 @@ class ReleaseRun(PartyRun):
         if nonces[party : party + 1] != [self.nonce]:
             raise HostUnfitError("It was asked to agree to a run that is not the one that it prepared.")
         now = datetime.now(UTC)
-        if not abs((_time_of(started) - now).total_seconds()) <= MAX_SKEW_S:
+        if abs((started - now).total_seconds()) > MAX_SKEW_S:
             raise HostUnfitError(
-                f"It was told that the run starts at {started[:40]!r}, and its own clock says {now:%FT%TZ}; "
+                f"It was told that the run starts at {started:%FT%T%z}, and its own clock says {now:%FT%TZ}; "
                 "set both clocks, by NTP for example."
             )
         self._port = self._stack.enter_context(socket.socket())
         self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._port.bind(("", read_policy(self._directory).port))
         self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
-        uploads = self.uploads
-        source = uploads.source or INVITED
-        self.intent = self._guard.intent(nonces, started, self._record, uploads.heard, source)
+        heard, source = self.uploads.heard, self.uploads.source or INVITED
+        self.intent = self.guard.intent(nonces, started.isoformat(), self._record, heard, source)
         return sign(self.intent, self._keys.own(party))
 
     def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
@@ -313,28 +278,27 @@ class ReleaseRun(PartyRun):
             raise HostUnfitError(_NOT_AGREED)
         held = self._keys.others(self.laid_out().number)
         check_agreement(self.intent, keys.by_party(agreed), held)
-        self._guard.charge()
+        self.guard.charge()
         self._port.close()
         return held
 
     def ended(self) -> dict[str, Any] | None:
-        """Say how the party ended, None while it runs; keep what it opened, until it is known to be read."""
+        """Say how the party ended, None while it runs; keep what is signed of that until it has been read."""
         said = super().ended()
         if said is None:
             return None
-        self._guard.settle(Status.ABORTED if said["code"] else Status.DONE)
+        self.guard.settle(Status.ABORTED if said["code"] else Status.DONE)
         if said["code"] == 0:
             ended = datetime.now(UTC).isoformat(timespec="seconds")
             said["signed"] = self._signed(said["lines"], ended)
-            record = {**self._record, **said, "ended": ended}
             place = cleanup.place_of(self._directory, self._record["run"])
             with suppress(OSError):  # no room for it: who asked is told all the same
-                write_whole(place, json.dumps(record).encode())
+                write_whole(place, json.dumps(said["signed"]).encode())
         return said
 
     def _signed(self, lines: list[str], ended: str) -> dict[str, str]:
         """Return this host's signature of what its party revealed."""
-        guard, party = self._guard, self.laid_out()
+        guard, party = self.guard, self.laid_out()
         assert guard.event is not None
         assert self.intent is not None
         outputs = parse_outputs([lines], guard.release.program_of(guard.statistic.spec).outputs)
@@ -347,11 +311,3 @@ class ReleaseRun(PartyRun):
             ended,
         )
         return sign(statement, self._keys.own(party.number))
-
-
-def _time_of(text: str) -> datetime:
-    """Return a time in ISO 8601; one that is far from now where it is none."""
-    with suppress(ValueError):
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
-    return datetime.max.replace(tzinfo=UTC)

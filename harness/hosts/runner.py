@@ -9,7 +9,6 @@ hosts, never by way of this machine.
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError as Late
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -43,7 +42,7 @@ from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
 _ADDING_S = 3600.0  # for a host to list, or to add up, what it has
 _COMPILE_S = 2000.0
-_KILL_S = 5.0
+_KILL_S, _ANSWERS_S = 5.0, 60.0  # for what takes no time, of a host that may be busy
 
 
 _DIFFERS = {
@@ -87,27 +86,22 @@ class RemoteProcess(PartyProcess):
     def __init__(
         self,
         connection: Connection,
-        pool: ThreadPoolExecutor,
-        timeout_s: float,
         agreed: Mapping[int, dict[str, str]],
     ) -> None:
         host = connection.host
         self.name = f"Party {host.party} (on {host.address})"
-        self._connection, self._pool, self._timeout_s = connection, pool, timeout_s
-        self._agreed = agreed
-        self._certificate: Future[str] | None = None
+        self._connection, self._agreed = connection, agreed
 
     def start(self) -> None:
-        seconds, self._connection.ended = self._timeout_s, None  # so that no earlier run's end counts
-        self._certificate = self._pool.submit(
-            self._connection.ask, "start", seconds + 60, kind=str, seconds=seconds
-        )
+        self._connection.ended = None  # so that no earlier run's end counts
+        self._connection.ask("start")
 
     def certificate(self, seconds: float) -> str | None:
-        assert self._certificate is not None
-        with suppress(Late):
-            return self._certificate.result(max(0.0, seconds))
-        return None
+        patience_s = max(0.0, seconds) + _ANSWERS_S
+        certificate: str | None = self._connection.ask(
+            "certificate", patience_s, kind=str | None, seconds=seconds
+        )
+        return certificate
 
     def go(self, certificates: Mapping[int, str]) -> None:  # of a release it has the others' itself
         self._connection.ask("go", agreed=self._agreed, certificates=certificates)
@@ -252,16 +246,13 @@ class HostsRunner(Runner):
         progress("compile")
         prepared, nonces = self._prepare(job, run, timeout_s)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        kind = Signed if self.signs else None
-        signed = at_once(
-            lambda one: one.ask("agree", kind=kind, nonces=nonces, started=now), self._connections
-        )
-        agreed = {party: asdict(one) for party, one in enumerate(signed) if one}
+        signing = self._connections if self.signs else []
+        signed = at_once(lambda one: one.ask("agree", kind=Signed, nonces=nonces, started=now), signing)
+        agreed = dict(enumerate(map(asdict, signed)))
         progress("run")
-        with ThreadPoolExecutor(len(self._connections)) as pool:
-            parties = [RemoteProcess(one, pool, timeout_s, agreed) for one in self._connections]
-            fronts = [host.client_reached for host in self._hosts]
-            logs = run_to_completion(parties, timeout_s, starting, job.clients, fronts)
+        parties = [RemoteProcess(one, agreed) for one in self._connections]
+        fronts = [host.client_reached for host in self._hosts]
+        logs = run_to_completion(parties, timeout_s, starting, job.clients, fronts)
         result = engine_of(model).result(prepared, logs, time.monotonic() - started)
         at_once(lambda one: one.ask("forget", run=run), self._connections)
         statements = [one for one in (party.signed() for party in parties) if one]

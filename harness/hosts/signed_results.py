@@ -39,7 +39,6 @@ SOURCES = {
 }
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 _MANIFEST = "manifest.json"
-_SPENT = "epsilon", "delta"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 
@@ -102,7 +101,7 @@ class Statement:
     """What a host says of a run in which its party took part.
 
     Attributes: met: SHA-256 of the certificates that its links to other parties accepted, by party; spent:
-    the run's ε and δ, exactly, `epsilon` and `delta` in JSON; outputs: what was revealed; left_out: how many
+    the run's ε and δ, exactly; outputs: what was revealed; left_out: how many
     of the clients that were to send it went on without, by why.
     """
 
@@ -137,7 +136,7 @@ def sign(said: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
     """Return what a host says, signed. Args: own: its certificate, with the key beside it."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    text = json.dumps(said, default=_fields, sort_keys=True)
+    text = json.dumps(said, default=vars, sort_keys=True)
     return asdict(Signed(text, key.sign(_to_sign(type(said), text), _ALGORITHM).hex(), own.read_text()))
 
 
@@ -219,7 +218,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
         peers = {str(other.ran.party): held for other, held in signers if other.ran.party != party}
         if statement.met != peers:
             refusal.say(f"party {party} met parties of other certificates")
-        if _shared(statement) != _shared(first):
+        if shared(statement) != shared(first):
             refusal.say(f"parties {ran.party} and {party} signed different runs")
     follows = _follows(first, [each.ran.party for each, _ in signers], refusal)
     more = sorted(path.name for path in directory.glob("*.json") if path.name not in (*follows, SIGNATURES))
@@ -287,18 +286,7 @@ def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
         key.verify(bytes.fromhex(one.signature), _to_sign(kind, one.said), _ALGORITHM)
     except (InvalidSignature, ValueError, AssertionError):
         refusal.say("a signature is not its certificate's")
-    found = parse_json(one.said.encode(), refusal)
-    if kind is Statement and isinstance(found, dict):
-        found["spent"] = [found.pop(name, None) for name in _SPENT]
-    return as_type(kind, found, refusal)
-
-
-def _fields(said: object) -> dict[str, Any]:
-    """Return what JSON has of a part of what is signed; it copies nothing, unlike `asdict`."""
-    if not isinstance(said, Statement):
-        return vars(said)
-    fields = dict(vars(said))
-    return {**dict(zip(_SPENT, fields.pop("spent"), strict=True)), **fields}
+    return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
 
 
 def heard_of(nonce: str, said: str) -> Heard:
@@ -318,5 +306,6 @@ def what_hosts_ran(ran: Intent) -> dict[str, Any]:
     }
 
 
-def _shared(statement: Statement) -> Statement:
+def shared(statement: Statement) -> Statement:
+    """Return what all hosts of a run have to sign alike."""
     return replace(statement, ran=replace(statement.ran, party=0), met={}, ended="")

@@ -1,6 +1,6 @@
 """What a host takes of uploads: it lists what it has, hears the other hosts' lists, adds up what follows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class Uploads:
     """The uploads of one run, as one host has them. Its public methods are requests to the agent.
 
     Nothing that comes by a request is taken for an upload or an aggregate: those are the owner's to place.
-    Args: directory: the host's own; guarded: gives the run's guard; scratch: gives a directory for the run;
+    Args: directory: the host's own; guard: the run's; own: the host's keys; scratch: a directory for the run;
     nonce: the host's own, drawn for the run.
     Attributes: inputs, values: what was added up, None before that; source: which of these it was, "" before
     that; heard: of all parties' lists, if all take what follows from these.
@@ -47,12 +47,14 @@ class Uploads:
     def __init__(
         self,
         directory: Path,
-        guarded: Callable[[], Guard],
-        scratch: Callable[[], Path],
+        guard: Guard,
+        own: keys.RunKeys,
+        scratch: Path,
         nonce: str,
     ) -> None:
-        self._directory, self._guarded, self._scratch = directory, guarded, scratch
-        self._nonce = nonce
+        self._directory, self._guard, self._keys = directory, guard, own
+        self._scratch, self._nonce = scratch, nonce
+        self._shares = directory / "shares"  # where the owner has clients' uploads placed
         self._report: UploadReport | None = None
         self._rules: dict[str, Any] = {}  # by which that was judged
         self._listed: Heard | None = None  # what it signed of both
@@ -69,12 +71,11 @@ class Uploads:
         Reveals: identities, names and kinds of uploads. Args: rules: what they have to be.
         Raises: HostUnfitError: it has said that; as `keys.check_keys`.
         """
-        guard, shares = self._guarded(), self._shares
-        if self._aggregate_beside(shares) is not None:
+        if self._aggregate_beside(self._shares) is not None:
             return None
         once(self._report, "listed its uploads")
         self._keys.check(party)
-        self._report = guard.judged(uploads_at(party, shares, policy_from_json(rules)))
+        self._report = self._guard.judged(uploads_at(party, self._shares, policy_from_json(rules)))
         self._rules = rules
         signed = sign(UploadList(self._nonce, rules, self._report.to_json()), self._keys.own(party))
         self._listed = heard_of(self._nonce, signed["said"])
@@ -82,7 +83,7 @@ class Uploads:
 
     def take_list(self, of: int, signed: Signed) -> None:
         """Take what another party's host signed of its uploads; what all take follows from all lists."""
-        if of not in range(self._guarded().release.model.parties):
+        if of not in range(self._guard.release.model.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         self._told[of] = signed
 
@@ -99,10 +100,9 @@ class Uploads:
         Raises: ShareError: there are none, one is not sound, more than one aggregate is there, or one of
         replicated shares; as `lists_of_others`.
         """
-        release = self._guarded().release
+        release, scratch, shares = self._guard.release, self._scratch, self._shares
         once(self._adding, "been asked to add its shares up")
         self._adding = True
-        scratch, shares = self._scratch(), self._shares
         ready = self._aggregate_beside(shares)
         if ready and release.form.path is REPLICATED:
             raise ShareError(
@@ -138,7 +138,7 @@ class Uploads:
         """
         if self._report is None or self._listed is None:
             raise HostUnfitError("It was told of others' uploads before it listed its own.")
-        release = self._guarded().release
+        release = self._guard.release
         reports, self.heard = {party: self._report}, {party: self._listed}
         for other, report, heard in lists_of_others(self._rules, self._told, self._keys.others(party)):
             reports[other], self.heard[other] = report, heard
@@ -147,11 +147,6 @@ class Uploads:
         if agreement is None:
             return None, {}
         return paths_of(agreement.taken, self._report, self._shares), agreement.left_out
-
-    @property
-    def _shares(self) -> Path:
-        """Where the owner has clients' uploads placed."""
-        return self._directory / "shares"
 
     def _aggregate_beside(self, shares: Path) -> Path | None:
         """Return the aggregate that the owner placed, None if there is none.
@@ -166,10 +161,6 @@ class Uploads:
                 f"{(uploads or ready[-1]).name}; leave one aggregate, or the uploads."
             )
         return ready[0] if ready else None
-
-    @property
-    def _keys(self) -> keys.RunKeys:
-        return keys.RunKeys(self._directory, self._guarded().release.model)
 
 
 def once(done: object, what: str) -> None:

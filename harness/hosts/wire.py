@@ -5,12 +5,14 @@ that vanishes, or a network that does, closes no connection.
 """
 
 import json
-from collections.abc import Callable
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from harness.system.documents import strict_json
 
-VERSION = 9  # of requests and answers: rises whenever one of them changes
+VERSION = 10  # of requests and answers: rises whenever one of them changes
 BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # after which the other side counts as gone
 SHORT = 1 << 16  # bytes of a line, before it is known that there is a run
@@ -47,6 +49,63 @@ class Answers:
     def ended(self) -> dict[str, Any] | None:
         """Say how what runs has ended, None while it has not."""
         return None
+
+
+class Line(ABC):
+    """One end of a connection: hears what the other side says, and shows from time to time that it is there.
+
+    Attributes: longest: bytes that a line of the other side may have by now; over: set when nothing more is
+    said.
+    """
+
+    longest = LONGEST
+
+    def __init__(self, silent: float = 0) -> None:
+        self._silent = silent  # beats since the other side was heard
+        self.writing = threading.Lock()
+        self.over = threading.Event()
+
+    def begin(self, incoming: BinaryIO) -> None:
+        """Listen, and show that this side is there, until the connection is over."""
+        threading.Thread(target=self._listen, args=[incoming], daemon=True).start()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message."""
+        with self.writing:
+            self.write(encode(message))
+
+    @abstractmethod
+    def write(self, line: bytes) -> None:
+        """Send a line; who does has `writing`. Does not raise where the other side is gone."""
+
+    @abstractmethod
+    def lose(self, why: str = "") -> None:
+        """End the connection, as the other side is gone."""
+
+    @abstractmethod
+    def _listen(self, incoming: BinaryIO) -> None:
+        """Take what the other side says until it ends."""
+
+    def messages(self, incoming: BinaryIO) -> Iterator[dict[str, Any]]:
+        """Yield what the other side says. Raises: OSError: it is gone; ValueError: it says no message."""
+        while (line := read_line(incoming, self._hear, lambda: self.longest)) is not None:
+            message = decode(line)
+            if message is not None:
+                yield message
+
+    def _hear(self) -> None:
+        self._silent = 0
+
+    def _beat(self) -> None:
+        """Show that this side is there, until the other is not. Beats are counted, as both may be slow."""
+        while not self.over.wait(BEAT_S):
+            self._silent += 1
+            if self._silent > SILENT_BEATS:
+                self.lose(f"nothing came from it for {SILENT_BEATS * BEAT_S:g} s")
+            elif not self.writing.locked():
+                with self.writing:
+                    self.write(b"\n")
 
 
 def encode(message: dict[str, Any]) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from harness.errors import HostUnfitError
 from harness.hosts import cleanup, wire
 from harness.hosts.guard import Guard
 from harness.hosts.local_host import LocalHost
@@ -27,21 +28,37 @@ class Work(wire.Answers):
 
     def __init__(self, directory: Path, stack: ExitStack, starter: str = "") -> None:
         self.host = LocalHost(directory, stack, starter)
-        self.run = PartyRun(self.host)
+        self._run: PartyRun | None = None
+
+    @property
+    def run(self) -> PartyRun:
+        """The connection's run. Raises: HostUnfitError: none was asked for."""
+        if self._run is None:
+            raise HostUnfitError("It was asked for no run yet.")
+        return self._run
+
+    @property
+    def release(self) -> ReleaseRun:
+        """The connection's run, if it is a release. Raises: HostUnfitError: it is none."""
+        if not isinstance(self._run, ReleaseRun):
+            raise HostUnfitError("No release was proposed to it.")
+        return self._run
 
     @property
     def handlers(self) -> dict[str, Callable[..., Any]]:
-        answering = (self, self.host, self.run, self.run.uploads)
+        answering: list[Any] = [self, self.host]
+        answering += [self._run] if self._run is not None else []
+        answering += [self._run.uploads] if isinstance(self._run, ReleaseRun) else []
         return {name: getattr(one, name) for one in answering for name in one.REQUESTS}
 
     @property
     def is_running(self) -> bool:
-        return self.run.is_running
+        return self._run is not None and self._run.is_running
 
     @property
     def longest(self) -> int:
         """How long a request may be: until the owner's policy has accepted a run, none says much."""
-        return wire.LONGEST if self.run.is_accepted else wire.SHORT
+        return wire.SHORT if self._run is None else wire.LONGEST
 
     def ended(self) -> dict[str, Any] | None:
         return self.run.ended()
@@ -62,8 +79,8 @@ class Work(wire.Answers):
         as `LocalHost.listen`.
         """
         self.host.take_turn()
-        once(self.run.is_accepted, "taken part in another run")
-        self.run = ReleaseRun(self.host, Guard(self.host.directory, asked))
+        once(self._run, "taken part in another run")
+        self._run = ReleaseRun(self.host, Guard(self.host.directory, asked))
 
     def benchmark(self, party: int, trial: Trial) -> None:
         """Take a run on made-up records that this party is to take part in, in place of the last such run.
@@ -75,19 +92,19 @@ class Work(wire.Answers):
         """
         read_policy(self.host.directory).check_benchmark()
         self.host.take_turn()
-        once(isinstance(self.run, ReleaseRun), "taken part in another run")
-        self.run.close()
-        self.run = BenchmarkRun(self.host, party, trial)
+        once(isinstance(self._run, ReleaseRun), "taken part in another run")
+        if self._run is not None:
+            self._run.close()
+        self._run = BenchmarkRun(self.host, party, trial)
 
-    def forget(self, run: str) -> None:
+    def forget(self, run: cleanup.RunName) -> None:
         """Remove what a run opened: it has been read."""
-        if cleanup.RUN.fullmatch(run):
-            cleanup.place_of(self.host.directory, run).unlink(missing_ok=True)
+        cleanup.place_of(self.host.directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
-        """Return what runs opened here that nobody has read."""
-        return [asdict(kept) for kept in cleanup.records(self.host.directory)]
+        """Return what the host signed of runs whose result nobody has read."""
+        return [asdict(signed) for signed in cleanup.signed_runs(self.host.directory)]
 
     def clean(self) -> cleanup.Removed:
         """End processes of other connections, remove what they left; return how many of each there were."""
-        return cleanup.clean(self.host.directory, self.run.scratch)
+        return cleanup.clean(self.host.directory, self._run.scratch if self._run is not None else None)

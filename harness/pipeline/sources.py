@@ -292,8 +292,7 @@ def local_clients(
     """
     keys = _client_keys(directory, len(sent))
     senders = [
-        Sender(number, key, key.with_suffix(".key"), values)
-        for number, (key, values) in enumerate(zip(keys, sent, strict=True))
+        Sender(number, key, values) for number, (key, values) in enumerate(zip(keys, sent, strict=True))
     ]
     uploads = tuple(Upload(len(sender.values), sender.certificate.read_text()) for sender in senders)
     return ClientInputs(uploads, terms, partial(sending, senders, expected=terms, seconds=seconds))

@@ -86,13 +86,13 @@ def certificates(
 
 def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
     """View a row per run that nobody has read."""
-    columns = ["run", "model", "protocol", "ended"]
+    columns = ["run", "model", "task", "ended"]
     return Table(
         [*columns, "parties"],
         [
             [
                 *(str(run[name]) for name in columns),
-                ", ".join(run["parties"]) + ("" if run["outputs"] is None else " (agree)"),
+                ", ".join(map(str, run["parties"])) + ("" if run["outputs"] is None else " (agree)"),
             ]
             for run in runs
         ],

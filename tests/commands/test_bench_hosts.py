@@ -17,7 +17,7 @@ from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample
 from benchmarks.suites import Planned
 from harness.engines.emulated_network import links
 from harness.engines.emulated_network.profiles import Network
-from harness.hosts import benchmarks, wire
+from harness.hosts import wire
 from harness.hosts.fleet import set_up
 from harness.security_models import MODELS, Model
 from tests.support.command import call, files_below, finish, processes_below, start
@@ -78,9 +78,8 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkedSite]:
 
 
 @pytest.fixture
-def hosts(four: NetworkedSite, monkeypatch: pytest.MonkeyPatch) -> Iterator[NetworkedSite]:
+def hosts(four: NetworkedSite) -> Iterator[NetworkedSite]:
     """Yield the hosts, on the starter's network; afterwards nothing runs there, and nothing was charged."""
-    monkeypatch.setattr(benchmarks, "_AGAIN_S", 0.0)  # so that what is mended counts at once
     open_all(four)
     with four.inside(STARTER):
         yield four
@@ -162,6 +161,8 @@ def test_what_hosts_do_not_run_is_skipped(tmp_path: Path) -> None:
         delayed = Planned({**CELL, "model": "semi2k", "network": "lan"}, 1, 1.0)
         assert str(place.why_not(delayed)).startswith("No network is emulated between hosts")
         assert place.why_not(Planned({**CELL, "model": "semi2k"}, 1, 1.0, "It is long.")) == "It is long."
+        own = Planned({"program": "mine.mpc", "model": "semi2k"}, 1, 1.0)
+        assert str(place.why_not(own)).startswith("A program of your own runs on this machine only")
 
 
 def test_a_host_without_the_word_refuses(hosts: NetworkedSite) -> None:
@@ -298,26 +299,6 @@ def test_an_interrupt_leaves_nothing_running_anywhere(hosts: NetworkedSite) -> N
     assert done.returncode == 130 and "no run is left half-done" in done.stderr, done.stderr
     assert not any(parties_of(hosts))
     assert (hosts.home / "results" / "samples.jsonl").read_text() == ""
-
-
-@pytest.mark.mpspdz("ring")
-def test_an_owners_program_runs_over_hosts(hosts: NetworkedSite, tmp_path: Path) -> None:
-    (hosts.home / "mine.mpc").write_text(
-        "a, b = sint.get_input_from(0), sint.get_input_from(1)\n"
-        "print_ln('OUT product %s', (a * b).reveal())\n"
-    )
-    command = ("bench.run", "mine.mpc", "--models", "ring", "--inputs", "1", "--repetitions", "1")
-    over = (*command, "--hosts", "hosts.toml", "--out", "results")
-    missing = call(*over, cwd=hosts.home)
-    assert missing.returncode == 1 and "It has no program" in missing.stderr + missing.stdout
-    shutil.rmtree(hosts.home / "results")
-    for i in range(3):
-        (hosts.directory(i) / "programs").mkdir(mode=0o700)
-        shutil.copy(hosts.home / "mine.mpc", hosts.directory(i) / "programs")
-    done = call(*over, cwd=hosts.home)
-    for i in range(3):
-        shutil.rmtree(hosts.directory(i) / "programs")
-    assert done.returncode == 0, done.stderr + done.stdout
 
 
 @pytest.mark.parametrize("what", ["clock", "program"])

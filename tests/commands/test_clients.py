@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -136,7 +137,8 @@ def with_a_liar(one: Job, lies: Lies) -> Job:
         channels: list[Channel] = []
         try:
             for server in servers:
-                await sending._connect(server, sending._context(liar, servers), channels)
+                context = wire.context(ssl.PROTOCOL_TLS_CLIENT, liar.certificate, server.certificate)
+                await sending._connect(server, context, channels)
             for channel in channels:
                 await channel.receive_terms()
                 await channel.receive(24)

@@ -112,7 +112,7 @@ def test_certificates_that_are_expired_or_not_the_held_ones(hosts: Site) -> None
     found = faults(hosts)
     assert found.keys() == {(0, "certificates"), (1, "certificates")}
     assert "holds another certificate of party 2 (" in found[0, "certificates"]
-    assert "its certificate expired on" in found[1, "certificates"]
+    assert "Its own certificate expired on" in found[1, "certificates"]
     assert "hosts.setup --renew" in found[1, "certificates"]
     assert call("hosts.setup", "--renew", cwd=hosts.home).returncode == 0
     assert faults(hosts) == {}

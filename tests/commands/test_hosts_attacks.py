@@ -26,7 +26,7 @@ from harness.security_models import Model, get_model
 from protocols.spec import CLIENTS, REPLICATED, SHARES
 from tests.conftest import PROJECT
 from tests.support.command import files_below
-from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened
+from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened, ready
 from tests.support.parties_on_hosts import charges
 from tests.support.running import QUICKEST, model_parameters, until
 from tests.support.ssh import answers, copy_of_project, make_ssh_files, start_sshd
@@ -85,7 +85,7 @@ def test_no_host_begins_by_an_agreement_to_another_run(tmp_path: Path) -> None:
         with agents(hosts) as made:
             fed(made, asked())
             signed = agreed(made, ports)
-            made[0].ask("start", seconds=600)
+            ready(made[0])
             for mixed in (old, {**old, 0: signed[0]}, {**signed, 1: old[1]}, {**signed, 1: signed[2]}):
                 with pytest.raises(Refused):
                     made[0].ask("go", agreed=mixed)
@@ -119,7 +119,7 @@ def test_all_hosts_take_the_same_clients(others: tuple[int, ...], tmp_path: Path
         for one in made:
             one.ask("propose", asked=run)
         signed = agreed(made, ports[:3], told_of)
-        made[0].ask("start", seconds=600)
+        ready(made[0])
         with pytest.raises(Refused, match="about to run something else"):
             made[0].ask("go", agreed=signed)
 
@@ -153,7 +153,7 @@ def test_an_address_is_one_host(address: str, tmp_path: Path) -> None:
         fed(made, asked(model=QUICK.name))
         told_of = [(address, ports[0]), *((LOOPBACK, port) for port in ports[1:])]
         have_port(hosts[1], ports[1])
-        with pytest.raises(Refused, match="neither a name nor an IPv4 address"):
+        with pytest.raises(Refused, match="matching regex"):
             made[1].ask("prepare", run="0" * 32, party=1, addresses=told_of)
 
 
@@ -168,7 +168,7 @@ def test_no_host_begins_with_one_of_another_program(file: str, tmp_path: Path) -
         fed(made, asked(model=QUICK.name))
         with free_ports(QUICK.parties) as ports:
             signed = agreed(made, ports)
-            made[0].ask("start", seconds=600)
+            ready(made[0])
             with pytest.raises(Refused, match="about to run something else"):
                 made[0].ask("go", agreed=signed)
 

@@ -89,8 +89,8 @@ def observed(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     heard: list[bytes] = []
     read = wire.read_line
 
-    def read_line(stream: BinaryIO, told: Callable[[], None]) -> bytes | None:
-        line = read(stream, told)
+    def read_line(stream: BinaryIO, told: Callable[[], None], longest: Callable[[], int]) -> bytes | None:
+        line = read(stream, told, longest)
         heard.append(line or b"")
         return line
 
@@ -132,9 +132,9 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
         values = [payload[at : at + size] for at in range(0, len(payload), size)]
         found["shares"] += values[:8]
         found["shares"] += [str(int.from_bytes(value, "little")).encode() for value in values[:8]]
-    for word in drawn.read_text().split():
-        if int(word) >= 1 << 32:  # a small number could be anything
-            found["bits"] += [word.encode(), int(word).to_bytes(8, "little")]
+    for word in map(int, drawn.read_text().split()):
+        if word >= 1 << 32:  # a small number could be anything
+            found["bits"] += [b"%d" % word, word.to_bytes((word.bit_length() + 7) // 8, "little")]
     assert len(found["bits"]) > 4 and len(found["shares"]) > 10 and len(found["keys"]) > MODEL.parties
     return found
 
@@ -213,7 +213,7 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     manifest = json.loads((hosts.home / "results" / "manifest.json").read_text())
     spent = [charges(hosts.directory(i)) for i in range(MODEL.parties)]
     assert spent == [[(manifest["privacy"]["epsilon_exact"], "done")]] * MODEL.parties
-    assert set(record["parties"]) == {str(i) for i in range(MODEL.parties)}
+    assert record["parties"] == [*range(MODEL.parties)] and record["task"] == "weights"
     cleaned = call("hosts.clean", cwd=hosts.home)
     assert cleaned.stdout.count("0 processes ended, 0 directories removed, 1 record removed") == MODEL.parties
     assert below(hosts) == before

@@ -13,7 +13,7 @@ from harness.engines.parties.supervisor import free_ports
 from harness.errors import CertificateError
 from harness.hosts import keys
 from harness.inputs.shares.party import ANY
-from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened
+from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened, ready
 from tests.support.parties_on_hosts import charges
 from tests.support.starters import asked, have_port, make_hosts, now
 
@@ -40,7 +40,7 @@ def agreement(
 def test_no_two_hosts_begin_different_runs(tmp_path: Path) -> None:
     """Connections list uploads, and so give nonces away, before any has the turn."""
     hosts = make_hosts(tmp_path)
-    one_run, other_run, started = asked(), asked(epsilon="2"), now()
+    one_run, other_run, started = asked(), asked(epsilon="2"), now().isoformat()
     began = []
     with free_ports(len(hosts)) as ports, agents(hosts) as (first, *rest), suppress(Refused):
         for host, port in zip(hosts, ports, strict=True):
@@ -56,7 +56,7 @@ def test_no_two_hosts_begin_different_runs(tmp_path: Path) -> None:
         signed[0] = agreement(first, 0, lists, ports, started)
         other_signed |= {i: agreement(one, i, other_lists, ports, started) for i, one in enumerate(rest, 1)}
         for one in (first, *rest):
-            one.ask("start", seconds=60)
+            ready(one)
         for one, agreed_to in zip((first, *rest), (signed, other_signed, other_signed), strict=True):
             one.ask("go", agreed=agreed_to)
             began.append(one)

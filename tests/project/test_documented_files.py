@@ -16,7 +16,6 @@ from harness.engines.emulated_network.profiles import LAN
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.evaluation.metrics import METRICS
 from harness.hosts import fleet
-from harness.hosts.cleanup import Kept
 from harness.hosts.inventory import Host
 from harness.hosts.policy import Policy, Table
 from harness.hosts.setup import exported, set_up_here
@@ -183,13 +182,13 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     with invitations([("certificate", "key")], terms_of(asked, domain), place, [Server("h", 1, "c")]):
         yield "client-<k>.json", json.loads((place / "client-0.json").read_text())
     yield "manifest.json", {"network": LAN.as_measured(0.001, 1e9)}
-    kept = Kept("0" * 32, 0, "mpyc", "pi_rw", [], "", "", ["OUT counts [1, 2]"], "")
-    yield "<run>.json", fleet._together([replace(kept, party=i) for i in range(3)])
-    yield "<run>.json", fleet._together([kept])
     run = asked.to_json()
     counts = {"clients": 1, "uploads": 1}
     intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})
     statement = Statement(intent, {"1": ""}, ("1", "0"), {"counts": [1]}, {"why": 1}, "")
+    others = [replace(statement, ran=replace(intent, party=i)) for i in (1, 2)]
+    yield "<run>.json", fleet._together([statement, *others])
+    yield "<run>.json", fleet._together([statement])
     set_up_here(place / "host", 0, renew=False, policy_text=None, others=[])
     own = place / "host" / "keys" / "embedded" / "P0.pem"
     yield "manifest.json", {"hosts": what_hosts_ran(intent)}

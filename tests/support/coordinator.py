@@ -134,15 +134,21 @@ def agreed(
         have_port(one.host, ports[i], sending["ports"][0] if sending else 0)
         facts = one.ask("prepare", run="0" * 32, party=i, addresses=addresses, clients=sending)
         nonces.append(facts["nonce"])
-    started = now()
+    started = now().isoformat()
     return {i: one.ask("agree", nonces=nonces, started=started) for i, one in enumerate(hosts)}
+
+
+def ready(one: Agent) -> Any:
+    """Start a host's party; return its certificate."""
+    one.ask("start")
+    return one.ask("certificate", seconds=600)
 
 
 def begun(hosts: Sequence[Agent], signed: Mapping[int, Any], shown: Mapping[int, str] | None = None) -> None:
     """Start hosts' parties, the last of the model, and let them begin. Args: shown: others' certificates."""
     certificates = dict(shown or {})
     for one in hosts:
-        certificates[len(certificates)] = one.ask("start", seconds=600)
+        certificates[len(certificates)] = ready(one)
     for one in hosts:
         one.send("go", agreed=signed, certificates=certificates)
     for one in hosts:

@@ -85,7 +85,7 @@ class Run:
         self._offsets = rng.integers(0, 2**64, (3, self.sums * self._parts), dtype=np.uint64)
         for k, values in enumerate(self.values):
             certificate = make_key(self.directory, f"C{k}", f"C{k}")
-            self.senders.append(Sender(k, certificate, certificate.with_suffix(".key"), values))
+            self.senders.append(Sender(k, certificate, values))
         self._held = contextlib.ExitStack()
         for i, port in enumerate(self._held.enter_context(free_ports(3))):
             data = self.directory / f"party-{i}"
@@ -212,7 +212,8 @@ async def connect(run: Run, party: int, client: int | None) -> Channel:
     context = ssl.create_default_context(cadata=server.certificate)
     context.check_hostname = False
     if client is not None:
-        context.load_cert_chain(run.senders[client].certificate, run.senders[client].key)
+        own = run.senders[client].certificate
+        context.load_cert_chain(own, own.with_suffix(".key"))
     while True:
         try:
             connection = await asyncio.open_connection(server.host, server.port, ssl=context)

@@ -82,14 +82,14 @@ class Starter:
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
         party = self.work.run.laid_out().number
-        listed = {i: each.nonce for i, each in self.work.run.uploads.heard.items()}
+        listed = {i: each.nonce for i, each in self.work.release.uploads.heard.items()}
         nonces = [self.work.run.nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
-        signed = {str(party): self.work.run.agree(nonces, now()) or {}}
-        assert self.work.run.intent is not None
+        signed = {str(party): self.work.release.agree(nonces, now())}
+        assert self.work.release.intent is not None
         for i, host in enumerate(hosts):
             own = host / "keys" / "embedded" / f"P{i}.pem"
             if i != party:
-                signed[str(i)] = sign(replace(self.work.run.intent, **{"party": i, **others}), own)
+                signed[str(i)] = sign(replace(self.work.release.intent, **{"party": i, **others}), own)
         self.work.run._is_ready = True  # the party's process, in whose place is none
         self.work.run.go({name: Signed(**one) for name, one in signed.items()})
 
@@ -98,20 +98,20 @@ class Starter:
 
         Args: rules: that the others are told.
         """
-        self.work.run.uploads.check_uploads(party, ANY.to_json())
+        self.work.release.uploads.check_uploads(party, ANY.to_json())
         for i, host in enumerate(hosts):
             if i != party:
                 with ExitStack() as stack:
                     other = Starter(host, stack).work
                     other.propose(run)
-                    self.work.run.uploads.take_list(
-                        i, Signed(**(other.run.uploads.check_uploads(i, rules.to_json()) or {}))
+                    self.work.release.uploads.take_list(
+                        i, Signed(**(other.release.uploads.check_uploads(i, rules.to_json()) or {}))
                     )
 
     def prepared(self, run: dict[str, str], party: int = 0) -> Work:
         """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""
         self.work.propose(run)
-        self.work.run.uploads.aggregate(party)
+        self.work.release.uploads.aggregate(party)
         self.work.run.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
         return self.work
 
@@ -155,7 +155,7 @@ def let_go(starter: Starter, work: Work, hosts: list[Path], found: Party | None 
 
 def listed(work: Work, party: int = 0, rules: UploadPolicy = ANY) -> UploadReport:
     """Return what a host says, signed, of its uploads."""
-    signed = work.run.uploads.check_uploads(party, rules.to_json())
+    signed = work.release.uploads.check_uploads(party, rules.to_json())
     assert signed is not None
     return UploadList(**json.loads(signed["said"])).report(party)
 
@@ -166,6 +166,6 @@ def have_port(host: Path, port: int, client_port: int = 0) -> None:
     write_rules(host, f"port = {port}\nclient_port = {client_port}\n{text}")
 
 
-def now() -> str:
+def now() -> datetime:
     """Return the time by which a starter says that a run starts."""
-    return datetime.now(UTC).isoformat()
+    return datetime.now(UTC)

@@ -77,12 +77,12 @@ def find_installation() -> Installation | str:
 def _inspect(home: Path) -> Installation:
     release = _release(home)
     number = tuple(int(part) for part in release.split(".")) if release != "unknown" else ()
-    commit = _git(home, "rev-parse", "HEAD") if (home / ".git").exists() else None
+    commit = git(home, "rev-parse", "HEAD") if (home / ".git").exists() else None
     if commit is None:
         return Installation(home, "unknown", release, number >= _FIRST_FIXED_RELEASE)
-    fixed = _git(home, "merge-base", "--is-ancestor", _FIX_COMMIT, "HEAD") is not None
-    if not fixed and _git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
-        fixed = int(_git(home, "log", "-1", "--format=%ct") or 0) >= _FIX_TIME
+    fixed = git(home, "merge-base", "--is-ancestor", _FIX_COMMIT, "HEAD") is not None
+    if not fixed and git(home, "cat-file", "-e", f"{_FIX_COMMIT}^{{commit}}") is None:  # a shallow clone
+        fixed = int(git(home, "log", "-1", "--format=%ct") or 0) >= _FIX_TIME
     return Installation(home, commit, release, fixed)
 
 
@@ -94,7 +94,7 @@ def _release(home: Path) -> str:
     return match[1] if match else "unknown"
 
 
-def _git(home: Path, *arguments: str) -> str | None:
+def git(home: Path, *arguments: str) -> str | None:
     """Return git's answer, None if it says no or is not there."""
     try:
         done = subprocess.run(

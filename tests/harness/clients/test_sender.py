@@ -136,7 +136,7 @@ def test_a_client_that_fails_leaves_all_parties_at_once(tmp_path: Path) -> None:
     certificate = make_key(tmp_path, "P9", "P9")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-    sender = Sender(0, certificate, certificate.with_suffix(".key"), VALUES[0])
+    sender = Sender(0, certificate, VALUES[0])
     met, gone = [], []
     held, failed = asyncio.Event(), asyncio.Event()
 
@@ -197,7 +197,7 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
     async def script(run: Run) -> list[Any]:
         (tmp_path / "stranger").mkdir()
         foreign = make_key(tmp_path / "stranger", "C0", "C0")
-        stranger = Sender(0, foreign, foreign.with_suffix(".key"), VALUES[0])
+        stranger = Sender(0, foreign, VALUES[0])
         nobody = await connect(run, 0, None)
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
             await nobody.receive_terms()

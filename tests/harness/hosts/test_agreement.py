@@ -38,9 +38,9 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     own = make_key(tmp_path, "P1", "MPyC party 1")
     work = starter.work
     nonces = [work.run.nonce, "1", "2"]
-    signed = {"0": work.run.agree(nonces, now()) or {}}
-    assert work.run.intent is not None
-    signed |= {str(i): sign(replace(work.run.intent, party=i), own) for i in (1, 2)}
+    signed = {"0": work.release.agree(nonces, now())}
+    assert work.release.intent is not None
+    signed |= {str(i): sign(replace(work.release.intent, party=i), own) for i in (1, 2)}
     work.run._is_ready = True
     with pytest.raises(CertificateError, match="Party 1 has another certificate than this host holds"):
         work.run.go({name: Signed(**one) for name, one in signed.items()})
@@ -78,7 +78,7 @@ def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack)
     """Else what it signed for one could let others begin another one."""
     work = Starter(hosts[0], stack).prepared(asked())
     with pytest.raises(HostUnfitError, match="not the one that it prepared"):
-        work.run.agree(["0", "1", "2"], now())
+        work.release.agree(["0", "1", "2"], now())
     with (
         ExitStack() as other,
         pytest.raises(HostUnfitError, match=r"Another run is under way on it \(process"),
@@ -101,7 +101,7 @@ def test_a_connection_is_for_one_run(hosts: list[Path], stack: ExitStack) -> Non
     work = Starter(hosts[0], stack).prepared(asked())
     for again in (
         lambda: work.propose(asked(epsilon="1/1000")),
-        lambda: work.run.uploads.aggregate(0),
+        lambda: work.release.uploads.aggregate(0),
         lambda: work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * 3),
     ):
         with pytest.raises(HostUnfitError, match="already; a connection is for one run"):
@@ -127,7 +127,8 @@ def test_a_party_that_meets_nobody_is_given_up(
     monkeypatch.setattr(party_run, "_MEET_S", -1.0)
     starter = Starter(hosts[0], stack)
     work = starter.prepared(asked())
-    starter.work.run.start(600)
+    starter.work.run.start()
+    assert starter.work.run.certificate(600)
     starter.go(hosts)
     said: dict[str, Any] = {}
 

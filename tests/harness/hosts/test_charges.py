@@ -91,7 +91,7 @@ def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], sta
     starter, party = Starter(hosts[0], stack), Party()
     work = starter.prepared(asked())
     Ledger(hosts[0] / LEDGER).set_budget("others", Budget(Fraction(1)))  # so that there is a file
-    ledger = work.run.guarded()._ledger
+    ledger = work.release.guard._ledger
     ledger.timeout_s = 0.1
     with closing(sqlite3.connect(hosts[0] / LEDGER)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ from harness.engines.registry import engines
 from harness.errors import CertificateError, HostUnfitError
 from harness.hosts import fleet, keys
 from harness.hosts.checks import Finding, _compare_certificates
+from harness.hosts.cleanup import RunName
 from harness.hosts.connection import checked
 from harness.hosts.inventory import Host
+from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign
 from harness.security_models import get_model
-from protocols.spec import PROTOCOLS
 from tests.support.command import files_below
 from tests.support.hostile import check_refuses, spoilt
 
@@ -27,20 +27,26 @@ HOSTS = [Host(i, f"{name}.example", "/srv/host", "/srv/FairShares", 9000) for i,
 MODEL = get_model("mpyc")
 
 
-def kept(party: int, **changes: Any) -> dict[str, Any]:
-    """Return what a host keeps of a run that revealed one number."""
-    return {
-        "run": RUN,
-        "party": party,
-        "model": MODEL.name,
-        "protocol": "pi_gap",
-        "arguments": ["1"],
-        "program_hash": "h",
-        "engine_version": "MPyC",
-        "lines": [],
-        "ended": f"2026-01-0{1 + party}",
-        **changes,
-    }
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a certificate that a host may sign by."""
+    return make_key(tmp_path_factory.mktemp("key"), "P0", "P0")
+
+
+@pytest.fixture
+def kept(own: Path) -> Callable[..., dict[str, str]]:
+    """Return what gives what a host keeps of a run that revealed one number: `kept(party, **changes)`."""
+
+    def signed(party: int, **changes: Any) -> dict[str, str]:
+        asked_for = {"task": "gap", "model": MODEL.name}
+        run = {"run": RUN, "asked": asked_for, **changes}
+        intent = Intent(
+            *(["0", "1", "2"], party, run["run"], "2026-01-01", run["asked"], {}, UPLOADS, {}, "u"),
+            *(run.get("program_hash", "h"), "MPyC", 0),
+        )
+        return sign(Statement(intent, {}, ("1", "0"), {"gap": [7]}, {}, f"2026-01-0{1 + party}"), own)
+
+    return signed
 
 
 @pytest.fixture
@@ -68,18 +74,22 @@ def collected() -> list[dict[str, Any]]:
     return fleet.leftover_runs(HOSTS, lambda step: None)
 
 
-def test_records_of_all_parties_that_agree_give_outputs(answered: Callable[..., None]) -> None:
-    outputs = [f"OUT {name} 7" for name in PROTOCOLS["pi_gap"].outputs]
-    answered("collect", *([kept(i, lines=outputs)] for i in range(3)))
+def test_what_all_hosts_signed_gives_outputs(
+    answered: Callable[..., None], kept: Callable[..., dict[str, str]]
+) -> None:
+    answered("collect", *([kept(i)] for i in range(3)))
     (found,) = collected()
-    assert found["outputs"] and found["ended"] == "2026-01-01" and found["parties"]["2"] == outputs
-    answered("collect", *([kept(i, lines=outputs, program_hash=f"{i}")] for i in range(3)))
+    assert found["outputs"] == {"gap": [7]} and found["parties"] == [0, 1, 2]
+    assert (found["ended"], found["task"]) == ("2026-01-01", "gap")
+    answered("collect", *([kept(i, program_hash=f"{i}")] for i in range(3)))
     assert collected()[0]["outputs"] is None
-    answered("collect", *([kept(i, lines=["OUT x 1"])] for i in range(3)))
+    answered("collect", [kept(0)], [], [kept(2)])
     assert collected()[0]["outputs"] is None
 
 
-def test_what_a_host_says_it_keeps_is_what_one_keeps(answered: Callable[..., None], tmp_path: Path) -> None:
+def test_what_a_host_says_it_keeps_is_what_one_keeps(
+    answered: Callable[..., None], kept: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
     """Whatever is wrong with it: the host is named, nothing is written."""
     text = "".join(
         f'[[host]]\nparty = {host.party}\naddress = "{host.address}"\ndirectory = "/d"\nproject = "/p"\n'
@@ -98,17 +108,22 @@ def test_what_a_host_says_it_keeps_is_what_one_keeps(answered: Callable[..., Non
         raise refused.value
 
     check_refuses(collect, HostUnfitError, spoilt([kept(1)]))
-    for changes in (
+    unknown: tuple[dict[str, Any], ...] = (
         {"run": f"../{RUN}"},
         {"run": "/tmp/x"},
         {"run": RUN.upper()},
-        {"model": "unknown"},
-        {"protocol": "pi_none"},
-        {"party": 2},
-        {"party": -1},
-    ):
-        with pytest.raises(HostUnfitError):
-            collect([kept(1) | changes])
+        {"asked": {"task": "gap", "model": "unknown"}},
+        {"asked": {"task": "none", "model": MODEL.name}},
+        {"asked": {}},
+    )
+    for changes in unknown:
+        with pytest.raises(HostUnfitError, match="a run, a task or a model that cannot be"):
+            collect([kept(1, **changes)])
+    for party in (2, -1):
+        with pytest.raises(HostUnfitError, match="what another party revealed"):
+            collect([kept(party)])
+    with pytest.raises(HostUnfitError, match="a signature is not its certificate's"):
+        collect([kept(1) | {"said": kept(0)["said"]}])
     with pytest.raises(HostUnfitError, match="or the same run twice"):
         collect([kept(1), kept(1)])
     answered("collect", *([kept(i)] for i in range(3)))
@@ -149,28 +164,21 @@ def test_no_host_is_told_of_certificates_that_are_none(answered: Callable[..., N
         set_up(made[1])
 
 
-def test_what_a_host_holds_in_place_of_a_certificate_is_shown_as_none(tmp_path: Path) -> None:
-    engine = engines()["embedded"]
-    own = [keys.make_keys(tmp_path / str(i), i, renew=False) for i in range(2)]
-    findings = [
-        Finding(HOSTS[i], facts={"certificates": own[i], "pinned": {}, "directory": None}) for i in range(2)
-    ]
-    for i, finding in enumerate(findings):
-        finding.facts["pinned"] = {"embedded": {str(1 - i): own[1 - i]["embedded"]}}
-    _compare_certificates(deepcopy(findings), engine)
-    for text in ("", "no PEM", own[0]["embedded"][:40]):
-        broken = deepcopy(findings)
-        broken[1].facts["pinned"]["embedded"]["0"] = text
-        _compare_certificates(broken, engine)
-        assert list(broken[1].faults) == ["certificates"] and not broken[0].faults
-        said = "Host b.example (party 1) holds another certificate of party 0 (which is none) than host"
-        assert broken[1].faults["certificates"].startswith(said)
+def test_who_holds_another_certificate_than_a_host_has_is_named() -> None:
+    findings = [Finding(HOSTS[i], facts={"fingerprints": {"0": "A0", "1": "A1"}}) for i in range(2)]
+    _compare_certificates(findings)
+    assert not findings[0].faults and not findings[1].faults
+    findings[1].facts["fingerprints"]["0"] = "B0"
+    _compare_certificates(findings)
+    assert list(findings[1].faults) == ["certificates"] and not findings[0].faults
+    said = "Host b.example (party 1) holds another certificate of party 0 (B0…) than host a.example"
+    assert findings[1].faults["certificates"].startswith(said)
 
 
 def test_a_host_greets_as_agents_do(answered: Callable[..., None]) -> None:
     answered("listen", "SSH-2.0", RUN, 5)
     answering: Any = vars(fleet)["Connection"]
-    for host, said in ((HOSTS[0], "greets as no agent does"), (HOSTS[2], "its answer to 'listen'")):
-        with pytest.raises(HostUnfitError, match=rf"^{host.title[:14]}.*{said}"):
-            fleet.listening(answering(host), 1)
-    assert fleet.listening(answering(HOSTS[1]), 1) == RUN
+    for host in (HOSTS[0], HOSTS[2]):
+        with pytest.raises(HostUnfitError, match=rf"^{host.title[:14]}.*its answer to 'listen'"):
+            answering(host).ask("listen", kind=RunName)
+    assert answering(HOSTS[1]).ask("listen", kind=RunName) == RUN

@@ -109,7 +109,7 @@ def extreme(good: Any) -> Iterator[Any]:
             yield changed
 
 
-REQUESTS = ("check_uploads", "aggregate", "prepare", "agree", "start", ENDED)
+REQUESTS = ("check_uploads", "aggregate", "prepare", "agree", "certificate", ENDED)
 
 
 @pytest.mark.parametrize("request_", REQUESTS)

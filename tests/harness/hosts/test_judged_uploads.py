@@ -41,7 +41,7 @@ def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitS
     shutil.rmtree(hosts[0] / "shares")
     shutil.move(hosts[1] / "shares", hosts[0] / "shares")
     with pytest.raises(ShareError):
-        work.run.uploads.aggregate(0)
+        work.release.uploads.aggregate(0)
 
 
 def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_path: Path) -> None:
@@ -54,11 +54,11 @@ def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_pat
             work = starter.work
             work.propose(asked(**changes))
             starter.tell(hosts, asked(**changes))
-            work.run.uploads.aggregate(0)
+            work.release.uploads.aggregate(0)
             work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
-            assert work.run.uploads.inputs is not None
+            assert work.release.uploads.inputs is not None
             let_go(starter, work, hosts)
-            return work.run.uploads.inputs.batches
+            return work.release.uploads.inputs.batches
 
     assert one in run(epsilon="1/2") and one in run(epsilon="1/2")
     assert one not in run(epsilon="1/2")
@@ -115,9 +115,9 @@ def test_uploads_that_come_after_the_check_are_judged_too(hosts: list[Path], tmp
     with ExitStack() as stack:
         work = Starter(hosts[0], stack).work
         work.propose(asked())
-        work.run.uploads.check_uploads(0, ANY.to_json())
+        work.release.uploads.check_uploads(0, ANY.to_json())
         share_more(hosts, tmp_path / "late", replace(ALLOWED, tasks=("gap",)))
-        work.run.uploads.aggregate(0)
+        work.release.uploads.aggregate(0)
         with pytest.raises(BudgetError, match="The policies of clients do not cover this run, in 1 of its 3"):
             work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
 
@@ -126,7 +126,7 @@ def test_an_upload_of_another_kind_ends_nothing(hosts: list[Path], tmp_path: Pat
     share_more(hosts, tmp_path, ALLOWED)
     work = Starter(hosts[0], stack).work
     work.propose(asked("gap", input_form="split"))
-    work.run.uploads.check_uploads(0, ANY.to_json())
-    work.run.uploads.aggregate(0)
+    work.release.uploads.check_uploads(0, ANY.to_json())
+    work.release.uploads.aggregate(0)
     with pytest.raises(ShareError, match="gap needs"):
         work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)

@@ -140,10 +140,10 @@ def test_a_share_changed_after_ends_the_run(model: Model, party: int, held: int,
 
     def change(request: str, work: Work, answer: Any) -> Any:
         if request == "aggregate":
-            assert work.run.uploads.values is not None
-            words = RING.from_bytes(work.run.uploads.values.read_bytes()).copy()
+            assert work.release.uploads.values is not None
+            words = RING.from_bytes(work.release.uploads.values.read_bytes()).copy()
             words[held * DOMAIN.cells + 2] += np.uint64(1)
-            work.run.uploads.values.write_bytes(RING.to_bytes(words))
+            work.release.uploads.values.write_bytes(RING.to_bytes(words))
         return answer
 
     with pytest.raises(FairSharesError):

@@ -91,7 +91,7 @@ def test_long_requests_are_taken_once_a_run_is_accepted(host: Path) -> None:
     assert (len(answers), code) == (1, 1) and peak - idle < 4 * MORE
 
 
-class Listening(agent.Line):
+class Listening(agent.Agent):
     """A connection that tells nobody that it is there."""
 
     def _beat(self) -> None: ...
@@ -99,7 +99,6 @@ class Listening(agent.Line):
 
 def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
-    monkeypatch.setattr(agent, "_terminate", ended.set)
     taken, read, early = 0, 0, 0
     decode = wire.decode
 
@@ -110,7 +109,10 @@ def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest
         return decode(said)
 
     monkeypatch.setattr(wire, "decode", counted)
-    one = Listening(io.BytesIO(wire.encode({"do": "state"}) * 100), io.BytesIO())
+    said = io.BytesIO(wire.encode({"do": "state"}) * 100)
+    one = Listening(said, io.BytesIO(), wire.Answers(), "agent")
+    monkeypatch.setattr(one, "lose", ended.set)
+    one.begin(said)
     until(lambda: read >= 2)
     while taken < 100:
         taken += 1

@@ -1,8 +1,6 @@
 """Benchmark runs at a host: allowed by its owner's word, and of nothing that anybody has."""
 
-import hashlib
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,13 +14,13 @@ from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
 from harness.hosts.party_run import Sending
 from harness.hosts.policy import LEDGER
-from harness.hosts.trials import Noise, Program, Trial
+from harness.hosts.trials import Noise, Trial
 from harness.hosts.work import Work
-from harness.inputs.synthetic import Federation, public_integers
+from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.system.files import PREFIX
-from protocols.spec import CLIENTS, PI_RW, ProtocolSpec
-from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, now, write_rules
+from protocols.spec import CLIENTS, PI_RW
+from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, write_rules
 
 ALLOWED = "benchmark = true\n"
 RUN = "0" * 32
@@ -65,9 +63,9 @@ def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, int, int
 
 
 @pytest.mark.parametrize("samples", [0, 10**9])
-def test_a_host_draws_no_more_samples_than_it_has_room_for(samples: int, tmp_path: Path) -> None:
+def test_a_host_draws_no_more_samples_than_it_has_room_for(samples: int) -> None:
     with pytest.raises(HostUnfitError, match="no samples of noise, or for more than 10,000,000"):
-        replace(OF_NOISE, noise=Noise("default", ("1", f"1/{2**40}"), samples)).job(tmp_path)
+        replace(OF_NOISE, noise=Noise("default", ("1", f"1/{2**40}"), samples)).job()
 
 
 @pytest.mark.parametrize("trial", [OF_WEIGHTS, OF_NOISE], ids=["weights", "noise"])
@@ -84,15 +82,15 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, hosts: list[Path], work: W
     held = [path.read_bytes() for path in hosts[1].glob(f"{PREFIX}*/party/Player-Data/*")]
     assert [set(each) for each in held] == ([] if trial is OF_NOISE else [{0}])
     assert all(share.stat().st_atime == 0 for share in (hosts[1] / "shares").iterdir())
-    assert work.run.agree(["", work.run.nonce, ""], now()) is None  # nothing that others take for a signature
+    assert "agree" not in work.handlers  # it signs nothing
     assert not (hosts[1] / LEDGER).exists()
 
 
 def tried(work: Work) -> list[Callable[[], object]]:
     return [
         lambda: work.propose(asked()),
-        lambda: work.run.uploads.aggregate(1),
-        lambda: work.run.uploads.check_uploads(1, {}),
+        lambda: work.release.uploads.aggregate(1),
+        lambda: work.release.uploads.check_uploads(1, {}),
     ]
 
 
@@ -112,7 +110,8 @@ def test_a_run_takes_the_place_of_the_one_before(hosts: list[Path], work: Work) 
         party.start()
         assert len([*hosts[1].glob(f"{PREFIX}*")]) == 1
     work.benchmark(1, OF_NOISE)
-    assert party.exit_code() is not None and not [*hosts[1].glob(f"{PREFIX}*")]
+    (scratch,) = hosts[1].glob(f"{PREFIX}*")
+    assert party.exit_code() is not None and [path.name for path in scratch.iterdir()] == ["agent"]
 
 
 @pytest.mark.mpspdz("ring")
@@ -131,52 +130,6 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(hosts: list[Pa
     work.benchmark(1, OF_WEIGHTS)
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
         work.run.inputs(Sending({}, [], (1, 2), 1.0))
-
-
-def test_a_program_is_the_one_that_the_owner_put_there(hosts: list[Path], work: Work, tmp_path: Path) -> None:
-    sent = tmp_path / "mine.mpc"
-    sent.write_text("print_ln('OUT x 1')\n")
-    spec = ProtocolSpec("mine", "", (), {}, ("x",), ())
-    job = Job(spec, sent, ("3",), (None,) * MODEL.parties, given_bits=public_integers(3, 2))
-    trial = Trial(MODEL.name, program=Program.of(job))
-    own = hosts[1] / "programs" / "mine.mpc"
-    with pytest.raises(HostUnfitError, match=f"It has no program {own} like the starter's"):
-        job_at(work, trial)
-    own.parent.mkdir(mode=0o700)
-    own.write_text("print_ln('OUT x 2')\n")
-    with pytest.raises(HostUnfitError, match="like the starter's"):
-        job_at(work, trial)
-    shutil.copy(sent, own)
-    found = job_at(work, trial)
-    assert (found.source, found.arguments, found.given_bits) == (own, ("3",), job.given_bits)
-    assert found.party_inputs == (None,) * MODEL.parties and work.run.inputs(None)[1] is None
-    own.chmod(0o666)
-    with pytest.raises(HostUnfitError, match=f"Others can change {own}"):
-        job_at(work, trial)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"name": "../keys/mine.mpc"},
-        {"name": "mine.py"},
-        {"compile_options": ["-o", "/tmp/x"]},
-        {"compile_options": ["-E", "ring"]},
-        {"compile_options": ["--hostfile=x"]},
-        {"compile_options": ["-X", "other"]},
-        {"inputs": 10**9},
-    ],
-)
-def test_no_other_file_and_no_option_with_effects_is_compiled(
-    changes: dict[str, Any], hosts: list[Path], work: Work
-) -> None:
-    own = hosts[1] / "programs" / "mine.mpc"
-    own.parent.mkdir(mode=0o700)
-    own.write_text("")
-    known = Program(own.name, hashlib.sha256(b"").hexdigest(), [], ["-X", "-R", "64"], 0)
-    assert job_at(work, Trial(MODEL.name, program=known)).source == own
-    with pytest.raises(HostUnfitError, match="no command of FairShares asks for"):
-        job_at(work, Trial(MODEL.name, program=replace(known, **changes)))
 
 
 def job_at(work: Work, trial: Trial) -> Job:

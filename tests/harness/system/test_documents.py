@@ -106,7 +106,7 @@ def test_a_schema_is_checked_and_left_out() -> None:
         "harness.engines.parties.main",
         "harness.cli.options",
         "harness.cli.commands.installation",
-        "harness.hosts.work",
+        "harness.cli.commands.releases",
     ],
 )
 def test_nothing_is_imported_before_something_is_read(module: str) -> None:
