@@ -4,7 +4,6 @@ from pathlib import Path
 
 from benchmarks.measure.samples import typed
 from harness.errors import OptionError
-from harness.request.base import EPSILON, RELATION
 from harness.request.calls import OUT
 from harness.request.fields import Option, Options, optional, required, switch, usual
 from harness.request.plans import Expected as PlanOptions
@@ -19,7 +18,6 @@ from harness.request.readers import (
     separated,
     whole,
 )
-from harness.request.releases import ErrorOptions
 
 MOST_REPETITIONS = 1000
 
@@ -141,11 +139,11 @@ class CompareOptions(Options):
 STUDIES: dict[str, dict[str, str]] = {
     "capping": {"clients": "1000,10000,100000", "exponents": "1.5,2", "movielens": "", "held_out": ""},
     "gaps": {"data": "", "quick": ""},
-    "groupwise": {"epsilon": "1", "relative_error": "0.1", "error_from": "100", "error_to": "1048576"},
+    "groupwise": {},
     "plans": {"quick": "", "repetitions": "3", "units": ""},
     "training": {"movielens": "", "data": "", "quick": "", "resume": ""},
     "trust": {"quick": "", "repetitions": "1000"},
-    "utility": {"quick": "", "repetitions": "10", "neighboring_relation": "replace_one"},
+    "utility": {"quick": "", "repetitions": "10"},
 }
 """By study, the options that it takes besides --out and --json, and their defaults."""
 
@@ -154,7 +152,7 @@ _REPETITIONS = {"plans": (1, 100), "trust": (100, 100_000), "utility": (2, MOST_
 _PATHS = ("data", "movielens", "held_out", "units")
 
 
-class ReproduceOptions(ErrorOptions):
+class ReproduceOptions(Options):
     """Carry out a study again: a paper's tables and figures, or methods compared in the clear."""
 
     first = "name"
@@ -172,21 +170,7 @@ class ReproduceOptions(ErrorOptions):
         "plans, trust, utility: how often a command runs (default: 3), an error is simulated "
         "(default: 1000), everything is drawn anew (default: 10)",
     )
-    neighboring_relation = RELATION.but(
-        help="utility: of the noise made in the computation: replace_one (default, as local DP protects) or "
-        "add_or_remove_one"
-    )
     units = PlanOptions.units.but(help=f"plans: {PlanOptions.units.help}")
-    epsilon = EPSILON.but(
-        help="groupwise: the most that a record in a small group is charged; default: 1", example=""
-    )
-    relative_error = ErrorOptions.relative_error.but(
-        help=f"groupwise: {ErrorOptions.relative_error.help}", default=""
-    )
-    error_from = ErrorOptions.error_from.but(
-        help=f"groupwise: {ErrorOptions.error_from.explained}", default=""
-    )
-    error_to = ErrorOptions.error_to.but(help=f"groupwise: {ErrorOptions.error_to.explained}", default="")
     clients = Option[list[int]](
         separated(whole(100, 1_000_000)),
         "capping: of each synthetic population; default: 1000,10000,100000",

@@ -16,11 +16,9 @@ from benchmarks.studies.outcome import Outcome
 from benchmarks.studies.training import people, study as of_training
 from benchmarks.studies.utility import study as of_utility
 from harness.cli import terminal
-from harness.errors import OptionError
 from harness.request.readers import one_of, separated
 from harness.system.result_files import check_new, new_directory
 from harness.views.run import results
-from protocols.accounting.calibration import NeighboringRelation
 
 _OTHER_SIZES = (3_000, 30_000)  # of clients that no target was chosen by
 _TRAINED = ("movielens", "data", "quick")  # what an interrupted study is gone on with
@@ -44,9 +42,8 @@ def reproduce(options: ReproduceOptions) -> None:
 
 def _utility(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Measure what released score curves are worth, by every method."""
-    relation = options.neighboring_relation or NeighboringRelation.REPLACE_ONE
     suite = of_utility.settings(options.quick)
-    return of_utility.study(suite, options.repetitions, relation, begin.count)
+    return of_utility.study(suite, options.repetitions, begin.count)
 
 
 def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
@@ -61,12 +58,9 @@ def _plans(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome
     return of_plans.study(cases, options.repetitions, begin.count, options.units)
 
 
-def _groupwise(options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> Outcome:
+def _groupwise(_options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> Outcome:
     """Draw privacy and error by the size of the group."""
-    try:
-        return of_logarithms.study(options.target(), options.epsilon)
-    except ValueError as error:
-        raise OptionError(f"--epsilon {options.epsilon} is not enough: {error}.") from None
+    return of_logarithms.study()
 
 
 def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:

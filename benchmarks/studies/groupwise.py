@@ -26,7 +26,8 @@ from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog, expected_errors, plan_logarithm
 
 RELATION = NeighboringRelation.ADD_OR_REMOVE_ONE
-DELTA = Fraction(1, 1 << 40)
+EPSILON, DELTA = Fraction(1), Fraction(1, 1 << 40)
+TARGET = ErrorTarget(0.1, 100, 1 << 20)  # as `count` has it by default
 
 # Of numerical integrals over the two-stage noise.
 _FIRST_STAGE_SDS = 25.0  # how far integrals over the first noise go
@@ -253,17 +254,14 @@ def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]
     )
 
 
-def study(target: ErrorTarget, epsilon: Fraction) -> Outcome:
-    """Return a row per size of the group, what the rows are of, and the picture.
-
-    Raises: ValueError: no logarithm keeps to the target.
-    """
-    mechanisms = mechanisms_of(target, epsilon)
+def study() -> Outcome:
+    """Return a row per size of the group, what the rows are of, and the picture."""
+    mechanisms = mechanisms_of(TARGET, EPSILON)
     # Of a count to which the post gives the best fit's mean and standard deviation.
     samples = sampled(10_000, 1_000_000, np.random.default_rng(SEED))
-    fitted, rows = NormalDist.from_samples(samples.tolist()), _rows(target, mechanisms)
+    fitted, rows = NormalDist.from_samples(samples.tolist()), _rows(TARGET, mechanisms)
     numbers = {
-        "target": asdict(target),
+        "target": asdict(TARGET),
         "neighboring_relation": str(RELATION),
         "mechanisms": [
             {
@@ -288,5 +286,5 @@ def study(target: ErrorTarget, epsilon: Fraction) -> Outcome:
         numbers,
         view(rows, mechanisms),
         result="groupwise.json",
-        figures={"groupwise.png": lambda: figure(target, mechanisms, rows, samples)},
+        figures={"groupwise.png": lambda: figure(TARGET, mechanisms, rows, samples)},
     )

@@ -58,6 +58,7 @@ from protocols.accounting.rounding import float_up
 SEED = 20_221_119  # any; fixed, so that figures can be repeated
 
 
+RELATION = NeighboringRelation.REPLACE_ONE  # as local DP protects
 _SHOWN = 1  # the epsilon of the table
 NAMES = {
     TREE: "tree (default)",
@@ -99,7 +100,6 @@ def settings(quick: bool) -> tuple[Setting, ...]:
 def study(
     suite: Sequence[Setting],
     repetitions: int,
-    relation: NeighboringRelation,
     progress: Callable[[int, int], None],
 ) -> Outcome:
     """Measure every method in every setting: a line each with its samples, and one with their quartiles.
@@ -113,11 +113,11 @@ def study(
         for setting in suite:
             what = (setting.population.name, setting.population.groups, setting.records)
             sample = setting.population.sample(setting.records, repetitions, generator(*what))
-            outcomes.append(_outcome(setting, sample, NOISE_FREE, None, relation, generator(*what)))
+            outcomes.append(_outcome(setting, sample, NOISE_FREE, None, generator(*what)))
             for epsilon, method in product(setting.epsilons, METHODS):
                 progress(len(outcomes), total)
                 rng = generator(*what, method, epsilon)
-                outcomes.append(_outcome(setting, sample, method, epsilon, relation, rng))
+                outcomes.append(_outcome(setting, sample, method, epsilon, rng))
     summaries = [summary_of(each) for each in outcomes]
     table = pd.DataFrame(
         [
@@ -132,7 +132,7 @@ def study(
         {
             "seed": SEED,
             "repetitions": repetitions,
-            "neighboring_relation": {"of the noise made in the computation": relation, LOCAL: "replace_one"},
+            "neighboring_relation": {"of the noise made in the computation": RELATION, LOCAL: RELATION},
             "delta": float_up(DELTA),
             "constraint": CONSTRAINT,
             "objective": OBJECTIVE,
@@ -154,14 +154,13 @@ def _outcome(
     sample: Sample,
     method: str,
     epsilon: Fraction | None,
-    relation: NeighboringRelation,
     rng: np.random.Generator,
 ) -> Row:
     """Return what identifies an outcome, upper bounds of ε and δ, and by measure a number per repetition."""
     repetitions, groups, _, bins = sample.histograms.shape
     counts, guarantee, whole = cumulative(sample.histograms), None, sample.whole.points()
     if epsilon:
-        release = release_for(method, bins, groups, setting.records, epsilon, relation)
+        release = release_for(method, bins, groups, setting.records, epsilon, RELATION)
         counts, guarantee = release.estimate(sample.histograms, rng), release.guarantee
     measured = [
         measure(
