@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from benchmarks.measure.samples import typed
 from harness.errors import OptionError
 from harness.request.calls import OUT
 from harness.request.fields import Option, Options, optional, required, switch, usual
@@ -222,6 +221,8 @@ class ReproduceOptions(Options):
     @property
     def command(self) -> str:
         """The command as results name it: with defaults, and the last part of a path alone."""
+        from benchmarks.measure.samples import typed  # which loads what measures
+
         given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
         for name in _PATHS:
             if given.get(name):

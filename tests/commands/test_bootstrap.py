@@ -36,7 +36,7 @@ class ShowOptions(Options):
     records = Option(lambda text, option: Path(text), "the file", example="my.csv")
 def show(options):
     print(options.records.read_text())
-namespace = Collection(Command("show", ShowOptions, "tasks:show"))
+namespace = Collection(Command("show", ShowOptions, "tasks:show", "Analyst"))
 """
 FAKE_PYTHON = """\
 #!/bin/sh

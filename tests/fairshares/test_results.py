@@ -154,7 +154,7 @@ AXES = {
     "thresholds": {"": "False positive rate", "rates": "rate, under equalized odds"},
     "gap": {"": "gap: mean - mean", "means": "mean"},
     "count": {"": "estimated count"},
-    "cap": {"": "cap: records of a client that count"},
+    "cap": {"": "ε"},
 }
 
 

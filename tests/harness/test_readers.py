@@ -136,7 +136,6 @@ TERMS = {
         "neighboring_relation": "add_or_remove_one",
         "privacy_unit": "record",
         "noise": "joint",
-        "law": "laplace",
         "reweighing": "balanced",
     },
     "domain": DOMAIN,
