@@ -84,7 +84,7 @@ class Commands(Program):
         except (ParseError, OptionError) as error:
             from harness.cli.terminal import Output, ending_well  # which takes a while to load
 
-            with ending_well(Output(json="--json" in words)):
+            with ending_well(Output(json=self.args.json.value or "--json" in words)):
                 raise OptionError(str(error)) from None
         if taken and not self.args.quiet.value:
             as_json = json.dumps({"announcement": taken}, ensure_ascii=False)

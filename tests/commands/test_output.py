@@ -70,6 +70,9 @@ def test_json_is_alone(here: Path) -> None:
         (line,) = done.stderr.splitlines()
         assert (done.returncode, done.stdout) == (1, "") and list(json.loads(line)) == ["error"]
     assert call(*WEIGHTS, "--epsilon", "1", "--json", "--quiet", cwd=here).stderr == ""
+    for wrong in (("weights", "--epsilom=2"), ("aggregate", "--party", "0")):  # of which one prints no JSON
+        said = call("--json", *wrong, cwd=here).stderr
+        assert list(json.loads(said)) == ["error"] and ("prints no JSON" in said) == (wrong[0] == "aggregate")
 
 
 @pytest.mark.parametrize("started", [False, True])
