@@ -28,7 +28,6 @@ from benchmarks.measure.samples import (
     measured_over,
     name_of,
     summary,
-    typed,
 )
 from benchmarks.measure.units import write_units
 from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Grid, Suite, read_experiment
@@ -38,6 +37,7 @@ from harness.cli.terminal import plain, print_json, say, show
 from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, counted
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.errors import OptionError
+from harness.request.fields import typed
 from harness.security_models import MODELS
 from harness.system.progress import listening
 from harness.system.spelling import similar

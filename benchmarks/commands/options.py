@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.errors import OptionError
 from harness.request.calls import OUT
-from harness.request.fields import Option, Options, optional, required, switch, usual
+from harness.request.fields import Option, Options, optional, required, switch, typed, usual
 from harness.request.plans import Expected as PlanOptions
 from harness.request.readers import (
     as_given,
@@ -221,8 +221,6 @@ class ReproduceOptions(Options):
     @property
     def command(self) -> str:
         """The command as results name it: with defaults, and the last part of a path alone."""
-        from benchmarks.measure.samples import typed  # which loads what measures
-
         given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
         for name in _PATHS:
             if given.get(name):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import SYNTHETIC, ReproduceOptions
-from benchmarks.measure.samples import SAMPLES, typed
+from benchmarks.measure.samples import SAMPLES
 from benchmarks.studies import groupwise as of_logarithms, plans as of_plans, trust as of_trust
 from benchmarks.studies.capping import study as of_caps
 from benchmarks.studies.capping.errors import lognormal, movielens, zipf
@@ -16,6 +16,7 @@ from benchmarks.studies.outcome import Outcome
 from benchmarks.studies.training import people, study as of_training
 from benchmarks.studies.utility import study as of_utility
 from harness.cli import terminal
+from harness.request.fields import typed
 from harness.request.readers import one_of, separated
 from harness.system.result_files import check_new, new_directory
 from harness.views.run import results

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import TamperingOptions, TimingOptions
-from benchmarks.measure.samples import ABOUT, SAMPLES, typed
+from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs, walk
 from benchmarks.tampering.attack import Outcome
 from benchmarks.tampering.operations import OPERATIONS, largest_distance
@@ -20,6 +20,7 @@ from harness.cli import terminal
 from harness.cli.terminal import print_json, show, steps
 from harness.errors import UnsupportedError
 from harness.pipeline.run import environment
+from harness.request.fields import typed
 from harness.security_models import MODELS
 from harness.system.result_files import SCHEMA, check_new, write_json
 from harness.views.parts import Bad, Good, Part, Table

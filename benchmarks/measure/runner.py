@@ -29,13 +29,13 @@ from benchmarks.measure.samples import (
     by_cell,
     load,
     name_of,
-    typed,
 )
 from benchmarks.suites import EXPERIMENT, OURS, PROGRAM, PROGRAMS, Planned, Suite, read_experiment
 from harness.engines.program_hash import sources_of
 from harness.errors import MixedResultsError, OptionError
 from harness.hosts.inventory import read_hosts
 from harness.pipeline.run import environment, machine
+from harness.request.fields import typed
 from harness.system.files import scratch_directory
 from harness.system.result_files import read_result, write_json
 

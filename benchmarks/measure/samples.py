@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -90,14 +89,6 @@ class Summary:
     median: float
     low: float
     high: float
-
-
-def typed(**values: object) -> str:
-    """Return options as they are typed, each with a space before it; None, False and "" are left out."""
-    named = {f" --{name.replace('_', '-')}": value for name, value in values.items() if value}
-    return "".join(
-        flag if value is True else f"{flag} {shlex.quote(str(value))}" for flag, value in named.items()
-    )
 
 
 def cell_key(cell: Mapping[str, Level]) -> Cell:

@@ -261,7 +261,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "inputs": first.inputs,
         "hosts": what_hosts_ran(ran),
     }
-    return {**result_files(statistic, made, privacy), _MANIFEST: manifest}
+    return {**result_files(statistic.files(made), privacy), _MANIFEST: manifest}
 
 
 def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:

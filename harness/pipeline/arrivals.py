@@ -289,7 +289,7 @@ def run_epoch(
             },
             "wall_s": time.monotonic() - started,
         }
-        files = {**result_files(series, found, manifest["privacy"]), MANIFEST: manifest}
+        files = {**result_files(series.files(found), manifest["privacy"]), MANIFEST: manifest}
         write_all(partial, files)
         return Run(found, manifest, charging, out, files)
 

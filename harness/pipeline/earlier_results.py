@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.errors import FairSharesError, ResultFileError, named
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, cap_from_json, scale_of
-from harness.pipeline.run import MANIFEST, environment
+from harness.pipeline.run import MANIFEST, environment, result_files
 from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import GroupWeights
@@ -119,7 +119,7 @@ def choose_again(
     if found.problem is not None:
         raise found.problem
     privacy = released.privacy
-    files = {name: {"schema": SCHEMA, **fields, "privacy": privacy} for name, fields in found.files().items()}
+    files = result_files(found.files(), privacy)
     manifest = {
         "schema": SCHEMA,
         "task": "thresholds",

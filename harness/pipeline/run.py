@@ -162,7 +162,7 @@ def run_release(
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
         if result.signed:
             write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
-        files = {**result_files(statistic, found, privacy), MANIFEST: manifest}
+        files = {**result_files(statistic.files(found), privacy), MANIFEST: manifest}
         write_all(partial, files)
         return Run(found, manifest, charging, out, files)
 
@@ -187,10 +187,9 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int) -> PrivacyStatemen
 
 
 def result_files(
-    statistic: Statistic[Any], found: Any, privacy: Mapping[str, Any]
+    files: Mapping[str, Mapping[str, Any]], privacy: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return the result files by name, as JSON."""
-    files = statistic.files(found)
+    """Return the result files by name, as JSON, from the fields of each and the privacy that all state."""
     return {name: {"schema": SCHEMA, **fields, "privacy": privacy} for name, fields in files.items()}
 
 

@@ -3,6 +3,7 @@
 The same declaration serves a command's flag, a call's keyword, a key of a file and a message to a host.
 """
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -155,6 +156,13 @@ class Options:
         """
         values = {name: getattr(self, name) for name in names}
         return {name: value if value is True else as_text(value) for name, value in values.items()}
+
+
+def typed(**values: object) -> str:
+    """Return options as they are typed, each with a space before it; None, False and "" are left out."""
+    given = {name: value for name, value in values.items() if value}
+    texts = {name: "" if value is True else shlex.quote(str(value)) for name, value in given.items()}
+    return "".join(f" {as_flag(name, text)}" for name, text in texts.items())
 
 
 def as_text(value: Any) -> str:

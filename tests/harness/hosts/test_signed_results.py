@@ -39,7 +39,7 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
     prepared = statistic.prepare(release, DOMAIN)
     privacy = privacy_of(prepared, 0).to_json()
     found = prepared.read({"counts": tuple(COUNTS)}, 50)
-    for name, fields in result_files(statistic, found, privacy).items():
+    for name, fields in result_files(statistic.files(found), privacy).items():
         write_json(made / name, fields)
     ran: dict[str, Any] = {
         "task": "weights",
