@@ -33,7 +33,7 @@ from harness.cli.terminal import plain, print_json, say, show
 from harness.errors import OptionError
 from harness.system.progress import listening
 from harness.system.spelling import similar
-from harness.views.parts import Bad, Part, Table
+from harness.views.parts import Bad, Heading, Part, Table
 from harness.views.run import results
 
 
@@ -146,7 +146,8 @@ def _duration(seconds: float) -> str:
 
 
 def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    columns = [title, "seconds in the computation", "rounds", "sent by all", "most memory"]
+    columns = ["cell", "seconds in the computation", "rounds", "sent by all", "most memory"]
+    yield Heading(title)
     yield Table(columns, [[name_of(of[-1].cell), *_costs(of)] for of in cells])
     where = measured_over([sample for of in cells for sample in of]) or "all parties on this machine"
     yield f"Medians (least – most), {where}; clients and records are made up."

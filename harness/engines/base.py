@@ -66,6 +66,11 @@ class Job:
     def __post_init__(self) -> None:
         if self.given_bits is not None and self.is_production:
             raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
+        if self.spec.made_up and (self.clients or any(self.party_inputs)):
+            raise UnsupportedError(
+                f"{self.spec.name} is for benchmarks and protects nobody: it makes its records up and takes "
+                "no shares."
+            )
 
     @property
     def is_production(self) -> bool:

@@ -1,11 +1,12 @@
 """Steps of the published protocols as they are printed, in fixed point: for `benchmarks/literal` alone.
 
-No step makes noise that protects anybody, so nobody's data may get here: programs make their records up in the
-clear, and share them then.
+No step makes noise that protects anybody, so nobody's data may get here: programs make their records up in
+the clear, and share them then.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from protocols.circuits.noise import to_integer, xor_of_inputs
@@ -25,7 +26,7 @@ def made_up(public_integer, data: str, number: int):
     if data != MADE_UP:
         raise ValueError(
             "this program is for benchmarks and protects nobody: it makes its records up and takes no "
-            "shares, so its first argument must be %s, not %s" % (MADE_UP, data)
+            f"shares, so its first argument must be {MADE_UP}, not {data}"
         )
     return public_integer.inc(number, 1) * 2654435769 % 2**32
 
@@ -41,7 +42,7 @@ def instances(form: str, for_range, number: int, step):
     elif form == ONE_BY_ONE:
         for_range(number)(lambda i: step(i, 1))
     else:
-        raise ValueError("form must be %s or %s, not %s" % (ONE_BY_ONE, AT_ONCE, form))
+        raise ValueError(f"form must be {ONE_BY_ONE} or {AT_ONCE}, not {form}")
 
 
 def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: int, epsilon: str):
@@ -53,15 +54,16 @@ def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: 
     party, XORed; then -b sgn(u) ln(1 - 2 |u|).
     Guarantees: none to rely on: `protocols.published_baselines.laplace_law`.
     Edge cases: u = -1/2 asks for ln(0), for which MP-SPDZ returns about -4.03.
-    Args: secret_integer, secret_fixed, bit_vector, log: MP-SPDZ's sint, sfix, sbitvec and natural logarithm.
+    Args: secret_integer, secret_fixed, bit_vector, log: MP-SPDZ's sint, sfix, sbitvec and log_fx.
     Returns: secret fixed-point vector. Raises: ValueError: b is above 1000, which has no room.
     """
     scale = 1 / Fraction(epsilon)
     if not 0 < scale <= _MOST_SCALE:
-        raise ValueError("epsilon must be at least 1/%d, not %s" % (_MOST_SCALE, epsilon))
-    u = secret_fixed._new(to_integer(xor_of_inputs(bit_vector, parties, lanes, FRACTION_BITS), secret_integer))
+        raise ValueError(f"epsilon must be at least 1/{_MOST_SCALE}, not {epsilon}")
+    bits = xor_of_inputs(bit_vector, parties, lanes, FRACTION_BITS)
+    u = secret_fixed._new(to_integer(bits, secret_integer))
     sign = 2 * (u >= 0) - 1
-    return log(1 - 2 * (u * sign)) * sign * -float(scale)
+    return log(1 - 2 * (u * sign), math.e) * sign * -float(scale)
 
 
 def confusion(label, predicted, group):
