@@ -40,6 +40,11 @@ def outcomes(compute: Callable[[Rounded], int]) -> frozenset[int]:
     return frozenset(found)
 
 
+def products(a: int, b: int) -> frozenset[int]:
+    """Return what a * b may be."""
+    return outcomes(lambda rounded: rounded(a * b, 16))
+
+
 @cache
 def quotients(a: int, b: int) -> frozenset[int]:
     """Return what a / b may be, 0 for b = 0: Goldschmidt's iteration (Catrina and Saxena 2010)."""
@@ -66,7 +71,7 @@ def logarithms(x: int) -> frozenset[int]:
         for a in _cubic(_NUMERATOR, mantissa)
         for b in _cubic(_DENOMINATOR, mantissa)
         for binary in quotients(a, b)
-        for logarithm in outcomes(lambda rounded: rounded((binary + exponent) * _fixed(math.log(2)), 16))
+        for logarithm in products(binary + exponent, _fixed(math.log(2)))
     )
 
 
@@ -74,7 +79,7 @@ def laplace(u: int, epsilon: str) -> frozenset[int]:
     """Return what the noise of a draw u from -2^15 to 2^15 - 1 may be: -b sgn(u) ln(1 - 2|u|)."""
     factor = -_fixed(float(1 / Fraction(epsilon))) * (1 if u >= 0 else -1)
     logs = logarithms(ONE - 2 * abs(u))
-    return frozenset(x for log in logs for x in outcomes(lambda rounded: rounded(log * factor, 16)))
+    return frozenset(x for log in logs for x in products(log, factor))
 
 
 def _cubic(coefficients: tuple[float, ...], x: int) -> frozenset[int]:
