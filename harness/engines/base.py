@@ -101,8 +101,8 @@ class Job:
 
     def batch(self, model: Model) -> int | None:
         """Return how much material the machine prepares at once, None for its own choice."""
-        keys = int(self._named_arguments["records"]) if KEYS.name in self.spec.input_forms else 0
-        return model.batch(self.lanes, keys)
+        by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
+        return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
 
     def check_parties(self, model: Model) -> None:
         """Raise UnsupportedError unless inputs, and all bits of noise, come from all of the model's parties.
