@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.commands import program
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import RunOptions
+from benchmarks.literal import iterations
 from benchmarks.measure import runner
 from benchmarks.measure.cell import Place, over_hosts
 from benchmarks.measure.runner import Chosen, Standing
@@ -72,7 +73,7 @@ def run(options: RunOptions) -> None:
     samples = load(directory)
     of_cells = by_cell(samples)
     cells = [of_cells[planned.key] for planned in wanted.plan() if planned.key in of_cells]
-    show(*_view(wanted.suite.title, cells))
+    show(*_view(wanted.suite.title, cells), *iterations.view(cells))
     if known.suite.name == UNITS:
         models = write_units(directory, samples)
         use = f"--plan 100,units={plain(str(directory))}"
