@@ -6,15 +6,15 @@ from itertools import pairwise
 from statistics import median
 
 from benchmarks.literal import literal_of
-from benchmarks.measure.samples import OK, Level, Sample, cell_key, name_of
+from benchmarks.measure.samples import OK, Level, Sample, Summary, cell_key, name_of
 from benchmarks.papers import privfairfl
-from benchmarks.validation.texts import seconds as shown
+from benchmarks.validation.texts import seconds as shown, spread
 from harness.views.parts import Part, Table
 
 _MEANING = (
-    "A threshold's seconds: between the fewest and the most thresholds, repetition by repetition (least – "
-    "most). Bend: what a threshold costs in the upper part of these, over what it costs in the lowest: 1 if "
-    "all cost the same. All 1,001: where lines of these slopes lead from the longest runs."
+    "One: what one more threshold costs, between the fewest and the most, repetition by repetition (least – "
+    "most). Bend: its cost between the two largest numbers over that between the two least: 1 if all cost "
+    "the same; rounds: of one more, likewise. All 1,001: where lines of all these slopes lead."
 )
 
 
@@ -24,7 +24,7 @@ class Slopes:
 
     Attributes: each: by repetition, between the fewest thresholds and the most; bend: upper part over lower
     part, None of two levels; rounds: of one more threshold, by the same parts; whole: seconds that all of the
-    paper's thresholds would take, from and to.
+    paper's thresholds would take, from and to, by the slopes of all repetitions and parts.
     """
 
     each: Sequence[float]
@@ -44,8 +44,8 @@ def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
     low, high = levels[0], levels[-1]
     paired = sorted(seconds[low].keys() & seconds[high].keys())
     each = [(seconds[high][number] - seconds[low][number]) / (high - low) for number in paired]
-    ends = [seconds[high][number] + slope * (most - high) for number, slope in zip(paired, each, strict=True)]
     parts = _steps(levels, middles)
+    ends = [middles[-1] + slope * (most - high) for slope in (*each, *parts)]
     bend = parts[-1] / parts[0] if len(parts) > 1 and parts[0] else None
     return Slopes(each, bend, _steps(levels, rounds), (min(ends), max(ends))) if each else None
 
@@ -62,16 +62,7 @@ def view(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     for levels in by_rest.values():
         if found := slopes(levels):
             rows.append(_row(levels[max(levels)][0].cell, sorted(levels), found))
-    columns = [
-        "thresholds",
-        "run",
-        "a threshold, s",
-        "an instance, µs",
-        "paper",
-        "bend",
-        "rounds",
-        "all 1,001, s",
-    ]
+    columns = ["cell", "thresholds", "one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s"]
     if rows:
         yield Table(columns, rows, caption=_MEANING)
 
@@ -84,7 +75,7 @@ def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> lis
     return [
         name_of(cell, "thresholds"),
         ", ".join(map(str, levels)),
-        f"{shown(median(found.each))} ({shown(min(found.each), 2)} – {shown(max(found.each), 2)})",
+        spread(Summary(len(found.each), median(found.each), min(found.each), max(found.each))),
         shown(median(found.each) / records * 1e6),
         shown(of_paper * 1e6) if of_paper else "–",
         f"{found.bend:.2f}" if found.bend is not None else "–",

@@ -28,7 +28,7 @@ def test_slopes_are_of_paired_repetitions() -> None:
     found = slopes(runs)
     assert found is not None and found.each == [2.0, 3.0] and found.rounds == [10.0, 10.0]
     assert found.bend == pytest.approx((10.0 - 4.5) / 2 / 2.0)
-    assert found.whole == (9 + 997 * 2, 11 + 997 * 3)
+    assert found.whole == (10 + 997 * 2, 10 + 997 * 3)  # the parts' slopes are 2 and 2.75
 
 
 def test_too_few_levels_tell_no_slope() -> None:
