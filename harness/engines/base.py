@@ -101,6 +101,7 @@ class Job:
 
     def batch(self, model: Model) -> int | None:
         """Return how much material the machine prepares at once, None for its own choice."""
+        # Keys are sorted all at once, and scores compared with a threshold all at once.
         by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
         return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
 
