@@ -234,15 +234,12 @@ class Engine(Runner):
                 yield rounds
 
     def result(self, prepared: Prepared, logs: Sequence[PartyLog], wall_s: float) -> EngineResult:
-        """Return what the parties' logs say; of a program that declares no outputs, its costs alone.
-
-        Raises: OutputError: they say too little, or disagree.
-        """
-        costs, names = self.costs(logs), prepared.job.spec.outputs
+        """Return what the parties' logs say. Raises: OutputError: they say too little, or disagree."""
+        costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
         return EngineResult(
             model=prepared.model,
-            outputs=parse_outputs([log.lines for log in logs], names) if names else {},
+            outputs=parse_outputs([log.lines for log in logs], prepared.job.spec.outputs),
             engine=self.name,
             engine_version=prepared.engine_version,
             program_hash=prepared.program_hash,
