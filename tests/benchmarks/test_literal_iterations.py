@@ -1,26 +1,24 @@
 """What a threshold costs, from runs with several numbers of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from benchmarks.literal.iterations import slopes, view
 from benchmarks.measure.samples import Sample
-from harness.engines.run_record import times_of
 from harness.views.parts import Table
 
 CELL = {"protocol": "pi_roc", "variant": "literal", "model": "ring", "shape": "ads", "records": 26_160}
 
 
 def samples(thresholds: int, seconds: list[float], rounds: int, **other: Any) -> list[Sample]:
-    return [
-        Sample(
-            *("literal", {**CELL, "thresholds": thresholds, **other}, number, "ok", "now", {}),
-            times=times_of([taken], 0.0),
-            rounds=rounds,
-        )
-        for number, taken in enumerate(seconds)
+    cell = {**CELL, "thresholds": thresholds, **other}
+    plain = [
+        Sample("literal", cell, number, "ok", "now", {}, rounds=rounds) for number in range(len(seconds))
     ]
+    pairs = zip(plain, seconds, strict=True)
+    return [replace(sample, times={**sample.times, "mpc_s": taken}) for sample, taken in pairs]
 
 
 def test_slopes_are_of_paired_repetitions() -> None:
