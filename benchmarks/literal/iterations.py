@@ -79,7 +79,7 @@ def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> lis
         shown(median(found.each) / records * 1e6),
         shown(of_paper * 1e6) if of_paper else "–",
         f"{found.bend:.2f}" if found.bend is not None else "–",
-        " / ".join(f"{rounds:,.4g}" for rounds in found.rounds),
+        " / ".join(f"{rounds:,.0f}" for rounds in found.rounds),
         "it ran" if levels[-1] >= paper.thresholds else f"{shown(low)} – {shown(high)}",
     ]
 
