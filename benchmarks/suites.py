@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from benchmarks.literal import FORMS, SPECS, literal_of
 from benchmarks.measure.samples import CONFIDENCE, Cell, Level, cell_key, interval_of_median
 from benchmarks.papers import privfairfl
 from harness.engines.emulated_network.profiles import parse_network
@@ -246,30 +247,50 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
                 raise ExperimentError(f"{place}: {factor}: {error}") from None
     if PROGRAM not in cell and "protocol" in cell:
         _check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))
+        _check_literal(place, cell)
         if cell.get("noise") == OWN and not spec_of(cell).own_noise:
             raise ExperimentError(
                 f"{place}: {spec_of(cell).name} has no place for noise of the parties' own; leave out noise."
             )
     kind = (PROGRAM, "model") if PROGRAM in cell else _NEEDED.get(str(cell.get("protocol")), ("protocol",))
+    if literal := literal_of(cell):
+        kind = ("model", "network", *(name for name in literal.arguments if name in _FACTORS))
     if missing := [factor for factor in kind if factor not in cell]:
         raise ExperimentError(f"{place} has a cell without {', '.join(missing)}; add it to its factors.")
+
+
+def _check_literal(place: str, cell: Mapping[str, Level]) -> None:
+    """Raise ExperimentError if a literal protocol is to run on other records than those that it makes up."""
+    strange = [name for name in ("input_path", "noise", "cap") if name in cell]
+    strange += [name for name in ("groups", "labels") if cell.get(name, 2) != 2]
+    if literal_of(cell) and strange:
+        raise ExperimentError(
+            f"{place}: variant {cell['variant']} protects nobody, so it takes no shares and makes up records "
+            f"of two groups and labels; leave out {', '.join(strange)}."
+        )
 
 
 def _variants(protocol: str) -> Sequence[str]:
     """Return what a protocol's factor `variant` may be."""
     if protocol == PI_LAP.name:
-        return _SAMPLERS
+        return [*_SAMPLERS, next(iter(FORMS))]
     request = REQUEST_OF[protocol]
     first, *others = request.specs().items()
     product_form = [PRODUCT.name] if PRODUCT.name in first[1].input_forms else []
-    return ["default", *product_form, *(["slots"] if request.slots else []), *(name for name, _ in others)]
+    return [
+        "default",
+        *product_form,
+        *(["slots"] if request.slots else []),
+        *(name for name, _ in others),
+        *(FORMS if protocol in SPECS else []),
+    ]
 
 
 def spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:
     """Return the protocol of a cell's variant."""
     usual, request = PROTOCOLS[str(cell["protocol"])], REQUEST_OF.get(str(cell["protocol"]))
     own = {} if request is None else {**request.protocols, "slots": request.slots}
-    return PROTOCOLS.get(own.get(str(cell.get("variant")), ""), usual)
+    return literal_of(cell) or PROTOCOLS.get(own.get(str(cell.get("variant")), ""), usual)
 
 
 def _check_known(place: str, what: str, word: str, known: Iterable[str]) -> None:

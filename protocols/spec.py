@@ -114,7 +114,7 @@ class ProtocolSpec:
     fair_bits: from the program's arguments to how many fair bits a sample of its noise takes of each party;
     compared: to how many integers it compares, whose masks in a field hide them but for a small probability
     each; not known of programs that are not portable; own_noise: whether it has a place for noise of the
-    parties' own, see `with_own_noise`.
+    parties' own, see `with_own_noise`; made_up: whether it is for benchmarks, on records of its own alone.
     [test: tests/harness/engines/test_mpyc_masks.py]
     """
 
@@ -133,6 +133,7 @@ class ProtocolSpec:
     fair_bits: Callable[[Mapping[str, str]], int] = _of_default_noise
     compared: Callable[[Mapping[str, str]], int] = lambda _: 0
     own_noise: bool = False
+    made_up: bool = False
 
     @property
     def draws_own_noise(self) -> bool:

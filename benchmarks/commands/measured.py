@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import RunOptions
+from benchmarks.literal import iterations
 from benchmarks.measure import runner
 from benchmarks.measure.cell import Place, job_of, model_of, over_hosts
 from benchmarks.measure.runner import Chosen, Standing
@@ -41,7 +42,7 @@ from harness.request.fields import typed
 from harness.security_models import MODELS
 from harness.system.progress import listening
 from harness.system.spelling import similar
-from harness.views.parts import Bad, Part, Table
+from harness.views.parts import Bad, Heading, Part, Table
 from harness.views.run import results
 
 _OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")
@@ -83,7 +84,7 @@ def run(options: RunOptions) -> None:
     samples = load(directory)
     of_cells = by_cell(samples)
     cells = [of_cells[planned.key] for planned in wanted.plan() if planned.key in of_cells]
-    show(*_view(wanted.suite.title, cells))
+    show(*_view(wanted.suite.title, cells), *iterations.view(cells))
     if known.suite.name == UNITS:
         models = write_units(directory, samples)
         use = f"--plan 100,units={plain(str(directory))}"
@@ -156,7 +157,8 @@ def _duration(seconds: float) -> str:
 
 
 def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    columns = [title, "seconds in the computation", "rounds", "sent by all", "most memory"]
+    columns = ["cell", "seconds in the computation", "rounds", "sent by all", "most memory"]
+    yield Heading(title)
     yield Table(columns, [[name_of(of[-1].cell), *_costs(of)] for of in cells])
     where = measured_over([sample for of in cells for sample in of]) or "all parties on this machine"
     yield f"Medians (least – most), {where}; clients and records are made up."

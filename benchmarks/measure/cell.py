@@ -1,6 +1,5 @@
 """One run of one cell by the normal pipeline, on made-up clients, and what it cost."""
 
-import re
 import shlex
 import shutil
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import PROGRAM, REQUEST_OF, Planned, spec_of
 from harness.engines.base import PROGRAMS, Job, Runner, fields_of_record
@@ -37,9 +37,7 @@ from harness.request.readers import parse_delta, parse_epsilon
 from harness.request.releases import CapRequest, NoiseRequest
 from harness.security_models import Model, get_model
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import PATHS, PI_LAP, ProtocolSpec
-
-_OUTPUT = re.compile(r"\bOUT ([A-Za-z_]\w*)")  # as a program prints what it opens
+from protocols.spec import NO_INPUT, PATHS, PI_LAP, ProtocolSpec
 
 
 def model_of(cell: Mapping[str, Level]) -> Model:
@@ -98,12 +96,16 @@ class Place:
         model, network = model_of(cell), cell.get("network", "none")
         if self._hosts is not None and network != "none":
             return "No network is emulated between hosts: theirs is measured, and stands beside each result."
+        if self._hosts is not None and literal_of(cell):
+            return "A literal protocol is measured here; hosts run its .mpc as a program of their owners."
         if self._hosts is not None and len(self._hosts.hosts) < model.parties:
             return f"Model {model.name} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
         if PROGRAM in cell and self._hosts is not None:
             return "A program of your own runs on this machine only: no host compiles another's."
         if PROGRAM in cell:
             return engine_of(model).availability(model)
+        if literal := literal_of(cell):
+            return engine_of(model).supports(literal, model, NO_INPUT)
         try:
             self._settings(cell).check_supported(_spec_of(cell))
         except UnsupportedError as error:
@@ -111,7 +113,7 @@ class Place:
         return None
 
     def _run(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
-        if PROGRAM in cell:
+        if PROGRAM in cell or literal_of(cell):
             return self._run_program(cell, timeout_s, out)
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
@@ -171,6 +173,8 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     model = model_of(cell)
     if PROGRAM in cell:
         return _job_of_program(cell, programs / str(cell[PROGRAM]), model)
+    if literal_of(cell):
+        return literal_job(cell, model)
     if cell["protocol"] == PI_LAP.name:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
     statistic, release = statistic_of(cell), request_of(cell)
@@ -181,10 +185,8 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
 
 def _job_of_program(cell: Mapping[str, Level], source: Path, model: Model) -> Job:
     """Return the job of a program: `inputs` public integers of each party, one after the other."""
-    text = source.read_text(encoding="utf-8", errors="replace")
-    outputs = tuple(dict.fromkeys(_OUTPUT.findall(text)))
     return Job(
-        ProtocolSpec(source.stem, "a program of the user's", (), {}, outputs, ("whatever it opens",)),
+        ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
         source,
         tuple(shlex.split(str(cell.get("arguments", "")))),
         (None,) * model.parties,
@@ -235,7 +237,8 @@ def request_of(cell: Mapping[str, Level]) -> Request:
 
 def source_of(cell: Mapping[str, Level]) -> Path:
     """Return the file of a cell's program."""
-    return PROGRAMS / f"{_spec_of(cell).name}.mpc"
+    literal = literal_of(cell)
+    return literal_source(literal) if literal else PROGRAMS / f"{_spec_of(cell).name}.mpc"
 
 
 def _spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:

@@ -117,6 +117,11 @@ class Job:
     def __post_init__(self) -> None:
         if self.given_bits is not None and self.is_production:
             raise UnsupportedError(f"{self.source.name} draws its own random bits; none can be given to it.")
+        if self.spec.made_up and (self.clients or any(self.party_inputs)):
+            raise UnsupportedError(
+                f"{self.spec.name} is for benchmarks and protects nobody: it makes its records up and takes "
+                "no shares."
+            )
 
     @property
     def is_production(self) -> bool:
@@ -147,8 +152,9 @@ class Job:
 
     def batch(self, model: Model) -> int | None:
         """Return how much material the machine prepares at once, None for its own choice."""
-        keys = int(self._named_arguments["records"]) if KEYS.name in self.spec.input_forms else 0
-        return model.batch(self.lanes, keys)
+        # Keys are sorted all at once, and scores compared with a threshold all at once.
+        by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
+        return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
 
     def check_parties(self, model: Model) -> None:
         """Raise UnsupportedError unless inputs, and all bits of noise, come from all of the model's parties.

@@ -18,13 +18,15 @@ def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[s
     Guarantees: exactly the declared names, once each and in any order, at every party, the same
     integers everywhere, each in [-2^63, 2^63); other lines are passed over.
     [test: tests/harness/engines/test_output_parser.py]
-    Args: logs: per party, its lines; names: `ProtocolSpec.outputs`.
+    Args: logs: per party, its lines; names: `ProtocolSpec.outputs`, none if the program may print anything.
     Returns: in the order of `names`; one value (`OUT n 1`) and a vector of one (`OUT n [1]`) are the
     same. Raises: OutputError: a line is missing, doubled, malformed, undeclared, or the parties
     disagree; says which name and party, never a value.
     """
     if not logs:
         raise OutputError("No party printed anything; the run has no result.")
+    if not names:
+        return {}
     first = _party_outputs(logs[0], names, 0)
     for party, log in enumerate(logs):
         other = _party_outputs(log, names, party)

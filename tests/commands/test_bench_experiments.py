@@ -36,6 +36,14 @@ n = int(program.args[1])
 a, b = (sint.get_input_from(i, size=n) for i in (0, 1))
 print_ln("OUT product %s", sum(a * b).reveal())
 """
+# What it prints looks like outputs, twice and of no form, and like what engines say of a run's cost.
+ODD = """
+for text in ["OUT", "OUT x 1.5", "OUT x 2", "OUT x 2", "OUTPUT", "Time = 999.0 seconds (9 MB, 9 rounds)"]:
+    print_ln(text)
+print_ln("Data sent = 999 MB in ~999 rounds (party 0)")
+print_ln("Data sent = 999 bytes")
+print_ln("OUT x %s", (sint(1) + 1).reveal())
+"""
 
 
 def test_an_experiment_runs_and_goes_on_from_its_results_alone(tmp_path: Path) -> None:
@@ -155,6 +163,26 @@ def test_a_portable_program_runs_on_the_embedded_engine(tmp_path: Path) -> None:
         [("mpyc", "ok"), ("ring", "skipped")],
         [("ring", "skipped"), ("mpyc", "ok")],
     )
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_program_is_timed_whatever_it_prints(tmp_path: Path) -> None:
+    (tmp_path / "odd.mpc").write_text(ODD)
+    options = ("odd.mpc", "--models", "ring,mpyc", "--repetitions", "1", "--out", "found")
+    done = call("bench.run", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for sample in load(tmp_path / "found"):
+        assert sample.status == "ok" and 0 < sample.times["mpc_s"] < 999
+        assert sample.rounds != 999 and sum(sample.sent_bytes) not in (3 * 999, 3 * 999_000_000)
+
+
+def test_a_long_title_leaves_the_table_its_place(tmp_path: Path) -> None:
+    title = "word" * 40
+    (tmp_path / "mine.toml").write_text(NOISE.replace("Some noise", title))
+    done = call("bench.run", "mine.toml", "--out", "found", cwd=tmp_path)
+    assert done.stdout.count(title) == 1
+    assert re.search(r"┃ cell +┃ seconds in the computation ┃ rounds ┃", done.stdout)
+    assert re.search(r"│ pi_lap\.default\.2\.mpyc +│ +\d", done.stdout)
 
 
 @pytest.mark.mpspdz("ring")

@@ -158,7 +158,7 @@ def test_results_of_another_program_are_refused_by_one_sentence(tmp_path: Path) 
         (("scale", "--resume", "one"), "--resume goes on with the experiment in one; leave out scale"),
         (
             ("scael",),
-            "There is no suite 'scael' (did you mean scale?); name clients, network, noise, paper, ",
+            "There is no suite 'scael' (did you mean scale?); name clients, literal, network, noise, ",
         ),
         (("scale", "--args", "3"), "--args goes with a program's .mpc alone"),
     ],

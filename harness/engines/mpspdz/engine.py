@@ -120,9 +120,9 @@ class MpSpdzEngine(Engine):
             [match.groups() for line in lines if (match := pattern.match(line))]
             for pattern in (_TIME, _SENT, _PHASES)
         )
-        megabytes, rounds = sent[0]
-        online, offline = map(float, phases[0]) if phases else (None, None)
-        return PartyCosts(float(seconds[0][0]), round(float(megabytes) * 1e6), int(rounds), online, offline)
+        megabytes, rounds = sent[-1]  # the machine's own are its last: programs print what they like
+        online, offline = map(float, phases[-1]) if phases else (None, None)
+        return PartyCosts(float(seconds[-1][0]), round(float(megabytes) * 1e6), int(rounds), online, offline)
 
 
 def _options(model: Model) -> tuple[str, ...]:

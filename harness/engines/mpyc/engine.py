@@ -70,7 +70,8 @@ class EmbeddedEngine(Engine):
         }
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
-        (seconds,), (sent,) = (
-            [match[1] for line in lines if (match := pattern.fullmatch(line))] for pattern in (_TIME, _SENT)
+        seconds, sent = (  # the engine's own are the last: programs print what they like
+            [match[1] for line in lines if (match := pattern.fullmatch(line))][-1]
+            for pattern in (_TIME, _SENT)
         )
         return PartyCosts(float(seconds), int(sent))

@@ -1,0 +1,69 @@
+"""PrivFairFL's Protocols 1 to 4 as they are printed, to be measured on records that they make up.
+
+What they reveal is not private, whatever their epsilon: each program's header says what its guarantee is.
+"""
+
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+
+from harness.engines.base import Job
+from harness.security_models import Model
+from protocols.circuits.literal import AT_ONCE, FRACTION_BITS, MADE_UP, ONE_BY_ONE
+from protocols.spec import NO_INPUT, ProtocolSpec
+
+FORMS = {"literal": ONE_BY_ONE, "literal-at-once": AT_ONCE}  # by a cell's variant
+_SAMPLES = {"pi_lap": 1, "pi_rw": 4, "pi_cf": 0, "pi_roc": 8}  # of noise; of pi_roc, at each threshold
+_TWO_FORMS = ("data", "form", "parties")
+
+
+def _spec(protocol: str, number: int, arguments: tuple[str, ...], *outputs: str) -> ProtocolSpec:
+    return ProtocolSpec(
+        name=f"{protocol}_literal",
+        source=f"PrivFairFL (Pentyala et al. 2022), Protocol {number}, as printed; for benchmarks only",
+        arguments=arguments,
+        input_forms={NO_INPUT.name: NO_INPUT},
+        outputs=outputs,
+        revealed=("what it computes of records that it makes up, to all parties",),
+        portable=False,  # loops, memory and fixed point
+        uses_edabits=protocol == "pi_roc",
+        fair_bits=lambda _: FRACTION_BITS,
+        made_up=True,
+    )
+
+
+SPECS: Mapping[str, ProtocolSpec] = {
+    "pi_lap": _spec("pi_lap", 1, ("parties", "samples", "epsilon"), "noise"),
+    "pi_rw": _spec("pi_rw", 2, (*_TWO_FORMS, "clients", "records", "epsilon"), "weights"),
+    "pi_cf": _spec("pi_cf", 3, (*_TWO_FORMS, "records"), "counts"),
+    "pi_roc": _spec(
+        *("pi_roc", 4, (*_TWO_FORMS, "records", "thresholds", "epsilon")),
+        *("roc_of_protected", "roc_of_others"),
+    ),
+}
+
+
+def literal_of(cell: Mapping[str, str | int | float]) -> ProtocolSpec | None:
+    """Return the literal protocol of a cell whose variant is one, None of others."""
+    return SPECS.get(str(cell.get("protocol"))) if cell.get("variant") in FORMS else None
+
+
+def literal_source(spec: ProtocolSpec) -> Path:
+    """Return the file of a literal protocol's program."""
+    return Path(__file__).with_name(f"{spec.name}.mpc")
+
+
+def literal_job(cell: Mapping[str, str | int | float], model: Model) -> Job:
+    """Return the job of a cell whose variant is literal. Noise is of bits that each party draws."""
+    protocol = str(cell["protocol"])
+    spec = SPECS[protocol]
+    told = {**cell, "data": MADE_UP, "form": FORMS[str(cell["variant"])], "parties": model.parties}
+    times = prod(int(told[name]) for name in ("samples", "thresholds") if name in spec.arguments)
+    samples = _SAMPLES[protocol] * times
+    return Job(
+        spec,
+        literal_source(spec),
+        tuple(str(told[name]) for name in spec.arguments),
+        (None,) * model.parties,
+        fair_bits=((FRACTION_BITS, samples),) if samples else (),
+    )

@@ -1,0 +1,84 @@
+"""Steps of the published protocols as they are printed, in fixed point: for `benchmarks/literal` alone.
+
+No step makes noise that protects anybody, so nobody's data may get here: programs make their records up in
+the clear, and share them then.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from protocols.circuits.noise import to_integer, xor_of_inputs
+
+FRACTION_BITS, TOTAL_BITS = 16, 31  # the most that MP-SPDZ's division has room for modulo 2^64
+MADE_UP = "made-up"
+ONE_BY_ONE, AT_ONCE = "one-by-one", "at-once"
+_MOST_SCALE = 1000  # of noise, which 31 bits then hold
+
+
+def made_up(public_integer, data: str, number: int):
+    """Return public integers below 2^32 that are spread evenly, to make records of: multiples of 2^32 / phi.
+
+    Args: public_integer: MP-SPDZ's regint; data: the program's argument of that name.
+    Raises: ValueError: it is not `MADE_UP`, so somebody wants other records.
+    """
+    if data != MADE_UP:
+        raise ValueError(
+            "this program is for benchmarks and protects nobody: it makes its records up and takes no "
+            f"shares, so its first argument must be {MADE_UP}, not {data}"
+        )
+    return public_integer.inc(number, 1) * 2654435769 % 2**32
+
+
+def instances(form: str, for_range, number: int, step):
+    """Take a step of a protocol for each instance: one after the other, as printed, or for all at once.
+
+    Args: for_range: MP-SPDZ's; step: takes the first instance, and how many there are.
+    Raises: ValueError: there is no such form.
+    """
+    if form == AT_ONCE:
+        step(0, number)
+    elif form == ONE_BY_ONE:
+        for_range(number)(lambda i: step(i, 1))
+    else:
+        raise ValueError(f"form must be {ONE_BY_ONE} or {AT_ONCE}, not {form}")
+
+
+def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: int, epsilon: str):
+    """Sample the published noise of scale b = 1 / epsilon.
+
+    Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which makes every
+    negative u zero.
+    Computes: u uniform on the multiples of 2^-16 from -1/2 to below 1/2, two's complement of 16 bits of each
+    party, XORed; then -b sgn(u) ln(1 - 2 |u|).
+    Guarantees: none to rely on: `protocols.published_baselines.laplace_law`.
+    Edge cases: u = -1/2 asks for ln(0), for which MP-SPDZ returns about -4.03.
+    Args: secret_integer, secret_fixed, bit_vector, log: MP-SPDZ's sint, sfix, sbitvec and log_fx.
+    Returns: secret fixed-point vector. Raises: ValueError: b is above 1000, which has no room.
+    """
+    scale = 1 / Fraction(epsilon)
+    if not 0 < scale <= _MOST_SCALE:
+        raise ValueError(f"epsilon must be at least 1/{_MOST_SCALE}, not {epsilon}")
+    bits = xor_of_inputs(bit_vector, parties, lanes, FRACTION_BITS)
+    u = secret_fixed._new(to_integer(bits, secret_integer))
+    sign = 2 * (u >= 0) - 1
+    return log(1 - 2 * (u * sign), math.e) * sign * -float(scale)
+
+
+def confusion(label, predicted, group):
+    """Return an instance's share in TP, FP, FN and TN of the protected group, then of the other.
+
+    Source: PrivFairFL, Protocol 3: four multiplications.
+    Args: vectors of bits, one lane an instance.
+    """
+    tp, ys, ps = label * predicted, label * group, predicted * group
+    tps = tp * group
+    protected = [tps, ps - tps, ys - tps, group - ys - ps + tps]
+    everybody = [tp, predicted - tp, label - tp, 1 - label - predicted + tp]
+    return [*protected, *(both - one for both, one in zip(everybody, protected))]
+
+
+def add_to(totals, lanes):
+    """Add the sum of each vector's lanes to its total, in memory."""
+    totals.assign_vector(totals.get_vector() + totals.value_type.concat([lane.sum() for lane in lanes]))

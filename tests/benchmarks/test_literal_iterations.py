@@ -1,0 +1,48 @@
+"""What a threshold costs, from runs with several numbers of them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.literal.iterations import slopes, view
+from benchmarks.measure.samples import Sample
+from harness.views.parts import Table
+
+CELL = {"protocol": "pi_roc", "variant": "literal", "model": "ring", "shape": "ads", "records": 26_160}
+
+
+def samples(thresholds: int, seconds: list[float], rounds: int, **other: Any) -> list[Sample]:
+    cell = {**CELL, "thresholds": thresholds, **other}
+    plain = [
+        Sample("literal", cell, number, "ok", "now", {}, rounds=rounds) for number in range(len(seconds))
+    ]
+    pairs = zip(plain, seconds, strict=True)
+    return [replace(sample, times={**sample.times, "mpc_s": taken}) for sample, taken in pairs]
+
+
+def test_slopes_are_of_paired_repetitions() -> None:
+    runs = {1: samples(1, [3.0, 2.0], 12), 2: samples(2, [5.0, 4.0], 22), 4: samples(4, [9.0, 11.0], 42)}
+    found = slopes(runs)
+    assert found is not None and found.each == [2.0, 3.0] and found.rounds == [10.0, 10.0]
+    assert found.bend == pytest.approx((10.0 - 4.5) / 2 / 2.0)
+    assert found.whole == (10 + 997 * 2, 10 + 997 * 3)  # the parts' slopes are 2 and 2.75
+
+
+def test_too_few_levels_tell_no_slope() -> None:
+    assert slopes({4: samples(4, [1.0], 9)}) is None
+    only_apart = {1: samples(1, [1.0], 9), 2: samples(2, [1.0, 2.0], 9)[1:]}
+    assert slopes(only_apart) is None
+
+
+def test_literal_cells_stand_beside_the_papers_figure() -> None:
+    ours = samples(2, [1.0], 9, variant="default", input_path="shares")
+    cells = [samples(1, [8.0], 9), samples(2, [16.0], 18), ours, samples(1001, [8016.0], 9009)]
+    (table,) = view(cells)
+    assert isinstance(table, Table)
+    (row,) = table.rows
+    assert row[:2] == ["pi_roc.literal.ads.ring", "1, 2, 1001"]
+    assert row[3:] == ["306", "305", "1.00", "9 / 9", "it ran"]
+    assert list(view([ours])) == []
+    (table,) = view(cells[:2])
+    assert isinstance(table, Table) and table.rows[0][-1] == "8,010 – 8,010"

@@ -1,0 +1,157 @@
+"""The literal protocols reveal what their oracle says, and run on no shares of anybody's."""
+
+import re
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.literal import FORMS, SPECS, literal_job, literal_source
+from benchmarks.measure.cell import HERE, Place
+from benchmarks.measure.samples import Level
+from benchmarks.suites import Grid, Planned, Suite
+from harness.engines.registry import engine_of
+from harness.errors import CompileError, ExperimentError, UnsupportedError
+from harness.security_models import MODELS, Model, get_model
+from protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
+from tests.support.fixed_point import ONE, laplace, quotients
+from tests.support.running import QUICKEST, Inputs, model_parameters, run, xor_shares
+
+MP_SPDZ = pytest.mark.parametrize(
+    "model", model_parameters(models=[model for model in MODELS.values() if model.virtual_machine])
+)
+RECORDS, CLIENTS, THRESHOLDS, EPSILON = 40, 9, 3, "2"
+EACH_FORM = (ONE_BY_ONE, AT_ONCE)
+
+
+def revealed(
+    protocol: str, arguments: tuple[object, ...], draws: list[int], model: Model, work: Path
+) -> list[int]:
+    """Run a literal program with u as the parties' draws; return all integers that it reveals."""
+    bits = np.array([[u >> i & 1 for u in draws] for i in range(16)], dtype=bool)
+    given = xor_shares(bits, model.parties, np.random.default_rng(3)) if draws else None
+    # Of few records; edaBits are made by the thousand, which takes spdz2k minutes.
+    spec = replace(SPECS[protocol], uses_edabits=model.name != "spdz2k")
+    result = run(spec, literal_source(spec), arguments, Inputs(given_bits=given), model, work)
+    return [value for values in result.outputs.values() for value in values]
+
+
+def drawn(number: int) -> np.ndarray:
+    return np.arange(1, number + 1) * 2654435769 % 2**32
+
+
+def some_draws(number: int) -> list[int]:
+    return np.random.default_rng(number).integers(-(2**15) + 300, 2**15 - 300, number).tolist()
+
+
+@MP_SPDZ
+def test_noise_is_what_the_draws_make_it(model: Model, tmp_path: Path) -> None:
+    draws = [-(2**15), 1 - 2**15, -20_000, -1, 0, 1, 12_345, 2**15 - 1]
+    for epsilon in ("1", "1/3"):
+        noise = revealed("pi_lap", (model.parties, len(draws), epsilon), draws, model, tmp_path / epsilon[-1])
+        wrong = [u for u, x in zip(draws, noise, strict=True) if x not in laplace(u, epsilon)]
+        assert wrong == []
+    assert max(len(laplace(u, "1")) for u in draws) < 20  # so that little else would pass
+
+
+@MP_SPDZ
+def test_confusion_counts_are_exact(model: Model, tmp_path: Path) -> None:
+    label, predicted, group = (drawn(RECORDS) >> 31 - i & 1 for i in range(3))
+    cells = [(1, 1), (0, 1), (1, 0), (0, 0)]  # TP, FP, FN, TN
+    truth = [int(((label == y) & (predicted == p) & (group == s)).sum()) for s in (1, 0) for y, p in cells]
+    assert min(truth) > 0
+    for form in EACH_FORM:
+        told = (MADE_UP, form, model.parties, RECORDS)
+        assert revealed("pi_cf", told, [], model, tmp_path / form) == truth
+
+
+@MP_SPDZ
+def test_weights_are_of_noisy_counts(model: Model, tmp_path: Path) -> None:
+    group, positive = drawn(CLIENTS) >> 31, (drawn(CLIENTS) >> 8) % (RECORDS // CLIENTS + 1)
+    local = (RECORDS // CLIENTS - positive, positive)
+    counts = [int(of_label[group == s].sum()) for s in (1, 0) for of_label in local]
+    draws = [9_000, -7_000, 4_000, 11_000]
+    noisy = [[count * ONE + x for x in laplace(u, EPSILON)] for count, u in zip(counts, draws, strict=True)]
+    for form in EACH_FORM:
+        told = (MADE_UP, form, model.parties, CLIENTS, RECORDS, EPSILON)
+        weights = revealed("pi_rw", told, draws, model, tmp_path / form)
+        for i, weight in enumerate(weights):
+            others = {sum(rest) for rest in product(*noisy[:i], *noisy[i + 1 :])}
+            assert any(weight in quotients(c + rest, 4 * c) for c in noisy[i] for rest in others), (form, i)
+
+
+@MP_SPDZ
+def test_curves_are_of_noisy_counts_at_each_threshold(model: Model, tmp_path: Path) -> None:
+    label, group = drawn(RECORDS) >> 31 & 1, drawn(RECORDS) >> 30 & 1
+    score, draws = (drawn(RECORDS) >> 8) % (ONE + 1), some_draws(8 * THRESHOLDS)
+    for form in EACH_FORM:
+        told = (MADE_UP, form, model.parties, RECORDS, THRESHOLDS, EPSILON)
+        found = np.array(revealed("pi_roc", told, draws, model, tmp_path / form)).reshape(2, 3, THRESHOLDS)
+        assert found[:, 2].tolist() == [[0, ONE // 2, ONE]] * 2
+        for j, s in product(range(THRESHOLDS), (0, 1)):
+            positive = score >= ONE * j // (THRESHOLDS - 1)
+            of_group = group == 1 - s
+            noise = [laplace(u, EPSILON) for u in draws[8 * j + 4 * s :][:4]]
+            counts = [
+                {int((of_group & (label == y) & (positive == p)).sum()) * ONE + x for x in noise[cell]}
+                for cell, (y, p) in enumerate([(1, 1), (0, 1), (1, 0), (0, 0)])
+            ]
+            for row, (hit, missed) in enumerate([(1, 3), (0, 2)]):  # FPR, TPR
+                pairs = product(counts[hit], counts[missed])
+                assert any(found[s, row, j] in quotients(a, a + b) for a, b in pairs), (form, j, s, row)
+
+
+CELL: dict[str, Level] = {"protocol": "pi_roc", "variant": "literal-at-once", "model": "ring", "epsilon": "1"}
+CELL |= {"records": 10, "thresholds": 2, "network": "none"}
+
+
+def test_cells_have_parties_draw_what_noise_takes() -> None:
+    job = literal_job(CELL, get_model("ring"))
+    assert not job.is_production
+    assert job.arguments == (MADE_UP, AT_ONCE, "3", "10", "2", "1") and job.fair_bits == ((16, 16),)
+    rest: dict[str, Level] = {"protocol": "pi_lap", "variant": "literal", "samples": 5}
+    assert literal_job(CELL | rest, get_model("ring")).fair_bits == ((16, 5),)
+    assert set(FORMS.values()) == set(EACH_FORM)
+
+
+@pytest.mark.parametrize("protocol", SPECS)
+def test_shares_are_refused(protocol: str) -> None:
+    job = literal_job(CELL | {"protocol": protocol, "clients": 1, "samples": 1}, get_model("ring"))
+    with pytest.raises(
+        UnsupportedError, match=r"protects nobody: it makes its records up and takes no shares"
+    ):
+        replace(job, party_inputs=(Path("party-0.values"),) * 3)
+
+
+@pytest.mark.mpspdz(QUICKEST)
+@pytest.mark.parametrize("protocol", ["pi_rw", "pi_cf", "pi_roc"])
+def test_a_program_refuses_other_data_than_its_own(protocol: str, tmp_path: Path) -> None:
+    model = get_model(QUICKEST)
+    job = literal_job(CELL | {"protocol": protocol, "clients": 1}, model)
+    given = replace(job, arguments=("shares", *job.arguments[1:]))
+    with pytest.raises(
+        CompileError, match=r"takes no shares, so its first argument must be made-up, not sha"
+    ):
+        engine_of(model).run(given, model, tmp_path / "run", 60.0, lambda _: None)
+
+
+@pytest.mark.parametrize("strange", [{"input_path": "shares"}, {"noise": "own"}, {"cap": 3}, {"groups": 3}])
+def test_a_cell_refuses_values_of_clients(strange: dict[str, Level]) -> None:
+    with pytest.raises(ExperimentError, match=rf"takes no shares .*leave out {next(iter(strange))}"):
+        Suite("some", "Some", [Grid({**CELL, **strange})])
+
+
+def test_the_embedded_engine_says_why_it_runs_none() -> None:
+    for protocol in SPECS:
+        reason = HERE.why_not(Planned({**CELL, "protocol": protocol, "model": "mpyc"}, 1, 9.0))
+        assert reason is not None and re.fullmatch(r"\w+ uses features that only MP-SPDZ has; .*\.", reason)
+
+
+def test_hosts_are_not_asked_for_what_they_cannot_derive() -> None:
+    class Hosts:
+        hosts = ()
+
+    reason = Place(hosts=Hosts()).why_not(Planned(CELL, 1, 9.0))  # type: ignore[arg-type]
+    assert reason is not None and "program of their owners" in reason
