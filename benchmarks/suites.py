@@ -20,7 +20,7 @@ from benchmarks.papers import privfairfl
 from harness.engines.emulated_network.profiles import parse_network
 from harness.errors import ExperimentError, OptionError
 from harness.inputs.synthetic import MOST
-from harness.request.base import JOINT, OWN
+from harness.request.base import DISTRIBUTED, JOINT
 from harness.request.readers import parse_epsilon
 from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
@@ -43,10 +43,10 @@ REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQ
 _NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "cap", "inputs")
 _CHOICES: Mapping[str, Iterable[str]] = {
     "protocol": (PI_LAP.name, *REQUEST_OF),
-    "model": MODELS,
+    "security": MODELS,
     "input_path": PATHS,
     "shape": ("", *privfairfl().shapes),
-    "noise": (JOINT, OWN),
+    "noise": (JOINT, DISTRIBUTED),
 }
 _READ: Mapping[str, Callable[[str], object]] = {
     "epsilon": parse_epsilon,
@@ -57,7 +57,7 @@ _READ: Mapping[str, Callable[[str], object]] = {
 _MAY_BE_NONE = ("labels", "cap", "inputs")
 _TEXTS = ("variant", PROGRAM)
 _FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS)
-_OF_RUNS = ("variant", "model", "epsilon", "network")
+_OF_RUNS = ("variant", "security", "epsilon", "network")
 _NEEDED = {
     PI_LAP.name: (*_OF_RUNS, "samples"),
     **dict.fromkeys(REQUEST_OF, (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels")),
@@ -190,7 +190,7 @@ class Suite:
                 )
                 if planned.key in found:
                     raise ExperimentError(f"{place} has a cell that is there already: {cell}.")
-                if not models or cell["model"] in models:
+                if not models or cell["security"] in models:
                     found[planned.key] = planned
         return list(found.values())
 
@@ -248,13 +248,13 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
     if PROGRAM not in cell and "protocol" in cell:
         _check_known(place, "variant", str(cell.get("variant", "default")), _variants(str(cell["protocol"])))
         _check_literal(place, cell)
-        if cell.get("noise") == OWN and not spec_of(cell).own_noise:
+        if cell.get("noise") == DISTRIBUTED and not spec_of(cell).distributed_noise:
             raise ExperimentError(
-                f"{place}: {spec_of(cell).name} has no place for noise of the parties' own; leave out noise."
+                f"{place}: {spec_of(cell).name} has no place for distributed noise; leave out noise."
             )
-    kind = (PROGRAM, "model") if PROGRAM in cell else _NEEDED.get(str(cell.get("protocol")), ("protocol",))
+    kind = (PROGRAM, "security") if PROGRAM in cell else _NEEDED.get(str(cell.get("protocol")), ("protocol",))
     if literal := literal_of(cell):
-        kind = ("model", "network", *(name for name in literal.arguments if name in _FACTORS))
+        kind = ("security", "network", *(name for name in literal.arguments if name in _FACTORS))
     if missing := [factor for factor in kind if factor not in cell]:
         raise ExperimentError(f"{place} has a cell without {', '.join(missing)}; add it to its factors.")
 

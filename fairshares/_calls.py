@@ -48,7 +48,7 @@ def weights(
     shares: Path | str | None = None,
     arrivals: Path | str | None = None,
     horizon: int | None = None,
-    model: str | None = None,
+    security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -62,7 +62,7 @@ def weights(
 
         >>> import fairshares as fs
         >>> group, label = ["a", "b"] * 100, [0] * 100 + [1] * 100
-        >>> r = fs.weights(client_id=range(200), group=group, label=label, epsilon=10, model="mpyc")
+        >>> r = fs.weights(client_id=range(200), group=group, label=label, epsilon=10, security="mpyc")
         >>> r.weights.index.tolist()
         [('a', '0'), ('a', '1'), ('b', '0'), ('b', '1')]
         >>> bool((abs(r.noisy_counts - 50) < 10).all())
@@ -87,7 +87,7 @@ def weights(
         shares, arrivals, horizon: instead of records: the directory in which uploads arrive, a folder of your
             choice, and how many such calls share ε and δ, which the first one charges; each gives the weights
             of all that has arrived.
-        model: one that `fairshares schemes` lists; default: ring where MP-SPDZ is found, else mpyc.
+        security: one that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
         population: whose records these are, a name of your choice, which is charged; "none": nobody counts.
         budget: the population's total ε, or (ε, δ); runs beyond it are refused.
         ledger: the file in which it is charged; default: as for the command.
@@ -122,7 +122,7 @@ def thresholds(
     cap: int | str | None = None,
     cap_epsilon: Number | None = None,
     neighboring_relation: str | None = None,
-    model: str | None = None,
+    security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -135,7 +135,7 @@ def thresholds(
         >>> import pandas as pd
         >>> df = pd.DataFrame({"group": ["a", "b"] * 200, "label": [0, 0, 1, 1] * 100})
         >>> df["client_id"], df["score"] = df.index, 0.2 + 0.6 * df.label
-        >>> t = fs.thresholds(df, epsilon=20, positive_label=1, model="mpyc")
+        >>> t = fs.thresholds(df, epsilon=20, positive_label=1, security="mpyc")
         >>> t.predictor().predict([0.1, 0.9], sensitive_features=["a", "b"]).tolist()
         [0, 1]
         >>> t.rates.columns.tolist()
@@ -177,7 +177,7 @@ def confusion(
     cap: int | str | None = None,
     cap_epsilon: Number | None = None,
     neighboring_relation: str | None = None,
-    model: str | None = None,
+    security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -189,7 +189,7 @@ def confusion(
         >>> import fairshares as fs
         >>> label, predicted = [0, 0, 1, 1] * 100, [0, 1, 1, 1] * 100
         >>> df = dict(client_id=range(400), group=["a", "b"] * 200, label=label, prediction=predicted)
-        >>> r = fs.confusion(df, epsilon=20, model="mpyc")
+        >>> r = fs.confusion(df, epsilon=20, security="mpyc")
         >>> r.rates.loc[("b", "1"), "false_positive_rate"].round(1).item()
         1.0
 
@@ -218,7 +218,7 @@ def gap(
     delta: Number = "2^-40",
     privacy_unit: str = "record",
     neighboring_relation: str | None = None,
-    model: str | None = None,
+    security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -229,7 +229,7 @@ def gap(
 
         >>> import fairshares as fs
         >>> df = dict(client_id=range(400), group=["a", "b"] * 200, value=[0.9, 0.7] * 200)
-        >>> r = fs.gap(df, epsilon=20, groups=["a", "b"], range=(0, 1), model="mpyc")
+        >>> r = fs.gap(df, epsilon=20, groups=["a", "b"], range=(0, 1), security="mpyc")
         >>> abs(r.gaps.loc[("a", "b"), "gap"].item() - 0.2) < 0.1
         True
 
@@ -260,7 +260,7 @@ def count(
     delta: Number = "2^-40",
     privacy_unit: str = "record",
     neighboring_relation: str | None = None,
-    model: str | None = None,
+    security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -271,7 +271,7 @@ def count(
 
         >>> import fairshares as fs
         >>> df = dict(client_id=range(800), group=["a", "b"] * 400, label=[0] * 400 + [1] * 400)
-        >>> r = fs.count(df, epsilon=10, model="mpyc")
+        >>> r = fs.count(df, epsilon=10, security="mpyc")
         >>> bool((abs(r.counts / 200 - 1) < 0.9).all())
         True
 
@@ -299,7 +299,7 @@ def cap(
     domain: Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
-    model: str | None = None,
+    security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -310,7 +310,7 @@ def cap(
 
         >>> import fairshares as fs
         >>> df = dict(client_id=[*range(300)] * 2, group=["a", "b"] * 300, label=[0, 0, 1, 1] * 150)
-        >>> r = fs.cap(df, epsilon=10, release_epsilon=1, max_count=10, model="mpyc")
+        >>> r = fs.cap(df, epsilon=10, release_epsilon=1, max_count=10, security="mpyc")
         >>> 1 <= r.cap <= 10
         True
 
@@ -348,7 +348,7 @@ def train(
     privacy_unit: str = "record",
     cap: int | str | None = None,
     noise: str = "joint",
-    model: str | None = None,
+    security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,
@@ -361,7 +361,7 @@ def train(
         >>> import pandas as pd
         >>> df = pd.DataFrame({"client_id": range(200), "group": ["a", "b"] * 100})
         >>> df["label"] = df["x"] = [0, 0, 1, 1] * 50
-        >>> r = fs.train(df, features={"x": {"low": 0, "high": 1}}, epsilon=20, rounds=5, model="mpyc")
+        >>> r = fs.train(df, features={"x": {"low": 0, "high": 1}}, epsilon=20, rounds=5, security="mpyc")
         >>> r.model.predict(pd.DataFrame({"x": [0, 1]})).tolist()
         ['0', '1']
 

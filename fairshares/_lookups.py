@@ -24,7 +24,7 @@ def plan(
     privacy_unit: str = "record",
     cap: int | str | None = None,
     neighboring_relation: str | None = None,
-    model: str | None = None,
+    security: str | None = None,
     network: str | None = None,
     error: float | None = None,
     **of_the_task: Any,
@@ -37,7 +37,7 @@ def plan(
         True
 
     Args:
-        epsilon, delta, max_count, privacy_unit, cap, neighboring_relation, model: as for the release.
+        epsilon, delta, max_count, privacy_unit, cap, neighboring_relation, security: as for the release.
         clients, records: how many there would be; records: default: one each.
         from_records: instead of these, groups and labels: a table or a file, to see whether its smallest
             group survives the noise. What is said then is not protected.

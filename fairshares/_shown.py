@@ -85,7 +85,7 @@ class Plan(Report):
         And wall_s, the seconds of a whole call, with its parts start_s, design_s, read_s, share_s,
         compile_s and derive_s.
         """
-        return pd.DataFrame(self.fields["models"]).set_index("model")
+        return pd.DataFrame(self.fields["models"]).set_index("security")
 
 
 class Spent(Report):

@@ -19,7 +19,7 @@ def as_flag(field: str, value: object = "") -> str:
 
 
 def as_keyword(field: str, value: object = "") -> str:
-    """Return a field as a call has it: `cap=10`, `noise="own"`; a name in capitals stands for any value."""
+    """Return a field as a call has it: `cap=10`, `noise="distributed"`; capitals stand for any value."""
     text = str(value)
     as_it_is = not isinstance(value, str) or not text or text.isupper() or _NUMBER.fullmatch(text)
     return f"{field}={text}" if as_it_is else f'{field}="{text}"'

@@ -12,7 +12,7 @@ _SORTED_AT_ONCE = (
 
 
 @dataclass(frozen=True)
-class Model:
+class SecurityModel:
     """One row of the README's table of models.
 
     Attributes: parties: r; corruptions: t, how many of them may collude; adversary: what the model is
@@ -84,7 +84,9 @@ class Model:
         if path is not REPLICATED or self.replicated:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)
-        return f"Model {self.name} takes no replicated shares; choose {able}, or --input-path shares."
+        return (
+            f"Security model {self.name} takes no replicated shares; choose {able}, or --input-path shares."
+        )
 
 
 _RING = ("-R", "64")
@@ -97,28 +99,28 @@ _TRANSFER = "TLS, oblivious transfer or pseudorandom functions"
 _HASHES = "TLS, pseudorandom functions or hashes"
 _MASKS_OF_MPYC = 61  # the most that a field of 127 bits has room for, beside integers of 64; as fast as 40
 
-MODELS: dict[str, Model] = {
+MODELS: dict[str, SecurityModel] = {
     model.name: model
     for model in (
-        Model("semi2k", "mp-spdz", 2, 1, "passive", RING, "semi2k-party.x", (*_RING, "-Y"), _DIRECT,
+        SecurityModel("semi2k", "mp-spdz", 2, 1, "passive", RING, "semi2k-party.x", (*_RING, "-Y"), _DIRECT,
               paper_name="OTSemi2k", batches=(1000, 10_000), cryptography=_TRANSFER),
-        Model("ring", "mp-spdz", 3, 1, "passive", RING, "replicated-ring-party.x", (*_RING, "-Z", "3"),
-              paper_name="Replicated2k", batches=_AT_ONCE),
-        Model("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _SPDZ2K, 40,
-              "SPDZ2k", (300, 10_000), cryptography=_TRANSFER),
+        SecurityModel("ring", "mp-spdz", 3, 1, "passive", RING, "replicated-ring-party.x",
+              (*_RING, "-Z", "3"), paper_name="Replicated2k", batches=_AT_ONCE),
+        SecurityModel("spdz2k", "mp-spdz", 2, 1, "active", RING, "spdz2k-party.x", (*_RING, "-Y"), _SPDZ2K,
+              40, "SPDZ2k", (300, 10_000), cryptography=_TRANSFER),
         # Its check of multiplications passes whatever was sent, up to MP-SPDZ's head of June 2026.
-        Model("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
+        SecurityModel("sy-rep-ring", "mp-spdz", 3, 1, "active", RING, "sy-rep-ring-party.x", (*_RING, "-Y"),
               paper_name="SPDZ-wise Replicated2k", batches=_AT_ONCE, broken=True),
-        Model("ps-rep-ring", "mp-spdz", 3, 1, "active", RING, "ps-rep-ring-party.x", (*_RING, "-Z", "3"), (),
-              40, batches=_AT_ONCE, cryptography=_HASHES, replicated=True),
-        Model("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"),
+        SecurityModel("ps-rep-ring", "mp-spdz", 3, 1, "active", RING, "ps-rep-ring-party.x",
+              (*_RING, "-Z", "3"), (), 40, batches=_AT_ONCE, cryptography=_HASHES, replicated=True),
+        SecurityModel("rep4-ring", "mp-spdz", 4, 1, "active", RING, "rep4-ring-party.x", (*_RING, "-Z", "4"),
               paper_name="Rep4-2k", batches=_AT_ONCE, cryptography=_HASHES, replicated=True),
-        Model("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=_MASKS_OF_MPYC),
+        SecurityModel("mpyc", "embedded", 3, 1, "passive", FIELD, statistical_security_bits=_MASKS_OF_MPYC),
     )
 }  # fmt: skip
 
 
-def get_model(name: str) -> Model:
+def get_model(name: str) -> SecurityModel:
     """Return the model of that name. Raises: OptionError: there is none."""
     try:
         return MODELS[name]

@@ -1,8 +1,8 @@
 """What the published protocols do, to the last bit, so that they can be audited: for comparison only.
 
 Nothing here makes noise that protects anybody. π_LAP is emulated on integers as MP-SPDZ computes it with
-`sfix.round_nearest = True`; there every step is deterministic, so the noise's law is the image of the
-uniform draw, with an exact count of draws per value.
+`sfix.round_nearest = True`; there every step is deterministic, so the noise's distribution is the image of
+the uniform draw, with an exact count of draws per value.
 """
 
 import math
@@ -29,8 +29,8 @@ _DENOMINATOR = (0.353553425277, 4.54517087629, 6.42784209029, 1.0)
 Logarithm = Callable[[int], int]  # from and to units of 2^-16
 
 
-def laplace_law(scale: Fraction, logarithm: Logarithm, *, rounded: bool) -> dict[int, Fraction]:
-    """Return the law of the published π_LAP's noise, exactly.
+def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool) -> dict[int, Fraction]:
+    """Return the distribution of the published π_LAP's noise, exactly.
 
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make
     every negative u 0.

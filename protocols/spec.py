@@ -113,9 +113,9 @@ class ProtocolSpec:
     slot_bits: where clients' slots are shared bit by bit, from the program's arguments to the bits of one;
     fair_bits: from the program's arguments to how many fair bits a sample of its noise takes of each party;
     compared: to how many integers it compares, whose masks in a field hide them but for a small probability
-    each; not known of programs that are not portable; own_noise: whether it has a place for noise of the
-    parties' own, see `with_own_noise`; made_up: whether it is for benchmarks, on records of its own alone.
-    [test: tests/harness/engines/test_mpyc_masks.py]
+    each; not known of programs that are not portable; distributed_noise: whether it has a place for noise of
+    the parties' own, see `with_distributed_noise`; made_up: whether it is for benchmarks, on records of its
+    own alone. [test: tests/harness/engines/test_mpyc_masks.py]
     """
 
     name: str
@@ -132,12 +132,12 @@ class ProtocolSpec:
     slot_bits: Callable[[Mapping[str, str]], int] | None = None
     fair_bits: Callable[[Mapping[str, str]], int] = _of_default_noise
     compared: Callable[[Mapping[str, str]], int] = lambda _: 0
-    own_noise: bool = False
+    distributed_noise: bool = False
     made_up: bool = False
 
     @property
-    def draws_own_noise(self) -> bool:
-        """Whether its noise is what the parties draw for themselves, by the law that its arguments say."""
+    def draws_distributed_noise(self) -> bool:
+        """Whether its noise is what the parties draw for themselves, as its arguments say."""
         return self.arguments[-len(OWN_ARGUMENTS) :] == OWN_ARGUMENTS
 
     def by(self, path: InputPath) -> "ProtocolSpec":
@@ -215,7 +215,7 @@ PI_RW = ProtocolSpec(
     outputs=("counts",),
     revealed=("noisy count of records per (group, label), to all parties",),
     release=lambda arguments: each_cell_once(_cells(arguments)),
-    own_noise=True,
+    distributed_noise=True,
 )
 
 PI_RW_SLOTS = replace(
@@ -242,7 +242,7 @@ PI_CF = ProtocolSpec(
     outputs=("counts",),
     revealed=("noisy count of records per (group, label, predicted label), to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["groups"]) * int(arguments["labels"]) ** 2),
-    own_noise=True,
+    distributed_noise=True,
 )
 
 PI_CF_SLOTS = replace(
@@ -262,7 +262,7 @@ PI_ROC = ProtocolSpec(
     outputs=("nodes",),
     revealed=("noisy counts of records per (group, label, block of neighboring score bins), to all parties",),
     release=_blocks_of_bins,
-    own_noise=True,
+    distributed_noise=True,
 )
 
 PI_ROC_RECORDS = replace(
@@ -296,11 +296,11 @@ PI_GAP = ProtocolSpec(
     outputs=("sums",),
     revealed=("noisy sum of clients' values and noisy number of clients per group, to all parties",),
     release=lambda arguments: sums_and_sizes(int(arguments["groups"]), int(arguments["steps"])),
-    own_noise=True,
+    distributed_noise=True,
 )
 
 
-def _law(arguments: Mapping[str, str]) -> ShiftedLog:
+def _distribution(arguments: Mapping[str, str]) -> ShiftedLog:
     return ShiftedLog(int(arguments["offset"]), int(arguments["most"]))
 
 
@@ -320,10 +320,10 @@ PI_COUNT = ProtocolSpec(
     input_paths=AT_REST,
     outputs=("logarithms",),
     revealed=("noisy logarithm of the number of records per (group, label), to all parties",),
-    release=lambda arguments: logarithms(_cells(arguments), _law(arguments).first_step),
+    release=lambda arguments: logarithms(_cells(arguments), _distribution(arguments).first_step),
     uses_edabits=False,
     linear=False,
-    compared=lambda arguments: _cells(arguments) * _law(arguments).lines_above_first,
+    compared=lambda arguments: _cells(arguments) * _distribution(arguments).lines_above_first,
 )
 
 PI_CAP = ProtocolSpec(
@@ -348,7 +348,7 @@ PI_CAP = ProtocolSpec(
 
 PI_SUM = ProtocolSpec(
     name="pi_sum",
-    source="distributed noise (Dwork et al. 2006), each party's by a table of its law",
+    source="distributed noise (Dwork et al. 2006), each party's by a table of its distribution",
     arguments=("parties", "nodes", *OWN_ARGUMENTS),
     input_forms={NO_INPUT.name: NO_INPUT},
     outputs=("sums",),
@@ -366,17 +366,17 @@ PI_ROUNDS = ProtocolSpec(
     revealed=("in each round the noisy sum of the clients' vectors, to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["coordinates"])),
     uses_edabits=False,
-    own_noise=True,
+    distributed_noise=True,
 )
 
 
-def with_own_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with noise of the parties' own, None if it has no place for that.
+def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
+    """Return the protocol with distributed noise, None if it has no place for that.
 
     Where each party holds a column of sums, whatever is released is linear in it: all of that is π_SUM.
     Elsewhere the parties' noises are one more vector that they input.
     """
-    if not spec.own_noise:
+    if not spec.distributed_noise:
         return None
     if form.summed_by_party:
         return replace(PI_SUM, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release)

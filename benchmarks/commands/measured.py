@@ -65,7 +65,7 @@ def run(options: RunOptions) -> None:
     wanted = replace(
         known,
         quick=options.quick or known.quick,
-        models=tuple(options.models or known.models),
+        models=tuple(options.security or known.models),
         repetitions=options.repetitions or known.repetitions,
         timeout_s=options.timeout or known.timeout_s,
         hosts=str(options.hosts or known.hosts or (beside / known.suite.hosts if known.suite.hosts else "")),
@@ -217,7 +217,7 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
         "arguments": options.args or "",
         "compile_options": ways,
         "inputs": options.inputs,
-        "model": options.models or [name for name, model in MODELS.items() if model.virtual_machine],
+        "security": options.security or [name for name, model in MODELS.items() if model.virtual_machine],
         "network": options.network,
     }
     title = f"{own.name}: it opens what it opens, and no guarantee of FairShares covers it"
@@ -267,7 +267,7 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     """View the ratio of seconds of cells that differ in program or compile options alone, pair by pair."""
     by_model: dict[Level, list[Sequence[Sample]]] = {}
     for of in cells:
-        by_model.setdefault(of[-1].cell["model"], []).append(of)
+        by_model.setdefault(of[-1].cell["security"], []).append(of)
     rows, names = [], ["", ""]
     for model, of_model in by_model.items():
         good = [{s.repetition: s.times["mpc_s"] for s in of if s.status == OK} for of in of_model]
@@ -276,7 +276,7 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
             interval = interval_of_median(ratios, CONFIDENCE)
             said = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
             rows.append([str(model), f"{len(both)}", f"{median(ratios):.3g}", said])
-            names = [name_of(of[-1].cell, "model") for of in of_model]
+            names = [name_of(of[-1].cell, "security") for of in of_model]
     if rows:
         yield Table(
             [" / ".join(reversed(names)), "pairs", "median ratio", f"{CONFIDENCE:.0%} interval"], rows

@@ -31,7 +31,7 @@ RESUME = optional(parse_path, "instead of --out: the directory of an earlier com
 class TamperingOptions(Options):
     """Try active security: one party changes what it sends, message by message."""
 
-    models = MODELS.but(
+    security = MODELS.but(
         help="only these, for example spdz2k,rep4-ring; default: all that are made for active (malicious) "
         "parties"
     )
@@ -39,7 +39,7 @@ class TamperingOptions(Options):
         "operations",
         one_of(lambda: ("operations", "programs", "noise")),
         "operations (default: a small program for each kind of operation), programs (of Programs/Source) or "
-        "noise (a party's own bits, too, against the law of what is revealed)",
+        "noise (a party's own bits, too, against the distribution of what is revealed)",
     )
     turns = usual("1", whole(1, 100), "how often each message is changed, each time in another way")
     minutes = usual("120", whole(1, 10_000), "after which no more messages are changed")
@@ -51,7 +51,7 @@ class TamperingOptions(Options):
 class TimingOptions(Options):
     """Try whether sizes and times of messages tell of secrets: all programs, on two extreme inputs."""
 
-    models = MODELS.but(help="only these, for example ring,rep4-ring; default: all of MP-SPDZ's")
+    security = MODELS.but(help="only these, for example ring,rep4-ring; default: all of MP-SPDZ's")
     programs = optional(
         separated(one_of(in_module("protocols.spec:PROTOCOLS"))),
         "only these, for example pi_rw; default: all",
@@ -76,7 +76,7 @@ class RunOptions(Options):
         unless="resume",
     )
     quick = switch("the experiment's few small runs instead of all, in seconds")
-    models = MODELS
+    security = MODELS
     repetitions = optional(
         whole(1, MOST_REPETITIONS),
         "how often each cell is run; default: as the experiment says; of a program 7",
@@ -177,7 +177,7 @@ class ReproduceOptions(Options):
     )
     exponents = Option[list[float]](
         separated(decimal("numbers from 0.5 to 4, separated by commas", lambda value: 0.5 <= value <= 4)),
-        "capping: a of the law n^-a by which a client has n records; default: 1.5,2",
+        "capping: a of the distribution n^-a by which a client has n records; default: 1.5,2",
     )
     movielens = optional(
         parse_path,
@@ -186,7 +186,7 @@ class ReproduceOptions(Options):
     held_out = optional(
         separated(parse_path),
         "capping: populations by which nothing in `cap` was chosen, reported apart: "
-        f"{SYNTHETIC} (clients by other laws), directories as --movielens, or both, separated by commas",
+        f"{SYNTHETIC} (clients by other distributions), directories as --movielens, or both",
     )
     data = optional(
         as_given,

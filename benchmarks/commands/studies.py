@@ -67,12 +67,16 @@ def _groupwise(_options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> O
 def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Compute what caps on clients' records cost and save."""
     seed, held_out = of_caps.SEED, [str(path) for path in options.held_out or ()]
-    populations = [zipf(size, law, seed) for law in options.exponents for size in options.clients]
+    populations = [
+        zipf(size, distribution, seed) for distribution in options.exponents for size in options.clients
+    ]
     if options.movielens:
         populations.append(movielens(options.movielens))
     others = []
     if SYNTHETIC in held_out:
-        others = [draw(size, law, seed) for draw, law in _OTHER_LAWS for size in _OTHER_SIZES]
+        others = [
+            draw(size, distribution, seed) for draw, distribution in _OTHER_LAWS for size in _OTHER_SIZES
+        ]
     others += [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
     begin("compute")
     return of_caps.study(populations, others, begin.detail)

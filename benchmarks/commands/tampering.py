@@ -34,14 +34,14 @@ TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE}
 
 def tampering(options: TamperingOptions) -> None:
     """Change every message of models for active parties once, or as many as there is time for."""
-    names = options.models or [model.name for model in MODELS.values() if model.active]
+    names = options.security or [model.name for model in MODELS.values() if model.active]
     go_on = partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns)
     _carry_out("bench.tampering", options, names, go_on, lambda path: summary(walk.load(path)), _view)
 
 
 def timing(options: TimingOptions) -> None:
     """Run programs on two extreme inputs in turn, and compare what somebody who sees packets sees."""
-    names = options.models or [model.name for model in MODELS.values() if model.virtual_machine]
+    names = options.security or [model.name for model in MODELS.values() if model.virtual_machine]
     tried = [each for each in PROGRAMS if each.program in (options.programs or PROTOCOLS)]
     go_on = partial(pairs.go_on, tried=tried)
     _carry_out("bench.timing", options, names, go_on, lambda path: pairs.summary(pairs.load(path)), _times)
@@ -97,7 +97,7 @@ def summary(attempts: Sequence[Attempt]) -> Rows:
         noise = sum((Counter(attempt.noise) for attempt in of), Counter[str]())
         rows.append(
             {
-                "model": model,
+                "security": model,
                 "operation": operation,
                 "changed": changed,
                 "harmful": harmful,
@@ -110,18 +110,27 @@ def summary(attempts: Sequence[Attempt]) -> Rows:
 
 
 def _of_noise(counted: Counter[str]) -> dict[str, Any]:
-    """Return how far all noise that was opened is from its law, and how far that may be by chance."""
-    n, law = counted.total(), NOISE[0].law
-    assert law
-    distance = law.distance(Counter({int(value): times for value, times in counted.items()}))
+    """Return how far opened noise is from its distribution, and how far that may be by chance."""
+    n, distribution = counted.total(), NOISE[0].distribution
+    assert distribution
+    distance = distribution.distance(Counter({int(value): times for value, times in counted.items()}))
     return {"noise": n, "distance": round(distance, 5), "by_chance": round(largest_distance(n), 5)}
 
 
 def _view(rows: Rows) -> Iterator[Part]:
-    columns = ("model", "operation", "changed", "aborted", "opened, aborted", "right", "wrong", "at most")
+    columns = (
+        "security model",
+        "operation",
+        "changed",
+        "aborted",
+        "opened, aborted",
+        "right",
+        "wrong",
+        "at most",
+    )
     cells = [
         [
-            *(row["model"], row["operation"]),
+            *(row["security"], row["operation"]),
             *(f"{row[name]:,}" for name in ("changed", "aborted", "opened", "right")),
             Bad(str(row["harmful"])) if row["harmful"] else "0",
             f"{100 * row['wrong_at_most']:.2g} %",
@@ -136,18 +145,18 @@ def _view(rows: Rows) -> Iterator[Part]:
     for row in rows:
         if "noise" in row:
             tone = Good if row["distance"] <= row["by_chance"] else Bad
-            found = tone(f"{row['distance']:.2g} from its law, {row['by_chance']:.2g} being chance")
-            yield f"{row['model']}: {row['noise']:,} samples of noise: {found}."
-    for model, of in groupby(rows, lambda row: row["model"]):
+            found = tone(f"{row['distance']:.2g} from its distribution, {row['by_chance']:.2g} being chance")
+            yield f"{row['security']}: {row['noise']:,} samples of noise: {found}."
+    for model, of in groupby(rows, lambda row: row["security"]):
         wrong = sum(row["harmful"] for row in of)
         yield f"{model}: {Bad(f'{wrong} wrong results') if wrong else Good('no wrong result')}."
 
 
 def _times(rows: Rows) -> Iterator[Part]:
-    columns = ("model", "program", "pairs", "other sizes", "seconds", "difference, µs")
+    columns = ("security model", "program", "pairs", "other sizes", "seconds", "difference, µs")
     cells = [
         [
-            *(row["model"], row["operation"], str(row["pairs"])),
+            *(row["security"], row["operation"], str(row["pairs"])),
             Bad(str(row["sizes_differ"])) if row["sizes_differ"] else "0",
             f"{row['seconds']:.3g}",
             _ends(row),

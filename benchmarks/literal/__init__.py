@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 
 from harness.engines.base import Job
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.circuits.literal import AT_ONCE, FRACTION_BITS, MADE_UP, ONE_BY_ONE
 from protocols.spec import NO_INPUT, ProtocolSpec
 
@@ -53,7 +53,7 @@ def literal_source(spec: ProtocolSpec) -> Path:
     return Path(__file__).with_name(f"{spec.name}.mpc")
 
 
-def literal_job(cell: Mapping[str, str | int | float], model: Model) -> Job:
+def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> Job:
     """Return the job of a cell whose variant is literal. Noise is of bits that each party draws."""
     protocol = str(cell["protocol"])
     spec = SPECS[protocol]

@@ -69,7 +69,7 @@ def view(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
 
 def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> list[str]:
     records, paper = int(cell["records"]), privfairfl()
-    printed = paper.table2.get((str(cell["model"]), str(cell.get("shape")), "pi_roc"))
+    printed = paper.table2.get((str(cell["security"]), str(cell.get("shape")), "pi_roc"))
     of_paper = printed and printed.seconds / paper.thresholds / records
     low, high = found.whole
     return [

@@ -32,17 +32,17 @@ from harness.releases.base import ExpectedError, Statistic
 from harness.releases.noise_samples import Sampler, choose_sampler
 from harness.releases.registry import statistic_of as statistic_of_request
 from harness.releases.score_curves import ThresholdsStatistic
-from harness.request.base import DEFAULT_DELTA, JOINT, OWN, Request
+from harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
 from harness.request.readers import parse_delta, parse_epsilon
 from harness.request.releases import CapRequest, NoiseRequest
-from harness.security_models import Model, get_model
+from harness.security_models import SecurityModel, get_model
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import NO_INPUT, PATHS, PI_LAP, ProtocolSpec
 
 
-def model_of(cell: Mapping[str, Level]) -> Model:
+def model_of(cell: Mapping[str, Level]) -> SecurityModel:
     """Return the cell's model."""
-    return get_model(str(cell["model"]))
+    return get_model(str(cell["security"]))
 
 
 class Place:
@@ -69,7 +69,7 @@ class Place:
             finally:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:
-            record |= self._hosts.seen[str(cell["model"])]
+            record |= self._hosts.seen[str(cell["security"])]
         found, here = find_installation(), report.environment()
         here["mp_spdz_commit"] = found.commit if isinstance(found, Installation) else None
         return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
@@ -99,7 +99,7 @@ class Place:
         if self._hosts is not None and literal_of(cell):
             return "A literal protocol is measured here; hosts run its .mpc as a program of their owners."
         if self._hosts is not None and len(self._hosts.hosts) < model.parties:
-            return f"Model {model.name} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
+            return f"{model.name} takes {model.parties} hosts; there are {len(self._hosts.hosts)}."
         if PROGRAM in cell and self._hosts is not None:
             return "A program of your own runs on this machine only: no host compiles another's."
         if PROGRAM in cell:
@@ -183,7 +183,7 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     return make_job(statistic.prepare(release, federation.domain), inputs)
 
 
-def _job_of_program(cell: Mapping[str, Level], source: Path, model: Model) -> Job:
+def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityModel) -> Job:
     """Return the job of a program: `inputs` public integers of each party, one after the other."""
     return Job(
         ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
@@ -196,12 +196,12 @@ def _job_of_program(cell: Mapping[str, Level], source: Path, model: Model) -> Jo
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
-    """Return how many times as far off a count is with noise of the parties' own as with joint noise.
+    """Return how many times as far off a count is with distributed noise as with joint noise.
 
     Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds.
     """
     same = {**cell, "network": "none"}  # on which errors do not depend
-    own, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (OWN, JOINT))
+    own, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
     return own / joint
 
 
@@ -217,7 +217,7 @@ def _count_error(key: Cell) -> float:
 
 def request_of(cell: Mapping[str, Level]) -> Request:
     """Return what a cell releases, and by which model; its variant is a protocol's, or an input form."""
-    given = {name: str(cell[name]) for name in ("epsilon", "model")}
+    given = {name: str(cell[name]) for name in ("epsilon", "security")}
     if cell["protocol"] == PI_LAP.name:
         return NoiseRequest(**given)
     variant, kind = str(cell["variant"]), REQUEST_OF[str(cell["protocol"])]

@@ -70,7 +70,7 @@ class Chosen:
             timeout_s=self.timeout_s,
         )
         if not found:
-            asked = " with --quick" if self.quick else f" on --models {','.join(self.models)}"
+            asked = " with --quick" if self.quick else f" on --security {','.join(self.models)}"
             raise OptionError(f"Suite {self.suite.name} has nothing to run{asked}.")
         return found
 
@@ -182,8 +182,8 @@ def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], pl
                 check_alike([each for each in samples if each.key == planned.key], sample)
                 if sample.status != OK:
                     failed.add(planned.key)
-                elif chosen.suite.warm_up and (sample.program_hash, sample.cell["model"]) not in warm:
-                    warm.add((sample.program_hash, sample.cell["model"]))
+                elif chosen.suite.warm_up and (sample.program_hash, sample.cell["security"]) not in warm:
+                    warm.add((sample.program_hash, sample.cell["security"]))
                     sample = replace(sample, warm_up=True)
                 append(path, sample, schema=SCHEMA)
                 samples.append(sample)

@@ -32,7 +32,7 @@ Cell = tuple[tuple[str, Level], ...]
 _ORDER = (
     *("program", "arguments", "compile_options", "inputs"),
     *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),
-    *("groups", "labels", "cap", "epsilon", "noise", "network", "model"),
+    *("groups", "labels", "cap", "epsilon", "noise", "network", "security"),
 )
 _USUAL: dict[str, Level] = {
     "input_path": "shares",

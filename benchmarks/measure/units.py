@@ -15,7 +15,7 @@ from benchmarks.measure.samples import OK, Cell, Sample, by_cell, summary
 from harness.engines.emulated_network.profiles import Network, parse_network
 from harness.forecast.operation_counts import Counts, counts_of
 from harness.forecast.unit_costs import FIGURES, UNITS, amounts, waiting_rounds
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from harness.system.result_files import SCHEMA, write_json
 
 
@@ -67,7 +67,7 @@ def counts_of_cell(key: Cell) -> Counts:
     return counts_of(job_of(cell), model_of(cell))
 
 
-def fit(model: Model, runs: Sequence[Measured]) -> dict[str, Any]:
+def fit(model: SecurityModel, runs: Sequence[Measured]) -> dict[str, Any]:
     """Return one model's unit costs, as JSON, see `harness.forecast.unit_costs.ModelUnits`.
 
     Computes: for each figure, costs of at least 0 whose sums have the least squares of relative errors over
@@ -104,7 +104,7 @@ def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
     ]
     if not trips or not shares:
         return None
-    found = {"trips_per_round": statistics.median(trips), "link_share": statistics.median(shares)}
+    found = {"round_round_trips_per_round": statistics.median(trips), "link_share": statistics.median(shares)}
     return {name: float(f"{max(0.0, value):.4g}") for name, value in found.items()}
 
 
@@ -116,8 +116,8 @@ def _place(run: Measured) -> Cell:
 def write_units(directory: Path, samples: Sequence[Sample]) -> list[str]:
     """Derive unit costs from a directory's results, write them there; return the models that have some."""
     runs = measured(samples)
-    models = [model for name, model in MODELS.items() if any(run.cell["model"] == name for run in runs)]
-    units = {m.name: fit(m, [run for run in runs if run.cell["model"] == m.name]) for m in models}
+    models = [model for name, model in MODELS.items() if any(run.cell["security"] == name for run in runs)]
+    units = {m.name: fit(m, [run for run in runs if run.cell["security"] == m.name]) for m in models}
     last = next(sample for sample in reversed(samples) if sample.status == OK)
     about = {"time": last.time, "environment": dict(last.environment)}
     write_json(directory / UNITS, {"schema": SCHEMA, "measured": about, "models": units})

@@ -91,7 +91,7 @@ def privfairfl() -> PrivFairFL:
     """Return what the paper publishes, from `privfairfl.json`."""
     found = _read("privfairfl.json")
     phases = {protocol["phase"]: name for name, protocol in found["protocols"].items()}
-    cells = {cell["model"]: cell for cell in found["table2"]["cells"]}
+    cells = {cell["security"]: cell for cell in found["table2"]["cells"]}
     shapes = {name: {"name": name, **shape} for name, shape in found["shapes"].items()}
     assert all(MODELS[model].paper_name == cell["scheme"] for model, cell in cells.items())
     return PrivFairFL(

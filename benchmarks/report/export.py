@@ -86,8 +86,8 @@ def medians_by_model(samples: Sequence[Sample]) -> pd.DataFrame:
     found: dict[str, dict[str, float]] = {model: {} for model in MODELS}
     for of in by_cell(samples).values():
         if took := summary(of):
-            found[str(of[-1].cell["model"])][name_of(of[-1].cell, "model")] = took.median
-    rows = dict.fromkeys(name_of(sample.cell, "model") for sample in samples)
+            found[str(of[-1].cell["security"])][name_of(of[-1].cell, "security")] = took.median
+    rows = dict.fromkeys(name_of(sample.cell, "security") for sample in samples)
     return pd.DataFrame(found, index=list(rows)).dropna(how="all").dropna(axis="columns", how="all")
 
 

@@ -93,7 +93,10 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
             _table(_NETWORK, [cell for cell in networks if cell.networks], caption=of_networks),
         ),
         *_where(
-            pairs, Heading("Noise of the parties' own"), _side_by_side(pairs), Sentences([texts.OWN_NOISE])
+            pairs,
+            Heading("Noise of the parties' own"),
+            _side_by_side(pairs),
+            Sentences([texts.DISTRIBUTED_NOISE]),
         ),
         *_where(
             noise,
@@ -125,7 +128,7 @@ def _side_by_side(pairs: Sequence[tuple[CellRuns, CellRuns]]) -> Table:
     rows = [
         [
             joint.name,
-            str(get_model(str(joint["model"])).parties),
+            str(get_model(str(joint["security"])).parties),
             *(texts.spread(cell.seconds()) for cell in (joint, own)),
             texts.times((joint.median_s or 0) / (own.median_s or 1)),
             *(_size(cell, "sent_bytes") for cell in (joint, own)),
@@ -133,7 +136,15 @@ def _side_by_side(pairs: Sequence[tuple[CellRuns, CellRuns]]) -> Table:
         ]
         for joint, own in pairs
     ]
-    columns = ["cell", "parties", "seconds, joint noise", "own noise", "joint ÷ own", "sent, joint", "own"]
+    columns = [
+        "cell",
+        "parties",
+        "seconds, joint noise",
+        "distributed noise",
+        "joint ÷ own",
+        "sent, joint",
+        "own",
+    ]
     caption = "Medians (least – most); bytes of the party that sends most."
     return Table([*columns, "its error"], rows, caption=caption)
 
@@ -152,7 +163,14 @@ def _extrapolated(rows: Sequence[Row]) -> Table:
         for row in rows
         if (line := row.extrapolated) is not None
     ]
-    columns = ["model", "shape", "thresholds run", "constant", "each threshold", "off a run by at most"]
+    columns = [
+        "security model",
+        "shape",
+        "thresholds run",
+        "constant",
+        "each threshold",
+        "off a run by at most",
+    ]
     caption = (
         "π_ROC as published: a line through the medians, by least squares of relative errors, and "
         "how far it is off one of them at most. By the compiler's count each threshold takes as many "
@@ -256,7 +274,7 @@ _SKIPPED: Columns = [("skipped", attrgetter("name")), _REASON]
 
 def _environment(measured: Measured) -> Iterator[Part]:
     """View what runs say of where they ran, each thing in all the ways that occur."""
-    runs = [(str(cell["model"]), run) for cell in measured.cells for run in cell.ok]
+    runs = [(str(cell["security"]), run) for cell in measured.cells for run in cell.ok]
     if not runs:
         return
     yield Heading("Where it ran")
@@ -278,7 +296,7 @@ def _environment(measured: Measured) -> Iterator[Part]:
         [model, " or ".join(sorted(given for of, given in options if of == model))]
         for model in dict.fromkeys(model for model, _ in options)
     ]
-    yield Table(["model", "compile options"], rows)
+    yield Table(["security model", "compile options"], rows)
 
 
 def _of_host(host: Mapping[str, Any]) -> list[str]:

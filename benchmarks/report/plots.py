@@ -27,7 +27,7 @@ from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.side_by_side import AS_PUBLISHED, SCALE, TABLE2, Row
 from benchmarks.validation.texts import TITLES
 from harness.privacy.statement import SHIFTED
-from harness.request.base import OWN
+from harness.request.base import DISTRIBUTED
 from harness.security_models import MODELS
 from harness.views import parts
 from harness.views.palette import COLOURS, GREY, MARKERS
@@ -39,8 +39,8 @@ _SIGNS = {
 _SECONDS = ["seconds in the computation"]
 _OWN: dict[str, Any] = {"linestyle": (0, (4, 1, 1, 1)), "markerfacecolor": "none"}
 _PRICE = (
-    "With two, three and four parties, own noise has at most 1.41, 1.22 and 1.15 times the standard error, "
-    f"and {SHIFTED}."
+    "With two, three and four parties, distributed noise has at most 1.41, 1.22 and 1.15 times the standard "
+    f"error, and {SHIFTED}."
 )
 _VARIANTS = {  # the style of a line, and its name
     "default": ("-", "default"),
@@ -77,7 +77,7 @@ def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, par
         (
             *("network", "network", network_figure(measured)),
             "Seconds of each protocol and model on no network, lan and wan.",
-            f"Medians, with the least and the most, by network. Hollow, dashed: own noise. {_PRICE}",
+            f"Medians, with the least and the most, by network. Hollow, dashed: distributed noise. {_PRICE}",
         ),
         (
             *("noise", "noise", noise_figure(measured)),
@@ -117,7 +117,7 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
         elif row.whole is not None:
             marks += _timed(row.published, y, "s", color=COLOURS[1], label="published, run here", **large)
         marks += _timed(row.default, y, "o", color=COLOURS[0], label="default")
-        marks += _timed(row.own, y, "o", color=COLOURS[0], label="with own noise", **hollow)
+        marks += _timed(row.own, y, "o", color=COLOURS[0], label="with distributed noise", **hollow)
     return [
         *marks,
         shown(xscale="log", ylim=(len(rows) - 0.5, -0.5)),
@@ -148,7 +148,7 @@ def extrapolation_figure(measured: Measured, rows: Sequence[Row]) -> Figure | No
         through, colour = row.extrapolated, {"color": _SIGNS[row.model]["color"]}
         points = {**_SIGNS[row.model], "linestyle": "none"}
         path = "clients" if row.clients_send else "shares"
-        where = {"shape": row.shape, "model": row.model, "input_path": path}
+        where = {"shape": row.shape, "security": row.model, "input_path": path}
         cells = measured.where(*TABLE2, protocol="pi_roc", variant="published", **where)
         at = np.geomspace(through.levels[0], whole, 61)
         marks += [
@@ -169,12 +169,12 @@ def growth_figure(measured: Measured, claim: FigureClaim, rows: Sequence[Row]) -
     marks, (low, high) = list[Mark](), claim.at
     for series in measured.series(claim.factor, cells, ("records",) if claim.factor == "clients" else ()):
         first = series[0]
-        model, variant = str(first["model"]), str(first["variant"])
+        model, variant = str(first["security"]), str(first["variant"])
         some = f", {first.number('thresholds')} thresholds" if variant == "published" else ""
         style, name = _VARIANTS[variant]
         signs = {**_SIGNS[model], "linestyle": style}
-        if first["noise"] == OWN:
-            signs, some = {**signs, **_OWN}, ", own noise"
+        if first["noise"] == DISTRIBUTED:
+            signs, some = {**signs, **_OWN}, ", distributed noise"
         marks.append(_points(series, claim.factor, label=f"{model}, {name}{some}", **signs))
     for row in rows if claim.factor == "records" else ():
         # What all thresholds would take as published: ADS's extrapolation, scaled by records.
@@ -211,11 +211,11 @@ def network_figure(measured: Measured) -> Figure | None:
         of_models: dict[tuple[str, Level | None], dict[int, Summary]] = {}
         for cell in cells:
             if cell["protocol"] == protocol and (seconds := cell.seconds()):
-                line_of = of_models.setdefault((str(cell["model"]), cell["noise"]), {})
+                line_of = of_models.setdefault((str(cell["security"]), cell["noise"]), {})
                 line_of[networks.index(str(cell["network"]))] = seconds
         marks = []
         for (model, noise), by in of_models.items():
-            signs = _OWN if noise == OWN else {"label": model}
+            signs = _OWN if noise == DISTRIBUTED else {"label": model}
             marks.append(_with_bars(list(by), list(by.values()), **_SIGNS[model], **signs))
         title = methodcaller("set_title", protocol.replace("pi_", "π_").upper().replace("Π", "π"), loc="left")
         frame = shown(yscale="log", xticks=range(len(networks)), xticklabels=networks)
@@ -231,7 +231,7 @@ def noise_figure(measured: Measured) -> Figure | None:
     if not cells:
         return None
     for series in measured.series("samples", [cell for cell in cells if cell["epsilon"] == "1"]):
-        model, variant = str(series[0]["model"]), str(series[0]["variant"])
+        model, variant = str(series[0]["security"]), str(series[0]["variant"])
         found = {cell.number("samples"): seconds for cell in series if (seconds := cell.seconds())}
         style = {**_SIGNS[model], "label": model}
         if variant == "published":

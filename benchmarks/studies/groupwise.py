@@ -1,6 +1,6 @@
 """What noisy logarithms protect and how far they err, by the size of the group, beside other noise.
 
-Nothing here runs parties: laws are exact up to floats; what is numerical or simulated says so.
+Nothing here runs parties: distributions are exact up to floats; what is numerical or simulated says so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -103,21 +103,24 @@ class Mechanism:
     """A logarithm with its noise, and what a release is charged. Plain noise is one with a large offset."""
 
     name: str
-    law: ShiftedLog
+    distribution: ShiftedLog
     coins: tuple[Coin, ...]
     charged: Guarantee
 
     def epsilons(self, counts: Sequence[int]) -> list[float]:
         """Return epsilon of a record of a group, rounded up, for each number of records in it."""
-        steps = {self.law.step(count): count for count in counts}  # few steps, and each takes a while
+        steps = {
+            self.distribution.step(count): count for count in counts
+        }  # few steps, and each takes a while
         by_step = {
-            step: float_up(self.law.guarantee_at(count, self.coins).epsilon) for step, count in steps.items()
+            step: float_up(self.distribution.guarantee_at(count, self.coins).epsilon)
+            for step, count in steps.items()
         }
-        return [by_step[self.law.step(count)] for count in counts]
+        return [by_step[self.distribution.step(count)] for count in counts]
 
     def relative_errors(self, counts: Sequence[int]) -> Floats:
         """Return E|estimate - count| / max(count, 1) for each count, in its shape."""
-        return expected_errors(self.law, counts, self.coins) / np.maximum(counts, 1)
+        return expected_errors(self.distribution, counts, self.coins) / np.maximum(counts, 1)
 
 
 def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
@@ -127,9 +130,12 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
     noise with the least epsilon, in steps of 1/64 of the same, that keeps to the target, if one does.
     Raises: ValueError: no logarithm keeps to the target.
     """
-    law, charged = plan_logarithm(target, Neighbors(RELATION), epsilon, DELTA)
+    distribution, charged = plan_logarithm(target, Neighbors(RELATION), epsilon, DELTA)
     plain = ShiftedLog(1 << target.most.bit_length(), target.most)
-    found = [_mechanism("logarithm", law, charged), _mechanism("plain noise, same charge", plain, charged)]
+    found = [
+        _mechanism("logarithm", distribution, charged),
+        _mechanism("plain noise, same charge", plain, charged),
+    ]
     for share in range(1, 65):
         least = _mechanism("plain noise, same target", plain, charged * Fraction(share, 64))
         if target.met_by(plain, least.coins):
@@ -142,7 +148,7 @@ def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str
     counts = [10**power for power in range(int(log10(target.most)) + 1)]
     epsilons = {f"epsilon, {each.name}": each.epsilons(counts) for each in mechanisms}
     errors = {f"relative error, {each.name}": each.relative_errors(counts).tolist() for each in mechanisms}
-    offset = mechanisms[0].law.offset
+    offset = mechanisms[0].distribution.offset
     others = {
         "rho, Gaussian logarithm": [
             gaussian_log_rho(count, offset, gaussian_scale(target, offset)) for count in counts
@@ -163,9 +169,9 @@ def gaussian_scale(target: ErrorTarget, offset: int) -> float:
     return 2 * NormalDist().inv_cdf((1 + share) / 2)
 
 
-def _mechanism(name: str, law: ShiftedLog, epsilon: Fraction) -> Mechanism:
-    plan = plan_noise(logarithms(2, law.first_step), Neighbors(RELATION), epsilon, DELTA)
-    return Mechanism(name, law, plan.coins, plan.exact)
+def _mechanism(name: str, distribution: ShiftedLog, epsilon: Fraction) -> Mechanism:
+    plan = plan_noise(logarithms(2, distribution.first_step), Neighbors(RELATION), epsilon, DELTA)
+    return Mechanism(name, distribution, plan.coins, plan.exact)
 
 
 def figure(
@@ -244,7 +250,7 @@ def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]
     charged = ", ".join(f"{each.name} {digits_up(each.charged.epsilon, 2)}" for each in mechanisms)
     yield (
         f"Charged, at δ ≤ 2^-40, for a record added or removed: {charged}. Relative errors are "
-        "E|estimate - n| / n, from the laws of the noise. "
+        "E|estimate - n| / n, from the distributions of the noise. "
         "A logarithm protects large groups better than plain noise with the same "
         "target, and small ones less."
     )
@@ -266,7 +272,7 @@ def study() -> Outcome:
         "mechanisms": [
             {
                 "name": each.name,
-                "offset": each.law.offset,
+                "offset": each.distribution.offset,
                 "epsilon_charged": float_up(each.charged.epsilon),
                 "delta_charged": float_up(each.charged.delta),
             }

@@ -84,12 +84,12 @@ def simulate(
 ) -> list[Simulated]:
     """Draw what a collector hears of all clients, in each of `runs` independent runs of each mechanism.
 
-    Computes: the exact law of counts and sums, without a step per client that shares its tuple with others.
-    M_R: a value's bit is the same coin whether the group is kept or not, so the bits that are 1 are a sum of
-    binomials, and clients of one group and bit give a multinomial number of each of the 2 d reports. M_L: the
-    clients kept are binomial per value, those rounded up of these too; the sum of n clients' noise is the
-    difference of two negative binomials.
-    Guarantees: the law of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
+    Computes: the exact distribution of counts and sums, without a step per client that shares its tuple with
+    others. M_R: a value's bit is the same coin whether the group is kept or not, so the bits that are 1 are
+    a sum of binomials, and clients of one group and bit give a multinomial number of each of the 2 d
+    reports. M_L: the clients kept are binomial per value, those rounded up of these too; the sum of n
+    clients' noise is the difference of two negative binomials.
+    Guarantees: the distribution of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
     [test: tests/statistical/test_local_simulation.py]
     Memory: that of runs times values.           [test: tests/benchmarks/studies/test_local_simulation.py]
     Raises: ValueError: a value outside the declared range.
@@ -126,9 +126,9 @@ def _reports_of_r(
     reports = np.zeros((runs, d, 2), dtype=np.int64)  # by group and told bit
     for g, (_, clients) in enumerate(tuples):
         for bit, n in ((1, ups[g]), (0, clients.sum() - ups[g])):
-            law = np.full((d, 2), move / 2)
-            law[g, bit], law[g, 1 - bit] = keep * truth, keep * (1 - truth)
-            reports += rng.multinomial(n, law.ravel()).reshape(reports.shape)
+            distribution = np.full((d, 2), move / 2)
+            distribution[g, bit], distribution[g, 1 - bit] = keep * truth, keep * (1 - truth)
+            reports += rng.multinomial(n, distribution.ravel()).reshape(reports.shape)
     return reports.sum(axis=2), (reports[..., 1] - reports[..., 0]).astype(np.float64)
 
 
@@ -172,7 +172,7 @@ def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
 def summed_geometric(clients: Integers | Floats, odds: float, rng: np.random.Generator) -> Integers:
     """Draw sums of `clients` geometric variables each, P(x) in proportion to ratio^x, x >= 0, or part of one.
 
-    Computes: the negative binomial law, as a Poisson variable with a gamma's rate.
+    Computes: the negative binomial distribution, as a Poisson variable with a gamma's rate.
     Args: odds: ratio / (1 - ratio), the mean of one.
     """
     return np.asarray(rng.poisson(rng.gamma(clients) * odds), dtype=np.int64)

@@ -56,8 +56,10 @@ def population(clients: int) -> Population:
     """
     values, found = 2 * np.arange(_TRIALS + 1) / _TRIALS - 1, []
     for rate in (0.8901, 0.7177):  # of the two groups: the mean rates in the gap paper's appendix D
-        law = [math.comb(_TRIALS, j) * rate**j * (1 - rate) ** (_TRIALS - j) for j in range(_TRIALS + 1)]
-        wanted = clients // 2 * np.array(law)
+        distribution = [
+            math.comb(_TRIALS, j) * rate**j * (1 - rate) ** (_TRIALS - j) for j in range(_TRIALS + 1)
+        ]
+        wanted = clients // 2 * np.array(distribution)
         whole = np.floor(wanted).astype(np.int64)
         whole[np.argsort(whole - wanted)[: clients // 2 - whole.sum()]] += 1
         found.append(whole)
@@ -98,7 +100,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Central:
-    """Sums and sizes of groups are opened with noise Z, the same law for each of the four.
+    """Sums and sizes of groups are opened with noise Z, the same distribution for each of the four.
 
     A client adds its value, as a whole number of steps from -h to h, to its group's sum, and h to its size:
     the linear map of π_GAP. A mean is the noisy sum over the noisy size.
@@ -157,8 +159,8 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
     Noise of all but so many honest ones is not relied on, as these may know theirs, or leave it out: `honest`
     together meet ε with discrete Laplace noise, P(x) in proportion to e^(-|x| rate), each with its part, a
     difference of two negative binomials; the sum has the noise of all. One of two is what Prio does, and
-    `--noise own` before its laws become tables, which hold for coarser grids only. The sums themselves are as
-    private as the aggregators do not join.
+    `--noise distributed` before its distributions become tables, which hold for coarser grids only. The sums
+    themselves are as private as the aggregators do not join.
     """
     moves = possible_moves(sums_and_sizes(_GROUPS, STEPS), _NEIGHBORS)
     rate = epsilon / max(map(sum, moves))  # ε for a client that moves the values most, in L1
@@ -200,8 +202,8 @@ def noise_in_computation(coins: tuple[Coin, ...], exact: Guarantee) -> Central:
 
 PUBLISHED, REPAIRED, LAPLACE = "M_R as published", "M_R, repaired", "M_L, k = 2"
 PER_AGGREGATOR, IN_COMPUTATION = "noise per aggregator", "noise in the computation"
-OWN_OF_THREE = "own noise, three parties"
-MODELS = (PUBLISHED, REPAIRED, LAPLACE, PER_AGGREGATOR, OWN_OF_THREE, IN_COMPUTATION)
+DISTRIBUTED_OF_THREE = "distributed noise, three parties"
+MODELS = (PUBLISHED, REPAIRED, LAPLACE, PER_AGGREGATOR, DISTRIBUTED_OF_THREE, IN_COMPUTATION)
 
 
 @lru_cache(maxsize=32)
@@ -210,7 +212,7 @@ def trust_model(name: str, epsilon: Fraction) -> TrustModel:
     if name == IN_COMPUTATION:
         plan = plan_noise(sums_and_sizes(_GROUPS, STEPS), _NEIGHBORS, epsilon, DELTA)
         return noise_in_computation(plan.coins, plan.exact)
-    if name in (PER_AGGREGATOR, OWN_OF_THREE):
+    if name in (PER_AGGREGATOR, DISTRIBUTED_OF_THREE):
         return noise_per_aggregator(epsilon, *((AGGREGATORS, 1) if name == PER_AGGREGATOR else (3, 2)))
     if name == PUBLISHED:
         return Local(MechanismR.with_budgets(_GROUPS, epsilon, epsilon))
@@ -250,7 +252,7 @@ _LABELS = {  # in the figure, in the order of its colours
     PER_AGGREGATOR: "noise per aggregator (2)",
     LAPLACE: "local: M_L, k = 2",
     PUBLISHED: "local: M_R as published (its ε is larger)",
-    OWN_OF_THREE: "own noise of three parties",
+    DISTRIBUTED_OF_THREE: "distributed noise of three parties",
 }
 
 
@@ -280,7 +282,12 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
         for clients in setting.clients:
             bound = model.half_width(clients, FAILURE)
             drawn = model.errors(clients, runs, generator(name, epsilon, clients))
-            row = {"model": name, **exact, "delta_exact": float_up(model.guarantee.delta), "clients": clients}
+            row = {
+                "security": name,
+                **exact,
+                "delta_exact": float_up(model.guarantee.delta),
+                "clients": clients,
+            }
             samples.append(row | {"errors": [rounded(error, 3) for error in drawn.tolist()]})
             measured = {
                 "bound_99": rounded(bound) if bound < MOST else None,
@@ -289,7 +296,7 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
                 "predicted_rms": rounded(model.deviation(clients)),
             }
             errors.append(row | measured)
-        needs += [{"model": name, **exact, **_needed(name, epsilon, error)} for error in setting.errors]
+        needs += [{"security": name, **exact, **_needed(name, epsilon, error)} for error in setting.errors]
     return Outcome(
         {
             "seed": SEED,
@@ -373,7 +380,7 @@ def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
 
 def _of(rows: Sequence[Row], epsilon: Fraction, name: str) -> list[Row]:
     """Return a model's rows at this epsilon."""
-    return [row for row in rows if (row["epsilon"], row["model"]) == (float(epsilon), name)]
+    return [row for row in rows if (row["epsilon"], row["security"]) == (float(epsilon), name)]
 
 
 def _bound(row: Row) -> str:
@@ -418,13 +425,13 @@ def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Itera
     wanted = setting.errors[len(setting.errors) // 2]
     for epsilon in setting.epsilons:
         proven = {
-            need["model"]: need["clients_proven"]
+            need["security"]: need["clients_proven"]
             for need in needs
             if (need["epsilon"], need["error"]) == (float(epsilon), wanted)
         }
         yield (
             f"At ε = {float(epsilon):g}, an error of {wanted:g}: {powers(proven[IN_COMPUTATION])} clients "
-            f"with noise in the computation, {powers(proven[OWN_OF_THREE])} with three parties' own noise, "
+            f"with noise in the computation, {powers(proven[DISTRIBUTED_OF_THREE])} with three parties', "
             f"{powers(proven[PER_AGGREGATOR])} with noise per aggregator, which is two parties' own, "
             f"{powers(proven[REPAIRED])} under local DP (M_R, repaired), "
             f"{powers(float(f'{proven[REPAIRED] / proven[IN_COMPUTATION]:.2g}'))} times as many."

@@ -33,7 +33,7 @@ from harness.engines.parties.working_directory import (
 )
 from harness.engines.registry import engine_of
 from harness.errors import UnsupportedError
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.processes import die_with_parent
 from protocols.spec import NO_INPUT, ProtocolSpec
 
@@ -123,11 +123,13 @@ class Attack:
     Args: tamperer: its number; built: the interposer; work: a new directory.
     """
 
-    def __init__(self, model: Model, operation: Operation, tamperer: int, built: Path, work: Path) -> None:
+    def __init__(
+        self, model: SecurityModel, operation: Operation, tamperer: int, built: Path, work: Path
+    ) -> None:
         self.model, self.operation, self.tamperer = model, operation, tamperer
         self._built, self._work = built, work
         self._honest = [i for i in range(model.parties) if i != tamperer]
-        self._inputs = (self._honest[0], tamperer if operation.law else self._honest[-1])
+        self._inputs = (self._honest[0], tamperer if operation.distribution else self._honest[-1])
         self._directories = [work / f"party-{i}" for i in range(model.parties)]
         for i, directory in enumerate(self._directories):
             data = directory / DATA
@@ -161,7 +163,7 @@ class Attack:
             uses_edabits=False,  # as in all programs of ours that compare
         )
         arguments = tuple(map(str, (*self._inputs, *operation.arguments)))
-        lanes = operation.law.samples if operation.law else _LANES
+        lanes = operation.distribution.samples if operation.distribution else _LANES
         return Job(spec, source, arguments, (None,) * self.model.parties, ((1, lanes),))
 
     @contextmanager
@@ -196,10 +198,10 @@ class Attack:
         return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
 
     def _run(self, order: str) -> tuple[Outcome, Integers, list[list[str]]]:
-        law = self.operation.law
-        if law:
-            drawn = tuple(secrets.randbits(law.fair_bits) for _ in range(law.samples))
-            self.feed((), ((drawn, (0,) * law.samples),))
+        distribution = self.operation.distribution
+        if distribution:
+            drawn = tuple(secrets.randbits(distribution.fair_bits) for _ in range(distribution.samples))
+            self.feed((), ((drawn, (0,) * distribution.samples),))
         parties: list[subprocess.Popen[bytes]] = []
         with free_ports(self.model.parties) as ports:
             try:
@@ -271,7 +273,7 @@ class Attack:
 
 
 def _on_a_leash() -> None:
-    """Have this process end with its starter, and when it has computed for too long."""
+    """Have this process end with its coordinator, and when it has computed for too long."""
     die_with_parent()
     resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_S, _LONGEST_S))
 

@@ -22,7 +22,7 @@ FALSE_ALARM = 1e-9  # of each comparison
 
 
 @dataclass(frozen=True)
-class Law:
+class Distribution:
     """The default noise of a run.
 
     Attributes: epsilon, delta_bits: of its coins; samples: how many a run opens.
@@ -38,7 +38,7 @@ class Law:
         return fair_bits_per_sample(design_coins(self.epsilon, self.delta_bits))
 
     def explains(self, opened: Iterable[int]) -> bool:
-        """Return whether values are as many as a run opens, possible, and near the law."""
+        """Return whether values are as many as a run opens, possible, and near the distribution."""
         counted = Counter(opened)
         return counted.total() == self.samples and self.distance(counted) <= largest_distance(self.samples)
 
@@ -57,7 +57,7 @@ class Law:
 
 
 def largest_distance(n: int) -> float:
-    """Return t with P(sup |F_n - F| > t) <= 1e-9, of n samples, whatever the law.
+    """Return t with P(sup |F_n - F| > t) <= 1e-9, of n samples, whatever the distribution.
 
     Source: Dvoretzky, Kiefer and Wolfowitz 1956, with the constant of Massart 1990.
     """
@@ -69,9 +69,9 @@ class Operation:
     """A program, what two parties feed it, and what it opens then.
 
     Attributes: name: of its file, and a form; values, bits: what each of the two inputs, of bits block by
-    block; right: what is opened; arguments: of a production program its own, after the two parties; law: in
-    place of these, of the noise that is opened. Then one of the two tampers and inputs zeros, and the other's
-    bits are random.
+    block; right: what is opened; arguments: of a production program its own, after the two parties;
+    distribution: in place of these, of the noise that is opened. Then one of the two tampers and inputs
+    zeros, and the other's bits are random.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Operation:
     bits: tuple[tuple[Integers, Integers], ...] = ()
     right: Integers = ()
     arguments: tuple[object, ...] = ()
-    law: Law | None = None
+    distribution: Distribution | None = None
 
     @property
     def program(self) -> str:
@@ -88,7 +88,7 @@ class Operation:
 
     def is_right(self, opened: Integers) -> bool:
         """Return whether an honest party may take that."""
-        return self.law.explains(opened) if self.law else opened == self.right
+        return self.distribution.explains(opened) if self.distribution else opened == self.right
 
 
 _X, _Y = (3, -5, 7, 11), (13, 17, -19, 23)

@@ -3,7 +3,7 @@
 Two honest parties make all inputs and all bits, by shares that are fixed, so that `reference` says what is
 opened: any other result is wrong. A party that tampers has no input there. Its own input could only shift
 additive shares by what it likes, or replace bits of its own by others. That they are bits, whatever it sends,
-and that noise then keeps its law, is what `NOISE` tries.
+and that noise then keeps its distribution, is what `NOISE` tries.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.tampering.operations import Law, Operation
+from benchmarks.tampering.operations import Distribution, Operation
 from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
-from protocols.noise.added import NoiseLaw
+from protocols.noise.added import NoiseDistribution
 
 _Array = npt.NDArray[np.int64]
 _Opened = Callable[[list[int]], list[int]]  # of the noise
@@ -89,7 +89,13 @@ def _programs() -> tuple[Operation, ...]:
 
     return (
         make("pi_lap", (2, 4, *_LAW), 4, _plus(nothing)),
-        make("pi_sum", (2, 4, NoiseLaw.LAPLACE, 1, 30), 0, lambda _: counts.ravel().tolist(), counts.ravel()),
+        make(
+            "pi_sum",
+            (2, 4, NoiseDistribution.LAPLACE, 1, 30),
+            0,
+            lambda _: counts.ravel().tolist(),
+            counts.ravel(),
+        ),
         make("pi_rounds", (2, 1, 4, *_LAW), 4, _plus(counts), counts.ravel()),
         make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(counts), counts.ravel()),
         make("pi_rw product", ("product", "shares", 2, _N, 0, *two), 4, _plus(counts), columns),
@@ -135,5 +141,9 @@ PROGRAMS = _programs()
 TOO_LONG = {("spdz2k", "pi_roc_records")}  # 120,000 messages and minutes in each run
 _SAMPLES = 200  # more than any message of a run could change unnoticed
 NOISE = (
-    Operation("pi_lap", arguments=(2, _SAMPLES, *_LAW), law=Law(Fraction(_EPSILON), _DELTA_BITS, _SAMPLES)),
+    Operation(
+        "pi_lap",
+        arguments=(2, _SAMPLES, *_LAW),
+        distribution=Distribution(Fraction(_EPSILON), _DELTA_BITS, _SAMPLES),
+    ),
 )

@@ -22,7 +22,7 @@ from benchmarks.measure.samples import append, interval_of_median, load_lines
 from benchmarks.tampering.attack import Attack, build_interposer
 from benchmarks.tampering.operations import Operation
 from benchmarks.tampering.production import TOO_LONG
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 
 FALSE_ALARM = 0.05  # of all intervals of a study together
 _LARGE = 1 << 20
@@ -62,7 +62,7 @@ def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], f
 
 
 def go_on(
-    models: Sequence[Model],
+    models: Sequence[SecurityModel],
     tried: Sequence[Operation],
     path: Path,
     seconds: float,
@@ -119,7 +119,7 @@ def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
         interval = interval_of_median(differences, 1 - FALSE_ALARM / len(cells))
         rows.append(
             {
-                "model": model,
+                "security": model,
                 "operation": operation,
                 "pairs": len(of),
                 "sizes_differ": sum(not pair.same for pair in of),

@@ -23,7 +23,7 @@ from benchmarks.measure.samples import append, load_lines
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
 from benchmarks.tampering.operations import Operation
 from benchmarks.tampering.production import TOO_LONG
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 
 SEED = 20_261_122  # any; fixed, so that a walk can be repeated
 
@@ -35,7 +35,7 @@ _WORKERS = 3 * (os.cpu_count() or 1)  # parties that wait for ever need no proce
 _CONFIDENCE = 0.95
 
 Place = tuple[str, str, int]
-"""Model, operation, the party that tampers."""
+"""SecurityModel, operation, the party that tampers."""
 
 Site = tuple[Place, Message, int]
 """Where, which message, and how often it was changed before."""
@@ -63,7 +63,7 @@ class Attempt:
         return (self.model, self.operation, self.tamperer), self.change.message, self.turn
 
 
-def change_of(model: Model, message: Message, rng: random.Random) -> Change:
+def change_of(model: SecurityModel, message: Message, rng: random.Random) -> Change:
     """Return how a message is changed.
 
     Computes: at the border of a share, if shares fill the message; by 1, 2^30, which is no bit, or at random.
@@ -84,7 +84,12 @@ class Parties:
     """
 
     def __init__(
-        self, models: Sequence[Model], tried: Sequence[Operation], work: Path, built: Path, stack: ExitStack
+        self,
+        models: Sequence[SecurityModel],
+        tried: Sequence[Operation],
+        work: Path,
+        built: Path,
+        stack: ExitStack,
     ) -> None:
         self.attacks: dict[Place, Attack] = {}
         for model, operation in product(models, tried):
@@ -102,7 +107,7 @@ class Parties:
         attack, rng = self.attacks[place], random.Random(repr((SEED, site)))
         change = change_of(attack.model, message, rng)
         outcome, opened = attack.run(change)
-        noise = Counter(map(str, opened)) if attack.operation.law else {}
+        noise = Counter(map(str, opened)) if attack.operation.distribution else {}
         return Attempt(*place, turn, change, outcome, dict(noise))
 
 
@@ -129,7 +134,7 @@ def _shuffled(messages: list[Message], of: object) -> list[Message]:
 
 
 def go_on(
-    models: Sequence[Model],
+    models: Sequence[SecurityModel],
     tried: Sequence[Operation],
     path: Path,
     turns: int,

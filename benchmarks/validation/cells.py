@@ -158,9 +158,9 @@ class Measured:
         ]
 
     def pairs(self, **levels: Level) -> Iterator[tuple[CellRuns, CellRuns]]:
-        """Yield cells that ran with joint noise, each with the one that differs by own noise alone."""
+        """Yield cells that ran with joint noise, each beside the same one with distributed noise."""
         joint = {(cell.suite, cell.without("noise")): cell for cell in self.where(noise="joint", **levels)}
-        for own in self.where(noise="own", **levels):
+        for own in self.where(noise="distributed", **levels):
             of = joint.get((own.suite, own.without("noise")))
             if of and of.median_s and own.median_s:
                 yield of, own

@@ -88,7 +88,7 @@ def validate(
         _orders(measured),
         _growths(measured),
         _networks(measured),
-        _own_noise(measured),
+        _distributed_noise(measured),
         _times(measured, table),
     )
     return Validation(judge(checks, explanations() if known is None else known), table)
@@ -163,7 +163,7 @@ def _sizes(measured: Measured) -> Iterator[Check]:
     says = f"a curve has {paper.thresholds:,} thresholds"
     yield none_of("exact.thresholds", says, wrong, len(grid), "cells")
     for model, parties in paper.parties.items():
-        runs = [run for cell in measured.where(model=model) for run in cell.ok]
+        runs = [run for cell in measured.where(security=model) for run in cell.ok]
         wrong = [f"{len(run.sent_bytes)} sent" for run in runs if len(run.sent_bytes) != parties]
         says = f"{model} has {parties} parties, as {MODELS[model].paper_name} has"
         yield none_of(f"exact.parties.{model}", says, wrong, len(runs), "runs")
@@ -173,15 +173,15 @@ def _orders(measured: Measured) -> Iterator[Check]:
     """Yield a check for each order that the paper states and both sides of which were measured or tried."""
     claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
     for cell in measured.where(*TABLE2, noise="joint"):
-        by_rest.setdefault(cell.without("model"), {})[cell["model"]] = cell
+        by_rest.setdefault(cell.without("model"), {})[cell["security"]] = cell
     for (claim, slower, quicker), models in product(PAIRS, by_rest.values()):
         if slower in models and quicker in models:
             a, b = models[slower], models[quicker]
-            key = f"order.{claim}.{name_of(a.runs[0].cell, 'model')}.{slower}.{quicker}"
+            key = f"order.{claim}.{name_of(a.runs[0].cell, 'security')}.{slower}.{quicker}"
             yield order_of_seconds(f"{key}.seconds", claims[claim], a, b)
             yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
     for (post, pre, times), shape, model in product(PHASES, privfairfl().shapes, privfairfl().parties):
-        where = {"shape": shape, "model": model, "noise": "joint"}
+        where = {"shape": shape, "security": model, "noise": "joint"}
         long = fullest(measured.where(*TABLE2, protocol="pi_roc", variant=post, **where))
         short = fullest(measured.where(*TABLE2, protocol="pi_rw", variant=pre, **where))
         if long and short:
@@ -290,7 +290,7 @@ def check_series(
     over = f"{growth.factor} {levels[0]:,} to {levels[-1]:,}"
     if not growth.linear:
         spread = max(costs) / min(costs)
-        counted = name == "bytes" and get_model(str(first["model"])).virtual_machine is not None
+        counted = name == "bytes" and get_model(str(first["security"])).virtual_machine is not None
         most = 1.0 if counted else 1 + (BYTES if name == "bytes" else SCATTER)
         return Check(key, says, spread, 1.0, most, f"most over least {spread:.2f}, {over}")
     line = fit(levels, costs)
@@ -317,14 +317,14 @@ def _networks(measured: Measured) -> Iterator[Check]:
             yield Check(key, says, unjudged="it was not measured")
 
 
-def _own_noise(measured: Measured) -> Iterator[Check]:
-    """Yield checks of noise of the parties' own beside joint noise: less is sent, and errors are as stated.
+def _distributed_noise(measured: Measured) -> Iterator[Check]:
+    """Yield checks of distributed noise beside joint noise: less is sent, and errors are as stated.
 
     Seconds are judged of curves, whose noise is most of the cost; elsewhere both take some milliseconds.
     """
-    says = "own noise takes less, and errs as much more as is stated"
+    says = "distributed noise takes less, and errs as much more as is stated"
     for joint, own in measured.pairs():
-        model, name = get_model(str(own["model"])), f"{own.suite}.{own.name}"
+        model, name = get_model(str(own["security"])), f"{own.suite}.{own.name}"
         stated = sqrt(model.parties / (model.parties - model.corruptions))
         ratio = error_ratio(own.runs[0].cell)
         found = f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}"
@@ -386,7 +386,7 @@ def _figure_1(measured: Measured) -> Check:
     """Compare the run with the most clients that the paper's sentence is about."""
     claim = privfairfl().figures["figure1"]
     cells = measured.where(
-        protocol=claim.protocol, variant=AS_PUBLISHED[claim.protocol], model=claim.model, network="none"
+        protocol=claim.protocol, variant=AS_PUBLISHED[claim.protocol], security=claim.model, network="none"
     )
     near = [cell for cell in cells if claim.at[0] <= cell.number(claim.factor) <= claim.at[1]]
     timed = {cell.number(claim.factor): found for cell in near if (found := cell.median_s) is not None}

@@ -56,7 +56,7 @@ class Row:
     Attributes: published: the paper's protocol, as it was run whole, or with `thresholds` of its
     thresholds, the most that were run; clients_send: and had to be waited for; extrapolated: seconds by
     thresholds, where not all were run; why_not: there is neither, why; default: ours; own: the same with
-    noise of the parties' own, whose standard error is `error_ratio` times as large; beside: the paper's model
+    distributed noise, whose standard error is `error_ratio` times as large; beside: the paper's model
     whose figure is meant, None: its own.
     """
 
@@ -91,7 +91,7 @@ class Row:
         return {
             "protocol": self.protocol,
             "shape": self.shape,
-            "model": self.model,
+            "security": self.model,
             "paper_s": self.paper.seconds,
             "published_s": self.published and vars(self.published),
             "published_thresholds": self.thresholds,
@@ -106,8 +106,8 @@ class Row:
             },
             "why_not": self.why_not or None,
             "default_s": self.default and vars(self.default),
-            "own_noise_s": self.own and vars(self.own),
-            "own_noise_error_ratio": self.error_ratio,
+            "distributed_noise_s": self.own and vars(self.own),
+            "distributed_noise_error_ratio": self.error_ratio,
             "paper_figure_is_of": self.beside or self.model,
             "paper_over_published": self.whole and self.paper.seconds / self.whole,
             "paper_over_default": self.default and self.paper.seconds / self.default.median,
@@ -123,12 +123,12 @@ def rows(measured: Measured) -> list[Row]:
         for protocol in AS_PUBLISHED
         for shape in paper.shapes
         for model in models
-        if model in paper.parties or measured.where(*TABLE2, model=model)
+        if model in paper.parties or measured.where(*TABLE2, security=model)
     ]
 
 
 def _row(measured: Measured, protocol: str, shape: str, model: str, printed: Printed) -> Row:
-    where = {"protocol": protocol, "shape": shape, "model": model}
+    where = {"protocol": protocol, "shape": shape, "security": model}
     ours = fullest(measured.where(*TABLE2, variant="default", noise="joint", **where))
     own = fullest([pair[1] for pair in measured.pairs(variant="default", **where) if pair[1].suite in TABLE2])
     published = measured.where(*TABLE2, variant=AS_PUBLISHED[protocol], **where)

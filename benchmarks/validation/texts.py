@@ -21,14 +21,14 @@ KINDS = {
     "linear": "linear where it should be, ours only",
     "constant": "constant where it should be, ours only",
     "network": "emulated networks bite",
-    "own": "own noise sends less and takes less time than joint noise, and errs by what is stated",
+    "own": "distributed noise sends less and takes less time than joint noise, and errs by what is stated",
     "ratio": "times within a factor of 3 of the paper's",
     "gain": "the default against the protocol as published",
 }
 
 
-OWN_NOISE = (
-    "Default: the parties make the noise together. Own noise: each adds its own, for which a count's "
+DISTRIBUTED_NOISE = (
+    "Default: the parties make the noise together. Distributed noise: each adds its own, for which a count's "
     f'standard error is as many times as large as "its error" says, and {SHIFTED}.'
 )
 
@@ -73,7 +73,7 @@ def _side_by_side(protocol: str, rows: Sequence[Row], caption: str) -> Table:
     """Return a row of seconds for each model. What is extrapolated is in a column of its own."""
     whole, roc = f"{privfairfl().thresholds:,}", protocol == "pi_roc"
     columns = {
-        "model": [row.model + " †" * bool(row.beside) for row in rows],
+        "security": [row.model + " †" * bool(row.beside) for row in rows],
         "PrivFairFL": [
             str(row.paper) if row.paper.seconds < 100 else f"{row.paper.seconds:,.0f}" for row in rows
         ],
@@ -91,14 +91,16 @@ def _side_by_side(protocol: str, rows: Sequence[Row], caption: str) -> Table:
         ]
     columns["default"] = [spread(row.default) for row in rows]
     if any(row.own for row in rows):
-        columns["with own noise"] = [spread(row.own) for row in rows]
+        columns["with distributed noise"] = [spread(row.own) for row in rows]
         columns["its error"] = [
             NONE if row.error_ratio is None else f"×{row.error_ratio:.2f}" for row in rows
         ]
     columns["paper ÷ published"] = [_gain(row, row.whole) for row in rows]
     columns["paper ÷ default"] = [_gain(row, row.default.median if row.default else None) for row in rows]
     if any(row.own for row in rows):
-        columns["paper ÷ own noise"] = [_gain(row, row.own.median if row.own else None) for row in rows]
+        columns["paper ÷ distributed noise"] = [
+            _gain(row, row.own.median if row.own else None) for row in rows
+        ]
     return Table(list(columns), list(zip(*columns.values(), strict=True)), caption=caption)
 
 
@@ -113,7 +115,7 @@ def _notes(rows: Sequence[Row], protocol: str, over: str) -> Iterator[str]:
         f"{privfairfl().machine}; ours {ours}."
     )
     if any(row.own for row in rows):
-        yield OWN_NOISE
+        yield DISTRIBUTED_NOISE
     for row in [row for row in rows if row.beside][:1]:
         yield (
             f"† {row.model} is no row of the paper's: {get_model(row.model).parties} parties as in "

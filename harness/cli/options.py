@@ -7,11 +7,11 @@ from typing import Any
 
 from harness.request.base import (
     INPUT_PATH_OF_SHARES,
-    MODEL,
     NOISE,
     NOISES,
     POPULATION,
     RELATION,
+    SECURITY,
     Spending,
 )
 from harness.request.calls import (
@@ -82,7 +82,7 @@ class ShareOptions(
     clients_per_upload: Any = None
     range = RANGE.but(help=f"with --task gap: {RANGE.help}")
     steps = STEPS.but(help=f"with --task gap: {STEPS.help}")
-    model = MODEL
+    security = SECURITY
     input_path = INPUT_PATH_OF_SHARES
     input_form = INPUT_FORM.but(
         help=f"{INPUT_FORM.help}; for thresholds also keys (a key per record); with --cap slots (default for "
@@ -208,7 +208,7 @@ class NoiseOptions(
         "published-rounded, which rounds in the computation",
     )
     noise = NOISE
-    model = MODEL
+    security = SECURITY
     out = OUT
     timeout = TIMEOUT
     prints = "noise.json"
@@ -249,8 +249,10 @@ class AuditOptions(
     neighboring_relation = RELATION.but(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"
     )
-    noise = optional(NOISES, "of a release: joint (default), own or own-gaussian; of the parties of --model")
-    model = MODEL.but(help="with --noise own: the model; see `./inv schemes`")
+    noise = optional(
+        NOISES, "of a release: joint (default), own or distributed-gaussian; of the parties of --security"
+    )
+    security = SECURITY.but(help="with --noise distributed: the model; see `./inv security`")
     cap = optional(
         whole(1, in_module("harness.inputs.record_schema:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
@@ -267,11 +269,11 @@ class AuditOptions(
 class QuickstartOptions(Spending, epsilon={"default": "4", "example": ""}):
     """Compute DP weights and thresholds for real data, and compare a model with and without them."""
 
-    model = MODEL
+    security = SECURITY
     out = OUT
 
 
-class SchemesOptions(Options):
+class SecurityOptions(Options):
     """List the models that can run here, their engines, and what the other models lack."""
 
     prints = "JSON"
@@ -292,7 +294,7 @@ class HostsCheckOptions(Options):
     """Check whether every host is ready for a run; change nothing."""
 
     hosts = HOSTS
-    model = MODEL.but(
+    security = SECURITY.but(
         help="the model that the hosts are checked for; default: ring, or what the number of hosts allows"
     )
     prints = "JSON"
@@ -330,7 +332,7 @@ class VerifyOptions(Options):
 
 
 class HostsCollectOptions(Options):
-    """Fetch results of runs whose starter lost contact before it could read them."""
+    """Fetch results of runs whose coordinator lost contact before it could read them."""
 
     hosts = HOSTS
     out = OUT.but(help="a new directory for a file per run; default: runs/hosts.collect-<time>")

@@ -12,7 +12,7 @@ _RUNS = "harness.cli.commands"
 
 COMMANDS = (
     Command("quickstart", options.QuickstartOptions, f"{_RUNS}.quickstart:quickstart", ANALYST),
-    Command("schemes", options.SchemesOptions, f"{_RUNS}.installation:schemes", ANALYST),
+    Command("security", options.SecurityOptions, f"{_RUNS}.installation:security", ANALYST),
     Command("share", options.ShareOptions, f"{_RUNS}.shares:share", CLIENT),
     Command("uploads", options.UploadsOptions, f"{_RUNS}.shares:uploads", PARTY),
     Command("aggregate", options.AggregateOptions, f"{_RUNS}.shares:aggregate", PARTY),

@@ -10,9 +10,9 @@ from typing import Any
 from harness.clients.session import ClientInputs
 from harness.engines.emulated_network.profiles import Network
 from harness.errors import UnsupportedError
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.circuits.noise import input_widths
-from protocols.noise.added import NoiseLaw, OwnNoise
+from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.spec import KEYS, REPLICATED, InputForm, ProtocolSpec
 
 TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s")
@@ -78,7 +78,7 @@ def no_charge() -> None:
 
 
 @dataclass(frozen=True)
-class OwnNoiseInput:
+class DistributedNoiseInput:
     """How noise of a party's own enters what it inputs.
 
     Attributes: samples: how many each party draws; values: how many numbers it holds besides, none or all
@@ -112,7 +112,7 @@ class Job:
     given_bits: tuple[tuple[int, ...], ...] | None = None
     clients: ClientInputs | None = None
     compile_options: tuple[str, ...] = ()
-    own: OwnNoiseInput | None = None
+    own: DistributedNoiseInput | None = None
 
     def __post_init__(self) -> None:
         if self.given_bits is not None and self.is_production:
@@ -150,13 +150,13 @@ class Job:
         slots = int(arguments["slots"]) // int(arguments["per_lane"]) if self.spec.slot_bits else 0
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
 
-    def batch(self, model: Model) -> int | None:
+    def batch(self, model: SecurityModel) -> int | None:
         """Return how much material the machine prepares at once, None for its own choice."""
         # Keys are sorted all at once, and scores compared with a threshold all at once.
         by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
         return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
 
-    def check_parties(self, model: Model) -> None:
+    def check_parties(self, model: SecurityModel) -> None:
         """Raise UnsupportedError unless inputs, and all bits of noise, come from all of the model's parties.
 
         A program that was told of fewer would draw its noise from fewer parties' bits.
@@ -171,25 +171,29 @@ class Job:
             )
         if self.is_production:
             self._check_bits()
-            self._check_own_noise(model)
+            self._check_distributed_noise(model)
 
-    def own_noise(self, model: Model) -> OwnNoise | None:
-        """Return the law of each party's own noise, by the program's arguments; None: it draws none.
+    def distributed_noise(self, model: SecurityModel) -> DistributedNoise | None:
+        """Return the distribution of each party's own noise, by the program's arguments; None: it draws none.
 
-        Raises: UnsupportedError: they name no law.
+        Raises: UnsupportedError: they name no distribution.
         """
-        if not self.spec.draws_own_noise:
+        if not self.spec.draws_distributed_noise:
             return None
         named, honest = self._named_arguments, model.parties - model.corruptions
         try:
-            law, rate, edge = NoiseLaw(named["law"]), Fraction(named["rate"]), int(named["edge"])
-            return OwnNoise(law, rate, edge, model.parties, honest)
+            distribution, rate, edge = (
+                NoiseDistribution(named["law"]),
+                Fraction(named["rate"]),
+                int(named["edge"]),
+            )
+            return DistributedNoise(distribution, rate, edge, model.parties, honest)
         except (ArithmeticError, LookupError, ValueError):
             raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
 
-    def _check_own_noise(self, model: Model) -> None:
+    def _check_distributed_noise(self, model: SecurityModel) -> None:
         """Raise UnsupportedError unless each party draws a sample of its own for each value."""
-        if self.own_noise(model) is None or self.spec.release is None:
+        if self.distributed_noise(model) is None or self.spec.release is None:
             return
         named = self._named_arguments
         noisy = int(named["nodes"]) if "nodes" in named else self.spec.release(named).nodes
@@ -227,7 +231,7 @@ class EngineResult(RunRecord):
         hosts: What a manifest says of that.
     """
 
-    model: Model
+    model: SecurityModel
     outputs: Mapping[str, tuple[int, ...]]
     client_received_bytes: tuple[int, ...] | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -245,7 +249,7 @@ class Prepared:
     """
 
     job: Job
-    model: Model
+    model: SecurityModel
     engine_version: str
     program_hash: str
     compile_options: tuple[str, ...] = ()
@@ -263,14 +267,14 @@ class Runner(ABC):
     """What a run is handed to: an engine on this machine, or hosts that have one each."""
 
     @abstractmethod
-    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+    def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         """Return None if this combination is sound and can run, else why not."""
 
     @abstractmethod
     def run(
         self,
         job: Job,
-        model: Model,
+        model: SecurityModel,
         work: Path,
         timeout_s: float,
         progress: Progress,

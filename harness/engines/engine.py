@@ -31,7 +31,7 @@ from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import Rounds, free_ports, rounds_of, run_parties
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import OutputError, UnsupportedError, named
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.spec import CLIENTS, REPLICATED, InputForm, ProtocolSpec
 
 _CLIENTS = re.compile(r"Clients sent = (\d+) bytes, received = (\d+) bytes")
@@ -74,10 +74,10 @@ class Engine(Runner):
         """Return what identifies the installation in results, None if there is none."""
 
     @abstractmethod
-    def availability(self, model: Model) -> str | None:
+    def availability(self, model: SecurityModel) -> str | None:
         """Return None if the model can run here, else one sentence: what is missing, and the way out."""
 
-    def fault_of_links(self, model: Model) -> str | None:  # noqa: ARG002
+    def fault_of_links(self, model: SecurityModel) -> str | None:  # noqa: ARG002
         """Return None if every link of the model's parties asks its peer for a certificate, else why not."""
         return None
 
@@ -86,18 +86,18 @@ class Engine(Runner):
         """Return the name that the engine looks for in a party's certificate."""
 
     @abstractmethod
-    def program_hash(self, job: Job, model: Model) -> str:
+    def program_hash(self, job: Job, model: SecurityModel) -> str:
         """Return what will identify the program in the job's result, without compiling it.
 
         [test: tests/commands/test_bench_measured.py]
         """
 
-    def is_compiled(self, job: Job, model: Model) -> bool:  # noqa: ARG002
+    def is_compiled(self, job: Job, model: SecurityModel) -> bool:  # noqa: ARG002
         """Return whether a run of the job would compile nothing."""
         return not self.compiles
 
     @abstractmethod
-    def _program(self, job: Job, model: Model) -> AbstractContextManager[Prepared]:
+    def _program(self, job: Job, model: SecurityModel) -> AbstractContextManager[Prepared]:
         """Yield the program of a job that the model can run, as `prepared`."""
 
     @abstractmethod
@@ -112,12 +112,12 @@ class Engine(Runner):
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
         """Return what lines say of a party's cost. Raises: IndexError, ValueError: they say too little."""
 
-    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+    def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         """Return None if this combination is sound and can run here, else why not."""
         reason = self.refusal(spec, model, form) or self.availability(model)
         return self.fault_of_links(model) if reason is None and form.path is REPLICATED else reason
 
-    def refusal(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+    def refusal(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         """Return None if this combination is sound, wherever it runs, else why not.
 
         Guarantees: in an active model no client value that came as a plain additive share is a factor
@@ -155,7 +155,7 @@ class Engine(Runner):
         return None
 
     @contextmanager
-    def prepared(self, job: Job, model: Model) -> Iterator[Prepared]:
+    def prepared(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
         """Yield the job's program, compiled on this machine, and keep it there meanwhile.
 
         Raises: UnsupportedError; CompileError.
@@ -179,14 +179,14 @@ class Engine(Runner):
             "common_names": [self.common_name(i) for i in range(prepared.model.parties)],
             "fair_bits": prepared.job.fair_bits,
             "notes_links": prepared.fault_of_links is None,  # else it is not known whom they accepted
-            **_own_noise(prepared.job, prepared.model),
+            **_distributed_noise(prepared.job, prepared.model),
             **self._process(prepared, party, addresses),
         }
 
     def run(
         self,
         job: Job,
-        model: Model,
+        model: SecurityModel,
         work: Path,
         timeout_s: float,
         progress: Progress,
@@ -214,7 +214,7 @@ class Engine(Runner):
     def rounds(
         self,
         job: Job,
-        model: Model,
+        model: SecurityModel,
         work: Path,
         timeout_s: float,
         number: int,
@@ -277,12 +277,12 @@ def _one_of(ways: Sequence[str]) -> str:
     return f"{', '.join(ways)}, or a passive model" if ways else "a passive model"
 
 
-def _own_noise(job: Job, model: Model) -> dict[str, Any]:
+def _distributed_noise(job: Job, model: SecurityModel) -> dict[str, Any]:
     """Return what a party's process needs to draw its own noise, all of it public; nothing if it has none."""
-    noise = job.own_noise(model)
+    noise = job.distributed_noise(model)
     if noise is None or job.own is None:
         return {}
-    return {"own_noise": {"noise": noise.to_json(), "domain": model.domain.name, **asdict(job.own)}}
+    return {"distributed_noise": {"noise": noise.to_json(), "domain": model.domain.name, **asdict(job.own)}}
 
 
 def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from harness.engines.engine import Engine
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
-from harness.security_models import MODELS, Model, get_model
+from harness.security_models import MODELS, SecurityModel, get_model
 
 PREFERRED, FALLBACK = "ring", "mpyc"
 
@@ -17,12 +17,12 @@ def engines() -> dict[str, Engine]:
     return {engine.name: engine for engine in (MpSpdzEngine(), EmbeddedEngine())}
 
 
-def engine_of(model: Model) -> Engine:
+def engine_of(model: SecurityModel) -> Engine:
     """Return the engine that runs the model."""
     return engines()[model.engine]
 
 
-def choose_model(name: str | None) -> Model:
+def choose_model(name: str | None) -> SecurityModel:
     """Return the named model, or the default: `ring` where MP-SPDZ has it, else `mpyc`."""
     if name is not None:
         return get_model(name)
@@ -30,11 +30,11 @@ def choose_model(name: str | None) -> Model:
     return preferred if engine_of(preferred).availability(preferred) is None else get_model(FALLBACK)
 
 
-def schemes() -> list[dict[str, Any]]:
-    """Return a row per model, as `schemes --json` prints them."""
+def security_models() -> list[dict[str, Any]]:
+    """Return a row per model, as `security --json` prints them."""
     return [
         {
-            "model": model.name,
+            "security": model.name,
             "engine": model.engine,
             "parties": model.parties,
             "adversary": model.tolerates,

@@ -12,7 +12,7 @@ from harness.engines.base import PROGRAMS, Job
 from harness.engines.mpspdz.compiler import compile_options, compilers_estimate
 from harness.engines.mpspdz.discovery import find_installation
 from harness.errors import PlanError
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.accounting.exact_privacy import Gates, Wire
 from protocols.circuits.sorting import WORD, MarkerRanks
 from protocols.spec import PI_ROC, PI_ROC_RECORDS
@@ -68,7 +68,7 @@ class Counts(Gates):
         return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
-def counts_of(job: Job, model: Model) -> Counts:
+def counts_of(job: Job, model: SecurityModel) -> Counts:
     """Return what a job's program uses in this model; no data are needed.
 
     Computes: a portable program is executed on values that count; comparisons, whose circuits are the
@@ -100,7 +100,7 @@ def counts_of(job: Job, model: Model) -> Counts:
     return replace(used, rounds=rounds, batch=batch or 0)
 
 
-def _parties_that_split(model: Model) -> int:
+def _parties_that_split(model: SecurityModel) -> int:
     """Return how many shares of an integer become bits; 2 where a mask's do, 0 in MPyC."""
     if model.virtual_machine is None:
         return 0
@@ -168,11 +168,11 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Coun
     )
 
 
-def estimate(job: Job, model: Model) -> str:
+def estimate(job: Job, model: SecurityModel) -> str:
     """Return what MP-SPDZ's compiler says of a program. Raises: PlanError: it is not here; CompileError."""
     found = find_installation()
     if model.virtual_machine is None or isinstance(found, str):
-        why = found if isinstance(found, str) else f"Model {model.name} cannot run it."
+        why = found if isinstance(found, str) else f"Security model {model.name} cannot run it."
         raise PlanError(f"What {job.spec.name} costs is only known to MP-SPDZ's compiler. {why}")
     return compilers_estimate(job, found.home, compile_options(job, model))
 

@@ -47,7 +47,7 @@ from harness.pipeline.sources import share_and_add_up
 from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
 from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.accounting.calibration import LinearQueries
 from protocols.arrays import Floats
 from protocols.circuits.coins import MAX_EPSILON
@@ -60,7 +60,7 @@ _ENOUGH_S = 0.03
 _MOST_RECORDS = 10**6  # of those clients
 # What a party's process imports before it begins.
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
-_OF_OWN_NOISE = ("harness.engines.parties.inputs", "protocols.noise.added")
+_OF_DISTRIBUTED_NOISE = ("harness.engines.parties.inputs", "protocols.noise.added")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
 _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": "label 0", "value": "0.5"}
 
@@ -98,7 +98,7 @@ class WallClock:
 
 def parties_start_s(release: Request) -> float:
     """Return how long a run's parties take to start here, as many at once as there are processors."""
-    model, more = release.model, _OF_OWN_NOISE if release.own_law else ()
+    model, more = release.security, _OF_DISTRIBUTED_NOISE if release.own_distribution else ()
     modules = (*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more)
     one = starting_s(f"import {', '.join(modules)}")
     parties: int = model.parties
@@ -144,7 +144,7 @@ def sharing_s(federation: Federation, release: Request) -> float:
         records = replace(federation, clients=clients, records=some).made_up()
         with TemporaryDirectory() as scratch:
             before = thread_time()
-            share_and_add_up(records, release.form, release.model, Path(scratch), lambda _: None)
+            share_and_add_up(records, release.form, release.security, Path(scratch), lambda _: None)
             took = thread_time() - before
         if took >= _ENOUGH_S or clients == federation.clients:
             return took * federation.clients / clients
@@ -192,9 +192,9 @@ class PlannedRelease:
     cap: Cap | None = None
     held: npt.NDArray[np.int64] | None = None
 
-    def by(self, model: Model) -> "PlannedRelease":
+    def by(self, model: SecurityModel) -> "PlannedRelease":
         """Return the same, in another model."""
-        return replace(self, request=self.request.but(model=model))
+        return replace(self, request=self.request.but(security=model))
 
     @property
     def domain(self) -> RecordDomain:
@@ -273,7 +273,7 @@ class PlannedRelease:
         """Return the job that a run would have, without clients' values."""
         domain, release = self.domain, self.request
         rows = self.records if is_per_record(domain, release.form.name) else self.clients
-        nothing = [None] * release.model.parties
+        nothing = [None] * release.security.parties
         return make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows, nothing))
 
 
@@ -304,7 +304,7 @@ class ReleasePlan:
     alone: whether all models are here; design_s, derive_s: as `WallClock` has them.
     """
 
-    models: tuple[Model, ...]
+    models: tuple[SecurityModel, ...]
     asked: PlannedRelease
     found: ExpectedError | ExpectedCap | ExpectedCounts
     needed: Needed | None
@@ -313,13 +313,13 @@ class ReleasePlan:
     derive_s: float
 
 
-def plan_releases(asked: PlannedRelease, models: Sequence[Model], error: float) -> list[ReleasePlan]:
+def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
     """Return a plan for each kind of noise that models add, first where parties cannot change slots.
 
     Raises: OptionError: no noise fits the budget.
     """
     plans = []
-    by_noise: dict[object, list[Model]] = {}
+    by_noise: dict[object, list[SecurityModel]] = {}
     for model in sorted(models, key=lambda each: asked.by(each).request.malleable_slots):
         release = asked.by(model).request
         by_noise.setdefault((release.malleable_slots, release.own), []).append(model)
@@ -365,7 +365,7 @@ class ModelPlan:
     that runs them here, None on a network.
     """
 
-    model: Model
+    model: SecurityModel
     costs: tuple[Cost, ...] | None
     refusal: str | None
     missing: str | None
@@ -379,7 +379,7 @@ class ModelPlan:
 
 def plan_model(
     stages: Sequence[PlannedRelease],
-    model: Model,
+    model: SecurityModel,
     units: UnitCosts,
     network: Network | None,
     started: Callable[[], float] = float,

@@ -87,7 +87,7 @@ def planned(
     stages = _stages(request, expected, expected.from_records if table is None else table)
     target = expected.error or float(DEFAULT_ERROR)
     units = read_units(expected.units or RECORDED)
-    models = [request.model] if request.model else list(MODELS.values())
+    models = [request.security] if request.security else list(MODELS.values())
     for stage in stages:
         stage.check_size()
     releases = [each for stage in stages for each in plan_releases(stage, models, target)]
@@ -119,7 +119,7 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
     only_one = Cap(1) if kind is RecordKind.VALUE and request.privacy_unit is PrivacyUnit.CLIENT else None
     chooses_cap = request.cap == AUTO
     cap = expected_cap(clients, records, max_count) if chooses_cap else request.cap or only_one
-    of_any_model = request if request.model else request.but(model=next(iter(MODELS.values())))
+    of_any_model = request if request.security else request.but(security=next(iter(MODELS.values())))
     stage = PlannedRelease(
         of_any_model,
         statistic_of(request),

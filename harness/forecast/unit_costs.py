@@ -10,7 +10,7 @@ from harness.engines.emulated_network.profiles import Network
 from harness.errors import PlanError, ResultFileError
 from harness.forecast.operation_counts import Counts
 from harness.pipeline.run import sum_if_known
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from harness.system.result_files import read_result
 
 UNITS = "units.json"
@@ -86,7 +86,7 @@ class UnitCosts:
     models: Mapping[str, ModelUnits]
     measured: Mapping[str, Any]
 
-    def predict(self, model: Model, counts: Counts, network: Network | None = None) -> Cost:
+    def predict(self, model: SecurityModel, counts: Counts, network: Network | None = None) -> Cost:
         """Return what a program with these counts costs, all parties on one machine.
 
         Computes: sums of counts times unit costs; a network adds round-trip times, and bytes at its rate.
@@ -125,7 +125,7 @@ def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
     def batches(count: int) -> int:
         return math.ceil(count / batch)
 
-    joint = counts.ands > 0  # with noise of the parties' own there are no bits, and all steps are in `sum`
+    joint = counts.ands > 0  # with distributed noise there are no bits, and all steps are in `sum`
     return {
         "run": joint,
         "sum": not joint,
@@ -164,7 +164,7 @@ def read_units(directory: Path) -> UnitCosts:
         ) from None
 
 
-def _model_units(model: Model, found: dict[str, Any]) -> ModelUnits:
+def _model_units(model: SecurityModel, found: dict[str, Any]) -> ModelUnits:
     network, known = found.pop("network"), FIGURES[model.engine]
     if {*found, COMPILE_S} != {*known, COMPILE_S}:  # which is measured where programs were compiled
         raise ValueError
@@ -172,7 +172,7 @@ def _model_units(model: Model, found: dict[str, Any]) -> ModelUnits:
         raise ValueError
     if network is None:
         return ModelUnits(found)
-    return ModelUnits(found, network["trips_per_round"], network["link_share"])
+    return ModelUnits(found, network["round_round_trips_per_round"], network["link_share"])
 
 
 def _total(units: Mapping[str, float], things: Mapping[str, float]) -> float:

@@ -1,10 +1,11 @@
 """A host's side of everything: does what it is asked over ssh, for one party, and ends with the connection.
 
-Started as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME [STARTER]]` by whoever runs `./inv hosts.…`,
-or, so that this is all that their key may do, as the forced command of that key in `authorized_keys`, which
-may name whose key it is. It makes no keys and takes no certificates; `harness.hosts.setup` does, for owners.
-Reveals: public facts about the host, headers of share files, certificates, what a party opened, times and
-sizes; no share, no key, no random bit.  [test: tests/commands/test_hosts.py]
+Started as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME [COORDINATOR]]` by whoever runs `./inv
+hosts.…`, or, so that this is all that their key may do, as the forced command of that key in
+`authorized_keys`, which may name whose key it is. It makes no keys and takes no certificates;
+`harness.hosts.setup` does, for owners. Reveals: public facts about the host, headers of share files,
+certificates, what a party opened, times and sizes; no share, no key, no random bit.  [test:
+tests/commands/test_hosts.py]
 """
 
 import os
@@ -116,15 +117,15 @@ def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve a starter; return the process's exit code."""
-    directory, home, starter = (*arguments, "", "")[:3]
+    """Serve a coordinator; return the process's exit code."""
+    directory, home, coordinator = (*arguments, "", "")[:3]
     if home:
         os.environ["MP_SPDZ_HOME"] = home
 
     def work(stack: ExitStack) -> wire.Answers:
         from harness.hosts.work import Work
 
-        return Work(Path(directory), stack, starter)
+        return Work(Path(directory), stack, coordinator)
 
     return serve("agent", work)
 

@@ -18,7 +18,7 @@ from harness.hosts.fleet import ask_of_others, at_once
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner
 from harness.hosts.trials import Trial
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.signals import uninterrupted
 
 _LASTS_S = 600.0  # for which what was seen counts
@@ -42,7 +42,7 @@ class BenchmarkHosts:
         """End all agents."""
         self._close(list(self._open))
 
-    def ready(self, model: Model, progress: Progress) -> list[Connection]:
+    def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
         """Return connections to the hosts of a model's parties, which are fit for its runs.
 
         Raises: HostUnreachableError; HostUnfitError; PolicyError.
@@ -74,14 +74,14 @@ class BenchmarkRunner(HostsRunner):
 
     signs = False
 
-    def __init__(self, hosts: BenchmarkHosts, model: Model, trial: Trial) -> None:
+    def __init__(self, hosts: BenchmarkHosts, model: SecurityModel, trial: Trial) -> None:
         super().__init__(hosts.hosts[: model.parties], model)
         self._benchmark, self._trial = hosts, trial
 
     def run(
         self,
         job: Job,
-        model: Model,
+        model: SecurityModel,
         work: Path,
         timeout_s: float,
         progress: Progress,
@@ -101,7 +101,7 @@ class BenchmarkRunner(HostsRunner):
             raise
 
 
-def _look(connections: Sequence[Connection], model: Model, progress: Progress) -> dict[str, Any]:
+def _look(connections: Sequence[Connection], model: SecurityModel, progress: Progress) -> dict[str, Any]:
     """Return what runs of a model will depend on. Raises: HostUnfitError: with all that is wrong."""
     hosts = [
         {

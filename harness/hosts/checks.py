@@ -18,7 +18,7 @@ from harness.hosts.inventory import Host
 from harness.hosts.links import reach
 from harness.hosts.local_host import SOURCES
 from harness.hosts.party_run import MAX_SKEW_S
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 
 Facts = TypedDict(  # as `LocalHost.check` says them
     "Facts",
@@ -81,7 +81,7 @@ class Finding:
         }
 
 
-def check_hosts(hosts: Sequence[Host], model: Model, progress: Progress) -> list[Finding]:
+def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress) -> list[Finding]:
     """Look at every host, whatever is wrong with others; nothing is changed anywhere.
 
     Whether clients' ports are reached is seen from this machine, which is not where clients are; a run, by
@@ -106,7 +106,7 @@ def check_hosts(hosts: Sequence[Host], model: Model, progress: Progress) -> list
 
 
 def fit_hosts(
-    connections: Sequence[Connection], model: Model, progress: Progress, otherwise: str = ""
+    connections: Sequence[Connection], model: SecurityModel, progress: Progress, otherwise: str = ""
 ) -> list[Finding]:
     """Return what was found about hosts that are fit for a run.
 
@@ -120,7 +120,7 @@ def fit_hosts(
     return findings
 
 
-def check_connected(findings: Sequence[Finding], model: Model, progress: Progress) -> None:
+def check_connected(findings: Sequence[Finding], model: SecurityModel, progress: Progress) -> None:
     """Look at hosts that are connected."""
     progress("look")
     at_once(lambda finding: _look(finding, model), findings)
@@ -142,7 +142,7 @@ def skew_s(asked: float, said: float, answered: float) -> float:
     return said - answered if said > answered else min(0.0, said - asked)
 
 
-def _look(finding: Finding, model: Model) -> None:
+def _look(finding: Finding, model: SecurityModel) -> None:
     host, faults, asked = finding.host, finding.faults, time.time()
     whom = {"party": host.party, "port": host.port, "client_ports": host.client_ports}
     try:

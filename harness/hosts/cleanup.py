@@ -45,10 +45,10 @@ def signed_runs(directory: Path) -> list[Signed]:
 
 
 @contextmanager
-def signed(directory: Path, starter: str) -> Iterator[None]:
+def signed(directory: Path, coordinator: str) -> Iterator[None]:
     """Say in a directory meanwhile which agent it is of, and whose runs that takes."""
     place = directory / _SIGNATURE
-    write_whole(place, f"{os.getpid()} {birth(os.getpid())} {starter}".encode())
+    write_whole(place, f"{os.getpid()} {birth(os.getpid())} {coordinator}".encode())
     try:
         yield
     finally:
@@ -85,10 +85,10 @@ def clean(directory: Path, own: Path | None) -> Removed:
 def _signed(directory: Path) -> tuple[int, str] | None:
     """Return the process that has a directory, and for whom; None if it has ended."""
     try:
-        pid, began, starter = (directory / _SIGNATURE).read_text().split(" ", 2)
+        pid, began, coordinator = (directory / _SIGNATURE).read_text().split(" ", 2)
     except (OSError, ValueError):
         return None
-    return (int(pid), starter) if began == birth(int(pid)) else None
+    return (int(pid), coordinator) if began == birth(int(pid)) else None
 
 
 def _end(pid: int) -> None:

@@ -100,7 +100,7 @@ def check_own(host: Host, engine: Engine, certificate: str) -> None:
 
 
 def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, Any]]:
-    """Return what runs opened whose starter went away before it read that, per run, the oldest first.
+    """Return what runs opened whose coordinator went away before it read that, per run, the oldest first.
 
     Returns: per run what the first host that has it signed, and which parties' hosts have it; `outputs`
     where all hosts of the run do, and signed the same.
@@ -123,7 +123,7 @@ def _kept(connection: Connection) -> list[Statement]:
     signed = connection.ask("collect", kind=list[Signed])
     kept = [read_signed(Statement, one, refusal) for one in signed]
     for ran in (statement.ran for statement in kept):
-        is_known = ran.asked.get("task") in REQUESTS and ran.asked.get("model") in MODELS
+        is_known = ran.asked.get("task") in REQUESTS and ran.asked.get("security") in MODELS
         if not is_known or not RUN.fullmatch(ran.run):
             refusal.say("it names a run, a task or a model that cannot be")
     if len({each.ran.run for each in kept if each.ran.party == host.party}) < len(kept):
@@ -136,12 +136,12 @@ def _kept(connection: Connection) -> list[Statement]:
 
 def _together(statements: Sequence[Statement]) -> dict[str, Any]:
     first, ran = statements[0], statements[0].ran
-    alike = list(map(shared, statements)) == [shared(first)] * get_model(ran.asked["model"]).parties
+    alike = list(map(shared, statements)) == [shared(first)] * get_model(ran.asked["security"]).parties
     return {
         "schema": 1,
         "run": ran.run,
         "task": ran.asked["task"],
-        "model": ran.asked["model"],
+        "security": ran.asked["security"],
         "ended": first.ended,
         "outputs": first.outputs if alike else None,
         "parties": [statement.ran.party for statement in statements],

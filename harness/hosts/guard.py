@@ -1,6 +1,6 @@
 """Stands between whoever starts a run and a host's party: derives the job, checks it, charges it, signs it.
 
-The starter says which release it wants, by its request. The host works out by itself what that spends;
+The coordinator says which release it wants, by its request. The host works out by itself what that spends;
 program, arguments and noise follow from it, and from the inputs that the host has.
 """
 
@@ -112,7 +112,7 @@ class Guard:
         _, domain = read_terms(terms, "What clients are told")
         if terms_of(self.release, domain) != terms:
             raise HostUnfitError("It was asked to run something else than clients are told.")
-        form, model = self.release.form, self.release.model
+        form, model = self.release.form, self.release.security
         return sent_inputs(domain, certificates, form, model, terms)
 
     def intent(

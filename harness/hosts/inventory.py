@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from harness.errors import HostsFileError, named
-from harness.security_models import Model, get_model
+from harness.security_models import SecurityModel, get_model
 from harness.system.documents import Refusal, as_type, read_toml
 
 ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -131,16 +131,16 @@ def read_hosts(path: Path) -> list[Host]:
     return hosts
 
 
-def hosts_for(model: Model, hosts: Sequence[Host], path: Path) -> list[Host]:
+def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[Host]:
     """Return the hosts of the model's parties. Raises: HostsFileError: there are too few."""
     if len(hosts) < model.parties:
         raise HostsFileError(
             f"{path} has hosts for {len(hosts)} parties, model {model.name} has {model.parties}; "
-            f"add hosts, or choose another model with {named('model')}."
+            f"add hosts, or choose another model with {named('security')}."
         )
     return list(hosts[: model.parties])
 
 
-def default_model(hosts: Sequence[Host]) -> Model:
+def default_model(hosts: Sequence[Host]) -> SecurityModel:
     """Return the model of MP-SPDZ that runs on so many hosts: ring on three or more, else one for two."""
     return get_model("ring" if len(hosts) >= get_model("ring").parties else "semi2k")

@@ -14,7 +14,7 @@ from typing import TypeVar
 from harness.engines.parties.certificates import check, fingerprint, make_key
 from harness.engines.registry import engine_of, engines
 from harness.errors import CertificateError, HostUnfitError
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory, write_whole
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ def pin(directory: Path, party: int, certificates: Certificates) -> None:
 class RunKeys:
     """The keys and certificates by which a host takes part in runs of a model. Args: directory: its own."""
 
-    def __init__(self, directory: Path, model: Model) -> None:
+    def __init__(self, directory: Path, model: SecurityModel) -> None:
         self._directory, self._engine, self._parties = directory, engine_of(model), range(model.parties)
 
     def own(self, party: int) -> Path:

@@ -40,14 +40,14 @@ class LocalHost:
     """The host that this machine is, for one connection.
 
     One connection at a time checks a host, or runs something on it: it takes its turn, until it ends.
-    Attributes: directory: the host's own; stack: closed when the connection ends; starter: whom the host's
-    own command line names, if anybody.
+    Attributes: directory: the host's own; stack: closed when the connection ends; coordinator: whom the
+    host's own command line names, if anybody.
     """
 
     REQUESTS = ("check", "listen", "stop_listening", "reach", "time_links")
 
-    def __init__(self, directory: Path, stack: ExitStack, starter: str) -> None:
-        self.directory, self.stack, self.starter = directory, stack, starter
+    def __init__(self, directory: Path, stack: ExitStack, coordinator: str) -> None:
+        self.directory, self.stack, self.coordinator = directory, stack, coordinator
         self._until_the_end = stack.enter_context(ExitStack())  # of all else on the stack
         self._has_turn = False
         self._idle: threading.Timer | None = None
@@ -67,7 +67,7 @@ class LocalHost:
                 "end it by ./inv hosts.clean."
             )
         self._until_the_end.callback(os.close, descriptor)
-        self._until_the_end.enter_context(cleanup.signed(self.directory, self.starter))
+        self._until_the_end.enter_context(cleanup.signed(self.directory, self.coordinator))
         self._has_turn = True
         self.expect_run()
 

@@ -31,7 +31,7 @@ from harness.hosts.signed_results import INVITED, Intent, Signed, Statement, che
 from harness.hosts.trials import Trial
 from harness.hosts.uploads import Uploads, once
 from harness.privacy.ledger.populations import Status
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.files import create_file, scratch_directory, write_whole
 from protocols.spec import CLIENTS
 
@@ -70,14 +70,14 @@ class PartyRun(ABC):
     REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "go", "state", "kill")
     uses_own_keys = False
 
-    def __init__(self, host: LocalHost, model: Model) -> None:
+    def __init__(self, host: LocalHost, model: SecurityModel) -> None:
         self._host, self._directory, self.model = host, host.directory, model
         self._keys = keys.RunKeys(self._directory, model)
         self._stack = host.stack.enter_context(ExitStack())
         self.nonce = secrets.token_hex(NONCE_BYTES)
         check_directory(self._directory)
         self.scratch = self._stack.enter_context(scratch_directory(self._directory))
-        self._stack.enter_context(cleanup.signed(self.scratch, host.starter))
+        self._stack.enter_context(cleanup.signed(self.scratch, host.coordinator))
         self.is_running = False
         self._party: LocalProcess | None = None
         self._is_ready = False  # the party's process
@@ -231,7 +231,7 @@ class ReleaseRun(PartyRun):
     uses_own_keys = True
 
     def __init__(self, host: LocalHost, guard: Guard) -> None:
-        super().__init__(host, guard.release.model)
+        super().__init__(host, guard.release.security)
         self.guard = guard
         self.uploads = Uploads(host.directory, guard, self._keys, self.scratch, self.nonce)
         self.intent: Intent | None = None

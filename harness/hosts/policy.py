@@ -1,4 +1,4 @@
-"""What a host's party takes part in: `policy.toml`, by the host's owner. No starter of runs can change it.
+"""What a host's party takes part in: `policy.toml`, by the host's owner. No coordinator can change it.
 
 Limits stand here only; what was spent of them is in the host's own ledger.
 """
@@ -32,7 +32,7 @@ DEFAULT = """\
 # What this host's party takes part in. Its owner decides; whoever starts a run cannot change it.
 # `./inv hosts.policy --directory DIR` checks this file, and shows what has been spent of it.
 
-# starters = ["alice"]       # whose runs: the names at the end of forced commands in authorized_keys.
+# coordinators = ["alice"]       # whose runs: the names at the end of forced commands in authorized_keys.
                              # Without this line, of everybody who can start the agent.
 # client_port = 12100        # where clients find it that send while it runs; without this line, it takes none
 # benchmark = true           # takes part in their benchmark runs, on synthetic records: these take time, and
@@ -45,7 +45,7 @@ delta = "2^-30"
 epsilon_per_run = 4          # without these two lines, a run may spend all of it
 delta_per_run = "2^-36"
 # tasks = ["weights"]        # weights, confusion, thresholds, gap, count, cap; without this line, all
-# models = ["ring"]          # see `./inv schemes`; without this line, all
+# security = ["ring"]          # see `./inv security`; without this line, all
 # unit = "client"            # or "record"; without this line, either
 # relation = "zero_out_one"  # or "add_or_remove_one", "replace_one"; without this line, any
 """
@@ -62,7 +62,7 @@ Table = TypedDict(  # noqa: UP013  # the keys that the file has of a population,
         "epsilon_per_run": _Limit,
         "delta_per_run": _Limit,
         "tasks": list[str],
-        "models": list[str],
+        "security": list[str],
         "unit": str,
         "relation": str,
     },
@@ -71,7 +71,7 @@ _UNLESS_GIVEN: dict[str, object] = {
     "epsilon_per_run": "",
     "delta_per_run": "",
     "tasks": [*STATISTICS],
-    "models": [*MODELS],
+    "security": [*MODELS],
     "unit": "",
     "relation": "",
 }
@@ -102,7 +102,7 @@ def _rule(table: Table) -> Rule:
     )
     for what, given, known in (
         ("task", table["tasks"], [*STATISTICS]),
-        ("model", table["models"], [*MODELS]),
+        ("security", table["security"], [*MODELS]),
         ("unit", [table["unit"]], ["", *PrivacyUnit]),
         ("relation", [table["relation"]], ["", *NeighboringRelation]),
     ):
@@ -134,12 +134,12 @@ def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = Non
 class Policy:
     """What a host takes part in.
 
-    Attributes: population: a table for each; starters: None: of everybody; benchmark: whether in runs on
+    Attributes: population: a table for each; coordinators: None: of everybody; benchmark: whether in runs on
     made-up records; port: where its party listens; client_port: where clients find it, 0 if it takes none.
     """
 
     population: list[Table]
-    starters: list[str] | None = None
+    coordinators: list[str] | None = None
     benchmark: bool = False
     port: int = DEFAULT_PORT
     client_port: int = 0
@@ -176,7 +176,7 @@ class Policy:
             for rule in self.rules
         ]
         ports = {"port": self.port, "client_port": self.client_port}
-        return {"starters": self.starters, "benchmark": self.benchmark, **ports, "population": rules}
+        return {"coordinators": self.coordinators, "benchmark": self.benchmark, **ports, "population": rules}
 
     def check_ports(self, name: str, asked: list[int]) -> None:
         """Raise PolicyError unless the owner has the party listen there, or nowhere.
@@ -193,13 +193,13 @@ class Policy:
                 "or ask its owner."
             )
 
-    def check_starter(self, starter: str) -> None:
+    def check_coordinator(self, coordinator: str) -> None:
         """Raise PolicyError unless somebody may start runs. Args: whom the host's command line names."""
-        if self.starters is not None and starter not in self.starters:
-            who = f"{starter!r}" if starter else "this ssh key, whose command names nobody,"
+        if self.coordinators is not None and coordinator not in self.coordinators:
+            who = f"{coordinator!r}" if coordinator else "this ssh key, whose command names nobody,"
             raise PolicyError(
-                f"Its policy lets {who} start nothing (starters); ask its owner to name the starter in "
-                "authorized_keys and in policy.toml."
+                f"Its policy lets {who} start nothing (coordinators); ask its owner to name the coordinator "
+                "in authorized_keys and in policy.toml."
             )
 
     def check_benchmark(self) -> None:
@@ -218,7 +218,7 @@ class Policy:
         rule = self._rule(asked.population or UNNAMED)
         for name, found, allowed in (
             ("tasks", asked.task, rule.table["tasks"]),
-            ("models", asked.model.name, rule.table["models"]),
+            ("security", asked.security.name, rule.table["security"]),
             ("unit", str(asked.privacy_unit), [rule.table["unit"] or str(asked.privacy_unit)]),
         ):
             if found not in allowed:

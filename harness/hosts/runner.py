@@ -36,7 +36,7 @@ from harness.inputs.shares.party import ANY, UploadPolicy
 from harness.pipeline.party_inputs import PartyInputs, feed_heads
 from harness.pipeline.sources import RunContext, Source
 from harness.request.base import Request
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
@@ -147,11 +147,11 @@ class HostsRunner(Runner):
 
     signs = True
 
-    def __init__(self, hosts: Sequence[Host], model: Model) -> None:
+    def __init__(self, hosts: Sequence[Host], model: SecurityModel) -> None:
         self.model, self._hosts = model, hosts
         self._connections: list[Connection] = []
 
-    def supports(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+    def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         without = [host.name for host in self._hosts if not host.client_port]
         if form.path is CLIENTS and without:
             return f"Clients that send need a client_port of every host in hosts.toml; {without[0]} has none."
@@ -233,7 +233,7 @@ class HostsRunner(Runner):
     def run(
         self,
         job: Job,
-        model: Model,
+        model: SecurityModel,
         work: Path,  # noqa: ARG002
         timeout_s: float,
         progress: Progress,

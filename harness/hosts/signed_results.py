@@ -1,7 +1,7 @@
 """What each host signs: which uploads it has, what it is about to run, then with whom, and what came of it.
 
 No host begins unless all others signed the same. All that a result says follows from the signatures after it:
-whoever has them needs no trust in the starter.
+whoever has them needs no trust in the coordinator.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ UPLOADS, AGGREGATE, INVITED = "uploads", "aggregate", "invited clients"
 SOURCES = {
     UPLOADS: "uploads that each host's owner placed there",
     AGGREGATE: "aggregates that each host's owner placed there",
-    INVITED: "clients whose keys the starter made, so that it could send in their place",
+    INVITED: "clients whose keys the coordinator made, so that it could send in their place",
 }
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 _MANIFEST = "manifest.json"
@@ -46,8 +46,8 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 class UploadList:
     """What a host has of uploads, and what it complains of. An identity stands for a digest of each share.
 
-    Attributes: nonce: the host's own, drawn for one run; rules: what uploads have to be, as the starter says;
-    uploads: as `UploadReport.to_json` says them.
+    Attributes: nonce: the host's own, drawn for one run; rules: what uploads have to be, as the coordinator
+    says; uploads: as `UploadReport.to_json` says them.
     """
 
     nonce: str
@@ -75,7 +75,7 @@ class Intent:
     """What a host is about to run, and does not run unless all others say the same. It listens by then.
 
     Attributes: nonces: of all hosts, by party, each drawn for this run; run: its name; started: when, in
-    ISO 8601, by the starter's clock, which the host's own confirms; source: one of `SOURCES`; inputs: the
+    ISO 8601, by the coordinator's clock, which the host's own confirms; source: one of `SOURCES`; inputs: the
     public numbers about them; uploads: a hash of their identities, of clients that send that of their
     certificates; compared: integers, by the program; lists: the digest of each party's list that these
     uploads follow from, none where all that there are were taken.
@@ -245,16 +245,16 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         made = prepared.read(opened, ran.inputs["clients"])
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
-    if parties != list(range(release.model.parties)):
-        refusal.say(f"not each of the {release.model.parties} parties signed, once")
+    if parties != list(range(release.security.parties)):
+        refusal.say(f"not each of the {release.security.parties} parties signed, once")
     privacy = privacy_of(prepared, ran.compared).to_json()
     if (privacy["epsilon_exact"], privacy["delta_exact"]) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
     manifest = {
         "schema": MANIFEST_SCHEMA,
         "task": release.task,
-        "model": release.model.name,
-        "engine": release.model.engine,
+        "security": release.security.name,
+        "engine": release.security.engine,
         "engine_version": ran.engine_version,
         "program_hash": ran.program_hash,
         "privacy": privacy,

@@ -16,7 +16,7 @@ from harness.pipeline.sources import request_of_run, synthetic_inputs
 from harness.releases.noise_samples import choose_sampler
 from harness.releases.registry import statistic_of
 from harness.request.base import Request
-from harness.security_models import Model, get_model
+from harness.security_models import SecurityModel, get_model
 from protocols.accounting.rounding import exact_number
 from protocols.spec import CLIENTS
 
@@ -51,14 +51,14 @@ class Trial:
     noise: Noise | None = None
 
     @property
-    def of(self) -> Model:
+    def of(self) -> SecurityModel:
         """The model whose parties run it."""
         return get_model(self.model)
 
     def job(self, certificates: Sequence[str] = ()) -> Job:
         """Return what every party runs.
 
-        Args: certificates: of the starter's clients, if they send.
+        Args: certificates: of the coordinator's clients, if they send.
         Raises: OptionError, UnsupportedError: this version does not know it, or cannot run it;
         HostUnfitError.
         """
@@ -84,7 +84,7 @@ class Trial:
         return federation.values_of(party, self.of.parties, form, self.of.domain)
 
     def _release(self) -> tuple[Request, Federation]:
-        if self.asked is None or self.federation is None or self.asked.get("model") != self.model:
+        if self.asked is None or self.federation is None or self.asked.get("security") != self.model:
             raise HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
         if not self.federation.is_possible:
             raise HostUnfitError(f"It was asked for a benchmark run on nobody, or on more than {MOST:,}.")

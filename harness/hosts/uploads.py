@@ -83,7 +83,7 @@ class Uploads:
 
     def take_list(self, of: int, signed: Signed) -> None:
         """Take what another party's host signed of its uploads; what all take follows from all lists."""
-        if of not in range(self._guard.release.model.parties):
+        if of not in range(self._guard.release.security.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         self._told[of] = signed
 
@@ -113,7 +113,7 @@ class Uploads:
         taken, left_out = self._agreed(party) if self._told else (None, {})
         if not ready:
             aggregate(party, shares, aggregated, taken)
-        inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.model)
+        inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.security)
         if inputs.policies and not ready:  # each client's own, in place of what all of them allow
             found = self._report if self._report and taken is not None else uploads_at(party, shares)
             if not set(inputs.batches) <= found.sound_batches.keys():
@@ -143,7 +143,7 @@ class Uploads:
         for other, report, heard in lists_of_others(self._rules, self._told, self._keys.others(party)):
             reports[other], self.heard[other] = report, heard
         self._told.clear()  # a million uploads are 74 MB in each
-        agreement = agreed([reports[i] for i in sorted(reports)], release.form, release.model)
+        agreement = agreed([reports[i] for i in sorted(reports)], release.form, release.security)
         if agreement is None:
             return None, {}
         return paths_of(agreement.taken, self._report, self._shares), agreement.left_out

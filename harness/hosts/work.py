@@ -20,14 +20,14 @@ from harness.hosts.uploads import once
 class Work(wire.Answers):
     """One host's work for one connection.
 
-    Args: directory: the host's own; stack: closed when the connection ends, however it does; starter: whom
-    the host's own command line names, if anybody.
+    Args: directory: the host's own; stack: closed when the connection ends, however it does; coordinator:
+    whom the host's own command line names, if anybody.
     """
 
     REQUESTS = ("propose", "benchmark", "forget", "collect", "clean")
 
-    def __init__(self, directory: Path, stack: ExitStack, starter: str = "") -> None:
-        self.host = LocalHost(directory, stack, starter)
+    def __init__(self, directory: Path, stack: ExitStack, coordinator: str = "") -> None:
+        self.host = LocalHost(directory, stack, coordinator)
         self._run: PartyRun | None = None
 
     @property
@@ -64,12 +64,12 @@ class Work(wire.Answers):
         return self.run.ended()
 
     def admit(self, request: str) -> None:
-        """Check that this starter may ask anything. Raises: PolicyError.
+        """Check that this coordinator may ask anything. Raises: PolicyError.
 
         A host without a policy says by `check` that it has none, and nothing else.
         """
         if request != "check" or os.path.lexists(self.host.directory / FILE):
-            read_policy(self.host.directory).check_starter(self.host.starter)
+            read_policy(self.host.directory).check_coordinator(self.host.coordinator)
 
     def propose(self, asked: dict[str, str]) -> None:
         """Take a release that this party is to take part in; all that follows is for it.
@@ -85,7 +85,7 @@ class Work(wire.Answers):
     def benchmark(self, party: int, trial: Trial) -> None:
         """Take a run on made-up records that this party is to take part in, in place of the last such run.
 
-        Guarantees: no share is in it, neither of this host's own nor of those that starters send: only
+        Guarantees: no share is in it, neither of this host's own nor of those that coordinators send: only
         `aggregate` reads any, after `propose`, which no connection with a benchmark run has.
         [test: tests/harness/hosts/test_trials.py]
         Raises: PolicyError: the host's owner allows none; as `Trial.job` and `LocalHost.listen`.

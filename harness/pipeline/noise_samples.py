@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import PROGRAMS, EngineResult, Job, OwnNoiseInput, Progress
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress
 from harness.errors import OutputError
 from harness.pipeline.run import RunSettings, manifest_of
 from harness.releases.noise_samples import WARNING, Sampler, Summary, summarise, to_json
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.result_files import new_directory, write_json
 from protocols.circuits.noise import input_widths
 
@@ -29,7 +29,7 @@ def open_noise(sampler: Sampler, n: int, settings: RunSettings, out: Path, progr
 
     Raises: FairSharesError: `out` does not exist then.
     """
-    started, model = time.monotonic(), settings.release.model
+    started, model = time.monotonic(), settings.release.security
     settings.check_supported(sampler.spec)
     with new_directory(out) as partial:
         job = noise_job(sampler, n, model)
@@ -45,7 +45,7 @@ def open_noise(sampler: Sampler, n: int, settings: RunSettings, out: Path, progr
     return NoiseRun(sampler, samples, summary, manifest)
 
 
-def noise_job(sampler: Sampler, n: int, model: Model) -> Job:
+def noise_job(sampler: Sampler, n: int, model: SecurityModel) -> Job:
     """Return the job that opens n samples."""
     arguments = {**sampler.arguments, "parties": model.parties, "samples": n, "nodes": n}
     return Job(
@@ -54,11 +54,11 @@ def noise_job(sampler: Sampler, n: int, model: Model) -> Job:
         arguments=tuple(str(arguments[name]) for name in sampler.spec.arguments),
         party_inputs=(None,) * model.parties,
         fair_bits=tuple((width, n) for width in input_widths(sampler.fair_bits)),
-        own=OwnNoiseInput(n) if sampler.spec.draws_own_noise else None,
+        own=DistributedNoiseInput(n) if sampler.spec.draws_distributed_noise else None,
     )
 
 
-def _privacy(sampler: Sampler, model: Model) -> dict[str, Any]:
+def _privacy(sampler: Sampler, model: SecurityModel) -> dict[str, Any]:
     return {
         "warning": WARNING,
         "mpc_statistical_security_bits": model.security_bits(compared=0),

@@ -32,7 +32,7 @@ from harness.inputs.shares.party import (
     paths_of,
     uploads_at,
 )
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.spec import REPLICATED, InputForm
 
 # Of uploads of a domain, by `batch`: those whose clients' policies do not cover the run.
@@ -94,7 +94,7 @@ def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dic
 
 
 def sound_uploads(
-    shares: Path, form: InputForm, model: Model, policy: UploadPolicy, uncovered: Uncovered
+    shares: Path, form: InputForm, model: SecurityModel, policy: UploadPolicy, uncovered: Uncovered
 ) -> tuple[Uploads, Mapping[str, int], Mapping[str, ClientPolicy]]:
     """Choose the uploads that all parties take of what `share` wrote.
 
@@ -131,7 +131,7 @@ def sound_uploads(
     return paths, left_out, kept
 
 
-def agreed(reports: Sequence[UploadReport], form: InputForm, model: Model) -> Agreement | None:
+def agreed(reports: Sequence[UploadReport], form: InputForm, model: SecurityModel) -> Agreement | None:
     """Choose the uploads that all parties take; None: all that there are, which all have to be sound.
 
     Where clients are trusted, see `InputForm.leaves_out`, only those are left out that their own policies
@@ -150,7 +150,7 @@ def agreed(reports: Sequence[UploadReport], form: InputForm, model: Model) -> Ag
     return agreement
 
 
-def kind_of_run(form: InputForm, model: Model) -> UploadKind:
+def kind_of_run(form: InputForm, model: SecurityModel) -> UploadKind:
     """Return of what kind uploads for a run are, whatever their domain is."""
     arithmetic = shared_over(form, model.domain).name
     return UploadKind(form.name, arithmetic, model.parties, "", copies_of(form, model.parties))
@@ -159,7 +159,7 @@ def kind_of_run(form: InputForm, model: Model) -> UploadKind:
 def feed_heads(
     heads: Sequence[Path],
     form: InputForm,
-    model: Model,
+    model: SecurityModel,
     uploaded: tuple[int, ...] = (),
     policy: UploadPolicy = ANY,
 ) -> PartyInputs:
@@ -176,7 +176,7 @@ def inputs_in(
     header: Header,
     head: Path,
     form: InputForm,
-    model: Model,
+    model: SecurityModel,
     uploaded: tuple[int, ...] = (),
     policy: UploadPolicy = ANY,
 ) -> PartyInputs:

@@ -65,9 +65,12 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     if not any(form.capped for form in request.spec.input_forms.values()):
         parse_choice("privacy_unit", str(request.privacy_unit), [str(PrivacyUnit.RECORD)])
     _check_sources(call, at_hosts=hosts is not None)
-    if request.model is None:
-        request = request.but(model=choose_model(None))
-        say(f"Model: {request.model.name} (choose another with --model; ./inv schemes lists them)")
+    if request.security is None:
+        request = request.but(security=choose_model(None))
+        say(
+            f"Security model: {request.security.name} (choose another with --security; "
+            "./inv security lists them)"
+        )
     if chooses_cap(call):
         _, left = cap_and_release(request)
         request = request.spending(left)
@@ -75,7 +78,7 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts)
     settings.check_supported(request.spec)
     if request.task == "cap" and request.curves:  # the model has to have these, too
-        curves = ThresholdsRequest(epsilon=1, model=request.model, variant=request.variant)
+        curves = ThresholdsRequest(epsilon=1, security=request.security, variant=request.variant)
         replace(settings, release=curves).check_supported(request.curves)
     return settings
 
@@ -288,7 +291,7 @@ def run_with_chosen_cap(
     largest = Cap(caps_to_choose_from(domain.max_count)[-1])
     plan = statistic.prepare(release, replace(domain, cap=largest)).plan
     both = compose([of_cap.release.guarantee, release.guarantee])
-    event = PrivacyEvent(statistic.name, release.model.name, both, plan.unit, plan.relation, out)
+    event = PrivacyEvent(statistic.name, release.security.name, both, plan.unit, plan.relation, out)
     Entry(settings.account).check(event)
     with entry(settings.account) if settings.account.declared else nullcontext() as within:
         if within is not None:
@@ -312,7 +315,7 @@ def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
     """Return the request of the cap that is chosen before a release. Args: spends: of it alone."""
     path = request.input_path if request.input_path in PI_CAP.input_paths else SHARES
     asked = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
-    same = {"model": request.model, "population": request.population, "input_path": path}
+    same = {"security": request.security, "population": request.population, "input_path": path}
     return asked.but(release_epsilon=request.epsilon, **same).spending(spends)
 
 
@@ -354,7 +357,7 @@ def _check_unread(
 
 
 _FIXED = (  # by the first epoch, for all
-    *("epsilon", "delta", "horizon", "model", "input_form", "input_path", "neighboring_relation"),
+    *("epsilon", "delta", "horizon", "security", "input_form", "input_path", "neighboring_relation"),
     *("privacy_unit", "noise"),
 )
 

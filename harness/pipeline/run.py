@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from harness import __version__
-from harness.engines.base import PROGRAMS, EngineResult, Job, OwnNoiseInput, Progress, Runner
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
 from harness.errors import ShareError, UnsupportedError, named
@@ -61,14 +61,14 @@ class RunSettings:
     @property
     def runner(self) -> Runner:
         """What runs the model: the hosts if there are some, else its engine on this machine."""
-        return self.hosts or engine_of(self.release.model)
+        return self.hosts or engine_of(self.release.security)
 
     def check_supported(self, spec: ProtocolSpec) -> None:
         """Raise UnsupportedError unless the model can run the protocol on this input form here.
 
         Raises: OptionError: it has no place for the release's noise.
         """
-        model = self.release.model
+        model = self.release.security
         reason = self.runner.supports(self.release.program_of(spec), model, self.release.form)
         if reason is not None:
             raise UnsupportedError(f"Model {model.name} cannot do this. {reason}")
@@ -139,7 +139,7 @@ def run_release(
         event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
         result = settings.runner.run(
             job,
-            release.model,
+            release.security,
             partial / "parties",
             settings.timeout_s,
             progress,
@@ -181,7 +181,7 @@ def privacy_of(prepared: PreparedRelease[Any], compared: int) -> PrivacyStatemen
     """Return what a release states of its privacy. Args: compared: integers by its job."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
     return state_privacy(
-        *(prepared.program, release.form, release.model, plan, domain.inferred, domain.cap),
+        *(prepared.program, release.form, release.security, plan, domain.inferred, domain.cap),
         *(domain.max_count, compared),
     )
 
@@ -197,7 +197,7 @@ def event_of(
     prepared: PreparedRelease[Any], task: str, out: Path, uploads: tuple[str, ...] = ()
 ) -> PrivacyEvent:
     """Return what a ledger is told of a release."""
-    plan, model = prepared.plan, prepared.release.model.name
+    plan, model = prepared.plan, prepared.release.security.name
     known = plan.coins and plan.opened and plan.largest == 1
     noise = NoiseEvent(plan.coins, plan.changed) if known else None
     return PrivacyEvent(task, model, plan.exact, plan.unit, plan.relation, out, noise, uploads)
@@ -210,11 +210,11 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
     arguments = {
         "form": release.form.name,
         "path": release.form.path.name,
-        "parties": release.model.parties,
+        "parties": release.security.parties,
         "clients": rows,
         "records": inputs.entries if release.form.name == KEYS.name else rows,
         "slots": inputs.entries,
-        "per_lane": release.model.slots_per_lane,
+        "per_lane": release.security.slots_per_lane,
         "parts": inputs.sending.parts if inputs.sending else 0,
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
@@ -235,16 +235,16 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
     )
 
 
-def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> OwnNoiseInput:
+def _own_input(prepared: PreparedRelease[Any], inputs: PartyInputs, rows: int) -> DistributedNoiseInput:
     """Return how each party's noise enters what it inputs. Args: rows: of clients or records, 0 for sums."""
     form, arguments, nodes = prepared.release.form, prepared.arguments, prepared.plan.nodes
     if inputs.sending or form.shares_bits:  # parties hold no values, or bits, which are apart
-        return OwnNoiseInput(nodes)
+        return DistributedNoiseInput(nodes)
     columns = count_columns(inputs.domain, form.name)
     if not form.summed_by_party:
-        return OwnNoiseInput(nodes, columns * rows)
+        return DistributedNoiseInput(nodes, columns * rows)
     bins = int(str(arguments.get("bins", 1)))
-    return OwnNoiseInput(nodes, columns, (columns // bins, bins, str(arguments.get("blocks", "1"))))
+    return DistributedNoiseInput(nodes, columns, (columns // bins, bins, str(arguments.get("blocks", "1"))))
 
 
 def manifest_of(
@@ -270,7 +270,7 @@ def manifest_of(
     return {
         "schema": SCHEMA,
         "task": task,
-        "model": result.model.name,
+        "security": result.model.name,
         "privacy": privacy,
         "inputs": inputs,
         "ledger": charged,

@@ -29,7 +29,7 @@ from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import PartyInputs, Uncovered, Uploads, feed_heads, sound_uploads
 from harness.request.base import Request
 from harness.request.releases import request_from_json
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
 from harness.system.files import create_file
 from harness.system.progress import part as one_of
@@ -91,11 +91,11 @@ class RecordsSource(Source):
     def describe(self, run: RunContext) -> PartyInputs:
         rows = count_rows(self.records, run.release.form.name)
         return PartyInputs(
-            self.records.domain, self.records.clients, 1, rows, [None] * run.release.model.parties
+            self.records.domain, self.records.clients, 1, rows, [None] * run.release.security.parties
         )
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
-        form, model = run.release.form, run.release.model
+        form, model = run.release.form, run.release.security
         if form.path is CLIENTS:
             rows = columns_of(self.records, form).T  # a client's values in each, or a record's
             check_sent(rows.size)
@@ -127,7 +127,7 @@ class SharesSource(Source):
         return uploads
 
     def describe(self, run: RunContext) -> PartyInputs:
-        form, model = run.release.form, run.release.model
+        form, model = run.release.form, run.release.security
         aggregates = sorted(self.directory.glob("party-*.aggregate"))
         parties = len(aggregates or [path for path in self.directory.glob("party-*") if path.is_dir()])
         if not parties:
@@ -171,7 +171,7 @@ class InvitedSource(Source):
     clients: int
 
     def describe(self, run: RunContext) -> PartyInputs:
-        nothing = [None] * run.release.model.parties
+        nothing = [None] * run.release.security.parties
         return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
@@ -180,7 +180,7 @@ class InvitedSource(Source):
         terms, release = terms_of(run.release, described.domain), run.release
         begin = partial(invitations, pairs, terms, self.directory)
         certificates = [certificate for certificate, _ in pairs]
-        return sent_inputs(self.domain, certificates, release.form, release.model, terms, begin)
+        return sent_inputs(self.domain, certificates, release.form, release.security, terms, begin)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class SyntheticSource(Source):
     federation: Federation
 
     def describe(self, run: RunContext) -> PartyInputs:
-        return synthetic_inputs(self.federation, run.release.form, run.release.model)
+        return synthetic_inputs(self.federation, run.release.form, run.release.security)
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         if run.release.form.path is not CLIENTS:
@@ -199,7 +199,7 @@ class SyntheticSource(Source):
 
 
 def synthetic_inputs(
-    federation: Federation, form: InputForm, model: Model, certificates: Sequence[str] = ()
+    federation: Federation, form: InputForm, model: SecurityModel, certificates: Sequence[str] = ()
 ) -> PartyInputs:
     """Return what is public of made-up records. Args: certificates: of clients that send, if these are known.
 
@@ -219,7 +219,7 @@ def sent_inputs(
     domain: RecordDomain,
     certificates: Sequence[str],
     form: InputForm,
-    model: Model,
+    model: SecurityModel,
     terms: dict[str, Any],
     begin: Begin = elsewhere,
 ) -> PartyInputs:
@@ -250,7 +250,7 @@ def read_terms(told: Any, where: str) -> tuple[Request, RecordDomain]:
         refusal.say("it has an unknown key, or lacks one")
     try:
         request = request_from_json(told["request"])
-        if not request.online or request.model is None:
+        if not request.online or request.security is None:
             raise KeyError(request.task)
         if request.form.path is not CLIENTS:
             raise KeyError(request.input_path)
@@ -268,7 +268,7 @@ def request_of_run(asked: Mapping[str, Any]) -> Request:
     Raises: OptionError: this version does not know it, or it names no model.
     """
     request = request_from_json(asked)
-    if request.model is None:
+    if request.security is None:
         raise OptionError(f"The run that is asked for ({request.task}) names no model.")
     return request
 
@@ -307,7 +307,7 @@ def _client_keys(directory: Path, clients: int) -> list[Path]:
 
 
 def share_and_add_up(
-    records: ClientRecords, form: InputForm, model: Model, scratch: Path, progress: Progress
+    records: ClientRecords, form: InputForm, model: SecurityModel, scratch: Path, progress: Progress
 ) -> tuple[list[Path], float]:
     """Take all clients' steps and the parties', some clients at a time, so that many take little room.
 

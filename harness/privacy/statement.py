@@ -9,13 +9,13 @@ from harness.errors import named
 from harness.inputs.record_schema import Cap, cap_from_json
 from harness.inputs.rings import FIELD
 from harness.privacy.ledger.populations import exact_json, spent_text
-from harness.security_models import Model, get_model
+from harness.security_models import SecurityModel, get_model
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan, PrivacyUnit
 from protocols.accounting.rounding import digits_up, exact_text, float_up
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
-from protocols.noise.added import OwnNoise
+from protocols.noise.added import DistributedNoise
 from protocols.spec import CLIENTS, HONEST, RECORDS_OF_UPLOADS, REPLICATED, SHARES, InputForm, ProtocolSpec
 
 INFERRED = "domain inferred from records"
@@ -28,9 +28,9 @@ HONEST_CLIENTS = (
     "revealed"
 )
 SHIFTED = "a party that deviates can shift what is revealed by any amounts, unnoticed, by its noise"
-OWN = (
-    "Noise: each party adds its own ({law}), and the guarantee counts that of {honest_parties} of {parties}, "
-    "as the others may tell theirs. Note that {shifted}."
+DISTRIBUTED = (
+    "Noise: each party adds its own ({distribution}), and the guarantee counts that of {honest_parties} of "
+    "{parties}, as the others may tell theirs. Note that {shifted}."
 )
 _END_TO_END = (
     "End to end: against whoever controls one of {parties} parties, which {may}, any other clients{honest} "
@@ -62,16 +62,16 @@ _CHANGES_IN_FULL = {
 
 
 @dataclass(frozen=True)
-class OwnNoiseStatement:
-    """What is said of noise of the parties' own; of joint noise nothing is.
+class DistributedNoiseStatement:
+    """What is said of distributed noise; of joint noise nothing is.
 
     Attributes:
-        law: its distribution.
+        distribution: its distribution.
         honest_parties: how many parties' noise the guarantee counts.
         shifted: what a party that deviates can do by its noise.
     """
 
-    law: str
+    distribution: str
     honest_parties: int
     shifted: str
 
@@ -94,12 +94,12 @@ class PrivacyStatement:
         cap, cap_kept_by: the most that one client contributes, and who keeps it to that; None without.
         if_replaced: what protects what a client's only record says, where `exact` is for whether it exists.
         noise_for: what the noise is for, where that is more than the relation says.
-        own_noise: of the parties' own noise, None where it is joint.
+        distributed_noise: of distributed noise, None where it is joint.
         assumed: what is assumed of clients.
         releases: how many releases it is of.
     """
 
-    model: Model
+    model: SecurityModel
     exact: Guarantee
     epsilon_requested: Fraction
     relation: NeighboringRelation
@@ -113,7 +113,7 @@ class PrivacyStatement:
     cap_kept_by: str | None = None
     if_replaced: Guarantee | None = None
     noise_for: str | None = None
-    own_noise: OwnNoiseStatement | None = None
+    distributed_noise: DistributedNoiseStatement | None = None
     assumed: str | None = None
     releases: int = 1
 
@@ -175,7 +175,7 @@ class PrivacyStatement:
             "cap_kept_by": self.cap_kept_by,
             "if_replaced": exact_json(self.if_replaced),
             "noise_for": self.noise_for,
-            **({"noise": "own", **asdict(self.own_noise)} if self.own_noise else {}),
+            **({"noise": "distributed", **asdict(self.distributed_noise)} if self.distributed_noise else {}),
             "assumed": self.assumed,
         }
         return {
@@ -215,7 +215,7 @@ class PrivacyStatement:
             f"this machine, which ran all ({model.name}: {trust})" if here else f"{trust} ({model.name})",
             self.assumed and "clients, to share counts of records",
             self.cap_kept_by == HONEST and "clients, to keep to the cap",
-            self.own_noise and SHIFTED,
+            self.distributed_noise and SHIFTED,
         ]
         return [
             f"Revealed: {'; '.join(self.revealed)}{inferred}.",
@@ -230,7 +230,7 @@ class PrivacyStatement:
             typed: the ε that was asked for, as its user gave it.
         """
         model, asked = self.model, typed or exact_text(self.epsilon_requested)
-        learns = who_learns_nothing(model, self.own_noise is not None)
+        learns = who_learns_nothing(model, self.distributed_noise is not None)
         inputs = _INPUTS_WITHSTAND[self.input_path] if model.active else ""
         sentences = [
             f"Revealed: {'; '.join(self.revealed)}. Nothing else leaves the computation.",
@@ -243,7 +243,8 @@ class PrivacyStatement:
             f"{named('neighboring_relation', 'replace_one')} keeps these to what was requested.",
             self.cap and f"Cap: {_contribution(self.cap)}. Kept to by {self.cap_kept_by}.",
             self.noise_for and f"The noise is for {self.noise_for}.",
-            self.own_noise and OWN.format(**asdict(self.own_noise), parties=model.parties),
+            self.distributed_noise
+            and DISTRIBUTED.format(**asdict(self.distributed_noise), parties=model.parties),
             self.assumed and f"Assumed: {self.assumed}.",
             f"Public: {', '.join(self.public)}.",
             f"Taking part is not protected: the number of clients is public, and with {named('records')} "
@@ -261,7 +262,7 @@ class PrivacyStatement:
 def state_privacy(
     spec: ProtocolSpec,
     form: InputForm,
-    model: Model,
+    model: SecurityModel,
     plan: NoisePlan,
     inferred: bool,
     cap: Cap | None = None,
@@ -303,7 +304,7 @@ def state_privacy(
         cap_kept_by=form.capped if cap else None,
         if_replaced=plan.if_replaced if existence_only else None,
         noise_for=EXCHANGED if plan.neighbors.malleable_slots else None,
-        own_noise=state_own_noise(plan.own, form) if plan.own else None,
+        distributed_noise=state_distributed_noise(plan.own, form) if plan.own else None,
         assumed=HONEST_CLIENTS if assumes_honest_clients(spec, form, model) else None,
     )
 
@@ -314,13 +315,13 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
     Raises: LookupError, TypeError, ValueError, FairSharesError: it is no manifest of a release.
     """
     stated = manifest["privacy"]
-    replaced, own_noise = (
+    replaced, distributed_noise = (
         stated.get("if_replaced"),
-        [stated.get(each.name) for each in fields(OwnNoiseStatement)],
+        [stated.get(each.name) for each in fields(DistributedNoiseStatement)],
     )
     epochs = manifest["arrivals"]["horizon"] if "arrivals" in manifest else 1
     return PrivacyStatement(
-        model=get_model(manifest["model"]),
+        model=get_model(manifest["security"]),
         exact=Guarantee(Fraction(stated["epsilon_exact"]), Fraction(stated["delta_exact"])),
         epsilon_requested=Fraction(stated["epsilon_requested"]),
         relation=NeighboringRelation(stated["neighboring_relation"]),
@@ -334,17 +335,17 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
         cap_kept_by=stated.get("cap_kept_by"),
         if_replaced=replaced and Guarantee(Fraction(replaced["epsilon"]), Fraction(replaced["delta"])),
         noise_for=stated.get("noise_for"),
-        own_noise=OwnNoiseStatement(*own_noise) if "noise" in stated else None,
+        distributed_noise=DistributedNoiseStatement(*distributed_noise) if "noise" in stated else None,
         assumed=stated.get("assumed"),
         releases=len(manifest["parts"]) if "parts" in manifest else epochs,
     )
 
 
-def state_own_noise(noise: OwnNoise, form: InputForm) -> OwnNoiseStatement:
-    """Return what is said of noise of the parties' own, where clients' values enter in this form."""
+def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:
+    """Return what is said of distributed noise, where clients' values enter in this form."""
     slots = form.path.authenticated or form.exchangeable  # of which none becomes more than a record
     alike = "with joint noise it could not" if slots else "as it can by its shares"
-    return OwnNoiseStatement(str(noise.law), noise.honest, f"{SHIFTED}; {alike}")
+    return DistributedNoiseStatement(str(noise.distribution), noise.honest, f"{SHIFTED}; {alike}")
 
 
 def failure_of(bits: int | None) -> Fraction:
@@ -352,7 +353,7 @@ def failure_of(bits: int | None) -> Fraction:
     return Fraction(0) if bits is None else Fraction(1, 1 << bits)
 
 
-def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: Model) -> bool:
+def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: SecurityModel) -> bool:
     """Return whether a client that shares other numbers than it may can take the noise's effect away.
 
     Not where what is opened is a sum, up to noise, nor where clients share bits; nor in a ring, around which
@@ -372,13 +373,13 @@ def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
     return _CHANGES[relation].format(unit)
 
 
-def who_learns_nothing(model: Model, own_noise: bool = False) -> str:
+def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) -> str:
     """Say which party learns no more than what is revealed; true, too, where several do not."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": "even if it deviates from the protocol (active, or malicious)",
     }[model.tolerates]
-    more = "anything more, but what its own noise in it tells it," if own_noise else "anything more"
+    more = "anything more, but what its own noise in it tells it," if distributed_noise else "anything more"
     return f"no single party learns {more} {behaviour}"
 
 

@@ -26,16 +26,16 @@ from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
+    plan_distributed_noise,
     plan_noise,
     plan_nominal_noise,
-    plan_own_noise,
 )
 from protocols.accounting.rounding import exact_text
 from protocols.arrays import Floats
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
-from protocols.noise.added import Noise, NoiseLaw, mean_square_error
+from protocols.noise.added import Noise, NoiseDistribution, mean_square_error
 from protocols.spec import ProtocolSpec
 
 FIRST_ORDER = 0.1  # errors above it are only known to be large
@@ -117,7 +117,7 @@ class ExpectedCounts:
     """What to expect of counts with a relative error: each by group and label."""
 
     each: Mapping[str, ExpectedCount]
-    law: ShiftedLog
+    distribution: ShiftedLog
     target: ErrorTarget
 
 
@@ -227,13 +227,13 @@ class AuditTarget:
 
     Attributes: sizes: the options that say how large, with their defaults; cells: how many cells records
     fall into then; declared: from sizes, neighbours, epsilon and delta to the protocol and its arguments,
-    of own noise from its law, too; relations: those under which a command makes it;
+    of distributed noise from its distribution, too; relations: those under which a command makes it;
     malleable_slots: as for `Neighbors`.
     """
 
     sizes: Mapping[str, int]
     cells: Callable[[Mapping[str, int]], int]
-    declared: Callable[[Mapping[str, int], Neighbors, Fraction, Fraction, NoiseLaw | None], Declared]
+    declared: Callable[[Mapping[str, int], Neighbors, Fraction, Fraction, NoiseDistribution | None], Declared]
     relations: tuple[NeighboringRelation, ...] = tuple(NeighboringRelation)
     malleable_slots: bool = False
 
@@ -332,7 +332,7 @@ def plan_release(
             plan = plan_noise(*asked)
         else:
             assert isinstance(queries, LinearQueries)  # as `program_of` found
-            plan = plan_own_noise(*asked, *release.own)
+            plan = plan_distributed_noise(*asked, *release.own)
         return replace(plan, requested_epsilon=release.epsilon)  # of which less may do
 
 

@@ -153,7 +153,7 @@ class CapStatistic(Statistic[ChosenCap]):
 
         Raises: OptionError: no noise fits that release.
         """
-        malleable = self.target.malleable_slots and release.model.tolerates == "active"
+        malleable = self.target.malleable_slots and release.security.tolerates == "active"
         with fitting(release.epsilon, release.delta):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)
 

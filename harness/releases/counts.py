@@ -35,9 +35,10 @@ SIZES = (0, *(10**power for power in range(1, 7)))  # whose privacy is shown; of
 class GroupCounts:
     """Estimated counts per (group, label), and what a record gives away where n others are.
 
-    Attributes: estimates: shape (groups, labels), within [0, the law's most]; intervals: shape (groups,
-    labels, 2), hold all counts up to that at once with probability `CONFIDENCE`, over the noise; offset: of
-    the logarithm; target: what the expected error keeps to; privacy_by_size: as the function of that name.
+    Attributes: estimates: shape (groups, labels), within [0, the distribution's most]; intervals: shape
+    (groups, labels, 2), hold all counts up to that at once with probability `CONFIDENCE`, over the noise;
+    offset: of the logarithm; target: what the expected error keeps to; privacy_by_size: as the function of
+    that name.
     """
 
     domain: RecordDomain
@@ -63,13 +64,13 @@ class GroupCounts:
         }
 
 
-def privacy_by_size(law: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
+def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[dict[str, float]]:
     """Return (epsilon, delta) of a record, added or removed, by the number of records in its cell.
 
     A function of the number alone: nothing in it comes from clients' counts.
     """
-    sizes = [size for size in SIZES if size <= law.most]
-    guarantees = [(size, law.guarantee_at(size, coins)) for size in sizes]
+    sizes = [size for size in SIZES if size <= distribution.most]
+    guarantees = [(size, distribution.guarantee_at(size, coins)) for size in sizes]
     return [
         {"records": size, "epsilon": float_up(each.epsilon), "delta": float_up(each.delta)}
         for size, each in guarantees
@@ -102,7 +103,7 @@ class CountStatistic(Statistic[GroupCounts]):
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[GroupCounts]:
         try:
-            law, epsilon = plan_logarithm(
+            distribution, epsilon = plan_logarithm(
                 self.target, release.neighbors_in(domain), release.epsilon, release.delta
             )
         except ValueError as error:
@@ -113,30 +114,32 @@ class CountStatistic(Statistic[GroupCounts]):
         arguments = {
             "groups": len(domain.groups),
             "labels": len(domain.labels),
-            "offset": law.offset,
-            "most": law.most,
+            "offset": distribution.offset,
+            "most": distribution.most,
         }
         plan = plan_release(self.spec, arguments, release, domain, epsilon)
 
         def read(opened: Opened, clients: int) -> GroupCounts:
-            most = law.highest(clients * domain.max_count)
+            most = distribution.highest(clients * domain.max_count)
             values = read_unbiased(opened["logarithms"], "logarithms", domain.cells, most, plan.coins)
             table = values.reshape(domain.shape)
-            intervals = law.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells)
-            by_size = privacy_by_size(law, plan.coins)
-            return GroupCounts(domain, law.estimate(table), intervals, law.offset, self.target, by_size)
+            intervals = distribution.interval(table, plan.coins, (1 - CONFIDENCE) / domain.cells)
+            by_size = privacy_by_size(distribution, plan.coins)
+            return GroupCounts(
+                domain, distribution.estimate(table), intervals, distribution.offset, self.target, by_size
+            )
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCounts:
-        law = ShiftedLog(*(int(str(prepared.arguments[name])) for name in ("offset", "most")))
+        distribution = ShiftedLog(*(int(str(prepared.arguments[name])) for name in ("offset", "most")))
         coins, found = prepared.plan.coins, {}
         for name, size in by_cell(prepared.domain, sizes).items():
-            if size > law.most:
+            if size > distribution.most:
                 raise OptionError(
-                    f"{named('error_to', law.most)} is below the {size:,.0f} records of {name}, and no count "
-                    "is estimated above it; give a larger one."
+                    f"{named('error_to', distribution.most)} is below the {size:,.0f} records of {name}, and "
+                    "no count is estimated above it; give a larger one."
                 )
-            error = float(expected_errors(law, size, coins)) / size
-            found[name] = ExpectedCount(size, error, law.guarantee_at(int(size), coins))
-        return ExpectedCounts(found, law, self.target)
+            error = float(expected_errors(distribution, size, coins)) / size
+            found[name] = ExpectedCount(size, error, distribution.guarantee_at(int(size), coins))
+        return ExpectedCounts(found, distribution, self.target)

@@ -1,4 +1,4 @@
-"""π_LAP's samplers: samples of each, opened, held against their exact law.
+"""π_LAP's samplers: samples of each, opened, held against their exact distribution.
 
 Opened noise protects nothing; the guarantee that is stated is that of a sample which stays secret.
 """
@@ -15,28 +15,28 @@ from typing import Any
 
 from harness.errors import OptionError
 from harness.releases.base import fitting
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.result_files import SCHEMA
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     bits_at_most,
     each_cell_once,
-    plan_own_noise,
+    plan_distributed_noise,
 )
-from protocols.accounting.exact_privacy import curve_of_law
+from protocols.accounting.exact_privacy import curve_of_distribution
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.guarantee import Guarantee
-from protocols.noise.added import NoiseLaw, largest, mean_square_error, smallest
+from protocols.noise.added import NoiseDistribution, largest, mean_square_error, smallest
 from protocols.noise.truncated import cumulative, guarantee
-from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
+from protocols.published_baselines import ONE, laplace_distribution, mp_spdz_log
 from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_SUM, ProtocolSpec
 
 WARNING = "The samples were revealed, so they protect nothing: never add one to a count that is released."
 MOST_SAMPLES = 100_000
-FALSE_ALARM = 1e-9  # the probability that fair noise is further from its law than the bound
+FALSE_ALARM = 1e-9  # the probability that fair noise is further from its distribution than the bound
 
 _EPSILON_GRID = 10**12  # the program's epsilon is rounded down to it: it names the compiled program
 _LEAST_PUBLISHED_EPSILON = Fraction(1, 1000)  # MP-SPDZ's 15 bits before the point hold no more
@@ -47,8 +47,8 @@ class Sampler:
     """One way to make noise, at one epsilon and delta.
 
     Attributes: arguments: of the program, by name, all but the parties and the samples; fair_bits: of
-    each party, per sample; unit: what 1 stands for in what is opened; centre: the law's mean, in units;
-    mean_square: around it, in squared units; edges: least and largest value; cumulative: P(X <= x);
+    each party, per sample; unit: what 1 stands for in what is opened; centre: the distribution's mean, in
+    units; mean_square: around it, in squared units; edges: least and largest value; cumulative: P(X <= x);
     guarantee: of one count that moves by 1 and carries a secret sample.
     """
 
@@ -66,10 +66,10 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Summary:
-    """Opened samples beside their exact law; means in the noise's own scale, edges too.
+    """Opened samples beside their exact distribution; means in the noise's own scale, edges too.
 
     Attributes: distance: sup |F_n - F|; bound: fair noise exceeds it with probability 1e-9 at most
-    (Dvoretzky, Kiefer, Wolfowitz; Massart's constant), whatever the law.
+    (Dvoretzky, Kiefer, Wolfowitz; Massart's constant), whatever the distribution.
     """
 
     mean: float
@@ -82,7 +82,7 @@ class Summary:
     bound: float
 
 
-@lru_cache(maxsize=16)  # the published one's exact law takes a second
+@lru_cache(maxsize=16)  # the published one's exact distribution takes a second
 def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool) -> Sampler:
     """Return the sampler of that name. Args: rounded: what the published one opens.
 
@@ -108,21 +108,23 @@ def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool)
     )
 
 
-def own_sampler(law: NoiseLaw, epsilon: Fraction, delta: Fraction, model: Model) -> Sampler:
+def own_sampler(
+    distribution: NoiseDistribution, epsilon: Fraction, delta: Fraction, model: SecurityModel
+) -> Sampler:
     """Return what the parties' own noises add up to. Raises: OptionError: no noise fits epsilon and delta."""
     with fitting(epsilon, delta):
         one = each_cell_once(1)
-        plan = plan_own_noise(
+        plan = plan_distributed_noise(
             *(one, Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
-            *(law, model.parties, model.corruptions),
+            *(distribution, model.parties, model.corruptions),
         )
     own = plan.own
     assert own is not None
     below = [0, *accumulate(own.summed(model.parties))]
     return Sampler(
-        name=f"own, {law}",
+        name=f"own, {distribution}",
         spec=PI_SUM,
-        arguments={name: getattr(own, name) for name in OWN_ARGUMENTS},
+        arguments=dict(zip(OWN_ARGUMENTS, (own.distribution, own.rate, own.edge), strict=True)),
         fair_bits=0,
         unit=Fraction(1),
         centre=Fraction(0),
@@ -139,11 +141,11 @@ def _published(epsilon: Fraction, rounded: bool) -> Sampler:
             f"--sampler published takes --epsilon from {_LEAST_PUBLISHED_EPSILON}: its fixed point holds no "
             f"larger noise; got {exact_text(epsilon)}."
         )
-    law = laplace_law(1 / epsilon, mp_spdz_log, rounded=rounded)
+    distribution = laplace_distribution(1 / epsilon, mp_spdz_log, rounded=rounded)
     unit = 1 if rounded else ONE  # values per unit of a count
-    values = list(law)
-    below = [Fraction(0), *accumulate(law.values())]
-    centre = sum((p * x for x, p in law.items()), Fraction(0))
+    values = list(distribution)
+    below = [Fraction(0), *accumulate(distribution.values())]
+    centre = sum((p * x for x, p in distribution.items()), Fraction(0))
     return Sampler(
         name="published",
         spec=PI_LAP_PUBLISHED,
@@ -151,15 +153,15 @@ def _published(epsilon: Fraction, rounded: bool) -> Sampler:
         fair_bits=0,
         unit=Fraction(1, unit),
         centre=centre,
-        mean_square=sum((p * x * x for x, p in law.items()), Fraction(0)) - centre**2,
+        mean_square=sum((p * x * x for x, p in distribution.items()), Fraction(0)) - centre**2,
         edges=(values[0], values[-1]),
         cumulative=lambda x: below[bisect_right(values, x)],
-        guarantee=Guarantee(epsilon, curve_of_law(law, [unit]).delta_bounds(epsilon)[1]),
+        guarantee=Guarantee(epsilon, curve_of_distribution(distribution, [unit]).delta_bounds(epsilon)[1]),
     )
 
 
 def summarise(samples: Sequence[int], sampler: Sampler) -> Summary:
-    """Hold opened samples against the sampler's exact law."""
+    """Hold opened samples against the sampler's exact distribution."""
     n, unit, edges = len(samples), float(sampler.unit), sampler.edges
     centre = float(sampler.centre)
     return Summary(

@@ -40,7 +40,7 @@ from protocols.accounting.calibration import Neighbors
 from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import Noise, NoiseLaw, OwnNoise
+from protocols.noise.added import DistributedNoise, Noise, NoiseDistribution
 from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
 
 
@@ -97,10 +97,10 @@ def _scored(spec: ProtocolSpec) -> AuditTarget:
         neighbors: Neighbors,
         epsilon: Fraction,
         delta: Fraction,
-        law: NoiseLaw | None,
+        distribution: NoiseDistribution | None,
     ) -> Declared:
         bins = sizes["thresholds"]
-        blocks = best_tree(bins, neighbors, epsilon, delta, law).blocks
+        blocks = best_tree(bins, neighbors, epsilon, delta, distribution).blocks
         table = {name: sizes[name] for name in ("groups", "labels")}
         return spec, {**table, "bins": bins, "blocks": ".".join(map(str, blocks))}
 
@@ -158,7 +158,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
             return CountTree(bins, (1,))
         with fitting(release.epsilon, release.delta):
             return best_tree(
-                bins, release.neighbors_in(domain), release.epsilon, release.delta, release.own_law
+                bins, release.neighbors_in(domain), release.epsilon, release.delta, release.own_distribution
             )
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
@@ -209,16 +209,16 @@ def noisy_curves(
 
 def noise_to_json(noise: Noise) -> dict[str, Any]:
     """Return the fields by which a file says the noise of each node."""
-    if isinstance(noise, OwnNoise):
-        return {"coins": [], "own_noise": noise.to_json()}
+    if isinstance(noise, DistributedNoise):
+        return {"coins": [], "distributed_noise": noise.to_json()}
     assert isinstance(noise, tuple)  # nodes are of one release
     return {"coins": [[coin.numerator, coin.bits] for coin in noise]}
 
 
 def noise_from_json(fields: Mapping[str, Any]) -> Noise:
     """Return the noise that a file says. Raises: what parsing raises, whatever it holds instead."""
-    if "own_noise" in fields:
-        return OwnNoise.from_json(fields["own_noise"])
+    if "distributed_noise" in fields:
+        return DistributedNoise.from_json(fields["distributed_noise"])
     return tuple(Coin(numerator, bits) for numerator, bits in fields["coins"])
 
 

@@ -108,10 +108,11 @@ class WeightsSeries(WeightsStatistic):
                 f"A series takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
                 f"depend on its client's later ones; share with a number, {named('cap', 10)} for example."
             )
-        if release.privacy_unit is PrivacyUnit.CLIENT and release.own_law:
+        if release.privacy_unit is PrivacyUnit.CLIENT and release.own_distribution:
             raise OptionError(
-                f"A series with {named('privacy_unit', 'client')} takes joint noise only: what own noise "
-                f"protects of a client in several epochs is not worked out; leave out {named('noise')}."
+                f"A series with {named('privacy_unit', 'client')} takes joint noise only: what "
+                f"distributed noise protects of a client in several epochs is "
+                f"not worked out; leave out {named('noise')}."
             )
         most = self.part(min(self.schedule.shares), release, domain)
         exact = self.schedule.total(lambda share: self.part(share, release, domain).plan.exact)

@@ -23,12 +23,15 @@ from protocols.guarantee import Guarantee
 if TYPE_CHECKING:  # what takes long to import is imported where it is used
     from harness.inputs.record_schema import RecordDomain
     from protocols.accounting.calibration import NeighboringRelation, Neighbors
-    from protocols.noise.added import NoiseLaw
+    from protocols.noise.added import NoiseDistribution
     from protocols.spec import InputForm, InputPath, ProtocolSpec
 
 JOINT = "joint"  # noise that the parties make together
-OWN, OWN_GAUSSIAN = "own", "own-gaussian"  # noise that each draws for itself, which adds up to either law
-WITH_OWN_NOISE = ("weights", "confusion", "thresholds", "gap")
+DISTRIBUTED, DISTRIBUTED_GAUSSIAN = (
+    "distributed",
+    "distributed-gaussian",
+)  # noise that each draws for itself, which adds up to either distribution
+WITH_DISTRIBUTED_NOISE = ("weights", "confusion", "thresholds", "gap")
 DEFAULT_DELTA = "2^-40"
 
 EPSILON = required(
@@ -37,7 +40,7 @@ EPSILON = required(
     "1",
 )
 DELTA = usual(DEFAULT_DELTA, parse_delta, "upper bound of this command's δ, in total")
-MODEL = Option[Any](parse_model, "see `./inv schemes`; default: ring if available, else mpyc")
+SECURITY = Option[Any](parse_model, "see `./inv security`; default: ring if available, else mpyc")
 RELATION = optional(
     parse_relation, "add_or_remove_one or replace_one; default: the latter where --max-count is 1"
 )
@@ -46,13 +49,13 @@ UNIT = usual(
     parse_unit,
     "what is protected: record (default: one record of a client) or client (all its records)",
 )
-NOISES = one_of(lambda: (JOINT, OWN, OWN_GAUSSIAN))
+NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
 NOISE = usual(
     JOINT,
     NOISES,
     "joint (default: made in the computation, known to nobody) or own (each party adds its own: much faster, "
     "with larger errors; a party that deviates can shift the result unnoticed), which adds up to Laplace's; "
-    "or own-gaussian, which adds up to Gauss's",
+    "or distributed-gaussian, which adds up to Gauss's",
 )
 AT_REST = (
     "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
@@ -96,7 +99,7 @@ class Request(Spending):
     slots: ClassVar[str] = ""
     online: ClassVar[bool] = False
 
-    model: Any = MODEL  # a `Model`, None until one is chosen
+    security: Any = SECURITY  # a `Model`, None until one is chosen
     input_path: Any = INPUT_PATH_OF_SHARES
     population = POPULATION
     # What not all releases have.
@@ -152,25 +155,25 @@ class Request(Spending):
         return chosen_form(self.spec.input_forms, self.input_form, self.input_path)
 
     @property
-    def own_law(self) -> NoiseLaw | None:
-        """What noise of the parties' own adds up to, None where noise is joint."""
-        return law_of(self.noise)
+    def own_distribution(self) -> NoiseDistribution | None:
+        """What distributed noise adds up to, None where noise is joint."""
+        return distribution_of(self.noise)
 
     def program_of(self, spec: ProtocolSpec) -> ProtocolSpec:
         """Return a protocol as it runs with this noise, and its clients' values by their path.
 
         Raises: OptionError: it has no place for the noise.
         """
-        from protocols.spec import REPLICATED, with_own_noise
+        from protocols.spec import REPLICATED, with_distributed_noise
 
-        if self.own_law is None:
+        if self.own_distribution is None:
             return spec.by(self.form.path)
         if self.form.path is REPLICATED:
             raise OptionError(
-                f"Replicated shares take joint noise only: a party's own ({named('noise', OWN)}) is what it "
-                f"could shift a result by; leave it out, or use {named('input_path', 'shares')}."
+                f"Replicated shares take joint noise only: distributed noise ({named('noise', DISTRIBUTED)}) is "
+                f"what a party could shift a result by; leave it out, or use {named('input_path', 'shares')}."
             )
-        found = with_own_noise(spec, self.form)
+        found = with_distributed_noise(spec, self.form)
         if found is None:
             raise no_place(spec)
         return found.by(self.form.path)
@@ -181,13 +184,13 @@ class Request(Spending):
         from protocols.accounting.calibration import PrivacyUnit
 
         of_clients = self.privacy_unit is PrivacyUnit.CLIENT
-        return of_clients and self.form.exchangeable and self.model.tolerates == "active"
+        return of_clients and self.form.exchangeable and self.security.tolerates == "active"
 
     @property
-    def own(self) -> tuple[NoiseLaw, int, int] | None:
-        """Of noise of the parties' own: its law, how many they are, and how many of them may be corrupt."""
-        law = self.own_law
-        return (law, self.model.parties, self.model.corruptions) if law else None
+    def own(self) -> tuple[NoiseDistribution, int, int] | None:
+        """Of distributed noise: its distribution, how many they are, and how many of them may be corrupt."""
+        distribution = self.own_distribution
+        return (distribution, self.security.parties, self.security.corruptions) if distribution else None
 
     def relation_in(self, domain: RecordDomain) -> NeighboringRelation:
         """Return the relation that was chosen, or the default. Raises: OptionError: as `relation_for`."""
@@ -208,10 +211,10 @@ class Request(Spending):
 
 
 def no_place(spec: ProtocolSpec) -> OptionError:
-    """Return the error for noise of the parties' own in a protocol that has no place for it."""
+    """Return the error for distributed noise in a protocol that has no place for it."""
     return OptionError(
-        f"{spec.name} has no place for noise of the parties' own ({named('noise', OWN)}); leave it out, or "
-        f"choose a release that adds noise to sums: {', '.join(WITH_OWN_NOISE)}."
+        f"{spec.name} has no place for distributed noise ({named('noise', DISTRIBUTED)}); leave it out, or "
+        f"choose a release that adds noise to sums: {', '.join(WITH_DISTRIBUTED_NOISE)}."
     )
 
 
@@ -224,8 +227,10 @@ def chosen_form(forms: Mapping[str, InputForm], name: str | None, path: InputPat
     return form.by(path)
 
 
-def law_of(noise: str) -> NoiseLaw | None:
-    """Return what noise of the parties' own adds up to, None where noise is joint."""
-    from protocols.noise.added import NoiseLaw
+def distribution_of(noise: str) -> NoiseDistribution | None:
+    """Return what distributed noise adds up to, None where noise is joint."""
+    from protocols.noise.added import NoiseDistribution
 
-    return {OWN: NoiseLaw.LAPLACE, OWN_GAUSSIAN: NoiseLaw.GAUSSIAN}.get(noise)
+    return {DISTRIBUTED: NoiseDistribution.LAPLACE, DISTRIBUTED_GAUSSIAN: NoiseDistribution.GAUSSIAN}.get(
+        noise
+    )

@@ -19,7 +19,7 @@ from protocols.accounting.rounding import exact_number
 
 if TYPE_CHECKING:
     from harness.inputs.record_schema import Cap
-    from harness.security_models import Model
+    from harness.security_models import SecurityModel
     from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
     from protocols.guarantee import Budget
     from protocols.spec import InputPath
@@ -194,7 +194,7 @@ def parse_unit(text: str, option: str = "privacy_unit") -> PrivacyUnit:
     return PrivacyUnit(parse_choice(option, text, list(map(str, PrivacyUnit))))
 
 
-def parse_model(text: str, _option: str = "model") -> Model:
+def parse_model(text: str, _option: str = "security") -> SecurityModel:
     """Read a model's name. Raises: OptionError."""
     from harness.security_models import get_model
 

@@ -1,6 +1,6 @@
 """What the kernel knows of a process, and a leash: it ends one with whoever started it, even if killed.
 
-Run as `python -m harness.system.processes STARTER COMMAND...` with the starter's process number.
+Run as `python -m harness.system.processes COORDINATOR COMMAND...` with the coordinator's process number.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process, and the program it becomes, when its starter dies (Linux)."""
+    """Have the kernel end this process, and the program it becomes, when its coordinator dies (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -47,5 +47,5 @@ def _stat(process: int) -> list[str]:
 
 if __name__ == "__main__":
     die_with_parent()
-    if os.getppid() == int(sys.argv[1]):  # else the starter has died already
+    if os.getppid() == int(sys.argv[1]):  # else the coordinator has died already
         os.execv(sys.argv[2], sys.argv[2:])

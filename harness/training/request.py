@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import OptionError, named
-from harness.request.base import MODEL, NOISE, POPULATION, UNIT, Spending
+from harness.request.base import NOISE, POPULATION, SECURITY, UNIT, Spending
 from harness.request.calls import CALLS, Account, Records, ReleaseCall, Run
 from harness.request.fields import as_text, optional, required, usual
 from harness.request.readers import (
@@ -25,7 +25,7 @@ from harness.request.releases import CAP_OF_SHARES, ThresholdsRequest, WeightsRe
 from protocols.guarantee import NOTHING, Guarantee
 
 if TYPE_CHECKING:
-    from harness.security_models import Model
+    from harness.security_models import SecurityModel
 
 UNCHARGED = "none"
 WITH = ("weights", "thresholds", "fairgrad")
@@ -85,7 +85,7 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
     privacy_unit = UNIT
     cap = CAP_OF_SHARES.but(help=f"for --with, where clients are the privacy unit: {CAP_OF_SHARES.help}")
     noise = NOISE
-    model = MODEL
+    security = SECURITY
     population = POPULATION
 
     @property
@@ -130,7 +130,7 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
         """What the model may spend, and what the thresholds may, which are of other clients."""
         return self.guarantee - self.of_weights
 
-    def of_release(self, task: str, model: Model) -> ReleaseCall:
+    def of_release(self, task: str, model: SecurityModel) -> ReleaseCall:
         """Return the call of weights or thresholds: these options, and its part of ε and δ.
 
         Nobody is charged for it alone.
@@ -138,8 +138,8 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
         from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
         part = CALLS[task]
-        own = part(epsilon=1, model=model.name, population=UNCHARGED, records=self.records)
-        left_out = (*Spending.declared, *Account.declared, "model", "population", "records", "out")
+        own = part(epsilon=1, security=model.name, population=UNCHARGED, records=self.records)
+        left_out = (*Spending.declared, *Account.declared, "security", "population", "records", "out")
         shared = {name: getattr(self, name) for name in part.declared.keys() & self.declared.keys()}
         same = {name: value for name, value in shared.items() if name not in left_out}
         if self.privacy_unit is PrivacyUnit.RECORD:

@@ -27,11 +27,11 @@ from harness.privacy.statement import (
     PrivacyStatement,
     failure_of,
     read_statement,
-    state_own_noise,
+    state_distributed_noise,
 )
 from harness.releases.base import Statistic
 from harness.releases.registry import statistic_of
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
 from harness.training.features import RESERVED, Features
@@ -50,7 +50,7 @@ from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
-from protocols.noise.added import OwnNoise
+from protocols.noise.added import DistributedNoise
 from protocols.spec import SHARES, SPLIT
 
 TASK = "train"
@@ -81,7 +81,7 @@ class Training:
     None for nothing; positive: the label whose rates that is about, the last one if empty.
     """
 
-    model: Model
+    security: SecurityModel
     unit: PrivacyUnit
     guarantee: Guarantee
     how: Descent
@@ -256,7 +256,7 @@ def _session(
     if fairgrad is not None:
         norm, coordinates = math.hypot(norm, fairgrad.unit(norm)), coordinates + fairgrad.cells
     return SumSession(
-        chosen.model.name,
+        chosen.security.name,
         clients=clients * of_client,
         coordinates=coordinates,
         rounds=chosen.how.rounds,
@@ -295,25 +295,25 @@ def _own_manifest(
     chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
 ) -> dict[str, Any]:
     """Return the manifest of the rounds, as if nothing else had been released."""
-    engine, seconds = engine_of(chosen.model), sum(session.seconds)
+    engine, seconds = engine_of(chosen.security), sum(session.seconds)
     noise = session.plan.noise
     result = EngineResult(
-        model=chosen.model,
+        model=chosen.security,
         outputs={},
         engine=engine.name,
         engine_version=str(engine.version()),
-        program_hash=engine.program_hash(session.job, chosen.model),
-        times=times_of((seconds,) * chosen.model.parties, 0.0),
+        program_hash=engine.program_hash(session.job, chosen.security),
+        times=times_of((seconds,) * chosen.security.parties, 0.0),
         sent_bytes=session.sent_bytes or (),
     )
     size, counted = session.rule.coordinates, "" if chosen.fairness is None else _COUNTED
     stated = PrivacyStatement(
-        model=chosen.model,
+        model=chosen.security,
         exact=session.plan.exact,
         epsilon_requested=chosen.guarantee.epsilon,
         relation=session.event.relation,
         unit=chosen.unit,
-        failure=failure_of(chosen.model.security_bits(0)),
+        failure=failure_of(chosen.security.security_bits(0)),
         input_form="sums",
         input_path=SHARES.described,
         revealed=(
@@ -324,7 +324,9 @@ def _own_manifest(
             *(["fairness"] if counted else []),
             *([INFERRED] if inferred else []),
         ),
-        own_noise=state_own_noise(noise, SPLIT) if isinstance(noise, OwnNoise) else None,
+        distributed_noise=state_distributed_noise(noise, SPLIT)
+        if isinstance(noise, DistributedNoise)
+        else None,
     )
     inputs = {"clients": examples.clients}
     return manifest_of("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)
@@ -340,7 +342,7 @@ def trained(
 ) -> Trained:
     """Train on the records of a file or a table. Args: target: a new directory for the files."""
     check_new(target)
-    model, domain = request.model or choose_model(None), declared_domain(request)
+    model, domain = request.security or choose_model(None), declared_domain(request)
     account = chosen_account(request.population, request.budget, request.ledger, say)
 
     def planned(task: str) -> Planned:
@@ -349,7 +351,7 @@ def trained(
 
     parts = {task: planned(task) for task in request.parts}
     chosen = Training(
-        model=model,
+        security=model,
         unit=request.privacy_unit,
         guarantee=request.of_model,
         how=Descent(

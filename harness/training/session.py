@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.engines.base import PROGRAMS, Job, OwnNoiseInput
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, Job
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import FairSharesError, OptionError, UnsupportedError, as_keyword, naming
@@ -23,7 +23,7 @@ from harness.inputs.shares.client import split_into_shares
 from harness.privacy.ledger.charge import Account, chosen_account, entry
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.request.calls import Account as Charged
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
 from harness.training.updates import Floats, Integers, UpdateRule, units_for
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -31,8 +31,8 @@ from protocols.accounting.rounding import exact_number
 from protocols.accounting.rounds import RoundsPlan, plan_rounds
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.noise import added
-from protocols.noise.added import OwnNoise
-from protocols.spec import NO_INPUT, PI_ROUNDS, with_own_noise
+from protocols.noise.added import DistributedNoise
+from protocols.spec import NO_INPUT, PI_ROUNDS, with_distributed_noise
 
 MAX_ROUNDS = 100_000
 _AT_ONCE = 1 << 22  # values that are shared at a time
@@ -74,7 +74,7 @@ class SumSession:
 
     def __init__(
         self,
-        model: str | None = None,
+        security: str | None = None,
         *,
         clients: int,
         coordinates: int,
@@ -95,7 +95,7 @@ class SumSession:
         """Choose the noise, without spending anything.
 
         Args:
-            model: of `fairshares schemes`; default: ring where MP-SPDZ is found, else mpyc.
+            security: of `fairshares security`; default: ring where MP-SPDZ is found, else mpyc.
             clients: the most rows that a round has, public.
             coordinates, rounds: of a vector; of the session.
             clip, largest_weight: the largest norm of a row before weighing, and the largest weight; fixed
@@ -112,24 +112,29 @@ class SumSession:
             timeout: seconds that the parties may take to start, and for each round.
         Raises: FairSharesError: a subclass for each mistake; the message has the value, and the way out.
         """
-        self.model, self.clients, self.rounds, self._timeout_s = choose_model(model), clients, rounds, timeout
+        self.model, self.clients, self.rounds, self._timeout_s = (
+            choose_model(security),
+            clients,
+            rounds,
+            timeout,
+        )
         whole = hasattr(rounds, "__index__") and hasattr(clients, "__index__")
         if not (whole and 1 <= rounds <= MAX_ROUNDS and clients >= 1):
             raise OptionError(
                 f"A session has 1 to {MAX_ROUNDS} rounds of 1 client or more, not {rounds}, {clients}."
             )
         rows = rows or unit
-        laws, units_of_privacy = ("joint", "own"), (PrivacyUnit.CLIENT, PrivacyUnit.RECORD)
+        distributions, units_of_privacy = ("joint", "distributed"), (PrivacyUnit.CLIENT, PrivacyUnit.RECORD)
         for kind, name, known in (
-            ("noise", noise, laws),
+            ("noise", noise, distributions),
             ("privacy unit", unit, units_of_privacy),
             ("privacy unit", rows, units_of_privacy),
         ):
             if name not in known:
                 raise OptionError(f"There is no {kind} {name!r}; choose {' or '.join(known)}.")
         self._spec, own = PI_ROUNDS, None
-        if noise == "own":
-            self._spec = with_own_noise(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
+        if noise == "distributed":
+            self._spec = with_distributed_noise(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
             own = self.model.parties, self.model.parties - self.model.corruptions
         self.rule = UpdateRule(coordinates, clip, largest_weight, 1, PrivacyUnit(unit), PrivacyUnit(rows))
         units = units_for(coordinates, largest_weight)
@@ -266,15 +271,17 @@ class SumSession:
     def job(self) -> Job:
         """What the parties run."""
         plan, parties, d = self.plan, self.model.parties, self.rule.coordinates
-        own = OwnNoiseInput(d, d) if isinstance(plan.noise, OwnNoise) else None
-        bits = () if isinstance(plan.noise, OwnNoise) else input_widths(fair_bits_per_sample(plan.noise))
-        arguments = (str(parties), str(self.rounds), str(d), *plan.law)
+        own = DistributedNoiseInput(d, d) if isinstance(plan.noise, DistributedNoise) else None
+        bits = (
+            () if isinstance(plan.noise, DistributedNoise) else input_widths(fair_bits_per_sample(plan.noise))
+        )
+        arguments = (str(parties), str(self.rounds), str(d), *plan.distribution)
         source = PROGRAMS / f"{self._spec.name}.mpc"
         fair_bits = tuple((width, d) for width in bits)
         return Job(self._spec, source, arguments, (None,) * parties, fair_bits, own=own)
 
 
-def _columns(encoded: Integers, model: Model) -> list[bytes]:
+def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
     """Return each party's column: the sum of the shares that all clients sent it, each value on its own."""
     domain = model.domain
     rows, width = encoded.shape

@@ -86,7 +86,7 @@ def certificates(
 
 def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
     """View a row per run that nobody has read."""
-    columns = ["run", "model", "task", "ended"]
+    columns = ["run", "security", "task", "ended"]
     return Table(
         [*columns, "parties"],
         [
@@ -121,8 +121,10 @@ def _counted(count: int, one: str, many: str) -> str:
 
 def policy(directory: Path, found: Mapping[str, Any], spent: Sequence[Population]) -> Iterator[Part]:
     """View what a host takes part in, and what has been spent of that. Args: found: as JSON."""
-    starters = found["starters"]
-    whose = "everybody who can start the agent" if starters is None else ", ".join(starters) or "nobody"
+    coordinators = found["coordinators"]
+    whose = (
+        "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
+    )
     more = "; with benchmark runs" if found["benchmark"] else ""
     yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}{more}")
     yield Table(
@@ -131,7 +133,7 @@ def policy(directory: Path, found: Mapping[str, Any], spent: Sequence[Population
             [
                 rule["name"],
                 _all_or(rule["tasks"], STATISTICS),
-                _all_or(rule["models"], MODELS),
+                _all_or(rule["security"], MODELS),
                 rule["unit"] or "any",
                 rule["relation"] or "any",
                 _limits(rule, "_per_run"),
@@ -177,8 +179,8 @@ def signers(
         "--fingerprints.",
     )
     yield (
-        "Nobody signed what else manifest.json says, as times, sizes and the starter's ledger, nor pictures "
-        "and reports."
+        "Nobody signed what else manifest.json says, as times, sizes and the coordinator's ledger, nor "
+        "pictures and reports."
     )
 
 

@@ -26,7 +26,7 @@ from protocols.accounting.rounding import digits_up, float_up
 SCHEMA = 1
 NUMERICAL_DELTAS = (1e-9, 1e-6)
 NOT_CHARGED = "Not tracked. ε adds up over runs on the same people."
-_COLUMNS = ["run", "started (UTC)", "task", "model", "ε", "δ", "status", "results"]
+_COLUMNS = ["run", "started (UTC)", "task", "security", "ε", "δ", "status", "results"]
 
 
 def charge(charging: Entry, asked_for_none: bool) -> str:
@@ -130,7 +130,7 @@ def _charge_json(charge: Charge) -> dict[str, Any]:
         "id": charge.id,
         "time": charge.time,
         "task": charge.task,
-        "model": charge.model,
+        "security": charge.model,
         "epsilon": float_up(charge.exact.epsilon),
         "delta": float_up(charge.exact.delta),
         "epsilon_exact": str(charge.exact.epsilon),

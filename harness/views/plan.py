@@ -220,7 +220,7 @@ def _costs(
             "Predicted seconds in each model.",
             logarithmic=True,
         )
-    yield Table(["model", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
+    yield Table(["security model", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):
         names = ", ".join(each.model.name for each in plans if each.refusal == reason)
         yield f"{names}: {reason}"
@@ -239,7 +239,7 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
     yield Table(
-        ["model", "total", "start", "noise", "read", "share", "compile", "MPC", "derive"],
+        ["security model", "total", "start", "noise", "read", "share", "compile", "MPC", "derive"],
         [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()],
     )
     yield (
@@ -331,7 +331,7 @@ def _errors_json(found: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[st
             "relative_error": found.target.relative,
             "error_from": found.target.least,
             "error_to": found.target.most,
-            "offset": found.law.offset,
+            "offset": found.distribution.offset,
         }
     return {
         "count_rmse": found.count,
@@ -347,7 +347,7 @@ def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, 
     costs = zip(stages, each.costs or (), strict=False)
     runs = {stage.request.task: _cost_json(cost) for stage, cost in costs}
     return {
-        "model": each.model.name,
+        "security": each.model.name,
         "tolerates": each.model.tolerates,
         **_cost_json(each.cost),
         **{name: getattr(each.wall, name, None) for name in _OF_THE_WALL_CLOCK},

@@ -37,13 +37,13 @@ CAP_STEPS = {  # of a run that chooses a cap before another
 }
 
 
-def schemes(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
+def security_models(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
     """View which models can run here, and why one cannot. Args: rows: of the engines' registry."""
     yield Table(
-        ["model", "engine", "parties", "adversary", "available"],
+        ["security model", "engine", "parties", "adversary", "available"],
         [
             [
-                row["model"],
+                row["security"],
                 row["engine_version"] or row["engine"],
                 str(row["parties"]),
                 row["adversary"],
@@ -54,10 +54,10 @@ def schemes(rows: Sequence[dict[str, Any]]) -> Iterator[Part]:
         "lllll",
     )
     for reason in dict.fromkeys(row["reason"] for row in rows if row["reason"]):
-        yield f"{', '.join(row['model'] for row in rows if row['reason'] == reason)}: {reason}"
+        yield f"{', '.join(row['security'] for row in rows if row['reason'] == reason)}: {reason}"
     yield (
-        f"With {named('noise', 'own')}, in every model, {SHIFTED}. Errors are then up to 1.41 times as "
-        "large with two parties, 1.22 with three, 1.15 with four."
+        f"With {named('noise', 'distributed')}, in every model, {SHIFTED}. Errors are then up to 1.41 "
+        "times as large with two parties, 1.22 with three, 1.15 with four."
     )
 
 
@@ -72,7 +72,7 @@ def subtitle(manifest: dict[str, Any]) -> str:
         manifest["inputs"]["clients"],
         manifest["environment"]["time"].partition("+")[0].replace("T", " "),
     )
-    return f"{clients:,} clients; model {manifest['model']}, {manifest['engine_version']}; {time} UTC"
+    return f"{clients:,} clients; model {manifest['security']}, {manifest['engine_version']}; {time} UTC"
 
 
 def chosen_cap(manifest: dict[str, Any], directory: Path) -> Iterator[Part]:

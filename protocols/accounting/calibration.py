@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 
-from protocols.accounting.own_noise import Moves, design_own, guarantee_of_own
+from protocols.accounting.distributed_noise import Moves, design_distributed, guarantee_of_distributed
 from protocols.circuits.coins import (
     MAX_DELTA_BITS,
     MIN_DELTA_BITS,
@@ -16,7 +16,7 @@ from protocols.circuits.coins import (
     worst_ratio,
 )
 from protocols.guarantee import Guarantee
-from protocols.noise.added import NoiseLaw, OwnNoise
+from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.noise.truncated import guarantee, guarantee_of_clients, guarantee_of_moves, log_upper_bound
 
 _EPSILON_GRID = 10**12  # a node's epsilon is rounded down to this grid: it names the compiled program
@@ -155,7 +155,7 @@ class NoisePlan:
     most, in all: the L1 sensitivity; largest: by how much a single one does, 1 for counts where a record is
     the unit; node_epsilon, node_delta_bits: what the program is compiled with; exact: the realised
     guarantee of the whole release; opened: whether the noisy values are, not only what follows from them;
-    release: what gets the noise, None if that is an index; own: the noise of the parties' own, None if it is
+    release: what gets the noise, None if that is an index; own: distributed noise, None if it is
     joint; then there are no coins.
     """
 
@@ -170,7 +170,7 @@ class NoisePlan:
     largest: int = 1
     opened: bool = True
     release: LinearQueries | None = field(default=None, repr=False, compare=False)
-    own: OwnNoise | None = None
+    own: DistributedNoise | None = None
 
     @property
     def relation(self) -> NeighboringRelation:
@@ -183,7 +183,7 @@ class NoisePlan:
         return unit_of(self.relation)
 
     @property
-    def noise(self) -> tuple[Coin, ...] | OwnNoise:
+    def noise(self) -> tuple[Coin, ...] | DistributedNoise:
         """What is added to a value."""
         return self.own or self.coins
 
@@ -197,7 +197,7 @@ class NoisePlan:
         assert self.release is not None
         moves = possible_moves(self.release, Neighbors(NeighboringRelation.REPLACE_ONE))
         if self.own:
-            return guarantee_of_own(self.own, Moves(moves), 2 * self.exact.epsilon)
+            return guarantee_of_distributed(self.own, Moves(moves), 2 * self.exact.epsilon)
         return guarantee_of_moves(self.coins, moves)
 
 
@@ -279,26 +279,26 @@ def plan_noise(
     )
 
 
-def plan_own_noise(
+def plan_distributed_noise(
     release: LinearQueries | AboveThreshold,
     neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
-    law: NoiseLaw,
+    distribution: NoiseDistribution,
     parties: int,
     tolerated: int,
 ) -> NoisePlan:
     """Choose the table from which each party draws its own noise, and compute what the honest ones protect.
 
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, whoever is corrupted, up to `tolerated`.
-    [test: tests/protocols/test_own_noise.py]
-    Args: law: of the sum; parties, tolerated: of the model; else as for `plan_noise`.
+    [test: tests/protocols/test_distributed_noise.py]
+    Args: distribution: of the sum; parties, tolerated: of the model; else as for `plan_noise`.
     Raises: ValueError: no table reaches them; the message says why.
     """
     if isinstance(release, AboveThreshold):
         raise ValueError("which count is the first below a bound is found inside, with joint noise only")
     moves = moves_of(release, neighbors)
-    own, exact = design_own(law, moves, epsilon, delta, parties, parties - tolerated)
+    own, exact = design_distributed(distribution, moves, epsilon, delta, parties, parties - tolerated)
     return NoisePlan(
         *(neighbors, epsilon, release.nodes, moves.units, own.rate, 0, (), exact, moves.largest),
         release=release,
@@ -367,11 +367,11 @@ def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee
     """Return what the index of the first noisy count at or below a noisy bound gives away.
 
     Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1), for counts that all move the same way.
-    Computes: B_i = [E_i + X_i <= c + X_0], X_0 .. X_n independent of one law; the least i with B_i is opened.
-    Let one client less lower some E_i by 1, and none rises. From more to less: with X_0 lower by 1 no earlier
-    index becomes likelier to stop, and the i-th bound moves by at most 1. From less to more: earlier indices
-    stop less likely already, and the i-th bound moves by at most 1. So two ratios of neighbouring atoms, and
-    what truncation leaves uncovered: an outermost atom of X_0, and one of each X_i.
+    Computes: B_i = [E_i + X_i <= c + X_0], X_0 .. X_n independent of one distribution; the least i with B_i
+    is opened. Let one client less lower some E_i by 1, and none rises. From more to less: with X_0 lower by
+    1 no earlier index becomes likelier to stop, and the i-th bound moves by at most 1. From less to more:
+    earlier indices stop less likely already, and the i-th bound moves by at most 1. So two ratios of
+    neighbouring atoms, and what truncation leaves uncovered: an outermost atom of X_0, and one of each X_i.
     Guarantees: (epsilon, delta) for every such pair of counts; counts that move both ways would take a third
     ratio.  [test: tests/protocols/test_above_threshold.py, by enumeration]
     """

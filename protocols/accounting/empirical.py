@@ -1,7 +1,7 @@
 """What opened samples alone say about privacy: a lower bound of delta, never an upper one.
 
-For noise whose law nobody can write down, such as fixed-point noise under MP-SPDZ's probabilistic truncation.
-Every figure from here is labelled empirical.
+For noise whose distribution nobody can write down, such as fixed-point noise under MP-SPDZ's probabilistic
+truncation. Every figure from here is labelled empirical.
 """
 
 import math
@@ -38,8 +38,8 @@ def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
     """Estimate how well the tallied event tells neighbours apart at epsilon.
 
     Computes: Chernoff's bound with the relative entropy, for each of the four tails of the two masses. It
-    holds for independent samples that need not have one law: one per draw of a finite number is as good.
-    Guarantees: P(true value outside low .. high) <= 1 - confidence.
+    holds for independent samples that need not have one distribution: one per draw of a finite number is as
+    good. Guarantees: P(true value outside low .. high) <= 1 - confidence.
     [test: tests/protocols/test_empirical.py]
     """
     ratio, n = math.exp(epsilon), tally.samples

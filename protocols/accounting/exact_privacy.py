@@ -1,6 +1,6 @@
 """What noise protects, recomputed from its probability mass function alone, in exact rationals.
 
-An audit knows a law and how far a count moves; it takes nothing from how the noise was designed. Two
+An audit knows a distribution and how far a count moves; it takes nothing from how the noise was designed. Two
 neighbours' outcomes are grouped by likelihood ratio, and everything else follows from the groups: delta at
 every epsilon, the least epsilon at a delta, and the composition of several noisy values. What a sampler's
 circuit takes is counted on wires.
@@ -124,14 +124,16 @@ def _excess(masses: Masses, ratio: Fraction) -> Fraction:
     return p - ratio * q
 
 
-def curve_of_law(law: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
-    """Return the privacy of a count that noise of this law is added to.
+def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
+    """Return the privacy of a count that noise of this distribution is added to.
 
-    Args: law: mass of every value, any law; shifts: by how much neighbours' counts differ, in the law's
-    units; each is taken both ways.
+    Args: distribution: mass of every value, any distribution; shifts: by how much neighbours' counts differ,
+    in the distribution's units; each is taken both ways.
     """
-    scale = lcm(*(mass.denominator for mass in law.values()))
-    whole = {x: int(mass * scale) for x, mass in law.items()}  # integers: a law may have 10^5 values
+    scale = lcm(*(mass.denominator for mass in distribution.values()))
+    whole = {
+        x: int(mass * scale) for x, mass in distribution.items()
+    }  # integers: a distribution may have 10^5 values
     pairs = []
     for shift in shifts:
         for moved in (shift, -shift):
@@ -143,10 +145,10 @@ def curve_of_law(law: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyC
     return PrivacyCurve(tuple(pairs))
 
 
-def second_moment(law: Mapping[int, Fraction]) -> Fraction:
-    """Return E[X^2], exactly. Args: law: mass of every value."""
-    scale = lcm(*(mass.denominator for mass in law.values()))  # integers, as for a curve
-    return Fraction(sum(int(mass * scale) * x * x for x, mass in law.items()), scale)
+def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
+    """Return E[X^2], exactly. Args: distribution: mass of every value."""
+    scale = lcm(*(mass.denominator for mass in distribution.values()))  # integers, as for a curve
+    return Fraction(sum(int(mass * scale) * x * x for x, mass in distribution.items()), scale)
 
 
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
@@ -155,9 +157,9 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
     Computes: for counts that differ by s <= sensitivity, P(X = x) / P(X = x - s) on one side of zero
     depends on the low bits of n and on how far a carry runs above them, and the bits are independent: at
     most 2^b (k - b + 1) groups, b the bits of s. Across zero, and at the edge, atom by atom.
-    Guarantees: equal to `curve_of_law` of the enumerated law.  [test: tests/protocols/test_exact_privacy.py]
-    Args: coins: k of them, lowest bit first; sensitivity: 1 to 64, less than 2^k.
-    Raises: ValueError: the sensitivity is out of range.
+    Guarantees: equal to `curve_of_distribution` of the enumerated distribution.  [test:
+    tests/protocols/test_exact_privacy.py] Args: coins: k of them, lowest bit first; sensitivity: 1 to 64,
+    less than 2^k. Raises: ValueError: the sensitivity is out of range.
     """
     if not 1 <= sensitivity <= min(MAX_SENSITIVITY, (1 << len(coins)) - 1):
         raise ValueError(
@@ -172,7 +174,9 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
             groups += [(half * up, half * down), (half * down, half * up)]
         edge = half * sum(_mass(coins, (1 << len(coins)) - 1 - n) for n in range(s))
         groups += [(edge, _ZERO), (_ZERO, edge)]
-        pairs.append(_grouped(groups))  # the same when the count moves down: the law is its own mirror image
+        pairs.append(
+            _grouped(groups)
+        )  # the same when the count moves down: the distribution is its own mirror image
     return PrivacyCurve(tuple(pairs))
 
 

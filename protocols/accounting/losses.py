@@ -17,14 +17,14 @@ from protocols.circuits.coins import exp_bounds
 from protocols.noise.added import convolution, repeated_sum
 
 BITS = 192  # of masses, which are multiples of 2^-192
-_NEGLIGIBLE = 1 << BITS - 150  # mass of either end that a law gives up, upwards
+_NEGLIGIBLE = 1 << BITS - 150  # mass of either end that a distribution gives up, upwards
 _FIXED = 256
 _ONE = 1 << _FIXED
 
 
 @dataclass(frozen=True)
-class LossLaw:
-    """A law of the privacy loss that no adversary beats.
+class LossDistribution:
+    """A distribution of the privacy loss that no adversary beats.
 
     Attributes: step: of losses; lowest: the first mass's loss, in steps; masses: times 2^192; certain: mass,
     likewise, of what tells the data sets apart for certain.
@@ -46,19 +46,21 @@ class LossLaw:
             shrunk = shrunk * per_step >> _FIXED
         return Fraction(found, 1 << BITS + _FIXED)
 
-    def composed(self, other: "LossLaw") -> "LossLaw":
-        """Return the law of both losses together. Args: other: of the same step."""
+    def composed(self, other: "LossDistribution") -> "LossDistribution":
+        """Return the distribution of both losses together. Args: other: of the same step."""
         products = convolution([self.masses, other.masses])
         found = [-(-each >> BITS) for each in products]
         return _trimmed(self.step, self.lowest + other.lowest, found, self.certain + other.certain)
 
-    def times(self, n: int) -> "LossLaw":
-        """Return the law of n >= 1 such losses together."""
-        return repeated_sum(self, n, LossLaw.composed)
+    def times(self, n: int) -> "LossDistribution":
+        """Return the distribution of n >= 1 such losses together."""
+        return repeated_sum(self, n, LossDistribution.composed)
 
 
-def loss_law(outcomes: Iterable[tuple[int, int]], total: int, step: Fraction, most: int = 1 << 13) -> LossLaw:
-    """Return the law of the loss of these outcomes.
+def loss_distribution(
+    outcomes: Iterable[tuple[int, int]], total: int, step: Fraction, most: int = 1 << 13
+) -> LossDistribution:
+    """Return the distribution of the loss of these outcomes.
 
     Args: outcomes: masses under the data set and under its neighbour, times `total`; any order; step: at most
     1; most: multiples of the step, on either side of 0, beyond which losses are infinite, or this far below.
@@ -101,7 +103,7 @@ def _reciprocal(x: Fraction) -> int:
     return (x.denominator << _FIXED) // x.numerator
 
 
-def _trimmed(step: Fraction, lowest: int, masses: list[int], certain: int) -> LossLaw:
+def _trimmed(step: Fraction, lowest: int, masses: list[int], certain: int) -> LossDistribution:
     """Give up both ends of negligible mass: the lowest losses are raised, the highest are certain."""
     below, above = list(accumulate(masses)), list(accumulate(reversed(masses)))
     start, end = bisect_right(below, _NEGLIGIBLE), len(masses) - bisect_right(above, _NEGLIGIBLE)
@@ -109,4 +111,4 @@ def _trimmed(step: Fraction, lowest: int, masses: list[int], certain: int) -> Lo
     kept = masses[start:end] or [0]
     if start:
         kept[0] += below[start - 1]
-    return LossLaw(step, lowest + start, tuple(kept), certain + sum(masses[end:]))
+    return LossDistribution(step, lowest + start, tuple(kept), certain + sum(masses[end:]))

@@ -10,10 +10,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from protocols.accounting.calibration import bits_at_most
-from protocols.accounting.own_noise import RATE_GRID, SHRINK, TRIES, distance, renyi_delta, rho
+from protocols.accounting.distributed_noise import RATE_GRID, SHRINK, TRIES, distance, renyi_delta, rho
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
 from protocols.guarantee import Guarantee
-from protocols.noise.added import NoiseLaw, OwnNoise
+from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.noise.truncated import log_upper_bound
 
 _GRID = 10**12  # a coin's epsilon is rounded down to this grid
@@ -24,12 +24,12 @@ _LOST = Fraction(1, 256)  # of delta, for what truncated noise is apart from wha
 class RoundsPlan:
     """Noise for rounds, and what it protects.
 
-    Attributes: noise: of each coordinate; law: a program's arguments for it; exact: what it protects in all
-    rounds together, at the epsilon that was asked.
+    Attributes: noise: of each coordinate; distribution: a program's arguments for it; exact: what it
+    protects in all rounds together, at the epsilon that was asked.
     """
 
-    noise: tuple[Coin, ...] | OwnNoise
-    law: tuple[str, ...]
+    noise: tuple[Coin, ...] | DistributedNoise
+    distribution: tuple[str, ...]
     exact: Guarantee
 
 
@@ -59,33 +59,33 @@ def plan_rounds(
     lost = delta * _LOST / (1 + exp_bounds(epsilon)[1]) / rounds  # what a round may be apart
     for _ in range(TRIES):
         each = total / (rounds * squares)
-        noise, law = (
+        noise, distribution = (
             _coins(each, squares, coordinates, lost) if own is None else _table(each, squares, lost, *own)
         )
         found, apart = zcdp(noise, squares, coordinates, rounds)
         spent = renyi_delta(found, epsilon) + (1 + exp_bounds(epsilon)[1]) * apart
         if spent <= delta:
-            return RoundsPlan(noise, law, Guarantee(epsilon, spent))
+            return RoundsPlan(noise, distribution, Guarantee(epsilon, spent))
         total *= SHRINK
     raise ValueError(f"none of {TRIES} noises does")
 
 
 def zcdp(
-    noise: tuple[Coin, ...] | OwnNoise, squares: int, coordinates: int, rounds: int
+    noise: tuple[Coin, ...] | DistributedNoise, squares: int, coordinates: int, rounds: int
 ) -> tuple[Fraction, Fraction]:
     """Return rho and delta': how well what the rounds open tells two neighbours apart.
 
-    It is within total variation distance delta' of two laws that have D_alpha <= alpha rho, both ways, for
-    every alpha > 1.
+    It is within total variation distance delta' of two distributions that have D_alpha <= alpha rho, both
+    ways, for every alpha > 1.
     Computes: joint noise: on the values that both neighbours' noise can reach, which are as likely under
     either, a coordinate that moves by s is s ln(r)-DP, r the worst ratio of neighbouring atoms, hence
     (s ln r)^2 / 2-zCDP (Bun and Steinke 2016, Proposition 3.3), and squares add up over coordinates; what is
-    left are the s outermost atoms of each, by at most e^(ln r s) of the last one each. Own noise: as
-    `own_noise.rho` and `distance`, of every honest party's table. Both add up over rounds, also where a round
-    depends on earlier ones (Bun and Steinke, Lemma 2.3; noise is coupled, round by round).
+    left are the s outermost atoms of each, by at most e^(ln r s) of the last one each. Distributed noise: as
+    `distributed_noise.rho` and `distance`, of every honest party's table. Both add up over rounds, also
+    where a round depends on earlier ones (Bun and Steinke, Lemma 2.3; noise is coupled, round by round).
     Guarantees: upper bounds.  [test: tests/protocols/test_rounds.py]
     """
-    if isinstance(noise, OwnNoise):
+    if isinstance(noise, DistributedNoise):
         apart = min(coordinates, squares) * noise.honest * distance(noise)
         return rounds * squares * rho(noise), rounds * apart
     unit, farthest, moved = (
@@ -122,11 +122,11 @@ def _coins(
 
 def _table(
     each: Fraction, squares: int, lost: Fraction, parties: int, honest: int
-) -> tuple[OwnNoise, tuple[str, ...]]:
+) -> tuple[DistributedNoise, tuple[str, ...]]:
     rate = Fraction(int(each * RATE_GRID), RATE_GRID)
     if not rate:
         raise ValueError("no table has so much noise; more ε, or fewer rounds, needs less")
     need = 4 * squares * honest / lost
     margin = float((Decimal(need.numerator) / need.denominator).ln()) / float(rate * honest)
-    own = OwnNoise(NoiseLaw.GAUSSIAN, rate, math.ceil(math.sqrt(margin)), parties, honest)
-    return own, (str(own.law), str(rate), str(own.edge))
+    own = DistributedNoise(NoiseDistribution.GAUSSIAN, rate, math.ceil(math.sqrt(margin)), parties, honest)
+    return own, (str(own.distribution), str(rate), str(own.edge))

@@ -52,7 +52,7 @@ def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: 
     negative u zero.
     Computes: u uniform on the multiples of 2^-16 from -1/2 to below 1/2, two's complement of 16 bits of each
     party, XORed; then -b sgn(u) ln(1 - 2 |u|).
-    Guarantees: none to rely on: `protocols.published_baselines.laplace_law`.
+    Guarantees: none to rely on: `protocols.published_baselines.laplace_distribution`.
     Edge cases: u = -1/2 asks for ln(0), for which MP-SPDZ returns about -4.03.
     Args: secret_integer, secret_fixed, bit_vector, log: MP-SPDZ's sint, sfix, sbitvec and log_fx.
     Returns: secret fixed-point vector. Raises: ValueError: b is above 1000, which has no room.

@@ -37,11 +37,11 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law):
     know every party's bits.
     [test: tests/protocols/test_programs.py, tests/protocols/test_truncated_noise.py]
     Where noise is the parties' own it is the sum of what they input, and its guarantee that of those samples
-    which honest parties drew.  [test: tests/harness/engines/test_own_noise.py]
+    which honest parties drew.  [test: tests/harness/engines/test_distributed_noise.py]
     Reveals: nothing; the samples are secret.
     Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec, or what stands for them; parties: r; lanes:
     samples; law: as programs' last arguments give it: epsilon and delta_bits per unit, a rational number and
-    an integer; or of the parties' own noise the `OWN_ARGUMENTS`, which their processes draw by.
+    an integer; or of distributed noise the `OWN_ARGUMENTS`, which their processes draw by.
     Returns: secret vector of `lanes` integers. Raises: ValueError: no coins reach epsilon and delta.
     """
     if len(law) == len(OWN_ARGUMENTS):

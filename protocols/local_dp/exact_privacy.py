@@ -1,4 +1,4 @@
-"""What M_R and M_L protect, recomputed from their laws over all inputs and outputs; no formula is reused."""
+"""What M_R and M_L protect, recomputed from their distributions over all inputs; no formula is reused."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -10,24 +10,26 @@ from protocols.noise.truncated import log_upper_bound
 
 _ENDS = (-1, 0, 1)  # of the value; and of the output, where slopes change
 
-Law = dict[tuple[int, int], Fraction]  # probability of each report, group and value
+Distribution = dict[tuple[int, int], Fraction]  # probability of each report, group and value
 
 
-def law_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Law:
+def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Distribution:
     """Return the probability of each of the 2 d reports of M_R, step by step as the mechanism goes."""
-    grr, law = mechanism.grr, Law()
+    grr, distribution = mechanism.grr, Distribution()
     for said in range(grr.groups):
         chance = grr.keep if said == group else (1 - grr.keep) / (grr.groups - 1)
         up = (1 + (value if said == group else Fraction(0))) / 2
         for told in (-1, 1):
             right = up if told == 1 else 1 - up
-            law[said, told] = chance * (right * mechanism.truth + (1 - right) * (1 - mechanism.truth))
-    return law
+            distribution[said, told] = chance * (
+                right * mechanism.truth + (1 - right) * (1 - mechanism.truth)
+            )
+    return distribution
 
 
-def worst_ratio(laws: Iterable[Law]) -> Fraction:
-    """Return e^epsilon: the largest ratio of an outcome's probabilities under two of the laws, exactly."""
-    listed = list(laws)
+def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
+    """Return e^epsilon: the largest ratio of an outcome's probabilities under two distributions, exactly."""
+    listed = list(distributions)
     return max(one[y] / other[y] for one, other in product(listed, repeat=2) for y in one)
 
 
@@ -39,17 +41,17 @@ def epsilon_of_r(mechanism: MechanismR) -> Fraction:
     """
     groups = range(min(mechanism.grr.groups, 3))
     inputs = [(group, Fraction(end)) for group in groups for end in (-1, 1)]
-    return log_upper_bound(worst_ratio(law_of_r(mechanism, *one) for one in inputs))
+    return log_upper_bound(worst_ratio(distribution_of_r(mechanism, *one) for one in inputs))
 
 
 def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction | None:
     """Return M_L's epsilon over all inputs and outputs, rounded up; None if no epsilon is one.
 
-    Computes: in the scale from -1 to 1, the law of an output y is keep C e^(-r |y - v|) where the group is
-    kept, r = epsilon_2 / 2, else move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the logarithm of
-    the ratio of the two has a slope for all large |y|: no bound. Else C = C', and it is ln(odds) plus what is
-    piecewise linear in y and in v, extreme where slopes change: y and v in {-1, 0, 1}, on any such grid.
-    Args: odds: keep / move.
+    Computes: in the scale from -1 to 1, the distribution of an output y is keep C e^(-r |y - v|) where the
+    group is kept, r = epsilon_2 / 2, else move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the
+    logarithm of the ratio of the two has a slope for all large |y|: no bound. Else C = C', and it is
+    ln(odds) plus what is piecewise linear in y and in v, extreme where slopes change: y and v in {-1, 0, 1},
+    on any such grid. Args: odds: keep / move.
     """
     rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
     if rate != moved_rate:

@@ -229,8 +229,8 @@ class MechanismR(Mechanism):
     def worst_ratio(self) -> Fraction:
         """e^epsilon exactly: the largest ratio of an output's probabilities under two inputs.
 
-        Computes: the law is affine in v, so ends of the range are worst: another value of the same group,
-        truth / (1 - truth); another group, 2 keep truth / move, or move / (2 keep (1 - truth)).
+        Computes: the distribution is affine in v, so ends of the range are worst: another value of the same
+        group, truth / (1 - truth); another group, 2 keep truth / move, or move / (2 keep (1 - truth)).
         """
         odds = self.grr.odds
         return max(self.truth / (1 - self.truth), 2 * odds * self.truth, 1 / (2 * odds * (1 - self.truth)))

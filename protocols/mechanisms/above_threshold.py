@@ -48,7 +48,9 @@ def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -
     return caps[int(fits[0])] if len(fits) else caps[-1]
 
 
-def law_of_first_below(coins: tuple[Coin, ...], counts: Sequence[int] | Integers, bound: int) -> Floats:
+def distribution_of_first_below(
+    coins: tuple[Coin, ...], counts: Sequence[int] | Integers, bound: int
+) -> Floats:
     """Return the probability of each index that may be opened, the number of counts for none: shape (n + 1,).
 
     Computes: for every value of X_0, the product over indices; float64.

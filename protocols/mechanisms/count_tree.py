@@ -12,10 +12,10 @@ from functools import cache, cached_property, lru_cache
 import numpy as np
 
 from protocols.accounting.calibration import LinearQueries, Neighbors, moves_of, plan_noise
-from protocols.accounting.own_noise import gaussian_rate
+from protocols.accounting.distributed_noise import gaussian_rate
 from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import exp_bounds
-from protocols.noise.added import NoiseLaw
+from protocols.noise.added import NoiseDistribution
 from protocols.noise.truncated import mean_square_error
 
 MAX_LEVELS = 8
@@ -144,7 +144,11 @@ def _parts(size: int, part: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def best_tree(
-    bins: int, neighbors: Neighbors, epsilon: Fraction, delta: Fraction, law: NoiseLaw | None = None
+    bins: int,
+    neighbors: Neighbors,
+    epsilon: Fraction,
+    delta: Fraction,
+    distribution: NoiseDistribution | None = None,
 ) -> CountTree:
     """Choose the levels and blocks whose cumulative counts have the least mean square error.
 
@@ -152,7 +156,7 @@ def best_tree(
     blocks; more levels until that no longer helps. `mean_variance` times the noise's own is exact.
     Guarantees: no neighbour (a block's factor one more or less) is better.
     [test: tests/protocols/test_count_tree.py]
-    Args: law: of noise of the parties' own, None for joint noise.
+    Args: distribution: of distributed noise, None for joint noise.
     Raises: ValueError: no noise fits epsilon and delta.
     """
     best, least = CountTree(bins, (1,)), float("inf")
@@ -160,7 +164,7 @@ def best_tree(
         tree = _descend(bins, levels)
         if tree is None:
             break
-        error = tree.mean_variance() * float(node_variance(tree, neighbors, epsilon, delta, law))
+        error = tree.mean_variance() * float(node_variance(tree, neighbors, epsilon, delta, distribution))
         if error >= least:
             break
         best, least = tree, error
@@ -168,17 +172,21 @@ def best_tree(
 
 
 def node_variance(
-    tree: CountTree, neighbors: Neighbors, epsilon: Fraction, delta: Fraction, law: NoiseLaw | None = None
+    tree: CountTree,
+    neighbors: Neighbors,
+    epsilon: Fraction,
+    delta: Fraction,
+    distribution: NoiseDistribution | None = None,
 ) -> Fraction:
     """Return the mean square error of one node's noise; of the parties' own, nearly, and but for a factor.
 
     Raises: ValueError: no noise fits.
     """
     release = tree.release(1)
-    if law is None:
+    if distribution is None:
         return mean_square_error(plan_noise(release, neighbors, epsilon, delta).coins)
     moves = moves_of(release, neighbors)
-    if law is NoiseLaw.GAUSSIAN:
+    if distribution is NoiseDistribution.GAUSSIAN:
         return Fraction(1 / (2 * gaussian_rate(moves, epsilon, delta)))
     ratio = exp_bounds(epsilon / moves.units)[0]
     return 2 * ratio / (ratio - 1) ** 2

@@ -109,25 +109,25 @@ class ShiftedLog:
         return guarantee_of_moves(coins, [(self.step(count),)])
 
 
-def expected_errors(law: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
+def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
     """Return E|estimate - count| at real counts in [0, most], up to rounding of floats.
 
     Args: coins: the noise's, or the probabilities of coins that need not exist.
     """
-    above, below = _error_parts(law, np.asarray(counts, dtype=np.float64), coins)
+    above, below = _error_parts(distribution, np.asarray(counts, dtype=np.float64), coins)
     return above + below
 
 
-def worst_relative_error(law: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
-    """Return a bound of E|estimate - n| / n over all whole n from `least` to `law.most`.
+def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
+    """Return a bound of E|estimate - n| / n over all whole n from `least` to `distribution.most`.
 
     Computes: between neighbouring points a < b at which it is computed, estimates rise with the count, so
     E|.| <= E(.)+ at b + E(.)- at a + (b - a). Exact up to 512 counts per power of two, where all counts
     are points; above that at most 1/512 of n too large.   [test: tests/protocols/test_shifted_log.py]
-    Args: least: from 1 to `law.most`.
+    Args: least: from 1 to `distribution.most`.
     """
-    points = _points(least, law.most)
-    above, below = _error_parts(law, points, coins)
+    points = _points(least, distribution.most)
+    above, below = _error_parts(distribution, points, coins)
     found = float(((above + below) / points).max())
     wide = np.flatnonzero(np.diff(points) > 1)
     if len(wide):
@@ -151,9 +151,9 @@ class ErrorTarget:
                 f"most {MOST_COUNT}"
             )
 
-    def met_by(self, law: ShiftedLog, coins: Sequence[Coin | float]) -> bool:
+    def met_by(self, distribution: ShiftedLog, coins: Sequence[Coin | float]) -> bool:
         """Return whether it is, by `worst_relative_error`."""
-        return worst_relative_error(law, self.least, coins) <= self.relative
+        return worst_relative_error(distribution, self.least, coins) <= self.relative
 
 
 @lru_cache(maxsize=32)
@@ -172,31 +172,33 @@ def plan_logarithm(
     """
     reached, last = float("inf"), target.most.bit_length()
     for power in range(last + 1):
-        law = ShiftedLog(1 << power, target.most)
-        if epsilon < 4 * law.first_step * MIN_EPSILON:  # a unit of the logarithm would have too little
+        distribution = ShiftedLog(1 << power, target.most)
+        if (
+            epsilon < 4 * distribution.first_step * MIN_EPSILON
+        ):  # a unit of the logarithm would have too little
             continue
-        release = logarithms(2, law.first_step)
+        release = logarithms(2, distribution.first_step)
         unit = epsilon / moves_of(release, neighbors).units
-        if power < last and not target.met_by(law, _ideal_coins(unit)):
+        if power < last and not target.met_by(distribution, _ideal_coins(unit)):
             continue
-        least = _least_share(target, law, unit)
+        least = _least_share(target, distribution, unit)
         for share in range(least, _SHARES + 1):  # real coins err a little more than ideal ones
             charged = epsilon * Fraction(share, _SHARES)
             coins = plan_noise(release, neighbors, charged, delta).coins
-            reached = worst_relative_error(law, target.least, coins)
+            reached = worst_relative_error(distribution, target.least, coins)
             if reached <= target.relative:
-                return law, charged
+                return distribution, charged
     raise ValueError(
         f"a relative error of {target.relative:g} from {target.least} records on cannot be reached; "
         f"{reached:.3g} can"
     )
 
 
-def _least_share(target: ErrorTarget, law: ShiftedLog, unit: Fraction) -> int:
+def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) -> int:
     """Return how many parts of a unit's epsilon keep to the target with ideal coins, as all of them do."""
     shares = range(_SHARES // 4, _SHARES)
     found = bisect_left(
-        shares, True, key=lambda share: target.met_by(law, _ideal_coins(unit * share / _SHARES))
+        shares, True, key=lambda share: target.met_by(distribution, _ideal_coins(unit * share / _SHARES))
     )
     return shares.start + found
 
@@ -217,27 +219,32 @@ def _points(least: int, most: int) -> Floats:
     return np.unique(np.concatenate([*points, [most]])).astype(np.float64)
 
 
-def _error_parts(law: ShiftedLog, counts: Floats, coins: Sequence[Coin | float]) -> tuple[Floats, Floats]:
+def _error_parts(
+    distribution: ShiftedLog, counts: Floats, coins: Sequence[Coin | float]
+) -> tuple[Floats, Floats]:
     """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
 
     Computes: the estimate is one straight line per power of 2, so each needs no more of the noise's
     magnitude G than its mass and its mean between the ends of the line.
     """
-    unit, lines = float(1 << law.bits), law.bits - law.lowest
-    z = law.value(counts)
+    unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest
+    z = distribution.value(counts)
     ends = unit * np.arange(lines + 1)
-    ends[0], ends[-1] = law.value(0), law.value(law.most)  # the estimate is held within these
+    ends[0], ends[-1] = (
+        distribution.value(0),
+        distribution.value(distribution.most),
+    )  # the estimate is held within these
     parts = []
     for sign in (1.0, -1.0):  # of the noise: the estimate is that of z + sign * (G + 1/2)
         order = ends if sign > 0 else ends[::-1]
         cuts = [np.maximum(np.ceil(sign * (end - z) - 0.5), 0.0) for end in order]
         below = [_mass_and_mean_below(coins, cut) for cut in cuts]
-        total = (1 - below[-1][0]) * ((law.most if sign > 0 else 0.0) - counts)
+        total = (1 - below[-1][0]) * ((distribution.most if sign > 0 else 0.0) - counts)
         for line, (first, last) in enumerate(pairwise(below)):
             power = line if sign > 0 else lines - 1 - line
-            width = 2.0 ** (power + law.lowest)
+            width = 2.0 ** (power + distribution.lowest)
             mass, mean = last[0] - first[0], last[1] - first[1]
-            at_half = width * (1 - power + (z + sign / 2) / unit) - law.offset
+            at_half = width * (1 - power + (z + sign / 2) / unit) - distribution.offset
             total += (at_half - counts) * mass + sign * width / unit * mean
         parts.append(sign * total / 2)
     return parts[0], parts[1]

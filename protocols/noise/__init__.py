@@ -1,4 +1,4 @@
-"""The laws of noise, exactly: distributions, quantiles, sums, draws.
+"""The distributions of noise, exactly: distributions, quantiles, sums, draws.
 
 Imports: `protocols.circuits`. Start with `truncated`, the default noise.
 """

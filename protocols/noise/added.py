@@ -4,9 +4,9 @@
 masses are added and multiplied as floats, all of them positive, so that every tail is right within a relative
 10^-9, by which quantiles are taken more strictly.
 
-The parties' own come from tables, each its own definition. A table is made near a law that is divisible, so
-that the noises of the honest parties add up to (nearly) discrete Laplace or Gaussian noise; how near decides
-no guarantee, since every guarantee is computed from the tables, by exact convolution.
+The parties' own come from tables, each its own definition. A table is made near a distribution that is
+divisible, so that the noises of the honest parties add up to (nearly) discrete Laplace or Gaussian noise;
+how near decides no guarantee, since every guarantee is computed from the tables, by exact convolution.
 """
 
 import os
@@ -31,7 +31,7 @@ from protocols.noise.truncated import probability_mass
 BITS = 128  # of a table's probabilities, which are multiples of 2^-128
 MAX_EDGE = 1 << 16  # of a table, hence 131 073 entries at most
 
-_ONE = 1 << 256  # fixed point, in which a law's terms are worked out before they are rounded
+_ONE = 1 << 256  # fixed point, in which a distribution's terms are worked out before they are rounded
 _CHUNK = 1 << 16  # draws at a time
 _FINE_BITS = 10  # of a magnitude that the grid of a sum tells apart
 _PLACES = 2048  # of the grid of a sum
@@ -42,7 +42,7 @@ _GRID = 2048  # cells of the grid on which sums with different factors are broug
 T = TypeVar("T")
 
 
-class NoiseLaw(StrEnum):
+class NoiseDistribution(StrEnum):
     """What the noises of the honest parties add up to, nearly."""
 
     LAPLACE = "laplace"
@@ -50,7 +50,7 @@ class NoiseLaw(StrEnum):
 
 
 @dataclass(frozen=True)
-class OwnNoise:
+class DistributedNoise:
     """The noise that each party draws of its own for a value, and adds before anything is revealed.
 
     Attributes: rate: of the sum over the honest parties: P(x) near e^(-rate |x|) for Laplace, near
@@ -58,7 +58,7 @@ class OwnNoise:
     honest: how many of them, at least, nobody corrupts.
     """
 
-    law: NoiseLaw
+    distribution: NoiseDistribution
     rate: Fraction
     edge: int
     parties: int
@@ -78,7 +78,7 @@ class OwnNoise:
     @property
     def weights(self) -> tuple[int, ...]:
         """P(-edge), .., P(edge) of one party's noise, times 2^128; exact, and the same both ways."""
-        return _weights(self.law, self.rate, self.edge, self.honest)
+        return _weights(self.distribution, self.rate, self.edge, self.honest)
 
     def summed(self, terms: int) -> tuple[int, ...]:
         """Return P(-terms edge), .., P(terms edge) of so many parties' sum, times 2^(128 terms).
@@ -128,24 +128,24 @@ class OwnNoise:
 
     def to_json(self) -> dict[str, Any]:
         """Return the parameters, from which the table follows."""
-        return {**asdict(self), "law": str(self.law), "rate": str(self.rate)}
+        return {**asdict(self), "distribution": str(self.distribution), "rate": str(self.rate)}
 
     @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "OwnNoise":
+    def from_json(cls, fields: dict[str, Any]) -> "DistributedNoise":
         """Return the noise of these parameters. Raises: ValueError, KeyError, TypeError: they are none."""
         edge, parties, honest = (int(fields[name]) for name in ("edge", "parties", "honest"))
-        return cls(NoiseLaw(fields["law"]), Fraction(fields["rate"]), edge, parties, honest)
+        return cls(NoiseDistribution(fields["distribution"]), Fraction(fields["rate"]), edge, parties, honest)
 
 
 @lru_cache(maxsize=16)
-def _weights(law: NoiseLaw, rate: Fraction, edge: int, honest: int) -> tuple[int, ...]:
-    """Round a party's law to multiples of 2^-128: down, but at 0, which has the rest.
+def _weights(distribution: NoiseDistribution, rate: Fraction, edge: int, honest: int) -> tuple[int, ...]:
+    """Round a party's distribution to multiples of 2^-128: down, but at 0, which has the rest.
 
     Computes: in fixed point. Laplace: the difference of two negative binomials of shape 1 / honest, with
     ratio q = e^-rate rounded up, to which terms q^k (1/honest + k - 1 choose k) are worked out as far as
     twice the edge; Gaussian: g^(x^2), g = e^(-rate honest) rounded up.
     """
-    if law is NoiseLaw.LAPLACE:
+    if distribution is NoiseDistribution.LAPLACE:
         ratio, terms = _exp_up(rate), [_ONE]
         for k in range(2 * edge):
             terms.append(terms[-1] * ratio * (k * honest + 1) // (_ONE * (k + 1) * honest))
@@ -191,7 +191,7 @@ def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
     return np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64)
 
 
-Single = tuple[Coin, ...] | OwnNoise
+Single = tuple[Coin, ...] | DistributedNoise
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def singles(noise: Noise) -> tuple[Single, ...]:
 
 def offset(noise: Noise) -> float:
     """Return minus the noise's mean."""
-    return sum(0.0 if isinstance(one, OwnNoise) else 0.5 for one in singles(noise))
+    return sum(0.0 if isinstance(one, DistributedNoise) else 0.5 for one in singles(noise))
 
 
 def smallest(noise: Noise) -> int:
@@ -222,14 +222,15 @@ def smallest(noise: Noise) -> int:
 def largest(noise: Noise) -> int:
     """Return the largest value of the noise."""
     return sum(
-        one.largest if isinstance(one, OwnNoise) else truncated.largest_noise(one) for one in singles(noise)
+        one.largest if isinstance(one, DistributedNoise) else truncated.largest_noise(one)
+        for one in singles(noise)
     )
 
 
 def mean_square_error(noise: Noise) -> Fraction:
     """Return the mean square error, exactly."""
     errors = (
-        one.mean_square_error if isinstance(one, OwnNoise) else truncated.mean_square_error(one)
+        one.mean_square_error if isinstance(one, DistributedNoise) else truncated.mean_square_error(one)
         for one in singles(noise)
     )
     return sum(errors, Fraction(0))
@@ -242,13 +243,13 @@ def error_bound(noise: Noise, failure: Fraction) -> Fraction:
     """
     if isinstance(noise, Several):
         return Fraction(noise_sum(noise, 1).quantile(float(failure) / 2))
-    if isinstance(noise, OwnNoise):
+    if isinstance(noise, DistributedNoise):
         return noise.error_bound(failure)
     return truncated.error_bound(noise, failure)
 
 
 @dataclass(frozen=True)
-class Law:
+class Distribution:
     """A discrete distribution on an even grid.
 
     Attributes: start, step: of the grid; masses: of start + i step; lost: mass that is not there, which
@@ -286,24 +287,29 @@ class Law:
         return float(self.values[np.argmax(beyond <= allowed)]) + self.slack
 
 
-def repeated(law: Law, terms: int) -> Law:
-    """Return the law of the sum of `terms` independent variables of this law."""
-    return repeated_sum(_cut(law), terms, _added)
+def repeated(distribution: Distribution, terms: int) -> Distribution:
+    """Return the distribution of the sum of `terms` independent variables of this distribution."""
+    return repeated_sum(_cut(distribution), terms, _added)
 
 
-def weighted_sum(laws: Sequence[Law], factors: Sequence[float]) -> Law:
-    """Return the law of the sum of independent variables, each times a factor >= 0.
+def weighted_sum(distributions: Sequence[Distribution], factors: Sequence[float]) -> Distribution:
+    """Return the distribution of the sum of independent variables, each times a factor >= 0.
 
     Computes: on a common grid, whose rounding is added to the slack.
     """
-    width = sum(f * law.step * law.masses.size for law, f in zip(laws, factors, strict=True))
+    width = sum(
+        f * distribution.step * distribution.masses.size
+        for distribution, f in zip(distributions, factors, strict=True)
+    )
     step = width / _GRID
-    total = Law(0.0, step, np.ones(1))
-    for law, factor in zip(laws, factors, strict=True):
-        places = np.round(factor * law.values / step).astype(np.int64)
+    total = Distribution(0.0, step, np.ones(1))
+    for distribution, factor in zip(distributions, factors, strict=True):
+        places = np.round(factor * distribution.values / step).astype(np.int64)
         masses = np.zeros(int(places.max() - places.min()) + 1)
-        np.add.at(masses, places - places.min(), law.masses)
-        rounded = Law(places.min() * step, step, masses, law.lost, factor * law.slack + step / 2)
+        np.add.at(masses, places - places.min(), distribution.masses)
+        rounded = Distribution(
+            places.min() * step, step, masses, distribution.lost, factor * distribution.slack + step / 2
+        )
         total = _added(total, rounded)
     return total
 
@@ -317,39 +323,45 @@ def repeated_sum(one: T, terms: int, added: Callable[[T, T], T]) -> T:
     return added(doubled, one) if terms % 2 else doubled
 
 
-def _added(one: Law, other: Law) -> Law:
+def _added(one: Distribution, other: Distribution) -> Distribution:
     masses, lost = np.convolve(one.masses, other.masses), one.lost + other.lost
-    return _cut(Law(one.start + other.start, one.step, masses, lost, one.slack + other.slack))
+    return _cut(Distribution(one.start + other.start, one.step, masses, lost, one.slack + other.slack))
 
 
-def _cut(law: Law) -> Law:
+def _cut(distribution: Distribution) -> Distribution:
     """Drop the outermost masses."""
-    first = int(np.searchsorted(np.cumsum(law.masses), _CUT))
-    last = law.masses.size - int(np.searchsorted(np.cumsum(law.masses[::-1]), _CUT))
-    return Law(law.start + first * law.step, law.step, law.masses[first:last], law.lost + 2 * _CUT, law.slack)
+    first = int(np.searchsorted(np.cumsum(distribution.masses), _CUT))
+    last = distribution.masses.size - int(np.searchsorted(np.cumsum(distribution.masses[::-1]), _CUT))
+    return Distribution(
+        distribution.start + first * distribution.step,
+        distribution.step,
+        distribution.masses[first:last],
+        distribution.lost + 2 * _CUT,
+        distribution.slack,
+    )
 
 
 @lru_cache(maxsize=64)
-def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Law:
-    """Return the law of a sum of `terms` independent errors, or of their positive parts.
+def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
+    """Return the distribution of a sum of `terms` independent errors, or of their positive parts.
 
     Guarantees: a quantile is never below the exact one.
     [test: tests/protocols/test_added_noise.py, tests/protocols/test_sums.py]
     """
     if isinstance(noise, Several):
-        law = _errors_of_several(noise, positive)
-    elif isinstance(noise, OwnNoise):
-        law = _errors_of_tables(noise, positive)
+        distribution = _errors_of_several(noise, positive)
+    elif isinstance(noise, DistributedNoise):
+        distribution = _errors_of_tables(noise, positive)
     else:
-        law = _errors_of_coins(noise, positive)
-    return repeated(law, terms)
+        distribution = _errors_of_coins(noise, positive)
+    return repeated(distribution, terms)
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     """Draw independent errors, in the clear: for what-ifs and benchmarks, it protects nobody."""
     if isinstance(noise, Several):
         return sum((simulated_noise(each, rng, shape) for each in noise.each), np.zeros(shape))
-    if isinstance(noise, OwnNoise):
+    if isinstance(noise, DistributedNoise):
         return np.asarray(rng.choice(_values(noise), shape, p=_masses(noise)), dtype=np.float64)
     magnitude = np.full(shape, 0.5)
     for i, coin in enumerate(noise):
@@ -357,8 +369,8 @@ def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ..
     return np.where(rng.random(shape) < 0.5, magnitude, -magnitude)
 
 
-def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Law:
-    """Return the law of an error, or of its positive part.
+def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Distribution:
+    """Return the distribution of an error, or of its positive part.
 
     Computes: above 10 bits of magnitude the lowest are dropped, which are independent of the others: what
     they can do is the slack.
@@ -370,34 +382,34 @@ def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Law:
     if positive:  # 0, or (g + 1/2) units
         halves = np.column_stack([np.zeros(magnitudes.size), magnitudes]).ravel()
         halves[0] = 0.5
-        return Law(0.0, unit / 2, halves, slack=slack)
+        return Distribution(0.0, unit / 2, halves, slack=slack)
     masses = np.concatenate([magnitudes[::-1], magnitudes])
-    return Law((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
+    return Distribution((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
 
 
-def _errors_of_tables(own: OwnNoise, positive: bool) -> Law:
-    """Return the law of an error, or of its positive part; over 2,048 values are put on a coarser grid."""
+def _errors_of_tables(own: DistributedNoise, positive: bool) -> Distribution:
+    """Return the distribution of an error, or of its positive part; 2,048 values at most."""
     errors, masses = _values(own), _masses(own)
     width = -(-masses.size // _PLACES)
     places = np.rint((np.maximum(errors, 0) if positive else errors) / width).astype(np.int64)
     grid = np.bincount(places - places.min(), masses).astype(np.float64)
-    return Law(float(places.min() * width), width, grid, slack=0.0 if width == 1 else width / 2)
+    return Distribution(float(places.min() * width), width, grid, slack=0.0 if width == 1 else width / 2)
 
 
-def _errors_of_several(several: Several, positive: bool) -> Law:
-    """Return the law of the sum of all these errors, on one grid, or of its positive part."""
-    laws = [noise_sum(each, terms) for each, terms in Counter(several.each).items()]
-    found = weighted_sum(laws, [1.0] * len(laws))
+def _errors_of_several(several: Several, positive: bool) -> Distribution:
+    """Return the distribution of the sum of all these errors, on one grid, or of its positive part."""
+    distributions = [noise_sum(each, terms) for each, terms in Counter(several.each).items()]
+    found = weighted_sum(distributions, [1.0] * len(distributions))
     if not positive:
         return found
     above = found.values > found.step / 2  # of a grid that 0 is on
     return replace(found, start=0.0, masses=np.append(found.masses[~above].sum(), found.masses[above]))
 
 
-def _values(own: OwnNoise) -> Integers:
+def _values(own: DistributedNoise) -> Integers:
     return np.arange(-own.largest, own.largest + 1)
 
 
-def _masses(own: OwnNoise) -> Floats:
+def _masses(own: DistributedNoise) -> Floats:
     """Return the mass of each of these values of the sum of all parties' noises."""
     return np.array([mass / (1 << BITS * own.parties) for mass in own.summed(own.parties)])

@@ -1,8 +1,8 @@
 """Random draws whose probabilities are exact, many at a time, from the operating system's randomness.
 
-No float decides anything, so what is proved of these laws holds to the last bit (floating-point noise
-does not: Mironov 2012). The number of draws, hence the time, depends on the result; whoever times a client
-to the microsecond is not defended against.
+No float decides anything, so what is proved of these distributions holds to the last bit (floating-point
+noise does not: Mironov 2012). The number of draws, hence the time, depends on the result; whoever times a
+client to the microsecond is not defended against.
 """
 
 import os

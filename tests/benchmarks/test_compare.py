@@ -21,7 +21,7 @@ HOSTS = tuple(
 
 
 def run(seconds: float, number: int = 0, model: str = "ring", **more: object) -> Sample:
-    cell = {"protocol": "pi_rw", "variant": "default", "shape": "ads", "network": "none", "model": model}
+    cell = {"protocol": "pi_rw", "variant": "default", "shape": "ads", "network": "none", "security": model}
     times = {**dict.fromkeys(TIMES), "mpc_s": seconds, "party_mpc_s": [seconds, seconds / 2]}
     fields = {"rounds": 9, "sent_bytes": (10, 20), "peak_memory_bytes": (5, 6), "program_hash": "p", **more}
     return Sample("some", cell, number, "ok", "2026-01-01", {"cores": 2}, times=times, **fields)  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ def test_what_is_not_noise_is_named() -> None:
         runs(1.0, rounds=8, sent_bytes=(10, 21), program_hash="q", hosts=HOSTS, engine_version="x"),
     ).others
     assert others == "sent 30 and 31 bytes, rounds 9 and 8, hosts 0 and 3, engine None and x, another program"
-    (gone, new) = compare(runs(1.0), runs(1.0, model="semi2k"))
+    (gone, new) = compare(runs(1.0), runs(1.0, security="semi2k"))
     assert (gone.verdict, new.verdict) == ("not in the second", "not in the first")
     failed = replace(run(1.0), status="failed", reason="So it is.")
     assert list(compare([failed], [failed])) == []
@@ -87,7 +87,7 @@ def results(tmp_path: Path) -> Path:
     directory = tmp_path / "results"
     directory.mkdir()
     (directory / "about.json").write_text("{}")
-    for sample in [replace(run(9.0), warm_up=True), *runs(1.0, 2.0, 3.0), *runs(4.0, model="semi2k")]:
+    for sample in [replace(run(9.0), warm_up=True), *runs(1.0, 2.0, 3.0), *runs(4.0, security="semi2k")]:
         append(directory / "samples.jsonl", sample, schema=1)
     return directory
 
@@ -100,15 +100,20 @@ def test_exported_tables_hold_every_run(results: Path, tmp_path: Path) -> None:
         assert table["warm_up"].tolist() == [True, False, False, False, False]
         assert table["sent_bytes_1"].tolist() == [20] * 5 and table["mpc_s_1"].tolist()[0] == 4.5
     cells = pd.read_csv(out / "cells.csv")
-    assert cells[["model", "runs", "median_s"]].values.tolist() == [["ring", 3, 2.0], ["semi2k", 1, 4.0]]
+    assert cells[["security model", "runs", "median_s"]].values.tolist() == [
+        ["ring", 3, 2.0],
+        ["semi2k", 1, 4.0],
+    ]
     assert cells["interval_low_s"].isna().all()
     assert (out / "cells.pdf").read_bytes().startswith(b"%PDF")
     assert json.loads((out / "measured" / "about.json").read_text()) == {}
 
 
 def test_a_latex_table_is_plain_and_shows_text_as_text() -> None:
-    odd = replace(run(1234.5), cell={"program": "a_b.mpc", "arguments": r"50% & $x^2 {~}\#", "model": "ring"})
-    text = latex(medians_by_model([odd, *runs(0.25, model="semi2k")]))
+    odd = replace(
+        run(1234.5), cell={"program": "a_b.mpc", "arguments": r"50% & $x^2 {~}\#", "security": "ring"}
+    )
+    text = latex(medians_by_model([odd, *runs(0.25, security="semi2k")]))
     assert r"a\_b.mpc.50\% \& \$x\textasciicircum 2 \{\textasciitilde \}\textbackslash \#" in text
     assert r"pi\_rw.default.ads & 0.250 & -- \\" in text and "1,230" in text
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]

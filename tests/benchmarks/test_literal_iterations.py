@@ -9,7 +9,7 @@ from benchmarks.literal.iterations import slopes, view
 from benchmarks.measure.samples import Sample
 from harness.views.parts import Table
 
-CELL = {"protocol": "pi_roc", "variant": "literal", "model": "ring", "shape": "ads", "records": 26_160}
+CELL = {"protocol": "pi_roc", "variant": "literal", "security": "ring", "shape": "ads", "records": 26_160}
 
 
 def samples(thresholds: int, seconds: list[float], rounds: int, **other: Any) -> list[Sample]:

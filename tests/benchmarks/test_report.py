@@ -33,11 +33,16 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wanted = {"profile": "wan", "rtt_s": 0.04, "bandwidth_bits_per_s": 1e8}
     network = {**wanted, "measured_rtt_s": 0.0413, "measured_bandwidth_bits_per_s": 9.1e7}
     samples = spoilt(fail, suite="scale", clients=100, variant="default")
-    cell = {"protocol": "pi_rw", "variant": "default", "model": "ring", "shape": "ads", "network": "wan"}
+    cell = {"protocol": "pi_rw", "variant": "default", "security": "ring", "shape": "ads", "network": "wan"}
     samples += [replace(made_up.run("network", cell, 0, 2.0, 10, 3), network=network)]
     samples += [
         made_up.run(
-            "noise", {"protocol": "pi_lap", "variant": "default", "model": "ring", "samples": n}, 0, n, n, 3
+            "noise",
+            {"protocol": "pi_lap", "variant": "default", "security": "ring", "samples": n},
+            0,
+            n,
+            n,
+            3,
         )
         for n in (16, 256)
     ]

@@ -67,7 +67,7 @@ def file(tmp_path: Path) -> Path:
 
 def cell(model: str, samples: int, epsilon: str = "1") -> dict[str, Any]:
     fixed = {"protocol": "pi_lap", "variant": "default", "network": "none"}
-    return {**fixed, "epsilon": epsilon, "model": model, "samples": samples}
+    return {**fixed, "epsilon": epsilon, "security": model, "samples": samples}
 
 
 def test_a_file_expands_to_all_combinations_of_levels_that_may_go_together(file: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_file_expands_to_all_combinations_of_levels_that_may_go_together(file:
 
 def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick(file: Path) -> None:
     suite = read_experiment(file)
-    assert [each.cell["model"] for each in suite.plan(models=("mpyc", "semi2k"))] == [
+    assert [each.cell["security"] for each in suite.plan(models=("mpyc", "semi2k"))] == [
         "mpyc",
         "mpyc",
         "semi2k",
@@ -126,7 +126,7 @@ def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick(file: Path
             r"input_path 'replicatde' \(did you mean replicated",
         ),
         ('name = "some"', 'name = "../some"', r"name must be a word of small letters"),
-        ("samples = 1 }", 'noise = "own" }', r"pi_lap has no place for noise of the parties' own"),
+        ("samples = 1 }", 'noise = "distributed" }', r"pi_lap has no place for distributed noise"),
         ("samples = 1 }", 'noise = "owm" }', r"unknown noise 'owm' \(did you mean own"),
         ('title = "Something"\n', "", r"missing required field `title`"),
         ('{ model = "mpyc"', '{ mdoel = "mpyc"', r"\[\[excluded\]\] 1 has an unknown factor 'mdoel'"),
@@ -177,7 +177,7 @@ def test_recorded_results_are_of_planned_cells(name: str) -> None:
 def test_cells_can_be_run(suite: Suite, quick: bool) -> None:
     tried = set()
     for planned in suite.plan(quick=quick):
-        model, clients = MODELS[str(planned.cell["model"])], int(planned.cell.get("clients", 0))
+        model, clients = MODELS[str(planned.cell["security"])], int(planned.cell.get("clients", 0))
         kind = (
             *(planned.cell.get(factor) for factor in ("protocol", "variant", "input_path", "noise")),
             clients > 999,
@@ -189,7 +189,7 @@ def test_cells_can_be_run(suite: Suite, quick: bool) -> None:
 
 @EVERY_FILE
 def test_quick_runs_need_nothing_but_the_embedded_engine_or_are_of_the_paper(suite: Suite) -> None:
-    assert "mpyc" in {planned.cell["model"] for planned in suite.plan(quick=True)} or suite.name == "paper"
+    assert "mpyc" in {planned.cell["security"] for planned in suite.plan(quick=True)} or suite.name == "paper"
 
 
 @EVERY_FILE
@@ -215,11 +215,11 @@ def test_table_2_has_the_papers_federations_and_models() -> None:
         of_shape = [cell for cell in cells if cell["shape"] == shape]
         assert {(cell["clients"], cell["records"]) for cell in of_shape} == {sizes}
         for variant in ("default", "product"):
-            models = {cell["model"] for cell in of_shape if cell["variant"] == variant}
+            models = {cell["security"] for cell in of_shape if cell["variant"] == variant}
             assert models == {*REAL, *BESIDE, "mpyc"}
         published = [cell for cell in of_shape if cell["variant"] == "published"]
         slow = {"spdz2k"} if shape == "ads" else set()  # gigabytes for each two thresholds
-        assert {cell["model"] for cell in published} == {*REAL, *BESIDE} - slow
+        assert {cell["security"] for cell in published} == {*REAL, *BESIDE} - slow
     assert sizes_of == {"ads": (109, 26_160), "ml-1m": (75, 7_945)}
     assert round(26_160 / 3.29249) == 7_945
 
@@ -231,7 +231,9 @@ def test_linearity_in_thresholds_can_be_seen() -> None:
         if cell.cell["variant"] == "published" and not cell.excluded
     ]
     for model in REAL - {"spdz2k"}:  # in which two thresholds take minutes
-        found = {int(planned.cell["thresholds"]) for planned in published if planned.cell["model"] == model}
+        found = {
+            int(planned.cell["thresholds"]) for planned in published if planned.cell["security"] == model
+        }
         assert len(found) >= 3 and max(found) >= 4 * min(found)
 
 

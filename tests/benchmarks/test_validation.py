@@ -76,12 +76,12 @@ NOT_LINEAR = {f"linear.clients.scale.pi_rw.product.*.{cost}" for cost in ("secon
 SPOILT: dict[str, tuple[Change, dict[str, Any], set[str]]] = {
     "order of parties": (
         slower(1 / 100),
-        {"model": "semi2k", "protocol": "pi_rw", "variant": "default", "shape": "ads"},
+        {"security": "semi2k", "protocol": "pi_rw", "variant": "default", "shape": "ads"},
         {"order.parties.pi_rw.default.ads.semi2k.ring.seconds"},
     ),
     "order of adversaries": (
         slower(100),
-        {"model": "ring", "protocol": "pi_roc", "variant": "default", "shape": "ml-1m"},
+        {"security": "ring", "protocol": "pi_roc", "variant": "default", "shape": "ml-1m"},
         {
             "order.adversary.pi_roc.default.ml-1m.*-ring.ring.seconds",
             "order.parties.pi_roc.default.ml-1m.semi2k.ring.seconds",
@@ -89,12 +89,12 @@ SPOILT: dict[str, tuple[Change, dict[str, Any], set[str]]] = {
     ),
     "order of bytes": (
         lambda sample: replace(sample, sent_bytes=(1, 1)),
-        {"model": "semi2k", "protocol": "pi_roc", "variant": "default", "shape": "ads"},
+        {"security": "semi2k", "protocol": "pi_roc", "variant": "default", "shape": "ads"},
         {"order.parties.pi_roc.default.ads.semi2k.ring.bytes", "own.bytes.*.pi_roc.default.ads.own.semi2k"},
     ),
     "order of phases": (
         slower(1000),
-        {"model": "ring", "protocol": "pi_rw", "variant": "default", "shape": "ads"},
+        {"security": "ring", "protocol": "pi_rw", "variant": "default", "shape": "ads"},
         {"order.phases.pi_roc.default.ads.ring", "order.*.pi_rw.default.ads.*.ring.seconds"},
     ),
     "more than linear": (takes(1.2), PRODUCT, {*NOT_LINEAR, "ratio.figure1"}),
@@ -106,12 +106,12 @@ SPOILT: dict[str, tuple[Change, dict[str, Any], set[str]]] = {
     ),
     "one repetition is missing": (
         lambda sample: None,
-        {"suite": "table2", "model": "spdz2k", "variant": "product", "shape": "ads", "repetition": 1},
+        {"suite": "table2", "security": "spdz2k", "variant": "product", "shape": "ads", "repetition": 1},
         {"whole.table2.repetitions"},
     ),
     "a cell is missing": (
         lambda sample: None,
-        {"suite": "table2", "model": "rep4-ring", "variant": "product", "shape": "ads"},
+        {"suite": "table2", "security": "rep4-ring", "variant": "product", "shape": "ads"},
         {"whole.table2.repetitions"},
     ),
     "a run failed": (
@@ -121,47 +121,47 @@ SPOILT: dict[str, tuple[Change, dict[str, Any], set[str]]] = {
     ),
     "mixed programs": (
         lambda sample: replace(sample, program_hash="another"),
-        {"suite": "table2", "model": "ring", "variant": "product", "shape": "ads", "repetition": 2},
+        {"suite": "table2", "security": "ring", "variant": "product", "shape": "ads", "repetition": 2},
         {"whole.table2.program"},
     ),
     "mixed versions": (
         lambda sample: replace(sample, engine_version="MP-SPDZ 0.4.3"),
-        {"suite": "table2", "model": "ring", "variant": "product", "shape": "ads"},
+        {"suite": "table2", "security": "ring", "variant": "product", "shape": "ads"},
         {"whole.table2.versions"},
     ),
     "wrong number of clients": (
         resized(clients=110),
-        {"suite": "table2", "model": "ring", "variant": "product", "shape": "ads"},
+        {"suite": "table2", "security": "ring", "variant": "product", "shape": "ads"},
         {"exact.clients.ads", "whole.table2.repetitions"},
     ),
     "wrong number of records": (
         resized(records=26_161),
-        {"suite": "table2", "model": "ring", "variant": "default", "shape": "ads", "protocol": "pi_roc"},
+        {"suite": "table2", "security": "ring", "variant": "default", "shape": "ads", "protocol": "pi_roc"},
         {"exact.records.ads", "whole.table2.repetitions"},
     ),
     "wrong number of thresholds": (
         resized(thresholds=1000),
-        {"suite": "table2", "model": "ring", "variant": "default", "shape": "ads", "protocol": "pi_roc"},
+        {"suite": "table2", "security": "ring", "variant": "default", "shape": "ads", "protocol": "pi_roc"},
         {"exact.thresholds", "whole.table2.repetitions"},
     ),
     "wrong number of parties": (
         lambda sample: replace(sample, sent_bytes=sample.sent_bytes[:2]),
-        {"suite": "table2", "model": "sy-rep-ring", "variant": "default", "repetition": 0},
+        {"suite": "table2", "security": "sy-rep-ring", "variant": "default", "repetition": 0},
         {"exact.parties.sy-rep-ring"},
     ),
-    "own noise that takes longer": (
+    "distributed noise that takes longer": (
         slower(100),
-        {"suite": "table2", "protocol": "pi_roc", "model": "spdz2k", "shape": "ads", "noise": "own"},
-        {"own.seconds.table2.pi_roc.default.ads.own.spdz2k"},
+        {"suite": "table2", "protocol": "pi_roc", "security": "spdz2k", "shape": "ads", "noise":
+        "distributed"}, {"own.seconds.table2.pi_roc.default.ads.own.spdz2k"},
     ),
-    "own noise that sends more": (
+    "distributed noise that sends more": (
         lambda sample: replace(sample, sent_bytes=(10**9,) * 3),
-        {"suite": "table2", "protocol": "pi_rw", "model": "ring", "shape": "ads", "noise": "own"},
+        {"suite": "table2", "protocol": "pi_rw", "security": "ring", "shape": "ads", "noise": "distributed"},
         {"own.bytes.table2.pi_rw.default.ads.own.ring"},
     ),
     "far from the paper": (
         slower(20),
-        {"suite": "table2", "protocol": "pi_rw", "variant": "product", "model": "spdz2k", "shape": "ads"},
+        {"suite": "table2", "protocol": "pi_rw", "variant": "product", "security": "spdz2k", "shape": "ads"},
         {"ratio.table2.pi_rw.ads.spdz2k", "ratio.models.pi_rw.ads.spdz2k"},
     ),
     "far from a figure": (slower(10), PRODUCT, {"ratio.figure1"}),
@@ -177,7 +177,7 @@ SPOILT: dict[str, tuple[Change, dict[str, Any], set[str]]] = {
     ),
     "no gain": (
         slower(20_000),
-        {"suite": "table2", "variant": "default", "protocol": "pi_roc", "model": "spdz2k", "shape": "ads"},
+        {"suite": "table2", "variant": "default", "protocol": "pi_roc", "security": "spdz2k", "shape": "ads"},
         {"gain.pi_roc.ads.spdz2k"},
     ),
 }  # fmt: skip
@@ -225,7 +225,7 @@ def test_what_was_not_measured_is_never_a_pass() -> None:
     def skipped(sample: Sample) -> Sample:
         return replace(sample, status="skipped", reason="Model spdz2k is not built.", sent_bytes=())
 
-    found = judged(spoilt(skipped, model="spdz2k"))
+    found = judged(spoilt(skipped, security="spdz2k"))
     about = [finding for finding in found.findings if "spdz2k" in finding.check.key]
     assert len(about) > 50
     assert {finding.status for finding in about} == {Status.NOT_JUDGED}

@@ -9,7 +9,7 @@ import pytest
 
 import fairshares as fs
 from harness.pipeline.arrivals import alone
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.truncated import error_bound
@@ -32,7 +32,7 @@ def arrive(here: Path, *cells: str, model: str = QUICKEST, options: tuple[str, .
     rows = [f"c,{cell[0]},{cell[1]}\n" for cell in cells]
     (here / "mine.csv").write_text("client_id,group,label\n" + "".join(rows))
     domain = "capped.json" if options else "domain.json"
-    given = ("--domain", domain, "--model", model, "--out", "shares", *options)
+    given = ("--domain", domain, "--security", model, "--out", "shares", *options)
     done = call("share", "--records", "mine.csv", *given, cwd=here)
     assert done.returncode == 0, done.stderr
 
@@ -57,13 +57,13 @@ def check(found: list[float], truth: list[int], releases: int) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_two_epochs(model: Model, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_epochs(model: SecurityModel, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which the second counts the first again, each with half of ε."""
     half, whole = Fraction(1, 2), Fraction(1)
     schedule = Schedule((Part(0, half), Part(0, half), Part(2, whole)))
     monkeypatch.setattr("harness.releases.weights.best_schedule", lambda horizon: schedule)
     arrive(here, *["a0"] * 30, "b1", model=model.name)
-    new = ("--horizon", "3", "--epsilon", "20", "--model", model.name, "--population", "people")
+    new = ("--horizon", "3", "--epsilon", "20", "--security", model.name, "--population", "people")
     first = epoch(here, "first", *new)
     arrive(here, *["a1"] * 40, model=model.name)
     done = call("weights", "--shares", "shares", "--arrivals", "series", "--out", "second", cwd=here)
@@ -74,7 +74,7 @@ def test_two_epochs(model: Model, here: Path, monkeypatch: pytest.MonkeyPatch) -
     check(counts(here, "first"), [30, 0, 0, 1], 1)
     check(counts(here, "second"), [30, 40, 0, 1], 1)
     assert second["inputs"]["clients"] == 2
-    assert second["privacy"] == first["privacy"] and second["model"] == model.name
+    assert second["privacy"] == first["privacy"] and second["security"] == model.name
     assert files_below(here / "second") == {
         *("manifest.json", "weights.json", "epoch", "epoch/manifest.json", "epoch/weights.json")
     }
@@ -86,11 +86,11 @@ def test_two_epochs(model: Model, here: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-def test_slots_of_clients_that_keep_one_cap(model: Model, here: Path) -> None:
+def test_slots_of_clients_that_keep_one_cap(model: SecurityModel, here: Path) -> None:
     """A client with three records in two epochs, of which its cap leaves two."""
     of_client = ("--counted", "mine.json")
     arrive(here, "a0", model=model.name, options=of_client)
-    new = ("--horizon", "2", "--epsilon", "20", "--model", model.name, "--privacy-unit", "client")
+    new = ("--horizon", "2", "--epsilon", "20", "--security", model.name, "--privacy-unit", "client")
     found = epoch(here, "first", *new)
     assert found["privacy"]["cap_kept_by"] == "each client itself; nobody checks"
     arrive(here, "b1", "b1", model=model.name, options=of_client)
@@ -104,7 +104,7 @@ def test_slots_of_clients_that_keep_one_cap(model: Model, here: Path) -> None:
 def test_in_python(here: Path) -> None:
     arrive(here, *["a0"] * 30)
     given: dict[str, Any] = {"shares": here / "shares", "arrivals": here / "series", "horizon": 2}
-    first = fs.weights(epsilon=20, model=QUICKEST, **given)
+    first = fs.weights(epsilon=20, security=QUICKEST, **given)
     arrive(here, *["a1"] * 40)
     second = fs.weights(epsilon=20, **given)
     check(first.noisy_counts.tolist(), [30, 0, 0, 0], 1)
@@ -122,8 +122,8 @@ def test_in_python(here: Path) -> None:
         (("--epsilon", "2"), "was begun with --epsilon 20 for all epochs, not 2; leave --epsilon out"),
         (("--horizon", "3"), "was begun with --horizon 2 for all epochs, not 3"),
         (("--delta", "1e-9"), "was begun with --delta 2^-40 for all epochs, not 1e-9"),
-        (("--model", "semi2k"), f"was begun with --model {QUICKEST} for all epochs, not semi2k"),
-        (("--noise", "own"), "was begun with --noise joint for all epochs, not own"),
+        (("--security", "semi2k"), f"was begun with --security {QUICKEST} for all epochs, not semi2k"),
+        (("--noise", "distributed"), "was begun with --noise joint for all epochs, not own"),
         (("--epsilon", "20.0", "--horizon", "2"), "All 1 uploads in shares went into epochs of"),
         (("--records", "mine.csv"), "--arrivals counts uploads: give it, a folder, together with --shares"),
         (("--domain", "capped.json"), "All 1 uploads in shares went into epochs of"),
@@ -144,7 +144,16 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "capped.json").write_text(json.dumps(CAPPED))
     arrive(here, "a0")
     epoch(
-        here, "first", "--horizon", "2", "--epsilon", "20", "--model", QUICKEST, "--ledger", "ledger.sqlite"
+        here,
+        "first",
+        "--horizon",
+        "2",
+        "--epsilon",
+        "20",
+        "--security",
+        QUICKEST,
+        "--ledger",
+        "ledger.sqlite",
     )
     return here
 
@@ -164,7 +173,7 @@ def test_a_new_series_says_how_long_it_is_and_what_it_may_spend(
     options: tuple[str, ...], said: str, here: Path
 ) -> None:
     arrive(here, "a0")
-    new = ("weights", "--shares", "shares", "--arrivals", "series", "--model", QUICKEST, *options)
+    new = ("weights", "--shares", "shares", "--arrivals", "series", "--security", QUICKEST, *options)
     assert said in refused(*new, cwd=here)
 
 
@@ -199,7 +208,7 @@ def test_a_cap_over_all_uploads_needs_a_cap(here: Path) -> None:
         "domain.json",
         "--out",
         "shares",
-        "--model",
+        "--security",
         "mpyc",
     )
     for more in ((), ("--cap", "weight-one")):

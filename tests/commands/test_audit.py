@@ -77,7 +77,10 @@ def test_a_narrow_terminal_has_numbers_whole(tmp_path: Path, monkeypatch: pytest
         ("--release weights --epsilon 1e-8", "No noise fits --epsilon 1e-8"),
         ("--epsilon 1", "--epsilon does not go with the reference set"),
         ("--release confusion --horizon 4", "--horizon does not go with --release confusion"),
-        ("--release weights-of-clients --noise own --horizon 4", "--horizon does not go with --release"),
+        (
+            "--release weights-of-clients --noise distributed --horizon 4",
+            "--horizon does not go with --release",
+        ),
         ("--release weights --horizon 1001", "--horizon must be a whole number from 1 to 1000"),
     ],
 )

@@ -135,27 +135,27 @@ def check_untouched(directory: Path) -> None:
 
 @pytest.mark.parametrize(("options", "message"), RECORDS.values(), ids=RECORDS)
 def test_bad_records(options: str, message: str, directory: Path) -> None:
-    check_refused(weights(f"--model mpyc --epsilon 1 --records {options}", directory), message)
+    check_refused(weights(f"--security mpyc --epsilon 1 --records {options}", directory), message)
     check_untouched(directory)
 
 
 @pytest.mark.parametrize(("options", "message"), OPTIONS.values(), ids=OPTIONS)
 def test_bad_options(options: str, message: str, directory: Path) -> None:
-    check_refused(weights(f"--model mpyc {options}", directory), message)
+    check_refused(weights(f"--security mpyc {options}", directory), message)
     check_untouched(directory)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--model nonsense", "There is no model 'nonsense'; choose one of semi2k, ring, "),
-        ("--model spdz2k --input-form product", "spdz2k cannot do this. Input form 'product' multiplies"),
+        ("--security nonsense", "There is no model 'nonsense'; choose one of semi2k, ring, "),
+        ("--security spdz2k --input-form product", "spdz2k cannot do this. Input form 'product' multiplies"),
         (
-            "--model sy-rep-ring --input-form product",
+            "--security sy-rep-ring --input-form product",
             "clients, --input-form split, or a passive model",
         ),
         (
-            "--model rep4-ring --input-form product",
+            "--security rep4-ring --input-form product",
             "clients or replicated, --input-form split, or a passive model",
         ),
     ],
@@ -168,7 +168,7 @@ def test_models_that_cannot_do_it(options: str, message: str, directory: Path) -
 def test_a_virtual_machine_that_is_not_built(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "compile.py").touch()
     (tmp_path / "CHANGELOG.md").write_text("## 0.4.3\n")
-    arguments = ("weights", "--records", "good.csv", "--epsilon", "1", "--model", "semi2k")
+    arguments = ("weights", "--records", "good.csv", "--epsilon", "1", "--security", "semi2k")
     done = command(*arguments, cwd=directory, environment={"MP_SPDZ_HOME": str(tmp_path)})
     check_refused(done, rf"MP-SPDZ at {re.escape(str(tmp_path))} has no semi2k-party\.x; its documentation")
     check_untouched(directory)
@@ -180,9 +180,9 @@ def test_a_virtual_machine_that_is_not_built(directory: Path, tmp_path: Path) ->
         ("share --records good.csv --out new", "share needs --domain, or --groups and --labels"),
         (f"share --records nowhere.csv {DECLARED} --out new", "Cannot read nowhere"),
         ("aggregate --party 0 --shares nowhere --out new", "nowhere"),
-        ("quickstart --model mpyc --epsilon 0 --out new", "--epsilon must be"),
-        ("quickstart --model nonsense --out new", "There is no model 'nonsense'"),
-        ("quickstart --model mpyc --out there", "there exists already"),
+        ("quickstart --security mpyc --epsilon 0 --out new", "--epsilon must be"),
+        ("quickstart --security nonsense --out new", "There is no model 'nonsense'"),
+        ("quickstart --security mpyc --out there", "there exists already"),
     ],
 )
 def test_other_commands(arguments: str, message: str, directory: Path) -> None:
@@ -208,7 +208,7 @@ def test_other_commands(arguments: str, message: str, directory: Path) -> None:
         ),
         (
             "weights --records good.csv --epsilon 1 --noise off",
-            "Error: --noise must be joint, own or own-gaussian; got 'off'.",
+            "Error: --noise must be joint, own or distributed-gaussian; got 'off'.",
         ),
         (
             "weigh --records good.csv --epsilon 1",

@@ -74,9 +74,9 @@ def test_trust_models_quickly(tmp_path: Path) -> None:
     assert [len(shown["errors"]), len(shown["clients"])] == [3 * len(MODELS), len(MODELS)]
     lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
     for line, summary in zip(lines, shown["errors"], strict=True):
-        assert len(line["errors"]) == 200 and line["model"] == summary["model"]
-        assert summary["epsilon_exact"] <= 1 or line["model"] == PUBLISHED
-    needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
+        assert len(line["errors"]) == 200 and line["security"] == summary["security"]
+        assert summary["epsilon_exact"] <= 1 or line["security"] == PUBLISHED
+    needed = {row["security"]: row["clients_proven"] for row in shown["clients"]}
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
     assert (
         json.loads((found / "about.json").read_text())["command"]

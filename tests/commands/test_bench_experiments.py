@@ -120,7 +120,7 @@ def test_a_suite_without_quick_runs_says_so(tmp_path: Path) -> None:
 def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None:
     (tmp_path / "my.mpc").write_text(PRODUCT)
     done = call(
-        *("bench.run", "my.mpc", "--args", "3", "--inputs", "3", "--models", "ring,semi2k"),
+        *("bench.run", "my.mpc", "--args", "3", "--inputs", "3", "--security", "ring,semi2k"),
         *("--against", "-R 64", "--repetitions", "1", "--out", "found"),
         cwd=tmp_path,
     )
@@ -130,7 +130,7 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
     assert re.search(r"-R 64[^/]* / my\.mpc(?![^│┃]*-R)", done.stdout)  # what the ratios are of
     found = load(tmp_path / "found")
     good = [each for each in found if not each.warm_up]
-    assert {(each.cell["model"], each.compile_options) for each in good} == {
+    assert {(each.cell["security"], each.compile_options) for each in good} == {
         ("ring", ("-R", "64", "-Z", "3")),
         ("ring", ("-R", "64")),
         ("semi2k", ("-R", "64", "-Y")),
@@ -141,7 +141,7 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
     about = json.loads((tmp_path / "found" / "about.json").read_text())
     assert text == PRODUCT.encode() and about["sha256"] == {"my.mpc": hashlib.sha256(text).hexdigest()}
     assert about["command"] == (
-        "./inv bench.run my.mpc --args 3 --inputs 3 --against '-R 64' --models ring,semi2k --repetitions 1"
+        "./inv bench.run my.mpc --args 3 --inputs 3 --against '-R 64' --security ring,semi2k --repetitions 1"
     )
     suite = read_experiment(tmp_path / "found" / "experiment.toml")
     assert len(suite.plan()) == 4
@@ -154,12 +154,14 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
 def test_a_portable_program_runs_on_the_embedded_engine(tmp_path: Path) -> None:
     (tmp_path / "one.mpc").write_text('print_ln("OUT one %s", (sint(1) + 1).reveal())\n')
     done = command(
-        *("bench.run", "one.mpc", "--models", "mpyc,ring", "--repetitions", "1", "--out", "found"),
+        *("bench.run", "one.mpc", "--security", "mpyc,ring", "--repetitions", "1", "--out", "found"),
         cwd=tmp_path,
         environment={"MP_SPDZ_HOME": "none"},
     )
     assert done.returncode == 0, done.stderr
-    assert [(each.cell["model"], each.status) for each in load(tmp_path / "found") if not each.warm_up] in (
+    assert [
+        (each.cell["security"], each.status) for each in load(tmp_path / "found") if not each.warm_up
+    ] in (
         [("mpyc", "ok"), ("ring", "skipped")],
         [("ring", "skipped"), ("mpyc", "ok")],
     )
@@ -168,7 +170,7 @@ def test_a_portable_program_runs_on_the_embedded_engine(tmp_path: Path) -> None:
 @pytest.mark.mpspdz("ring")
 def test_a_program_is_timed_whatever_it_prints(tmp_path: Path) -> None:
     (tmp_path / "odd.mpc").write_text(ODD)
-    options = ("odd.mpc", "--models", "ring,mpyc", "--repetitions", "1", "--out", "found")
+    options = ("odd.mpc", "--security", "ring,mpyc", "--repetitions", "1", "--out", "found")
     done = call("bench.run", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for sample in load(tmp_path / "found"):
@@ -189,7 +191,7 @@ def test_a_long_title_leaves_the_table_its_place(tmp_path: Path) -> None:
 def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> None:
     (tmp_path / "my.mpc").write_text("x = 1\nx.no_such_thing()\n")
     done = call(
-        *("bench.run", "my.mpc", "--models", "ring", "--repetitions", "1", "--out", "found"), cwd=tmp_path
+        *("bench.run", "my.mpc", "--security", "ring", "--repetitions", "1", "--out", "found"), cwd=tmp_path
     )
     assert done.returncode == 1
     (sample,) = load(tmp_path / "found")
@@ -203,7 +205,7 @@ def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> 
         (("gone.mpc",), "There is no program gone.mpc"),
         (("my.mpc", "--against", "other/my.mpc"), "--against names a program beside my.mpc"),
         (("my.mpc", "--network", "wam"), "network: --network must be lan"),
-        (("my.mpc", "--models", "rong"), "--models must be"),
+        (("my.mpc", "--security", "rong"), "--security must be"),
         (("my.mpc", "--quick"), "Suite program has nothing to run with --quick"),
         (("--resume", "found", "--inputs", "3"), "--inputs goes with a program's .mpc alone"),
     ],

@@ -19,10 +19,10 @@ from harness.engines.emulated_network import links
 from harness.engines.emulated_network.profiles import Network
 from harness.hosts import wire
 from harness.hosts.fleet import set_up
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.midway import ended
-from tests.support.namespaces import CLIENT_PORT, PORT, STARTER, NetworkedSite, networked_site
+from tests.support.namespaces import CLIENT_PORT, COORDINATOR, PORT, NetworkedSite, networked_site
 from tests.support.parties_on_hosts import have_party_0_stop, party_on, wait_until_midway
 from tests.support.running import model_parameters, until
 from tests.support.ssh import Site, copy_of_project, site
@@ -35,7 +35,7 @@ CELL: dict[str, Level] = {
     "protocol": "pi_rw",
     "variant": "default",
     "input_path": "shares",
-    "model": "mpyc",
+    "security": "mpyc",
     "shape": "",
     "clients": 40,
     "records": 90,
@@ -48,7 +48,7 @@ NOISE: dict[str, Level] = {
     "protocol": "pi_lap",
     "variant": "default",
     "samples": 4,
-    "model": "mpyc",
+    "security": "mpyc",
     "epsilon": "1",
     "network": "none",
 }
@@ -72,16 +72,16 @@ def measuring(made: Site) -> Iterator[Measure]:
 def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkedSite]:
     """Yield four hosts that are set up."""
     with networked_site(tmp_path_factory.mktemp("site"), MOST) as made:
-        with made.inside(STARTER):
+        with made.inside(COORDINATOR):
             set_up(made.hosts, False, POLICY, lambda _: None)
         yield made
 
 
 @pytest.fixture
 def hosts(four: NetworkedSite) -> Iterator[NetworkedSite]:
-    """Yield the hosts, on the starter's network; afterwards nothing runs there, and nothing was charged."""
+    """Yield the hosts, on the coordinator's network; afterwards nothing runs, and nothing was charged."""
     open_all(four)
-    with four.inside(STARTER):
+    with four.inside(COORDINATOR):
         yield four
     four.write()
     shutil.rmtree(four.home / "results", ignore_errors=True)
@@ -115,7 +115,7 @@ def midway(made: Site, measure: Measure) -> Iterator[list[Sample]]:
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_a_cell_over_hosts_is_the_cell_that_it_is_here(hosts: NetworkedSite, model: Model) -> None:
+def test_a_cell_over_hosts_is_the_cell_that_it_is_here(hosts: NetworkedSite, model: SecurityModel) -> None:
     with measuring(hosts) as measure:
         found = [measure(cell, model=model.name) for cell in (CELL, NOISE, CELL)]
     assert [each.status for each in found] == [OK] * 3, [each.reason for each in found]
@@ -132,13 +132,15 @@ def test_a_cell_over_hosts_is_the_cell_that_it_is_here(hosts: NetworkedSite, mod
 @pytest.mark.mpspdz("ring")
 def test_this_machine_plays_clients_that_send(hosts: NetworkedSite) -> None:
     with measuring(hosts) as measure:
-        sample = measure(model="ring", variant="product", input_path="clients")
+        sample = measure(security="ring", variant="product", input_path="clients")
     assert (sample.status, sample.reason) == (OK, None)
     assert sample.client_sent_bytes is not None and min(sample.client_sent_bytes) > 0
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[one for one in MODELS.values() if one.replicated]))
-def test_replicated_shares_over_hosts_are_what_they_are_here(hosts: NetworkedSite, model: Model) -> None:
+def test_replicated_shares_over_hosts_are_what_they_are_here(
+    hosts: NetworkedSite, model: SecurityModel
+) -> None:
     """Of sums and of products: each host makes the shares itself that its party holds."""
     with measuring(hosts) as measure:
         found = [
@@ -157,11 +159,11 @@ def test_what_hosts_do_not_run_is_skipped(tmp_path: Path) -> None:
     described = 'address = "x"\ndirectory = "/x"\nproject = "/x"\nport = 1\n'
     (tmp_path / "hosts.toml").write_text("".join(f"[[host]]\nparty = {i}\n{described}" for i in range(2)))
     with over_hosts(tmp_path / "hosts.toml") as place:
-        assert place.why_not(Planned(CELL, 1, 1.0)) == "Model mpyc takes 3 hosts; there are 2."
-        delayed = Planned({**CELL, "model": "semi2k", "network": "lan"}, 1, 1.0)
+        assert place.why_not(Planned(CELL, 1, 1.0)) == "mpyc takes 3 hosts; there are 2."
+        delayed = Planned({**CELL, "security": "semi2k", "network": "lan"}, 1, 1.0)
         assert str(place.why_not(delayed)).startswith("No network is emulated between hosts")
-        assert place.why_not(Planned({**CELL, "model": "semi2k"}, 1, 1.0, "It is long.")) == "It is long."
-        own = Planned({"program": "mine.mpc", "model": "semi2k"}, 1, 1.0)
+        assert place.why_not(Planned({**CELL, "security": "semi2k"}, 1, 1.0, "It is long.")) == "It is long."
+        own = Planned({"program": "mine.mpc", "security": "semi2k"}, 1, 1.0)
         assert str(place.why_not(own)).startswith("A program of your own runs on this machine only")
 
 
@@ -185,7 +187,7 @@ def test_a_host_that_is_gone_fails_only_what_needs_it(hosts: NetworkedSite) -> N
         gone = measure()
         assert gone.status == FAILED and named(hosts, 2) in str(gone.reason), gone.reason
         hosts.cut_power(2)
-        assert measure(model="semi2k").status == OK
+        assert measure(security="semi2k").status == OK
         again = measure()
         assert again.status == FAILED
         assert str(again.reason).startswith(named(hosts, 2)), again.reason  # away, or not reached any more
@@ -229,7 +231,7 @@ def test_a_host_that_is_cut_off_in_a_run_is_named(
     monkeypatch.setattr(wire, "SILENT_BEATS", 2)
     short = f"import harness.hosts.wire as wire\nwire.SILENT_BEATS = {wire.SILENT_BEATS}\n"
     have_party_0_stop(hosts.with_host(1, project=str(copy_of_project(tmp_path / "project", short))))
-    card = ("ip", "-n", hosts.namespace(STARTER), "link", "set", "to-1")
+    card = ("ip", "-n", hosts.namespace(COORDINATOR), "link", "set", "to-1")
     with measuring(hosts) as measure:
         with midway(hosts, measure) as found:
             subprocess.run([*card, "down"], check=True)
@@ -274,7 +276,7 @@ def test_an_experiment_over_hosts_goes_on_where_one_refuses_and_is_resumed(hosts
     over = ("bench.run", "mine.toml", "--hosts", "hosts.toml", "--out", "results", "--json")
     (hosts.directory(2) / "policy.toml").write_text(REFUSING)
     done = call(*over, cwd=hosts.home)
-    found = {one["cell"]["model"]: one for one in json.loads(done.stdout)}
+    found = {one["cell"]["security"]: one for one in json.loads(done.stdout)}
     assert done.returncode == 1 and "1 failed" in done.stderr, done.stderr
     assert found["semi2k"]["ok"] == found["ring"]["failed"] == 1
     assert found["ring"]["reason"].startswith(f"{named(hosts, 2)}: Its policy allows no benchmark runs")
@@ -284,8 +286,8 @@ def test_an_experiment_over_hosts_goes_on_where_one_refuses_and_is_resumed(hosts
     samples = [
         json.loads(line) for line in (hosts.home / "results" / "samples.jsonl").read_text().splitlines()
     ]
-    assert [(one["cell"]["model"], one["status"]) for one in samples].count(("semi2k", "ok")) == 1
-    assert [len(one["hosts"]) for one in samples if one["cell"]["model"] == "ring"] == [0, 3]
+    assert [(one["cell"]["security"], one["status"]) for one in samples].count(("semi2k", "ok")) == 1
+    assert [len(one["hosts"]) for one in samples if one["cell"]["security"] == "ring"] == [0, 3]
 
 
 @needs_proc
@@ -318,7 +320,7 @@ def test_a_host_that_differs_is_named(what: str, hosts: NetworkedSite, tmp_path:
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     place = tmp_path / "host-2"
-    with networked_site(tmp_path, MPYC) as made, small_disk(place, 1 << 20), made.inside(STARTER):
+    with networked_site(tmp_path, MPYC) as made, small_disk(place, 1 << 20), made.inside(COORDINATOR):
         set_up(made.hosts, False, POLICY, lambda _: None)
         with measuring(made) as measure:
             assert measure().status == OK

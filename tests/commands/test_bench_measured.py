@@ -37,11 +37,11 @@ NOISE: dict[str, Level] = {
     "network": "none",
 }
 KINDS: dict[str, dict[str, Level]] = {
-    "weights": {**WEIGHTS, "model": "mpyc"},
-    "product": {**WEIGHTS, **SENT, "model": "ring"},
-    "records": {**CURVES, "variant": "records", "model": "ring"},
-    "published": {**CURVES, "variant": "published", "thresholds": 2, "model": "semi2k"},
-    "noise": {**NOISE, "model": "ring"},
+    "weights": {**WEIGHTS, "security": "mpyc"},
+    "product": {**WEIGHTS, **SENT, "security": "ring"},
+    "records": {**CURVES, "variant": "records", "security": "ring"},
+    "published": {**CURVES, "variant": "published", "thresholds": 2, "security": "semi2k"},
+    "noise": {**NOISE, "security": "ring"},
 }
 LEFT = {"samples.jsonl", "about.json", "experiment.toml", "programs"}
 
@@ -50,7 +50,7 @@ LEFT = {"samples.jsonl", "about.json", "experiment.toml", "programs"}
     "cell",
     [
         pytest.param(
-            cell, id=name, marks=pytest.mark.mpspdz(cell["model"]) if cell["model"] != "mpyc" else ()
+            cell, id=name, marks=pytest.mark.mpspdz(cell["security"]) if cell["security"] != "mpyc" else ()
         )
         for name, cell in KINDS.items()
     ],
@@ -80,9 +80,11 @@ def test_quick_suite_where_there_is_no_mp_spdz(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
-    of_model = {model: [row for row in rows if row["cell"]["model"] == model] for model in ("mpyc", "ring")}
+    of_model = {
+        model: [row for row in rows if row["cell"]["security"] == model] for model in ("mpyc", "ring")
+    }
     kinds = [(row["cell"]["variant"], row["cell"].get("noise")) for row in of_model["mpyc"]]
-    assert kinds == [("default", "joint"), ("default", "own"), ("product", None)]
+    assert kinds == [("default", "joint"), ("default", "distributed"), ("product", None)]
     assert all(row["ok"] == 1 and row["mpc_s"]["low"] > 0 for row in of_model["mpyc"])
     assert [(row["skipped"], row["mpc_s"]) for row in of_model["ring"]] == 2 * [(1, None)]
     assert "switched off" in of_model["ring"][0]["reason"]
@@ -95,7 +97,7 @@ def test_quick_suite_where_there_is_no_mp_spdz(tmp_path: Path) -> None:
 
 
 def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
-    options = ("--quick", "--models", "mpyc", "--timeout", "0.01", "--out", "found")
+    options = ("--quick", "--security", "mpyc", "--timeout", "0.01", "--out", "found")
     done = call("bench.run", "noise", *options, cwd=tmp_path)
     assert done.returncode == 1
     assert "1 failed" in done.stderr and "--resume found" in done.stderr
@@ -113,7 +115,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(
     around = Surroundings(tmp_path_factory.mktemp("around") / "it")
     around.stop_where(PARTY_0_BEGINS)
     running = start(
-        *("bench.run", "noise", "--quick", "--models", "mpyc", "--repetitions", "3", "--out", "found"),
+        *("bench.run", "noise", "--quick", "--security", "mpyc", "--repetitions", "3", "--out", "found"),
         cwd=tmp_path,
         environment=around.environment,
     )
@@ -137,7 +139,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(
 
 
 def test_results_of_another_program_are_refused_by_one_sentence(tmp_path: Path) -> None:
-    quick = ("bench.run", "noise", "--quick", "--models", "mpyc", "--repetitions", "1")
+    quick = ("bench.run", "noise", "--quick", "--security", "mpyc", "--repetitions", "1")
     assert call(*quick, "--out", "found", cwd=tmp_path).returncode == 0
     samples = tmp_path / "found" / "samples.jsonl"
     line: dict[str, Any] = json.loads(samples.read_text())
@@ -151,7 +153,7 @@ def test_results_of_another_program_are_refused_by_one_sentence(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("scale", "--models", "ring,other"), "--models"),
+        (("scale", "--security", "ring,other"), "--security"),
         (("scale", "--repetitions", "0"), "--repetitions"),
         (("--out", "one", "--resume", "two"), "--resume"),
         (("--resume", "nowhere"), "nowhere"),

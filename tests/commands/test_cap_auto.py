@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import PartyFailedError
 from harness.pipeline.run import run_release
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, refused
@@ -53,12 +53,12 @@ TASKS: dict[str, tuple[tuple[str, ...], list[Any]]] = {
         for each, task in [*((each, "weights") for each in EVERY_KIND), (EVERY_KIND[1], "confusion")]
     ],
 )
-def test_a_cap_is_chosen_then_used(model: Model, task: str, here: Path) -> None:
+def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, here: Path) -> None:
     options, truth = TASKS[task]
     run = (task, "--records", "mine.csv", *options, *DECLARED, *AUTO, "--max-count", "20")
     run = (*run, "--cap-epsilon", "10")
     counted = ("--population", "p", "--ledger", "ledger.sqlite", "--budget", "20")
-    done = call(*run, *counted, "--model", model.name, "--out", "out", cwd=here)
+    done = call(*run, *counted, "--security", model.name, "--out", "out", cwd=here)
     assert done.returncode == 0, done.stderr
     both, first = read(here / "out" / "manifest.json"), read(here / "out-cap" / "manifest.json")
     chosen = read(here / "out-cap" / "cap.json")["cap"]
@@ -106,7 +106,7 @@ def test_a_cap_is_chosen_then_used(model: Model, task: str, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING]))
-def test_the_cap_of_curves_spends_a_fifth(model: Model, here: Path) -> None:
+def test_the_cap_of_curves_spends_a_fifth(model: SecurityModel, here: Path) -> None:
     run = (
         "thresholds",
         "--records",
@@ -118,7 +118,7 @@ def test_the_cap_of_curves_spends_a_fifth(model: Model, here: Path) -> None:
         "--max-count",
         "4",
     )
-    done = call(*run, "--model", model.name, "--out", "curves", cwd=here)
+    done = call(*run, "--security", model.name, "--out", "curves", cwd=here)
     parts = read(here / "curves" / "manifest.json")["parts"]
     assert done.returncode == 0, done.stderr
     requested = [parts[name]["privacy"]["epsilon_requested"] for name in ("cap", "thresholds")]
@@ -128,8 +128,8 @@ def test_the_cap_of_curves_spends_a_fifth(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING]))
-def test_of_declared_runs_each_is_charged_with_its_cap(model: Model, here: Path) -> None:
-    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--model", model.name)
+def test_of_declared_runs_each_is_charged_with_its_cap(model: SecurityModel, here: Path) -> None:
+    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--security", model.name)
     counted = ("--population", "p", "--ledger", "ledger.sqlite", "--budget", "41,1e-9,2")
     for out in ("first", "second"):
         done = call(*run, *counted, "--out", out, cwd=here)
@@ -165,7 +165,7 @@ def test_what_can_be_known_is_refused_before_anything_is_spent(
     (here / "there-cap").mkdir()
     before = sorted(here.iterdir())
     options = dict(zip((*DECLARED, *AUTO)[::2], (*DECLARED, *AUTO)[1::2], strict=True))
-    options |= {"--out": "out", "--model": "mpyc", "--ledger": "ledger.sqlite", **given}
+    options |= {"--out": "out", "--security": "mpyc", "--ledger": "ledger.sqlite", **given}
     texts = (text for option in options.items() for text in option)
     done = call("weights", "--records", "mine.csv", *texts, cwd=here)
     assert done.returncode == 1 and said in " ".join(done.stderr.split()), done.stderr
@@ -179,7 +179,7 @@ def test_what_can_be_known_is_refused_before_anything_is_spent(
     [("share", "--records", "mine.csv", "--cap", "auto", *DECLARED), ("weights", "--shares", "here", *AUTO)],
 )
 def test_clients_who_share_have_to_know_the_cap(arguments: tuple[str, ...], here: Path) -> None:
-    done = call(*arguments, "--model", "mpyc", "--out", "out", cwd=here)
+    done = call(*arguments, "--security", "mpyc", "--out", "out", cwd=here)
     said = "Clients have to know the cap before they share: choose it by ./inv cap, then say --cap with the"
     assert done.returncode == 1 and said in " ".join(done.stderr.split()), done.stderr
 
@@ -194,7 +194,7 @@ def test_a_cap_that_is_paid_for_stays(here: Path, monkeypatch: pytest.MonkeyPatc
         return real(statistic, *given, **named)
 
     monkeypatch.setattr("harness.pipeline.release.run_release", fails_second)
-    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--model", "mpyc")
+    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--security", "mpyc")
     done = call(*run, "--out", "out", "--population", "p", "--ledger", "ledger.sqlite", cwd=here)
     assert done.returncode == 1 and not (here / "out").exists()
     chosen = read(here / "out-cap" / "cap.json")["cap"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
@@ -75,8 +75,8 @@ def check_counts(
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["mpyc"]]))
-def test_no_client_weighs_more_than_its_cap(model: Model, here: Path) -> None:
-    common = ("weights", "--records", "mine.csv", *CLIENT, "--model", model.name)
+def test_no_client_weighs_more_than_its_cap(model: SecurityModel, here: Path) -> None:
+    common = ("weights", "--records", "mine.csv", *CLIENT, "--security", model.name)
     said = succeed(*common, "--domain", "domain.json", "--out", "capped", cwd=here)
     assert "all records of a client together, there or not" in said
     assert (
@@ -98,9 +98,9 @@ def test_no_client_weighs_more_than_its_cap(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["rep4-ring"]]))
-def test_the_noise_is_for_what_a_party_can_do_to_slots(model: Model, here: Path) -> None:
+def test_the_noise_is_for_what_a_party_can_do_to_slots(model: SecurityModel, here: Path) -> None:
     """One that deviates moves records between cells, so that two counts tell whether a client is there."""
-    run = ("weights", "--records", "mine.csv", *CLIENT, *DECLARED, "--cap", "10", "--model", model.name)
+    run = ("weights", "--records", "mine.csv", *CLIENT, *DECLARED, "--cap", "10", "--security", model.name)
     said, active = succeed(*run, "--out", "out", cwd=here), model.name == "rep4-ring"
     check_counts(here / "out", [[LIGHT, 0], [0, 10]], 10, malleable_slots=active)
     assert ("The noise is for replaced records" in said) == active
@@ -109,8 +109,8 @@ def test_the_noise_is_for_what_a_party_can_do_to_slots(model: Model, here: Path)
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING, MODELS["rep4-ring"]]))
-def test_confusion_matrices_of_clients(model: Model, here: Path) -> None:
-    run = ("confusion", "--records", "mine.csv", *CLIENT, *DECLARED, *PREDICTED, "--model", model.name)
+def test_confusion_matrices_of_clients(model: SecurityModel, here: Path) -> None:
+    run = ("confusion", "--records", "mine.csv", *CLIENT, *DECLARED, *PREDICTED, "--security", model.name)
     said, active = succeed(*run, "--cap", "3", "--out", "out", cwd=here), model.name == "rep4-ring"
     check_counts(here / "out", [[[20, 10], [0, 0]], [[0, 0], [0, 3]]], 3, malleable_slots=active)
     kept = f"at most 3 records of a client count, chosen at random if there are more. Kept to by {ENFORCED}."
@@ -124,8 +124,10 @@ def test_confusion_matrices_of_clients(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING]))
-def test_confusion_matrices_of_clients_that_weigh_one_or_are_trusted(model: Model, here: Path) -> None:
-    run = ("confusion", "--records", "mine.csv", *CLIENT, *DECLARED, *PREDICTED, "--model", model.name)
+def test_confusion_matrices_of_clients_that_weigh_one_or_are_trusted(
+    model: SecurityModel, here: Path
+) -> None:
+    run = ("confusion", "--records", "mine.csv", *CLIENT, *DECLARED, *PREDICTED, "--security", model.name)
     said = succeed(*run, "--cap", "weight-one", "--out", "one", cwd=here)
     assert "Noisy counts of clients, in steps of 1/60." in said
     check_counts(here / "one", [[[20, 10], [0, 0]], [[0, 0], [0, 1]]], 60, 60)
@@ -145,7 +147,7 @@ SHARED_FOR = {
 @pytest.mark.parametrize(("task", "shared"), SHARED_FOR.items(), ids=SHARED_FOR)
 @pytest.mark.parametrize("model", model_parameters(models=[RING]))
 def test_uploads_of_a_wrong_length_are_out_at_every_party(
-    model: Model, task: str, shared: tuple[tuple[str, ...], list[Any]], here: Path
+    model: SecurityModel, task: str, shared: tuple[tuple[str, ...], list[Any]], here: Path
 ) -> None:
     """Clients share, one sends party 1 less than the others; parties list, agree, aggregate; then the run."""
     options, truth = shared
@@ -164,7 +166,7 @@ def test_uploads_of_a_wrong_length_are_out_at_every_party(
         for name in ("light", "heavy"):
             (file,) = (here / name / f"party-{i}").iterdir()
             file.rename(here / "shares" / f"party-{i}" / file.name)
-    run = (task, *CLIENT, "--model", model.name)
+    run = (task, *CLIENT, "--security", model.name)
     judged = ("--shares", "shares", "--domain", "domain.json", "--clients-per-upload", str(LIGHT))
     said = succeed(*run, *judged, "--out", "at-once", cwd=here)
     assert (
@@ -198,8 +200,8 @@ def test_uploads_of_a_wrong_length_are_out_at_every_party(
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING]))
-def test_curves_and_gaps_of_clients(model: Model, here: Path) -> None:
-    common = (*CLIENT, "--model", model.name)
+def test_curves_and_gaps_of_clients(model: SecurityModel, here: Path) -> None:
+    common = (*CLIENT, "--security", model.name)
     scored = ("thresholds", "--records", "mine.csv", *DECLARED, *common, "--cap", "4")
     for variant, kept in (("records", ENFORCED), ("histogram", HONEST)):
         call(*scored, "--variant", variant, "--out", variant, cwd=here)  # may be too noisy for thresholds
@@ -280,5 +282,5 @@ def test_curves_and_gaps_of_clients(model: Model, here: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused(options: tuple[str, ...], message: str, here: Path) -> None:
-    own = ("--records", "mine.csv", "--model", "mpyc", "--out", "results")
+    own = ("--records", "mine.csv", "--security", "mpyc", "--out", "results")
     assert message in refused(*options, *own, cwd=here)

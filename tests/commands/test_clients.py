@@ -23,7 +23,7 @@ from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge
 from harness.engines.registry import engine_of
 from harness.errors import ClientError, FairSharesError, PartyFailedError
 from harness.pipeline.sources import local_clients
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.clients import checks
 from protocols.circuits.coins import MAX_EPSILON, design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
@@ -39,10 +39,10 @@ OTHER_MODELS = [model for model in MODELS.values() if model is not MODEL]
 DELTA_BITS = 40
 SENT = [np.array([1, 500, 200]), np.array([0, 300, 300]), np.array([1, 0, 100])]  # is a; count per label
 COUNTS = [500, 300, 300, 300]
-TERMS = {"model": MODEL.name}
+TERMS = {"security": MODEL.name}
 
 
-def job(directory: Path, model: Model = MODEL, more: int = 0) -> Job:
+def job(directory: Path, model: SecurityModel = MODEL, more: int = 0) -> Job:
     """Return π_RW in product form on three clients, one with each connection, and more that send the same."""
     directory.mkdir()
     coins, clients = design_coins(MAX_EPSILON, DELTA_BITS), len(SENT) + more
@@ -57,7 +57,7 @@ def job(directory: Path, model: Model = MODEL, more: int = 0) -> Job:
     )
 
 
-def run(one: Job, work: Path, timeout_s: float = 600.0, model: Model = MODEL) -> EngineResult:
+def run(one: Job, work: Path, timeout_s: float = 600.0, model: SecurityModel = MODEL) -> EngineResult:
     return engine_of(model).run(one, model, work, timeout_s, lambda step: None, starting=no_charge)
 
 
@@ -160,7 +160,7 @@ def with_a_liar(one: Job, lies: Lies) -> Job:
     return replace(one, clients=replace(one.clients, begin=both))
 
 
-def check_without_a_liar(model: Model, lies: Lies, directory: Path) -> None:
+def check_without_a_liar(model: SecurityModel, lies: Lies, directory: Path) -> None:
     one = with_a_liar(job(directory / "clients", model, more=1), lies)
     result = run(one, directory / "parties", model=model)
     assert are_counts(result.outputs["counts"]) and result.left_out == {LIARS[lies]: 1}
@@ -175,7 +175,7 @@ def test_a_client_that_fails_is_left_out_and_the_others_count(lies: Lies, tmp_pa
 @pytest.mark.parametrize("lies", [sends_each_party_another_seed, sends_each_party_other_values])
 @pytest.mark.parametrize(("form", "model"), model_parameters(PRODUCT.by(CLIENTS), models=OTHER_MODELS))
 def test_no_client_has_parties_compute_on_different_numbers(
-    form: InputForm, model: Model, lies: Lies, tmp_path: Path
+    form: InputForm, model: SecurityModel, lies: Lies, tmp_path: Path
 ) -> None:
     """In an active model the parties' check of each other would end the run."""
     check_without_a_liar(model, lies, tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
@@ -42,9 +42,9 @@ def check_counts(found: dict[str, Any], epsilon: Fraction) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_records_to_confusion_matrices(model: Model, here: Path) -> None:
+def test_records_to_confusion_matrices(model: SecurityModel, here: Path) -> None:
     before = files_below(here)
-    options = [*DECLARED, "--model", model.name, "--out", "results"]
+    options = [*DECLARED, "--security", model.name, "--out", "results"]
     done = call("confusion", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
     assert done.returncode == 0, done.stderr
     files = ("confusion.json", "manifest.json")
@@ -58,9 +58,9 @@ def test_records_to_confusion_matrices(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-def test_shares_of_every_record(model: Model, here: Path) -> None:
+def test_shares_of_every_record(model: SecurityModel, here: Path) -> None:
     """The product form shows how many records there are, and says so."""
-    form = ["--input-form", "product", "--model", model.name]
+    form = ["--input-form", "product", "--security", model.name]
     share = ["--task", "confusion", "--records", "scores.csv", "--threshold", "0.5", "--out", "shares"]
     assert call("share", *share, *DECLARED, *form, cwd=here).returncode == 0
     run = ["confusion", "--shares", "shares", "--epsilon", "1", *form, "--json", "--out", "results"]
@@ -83,20 +83,20 @@ def test_shares_of_every_record(model: Model, here: Path) -> None:
             "--records records.csv --input-form product --neighboring-relation add_or_remove_one",
             "shows how many records there are",
         ),
-        ("--records records.csv --input-form product --model spdz2k", "multiplies plain shares"),
+        ("--records records.csv --input-form product --security spdz2k", "multiplies plain shares"),
         ("--shares . --threshold 0.5", "leave out --threshold"),
         ("--records records.csv --positive-label maybe", "'maybe' is not declared (declared: no, yes)"),
     ],
 )
 def test_mistakes(options: str, message: str, here: Path) -> None:
-    model = [] if "--model" in options else ["--model", "mpyc"]
+    model = [] if "--security" in options else ["--security", "mpyc"]
     declared = [] if "--shares" in options else DECLARED
     assert message in refused("confusion", "--epsilon", "1", *options.split(), *model, *declared, cwd=here)
 
 
 @pytest.mark.parametrize(("said", "shown"), [([], "yes"), (["--positive-label", "no"], "no")])
 def test_rates_are_the_positive_label_s(said: list[str], shown: str, here: Path) -> None:
-    options = ["--records", "records.csv", "--model", QUICKEST, "--epsilon", "1", "--out", "results"]
+    options = ["--records", "records.csv", "--security", QUICKEST, "--epsilon", "1", "--out", "results"]
     done = call("confusion", *options, *DECLARED, *said, cwd=here)
     assert done.returncode == 0, done.stderr
     rates = done.stdout.partition("positive label")[2]

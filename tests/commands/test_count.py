@@ -43,7 +43,7 @@ def test_more_comparisons_are_more_likely_to_fail(groups: str, directory: Path) 
     domain = {"groups": [*groups], "labels": ["0", "1"], "max_count": 100}
     (directory / "domain.json").write_text(json.dumps(domain))
     options = (
-        "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --model mpyc --out found"
+        "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --security mpyc --out found"
     )
     done = call("count", *options.split(), cwd=directory)
     assert done.returncode == 0, done.stderr
@@ -61,8 +61,8 @@ def test_more_comparisons_are_more_likely_to_fail(groups: str, directory: Path) 
         ("--error-from 5000 --error-to 100", "--error-from 5000 is above --error-to 100"),
         ("--error-from 0", "--error-from must be a whole number from 1"),
         ("--error-from 3 --error-to 10", "--epsilon 1 is not enough: a relative error of 0.1 from 3 records"),
-        ("--model spdz2k", "pi_count is not linear in its plain shares"),
-        ("--model rep4-ring", "use --input-path replicated, or a passive model"),
+        ("--security spdz2k", "pi_count is not linear in its plain shares"),
+        ("--security rep4-ring", "use --input-path replicated, or a passive model"),
     ],
 )
 def test_bad_options(options: str, message: str, directory: Path) -> None:

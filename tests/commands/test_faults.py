@@ -11,7 +11,7 @@ import pytest
 from harness.cli.terminal import INTERRUPTED
 from harness.engines.mpspdz.peer_certificates import LIBRARY
 from harness.engines.parties.working_directory import DATA, MET
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import model_parameters, until
@@ -31,10 +31,10 @@ class Hit:
     By then every party's directory holds its own key and shares only, and its bits are in no file.
     """
 
-    def __init__(self, model: Model, here: Path, around: Surroundings) -> None:
+    def __init__(self, model: SecurityModel, here: Path, around: Surroundings) -> None:
         self.model, self.here = model, here
         self.before = files_below(here)
-        self.arguments = ["weights", "--records", "records.csv", "--epsilon", "1", "--model", model.name]
+        self.arguments = ["weights", "--records", "records.csv", "--epsilon", "1", "--security", model.name]
         self.arguments += ["--out", "results"]
         around.stop_where(PARTY_0_BEGINS)
         self.process = start(*self.arguments, "--timeout", "300", cwd=here, environment=around.environment)
@@ -94,7 +94,7 @@ def check_own_secrets_only(i: int, directory: Path) -> None:
 
 
 @ON_BOTH_ENGINES
-def test_a_killed_party_is_named(model: Model, here: Path, around: Surroundings) -> None:
+def test_a_killed_party_is_named(model: SecurityModel, here: Path, around: Surroundings) -> None:
     run = Hit(model, here, around)
     os.kill(run.parties()[1], signal.SIGKILL)
     said = run.end(1)
@@ -105,7 +105,7 @@ def test_a_killed_party_is_named(model: Model, here: Path, around: Surroundings)
 
 @ON_BOTH_ENGINES
 def test_a_party_that_hangs_is_named_after_the_timeout(
-    model: Model, here: Path, around: Surroundings
+    model: SecurityModel, here: Path, around: Surroundings
 ) -> None:
     run = Hit(model, here, around)
     around.put_clock_forward()
@@ -117,7 +117,7 @@ def test_a_party_that_hangs_is_named_after_the_timeout(
 @ON_BOTH_ENGINES
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_an_interrupted_command_stops_its_parties(
-    number: signal.Signals, model: Model, here: Path, around: Surroundings
+    number: signal.Signals, model: SecurityModel, here: Path, around: Surroundings
 ) -> None:
     """Ctrl-C reaches the command's whole process group, of which the parties are no part."""
     run = Hit(model, here, around)
@@ -134,7 +134,7 @@ def test_a_command_that_loses_its_terminal_stops_its_parties(here: Path, around:
 
 
 @ON_BOTH_ENGINES
-def test_parties_die_with_a_killed_command(model: Model, here: Path, around: Surroundings) -> None:
+def test_parties_die_with_a_killed_command(model: SecurityModel, here: Path, around: Surroundings) -> None:
     """Files are left then, until the next command; none of them is what a second run could start from."""
     run = Hit(model, here, around)
     run.process.kill()

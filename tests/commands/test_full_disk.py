@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from tests.support.command import command, files_below, processes_below
 from tests.support.running import model_parameters
 from tests.support.surroundings import Surroundings, scratch_below, small_disk
@@ -20,9 +20,19 @@ RUNNING, WRITING = "compile the program|parties: add up", "parties: run"
 
 
 def weights(
-    here: Path, around: Surroundings, model: Model, out: str = "results", **environment: str
+    here: Path, around: Surroundings, model: SecurityModel, out: str = "results", **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    arguments = ["--records", "records.csv", "--epsilon", "1", *DOMAIN, "--model", model.name, "--out", out]
+    arguments = [
+        "--records",
+        "records.csv",
+        "--epsilon",
+        "1",
+        *DOMAIN,
+        "--security",
+        model.name,
+        "--out",
+        out,
+    ]
     environment |= around.environment
     return command("weights", *arguments, cwd=here, environment=environment)
 
@@ -42,7 +52,7 @@ def check_failed(done: subprocess.CompletedProcess[str], after: str, message: st
 
 
 @ON_BOTH_ENGINES
-def test_what_is_written_does_not_fit(model: Model, here: Path, around: Surroundings) -> None:
+def test_what_is_written_does_not_fit(model: SecurityModel, here: Path, around: Surroundings) -> None:
     """A limit on the length of files can be tried on any machine; the last file is refused by name."""
     assert weights(here, around, model, "first").returncode == 0  # and the program is compiled
     before = files_below(here)
@@ -73,7 +83,7 @@ def test_a_compiled_program_that_does_not_fit(here: Path, around: Surroundings, 
 
 
 @ON_BOTH_ENGINES
-def test_a_disk_without_room(model: Model, here: Path, around: Surroundings) -> None:
+def test_a_disk_without_room(model: SecurityModel, here: Path, around: Surroundings) -> None:
     """Disks, real ones in memory, of which one has too little room for shares, another for parties' files."""
     disk, full = here / "disk", "No space left on device"
     for kilobytes, after, message in (
@@ -108,7 +118,7 @@ def test_a_quickstart_whose_second_result_does_not_fit(here: Path, around: Surro
     """Its two runs end in one directory, which is whole or not there."""
     before = files_below(here)
     around.fill_up_at("thresholds.json")
-    options = ["--model", "mpyc", "--out", "results"]
+    options = ["--security", "mpyc", "--out", "results"]
     done = command("quickstart", *options, cwd=here, environment=around.environment)
     check_failed(done, "", "Cannot write to .*: No space left on device; no result was written", here)
     assert files_below(here) == before

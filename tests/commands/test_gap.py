@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.privacy.ledger.entries import Ledger
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
@@ -50,9 +50,9 @@ def check(found: dict[str, Any], epsilon: int) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_values_to_gaps(model: Model, here: Path) -> None:
+def test_values_to_gaps(model: SecurityModel, here: Path) -> None:
     before = files_below(here)
-    options = [*DECLARED, "--model", model.name, "--out", "results"]
+    options = [*DECLARED, "--security", model.name, "--out", "results"]
     done = call("gap", "--records", "values.csv", "--epsilon", "4", *options, cwd=here)
     assert done.returncode == 0, done.stderr
     files = ("gap.json", "manifest.json")
@@ -69,12 +69,22 @@ def test_values_to_gaps(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["mpyc"]]))
-def test_shares_and_a_budget(model: Model, here: Path) -> None:
+def test_shares_and_a_budget(model: SecurityModel, here: Path) -> None:
     """The clients share; the run is charged, and its uploads are not run twice."""
-    share = ["--task", "gap", "--records", "values.csv", *DECLARED, "--model", model.name, "--out", "shares"]
+    share = [
+        "--task",
+        "gap",
+        "--records",
+        "values.csv",
+        *DECLARED,
+        "--security",
+        model.name,
+        "--out",
+        "shares",
+    ]
     assert call("share", *share, cwd=here).returncode == 0
     account = ["--population", "clients", "--budget", "5", "--ledger", "ledger.sqlite"]
-    run = ["gap", "--shares", "shares", "--epsilon", "4", "--model", model.name, *account]
+    run = ["gap", "--shares", "shares", "--epsilon", "4", "--security", model.name, *account]
     done = call(*run, "--json", "--out", "results", cwd=here)
     assert done.returncode == 0, done.stderr
     check(json.loads(done.stdout), 4)
@@ -90,7 +100,7 @@ def test_too_few_clients_are_told(here: Path) -> None:
 
     It does not hide either group in one of 1900 runs, and is not said to then.
     """
-    options = [*DECLARED, "--model", QUICKEST, "--out", "results", "--epsilon", "0.01"]
+    options = [*DECLARED, "--security", QUICKEST, "--out", "results", "--epsilon", "0.01"]
     done = call("gap", "--records", "values.csv", *options, cwd=here)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
@@ -115,7 +125,7 @@ def test_too_few_clients_are_told(here: Path) -> None:
 def test_mistakes(options: str, message: str, here: Path) -> None:
     chosen = options if "--epsilon" in options else f"--epsilon 1 {options}"
     done = call(
-        "gap", "--records", "values.csv", *chosen.split(), "--groups", "a,b", "--model", "mpyc", cwd=here
+        "gap", "--records", "values.csv", *chosen.split(), "--groups", "a,b", "--security", "mpyc", cwd=here
     )
     assert done.returncode == 1
     assert message in " ".join(done.stderr.split())

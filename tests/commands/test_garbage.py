@@ -9,7 +9,7 @@ import pytest
 
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import read_records
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.arrays import Words
 from protocols.spec import SPLIT
 from tests.support.command import call
@@ -30,7 +30,7 @@ def large(values: np.typing.NDArray[np.int64], word: int) -> Words:
 
 @pytest.mark.filterwarnings("default:A revealed value is beyond")
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["mpyc"], MODELS["ring"]]))
-def test_garbage_in_one_cell_leaves_the_others(model: Model, tmp_path: Path) -> None:
+def test_garbage_in_one_cell_leaves_the_others(model: SecurityModel, tmp_path: Path) -> None:
     for name, rows in (("honest", "me,a,0\n" * 300 + "me,b,1\n" * 200), ("liar", "you,a,0\n")):
         (tmp_path / f"{name}.csv").write_text(HEADER + rows)
         records = read_records(tmp_path / f"{name}.csv", DOMAIN)
@@ -42,7 +42,7 @@ def test_garbage_in_one_cell_leaves_the_others(model: Model, tmp_path: Path) -> 
             else type(model.domain).encode,
         ):
             share(records, SPLIT, model.domain, model.parties, tmp_path / "shares")
-    options = ("--epsilon", "20", "--population", "none", "--model", model.name, "--out", "out")
+    options = ("--epsilon", "20", "--population", "none", "--security", model.name, "--out", "out")
     done = call("weights", "--shares", "shares", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "A revealed value is beyond what the clients' declared maximum" in " ".join(done.stderr.split())

@@ -16,8 +16,8 @@ from harness.errors import HostUnfitError, HostUnreachableError
 from harness.hosts import connection
 from harness.hosts.connection import Connection
 from tests.support.command import call, files_below
+from tests.support.coordinators import have_port
 from tests.support.ssh import Site, copy_of_project, site, write_key
-from tests.support.starters import have_port
 
 ENGINES = ("embedded", "mp-spdz")
 
@@ -46,7 +46,7 @@ def hosts(three: Site) -> Iterator[Site]:
 
 def faults(hosts: Site, model: str = "mpyc") -> dict[tuple[int, str], str]:
     """Return what `hosts.check` says is wrong, by party and what it looked at."""
-    done = call("hosts.check", "--model", model, "--json", cwd=hosts.home)
+    done = call("hosts.check", "--security", model, "--json", cwd=hosts.home)
     found = {
         (one["party"], name): said for one in json.loads(done.stdout) for name, said in one["faults"].items()
     }
@@ -56,7 +56,7 @@ def faults(hosts: Site, model: str = "mpyc") -> dict[tuple[int, str], str]:
 
 
 def test_hosts_that_are_set_up_are_fit(hosts: Site) -> None:
-    done = call("hosts.check", "--model", "mpyc", cwd=hosts.home)
+    done = call("hosts.check", "--security", "mpyc", cwd=hosts.home)
     assert (done.returncode, "✗" in done.stdout) == (0, False), done.stdout
     assert "All 3 hosts can take their part in runs of model mpyc (MPyC 0.11)." in done.stdout
     for i in range(3):
@@ -171,9 +171,9 @@ INVITING = ["--invite", "for-clients", "--clients", "2", "--groups", "a,b", "--l
         (INVITING[:2], "--invite and --clients (how many) go together"),
         (INVITING[4:], "the domain is the one that was shared; leave out the options for it"),
         (["--input-path", "replicated", *INVITING], "--invite has clients send during it"),
-        (["--model", "mpyc", *INVITING], "Input path 'clients' needs MP-SPDZ"),
+        (["--security", "mpyc", *INVITING], "Input path 'clients' needs MP-SPDZ"),
         (
-            ["--model", "rep4-ring", *INVITING],
+            ["--security", "rep4-ring", *INVITING],
             "need a client_port of every host in hosts.toml; host h3",
         ),
     ],

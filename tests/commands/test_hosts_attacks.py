@@ -22,16 +22,16 @@ from harness.hosts.work import Work
 from harness.inputs.shares.party import ANY
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import request_of_run, terms_of
-from harness.security_models import Model, get_model
+from harness.security_models import SecurityModel, get_model
 from protocols.spec import CLIENTS, REPLICATED, SHARES
 from tests.conftest import PROJECT
 from tests.support.command import files_below
 from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened, ready
+from tests.support.coordinators import DOMAIN, MODEL, RULE, asked, have_port, make_hosts
 from tests.support.parties_on_hosts import charges
 from tests.support.running import QUICKEST, model_parameters, until
 from tests.support.ssh import answers, copy_of_project, make_ssh_files, start_sshd
 from tests.support.stand_in import context, told
-from tests.support.starters import DOMAIN, MODEL, RULE, asked, have_port, make_hosts
 
 QUICK = get_model(QUICKEST)
 MEBIBYTE = 1 << 20
@@ -43,7 +43,7 @@ def test_hosts_run_what_all_agreed_on(tmp_path: Path) -> None:
     hosts = make_hosts(tmp_path, model=QUICK)
     before = [files_below(host) for host in hosts]
     with agents(hosts) as made, free_ports(QUICK.parties) as ports:
-        fed(made, asked(model=QUICK.name))
+        fed(made, asked(security=QUICK.name))
         begun(made, agreed(made, ports))
         first, *others = opened(made)
     assert first and others == [first] * len(others)
@@ -57,7 +57,9 @@ def test_hosts_run_what_all_agreed_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("corrupt", [False, True], ids=["of the coordinator's", "and a corrupt host"])
 @pytest.mark.parametrize("model", model_parameters(models=SHARED_OUT))
-def test_a_host_among_stand_ins_tells_them_nothing(model: Model, corrupt: bool, tmp_path: Path) -> None:
+def test_a_host_among_stand_ins_tells_them_nothing(
+    model: SecurityModel, corrupt: bool, tmp_path: Path
+) -> None:
     """All hosts agreed, then the coordinator lets party 0 alone begin; the last host's owner may help it."""
     path = REPLICATED if model.replicated else SHARES
     hosts = make_hosts(tmp_path, model=model, path=path)
@@ -66,7 +68,7 @@ def test_a_host_among_stand_ins_tells_them_nothing(model: Model, corrupt: bool, 
         last = model.parties - 1
         parties[last] = context(hosts[last] / "keys" / engine_of(model).name / f"P{last}.pem")
     with agents(hosts) as made, free_ports(model.parties) as ports:
-        fed(made, asked(model=model.name, input_path=path.name))
+        fed(made, asked(security=model.name, input_path=path.name))
         signed = agreed(made, ports)
         heard = b""
         with contextlib.suppress(Refused):
@@ -106,7 +108,7 @@ def test_no_host_begins_before_all_others_listen(tmp_path: Path) -> None:
 def test_all_hosts_take_the_same_clients(others: tuple[int, ...], tmp_path: Path) -> None:
     model = get_model("ring")
     hosts = make_hosts(tmp_path, clients=0, model=model)
-    run = asked(model=model.name, input_path=CLIENTS.name)
+    run = asked(security=model.name, input_path=CLIENTS.name)
     terms = terms_of(request_of_run(run), DOMAIN)
     (tmp_path / "clients").mkdir()
     known = [make_key(tmp_path / "clients", f"{i}", f"client-{i}").read_text() for i in range(3)]
@@ -127,8 +129,12 @@ def test_all_hosts_take_the_same_clients(others: tuple[int, ...], tmp_path: Path
 def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
     """Hosts agree to a release; then the coordinator has all but one go to a benchmark run of its program."""
     hosts = make_hosts(tmp_path, "benchmark = true\n" + RULE, model=QUICK)
-    run = asked(model=QUICK.name)
-    trial = {"model": QUICK.name, "asked": run, "federation": asdict(Federation(1, DOMAIN.max_count, 2, 2))}
+    run = asked(security=QUICK.name)
+    trial = {
+        "security": QUICK.name,
+        "asked": run,
+        "federation": asdict(Federation(1, DOMAIN.max_count, 2, 2)),
+    }
     with free_ports(QUICK.parties) as ports, agents(hosts[:1]) as (host,):
         with agents(hosts[1:]) as others:
             fed([host, *others], run)
@@ -150,7 +156,7 @@ def test_an_address_is_one_host(address: str, tmp_path: Path) -> None:
     """Else it moves the lines that MP-SPDZ reads, and with them the port that the party listens on."""
     hosts = make_hosts(tmp_path, model=QUICK)
     with agents(hosts) as made, free_ports(QUICK.parties) as ports:
-        fed(made, asked(model=QUICK.name))
+        fed(made, asked(security=QUICK.name))
         told_of = [(address, ports[0]), *((LOOPBACK, port) for port in ports[1:])]
         have_port(hosts[1], ports[1])
         with pytest.raises(Refused, match="matching regex"):
@@ -165,7 +171,7 @@ def test_no_host_begins_with_one_of_another_program(file: str, tmp_path: Path) -
         text.write("\nanother = 1\n")
     with agents(hosts[:1]) as first, agents(hosts[1:], project=project) as others:
         made = [*first, *others]
-        fed(made, asked(model=QUICK.name))
+        fed(made, asked(security=QUICK.name))
         with free_ports(QUICK.parties) as ports:
             signed = agreed(made, ports)
             ready(made[0])
@@ -176,7 +182,7 @@ def test_no_host_begins_with_one_of_another_program(file: str, tmp_path: Path) -
 def test_no_benchmark_runs_beside_a_release(tmp_path: Path) -> None:
     hosts = make_hosts(tmp_path, "benchmark = true\n" + RULE)
     trial = {
-        "model": MODEL.name,
+        "security": MODEL.name,
         "noise": {"sampler": "default", "exact": ["1", "1/1024"], "samples": 3},
     }
     with agents(hosts) as made, agents(hosts) as beside, free_ports(MODEL.parties) as ports:
@@ -207,11 +213,11 @@ def requests_of(agent_works_in: Path) -> list[str]:
 
 
 def test_a_key_that_may_start_nothing_is_told_so_whatever_it_asks(tmp_path: Path) -> None:
-    (host, *_) = make_hosts(tmp_path, 'starters = ["alice"]\n' + RULE)
-    port = {"party": 0, "model": MODEL.name, "port": 0, "client_ports": []}
+    (host, *_) = make_hosts(tmp_path, 'coordinators = ["alice"]\n' + RULE)
+    port = {"party": 0, "security": MODEL.name, "port": 0, "client_ports": []}
     details: dict[str, dict[str, Any]] = {"check": port, "listen": {"port": 0}, "reach": {"others": []}}
     answered = []
-    with agents([host], starter="mallory") as (agent,):
+    with agents([host], coordinator="mallory") as (agent,):
         for request in requests_of(host):
             try:
                 agent.ask(request, **details.get(request, {}))
@@ -330,7 +336,7 @@ def test_a_directory_takes_the_place_of_no_upload(tmp_path: Path) -> None:
         assert agent.ask("aggregate", party=0)["head"].splitlines()[1] == f"{second.stem}:1:0"
 
 
-# What a starter may try to have the agent's process, and all that it starts, run with.
+# What a coordinator may try to have the agent's process, and all that it starts, run with.
 VARIABLES = {
     **dict.fromkeys(("LD_LIBRARY_PATH", "MP_SPDZ_HOME", "OPENSSL_CONF", "SSLKEYLOGFILE"), "/nowhere"),
     **dict.fromkeys(("TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "PYTHONPATH"), "/nowhere"),
@@ -339,7 +345,7 @@ VARIABLES = {
 
 
 def command_of_the_docs(host: Path) -> str:
-    """Return the forced command that owners are told to give a starter's key, for a host of the tests."""
+    """Return the forced command that owners are told to give a coordinator's key, for a host of the tests."""
     text = (PROJECT / "docs" / "how-to" / "hosts.md").read_text()
     (command,) = re.findall(r'^restrict,command="(.*)" ssh-ed25519', text, re.MULTILINE)
     return command.replace("/srv/FairShares", str(PROJECT)).replace("/srv/fairshares", str(host))

@@ -13,15 +13,15 @@ import pytest
 
 from harness.engines.registry import choose_model
 from harness.hosts.policy import FILE, LEDGER
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.midway import ended
 from tests.support.namespaces import (
     CLIENT,
     CLIENT_PORT,
+    COORDINATOR,
     PORT,
     SSH_PORT,
-    STARTER,
     NetworkedSite,
     Rule,
     networked_site,
@@ -65,7 +65,7 @@ def below(site: NetworkedSite) -> list[set[str]]:
     return [files_below(site.directory(host.party)) - stay for host in site.hosts]
 
 
-def set_up(site: NetworkedSite, model: Model) -> None:
+def set_up(site: NetworkedSite, model: SecurityModel) -> None:
     """Set the hosts up; give each its shares of clients' records."""
     (site.home / FILE).write_text(POLICY)
     done = ask(site, "hosts.setup", "--policy", FILE)
@@ -74,30 +74,30 @@ def set_up(site: NetworkedSite, model: Model) -> None:
     dealer.mkdir()
     rows = (f"c{i},{group},{label}\n" for i, (group, label) in enumerate(RECORDS))
     (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
-    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--model", model.name]
+    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--security", model.name]
     assert call("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer).returncode == 0
     for i in range(model.parties):
         shutil.copytree(dealer / "shares" / f"party-{i}", site.directory(i) / "shares")
 
 
 def ask(site: NetworkedSite, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command on the starter."""
-    with site.inside(STARTER):
+    """Run a command on the coordinator."""
+    with site.inside(COORDINATOR):
         return call(*arguments, cwd=site.home)
 
 
-def run_of(model: Model, out: str = "results") -> list[str]:
-    run = ["weights", "--hosts", "hosts.toml", "--model", model.name, "--epsilon", "1"]
+def run_of(model: SecurityModel, out: str = "results") -> list[str]:
+    run = ["weights", "--hosts", "hosts.toml", "--security", model.name, "--epsilon", "1"]
     return [*run, "--population", "people", "--out", out]
 
 
 def begin(site: NetworkedSite, *arguments: str) -> subprocess.Popen[str]:
-    """Start a command on the starter."""
-    with site.inside(STARTER):
+    """Start a command on the coordinator."""
+    with site.inside(COORDINATOR):
         return start(*arguments, cwd=site.home)
 
 
-def succeeds(site: NetworkedSite, model: Model) -> None:
+def succeeds(site: NetworkedSite, model: SecurityModel) -> None:
     """Check that a run ends well, near the true counts, and that all hosts sign it."""
     shutil.rmtree(site.home / "results", ignore_errors=True)
     done = ask(site, *run_of(model))
@@ -122,7 +122,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
 
 def faults(site: NetworkedSite) -> dict[tuple[int, str], str]:
     """Return what `hosts.check` says is wrong, by party and what it looked at."""
-    done = ask(site, "hosts.check", "--model", MODEL.name, "--json")
+    done = ask(site, "hosts.check", "--security", MODEL.name, "--json")
     found = json.loads(done.stdout)
     return {(one["party"], name): said for one in found for name, said in one["faults"].items()}
 
@@ -136,7 +136,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="fin
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_documented_ports_are_enough(model: Model, tmp_path: Path) -> None:
+def test_documented_ports_are_enough(model: SecurityModel, tmp_path: Path) -> None:
     with networked_site(tmp_path, model) as site:
         set_up(site, model)
         succeeds(site, model)
@@ -274,7 +274,7 @@ def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
         set_up(site, model)
         before, named = below(site), f"{site.hosts[2].address} (party 2)"
         resize("100m")
-        done = ask(site, "hosts.check", "--model", "mpyc", "--json")
+        done = ask(site, "hosts.check", "--security", "mpyc", "--json")
         found = {one["party"]: one["faults"] for one in json.loads(done.stdout)}
         assert found[0] == found[1] == {}
         assert re.fullmatch(rf"Host .*\(party 2\): \d+ MB are free for {place}, .*", found[2]["directory"])
@@ -305,7 +305,7 @@ def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
         assert "There is no room left on the disk." in said
         resize("1g")
         assert below(site) == before and spent(site)[2] == ["aborted"]
-        # Full when the agent would keep what was revealed for a starter that went away: this one did not.
+        # Full when the agent would keep what was revealed for a coordinator that went away: this one did not.
         custom = _FILLS_UP.format(place=str(place), moment=str(place / "results"))
         site.with_host(2, project=str(copy_of_project(tmp_path / "project", custom)))
         succeeds(site, model)

@@ -1,4 +1,4 @@
-"""Hosts whose owners set them up and write their policies, by commands on each host; no starter is there."""
+"""Hosts whose owners set them up and write policies, by commands on each host."""
 
 import json
 import shutil
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.conftest import PROJECT
 from tests.support.command import call
+from tests.support.coordinators import RULE, have_port, write_rules
 from tests.support.ssh import Site, site, write_key
-from tests.support.starters import RULE, have_port, write_rules
 
 
 def test_a_policy_is_written_once_then_checked_and_shown(tmp_path: Path) -> None:
@@ -17,10 +17,10 @@ def test_a_policy_is_written_once_then_checked_and_shown(tmp_path: Path) -> None
     assert first.returncode == 0 and "policy.toml is new; edit it" in first.stderr, first.stderr
     assert "Nothing has been spent yet." in first.stdout and "for runs of everybody" in first.stdout
     assert "benchmark" not in first.stdout
-    write_rules(tmp_path / "host", 'starters = ["alice"]\nbenchmark = true\n' + RULE)
+    write_rules(tmp_path / "host", 'coordinators = ["alice"]\nbenchmark = true\n' + RULE)
     assert "for runs of alice; with benchmark runs" in " ".join(call(*policy, cwd=tmp_path).stdout.split())
     found = json.loads(call(*policy, "--json", cwd=tmp_path).stdout)
-    assert found["starters"] == ["alice"] and found["benchmark"] is True and found["spent"] == {}
+    assert found["coordinators"] == ["alice"] and found["benchmark"] is True and found["spent"] == {}
     (rule,) = found["population"]
     assert (rule["epsilon"], rule["epsilon_per_run"], rule["delta_per_run"]) == ("4", "2", "1/1048576")
     write_rules(tmp_path / "host", RULE + "espilon = 1\n")
@@ -60,16 +60,16 @@ def test_owners_set_hosts_up_and_a_starter_may_start_their_agents_only(tmp_path:
             pins = ",".join(path for path in files if path != files[i])
             done = call("hosts.setup", *options, "--pin", pins, cwd=tmp_path)
             assert done.returncode == 0 and done.stdout.count("embedded") == 3, done.stderr
-            write_rules(hosts.directory(i), f'starters = ["{"alice" if i else "bob"}"]\n{RULE}')
+            write_rules(hosts.directory(i), f'coordinators = ["{"alice" if i else "bob"}"]\n{RULE}')
             have_port(hosts.directory(i), hosts.hosts[i].port, hosts.hosts[i].client_port)
 
         (hosts.home / "records.csv").write_text("client_id,group,label\nme,a,0\nyou,b,1\n")
-        declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--model", "mpyc"]
+        declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--security", "mpyc"]
         share = call("share", "--records", "records.csv", "--out", "shares", *declared, cwd=hosts.home)
         assert share.returncode == 0, share.stderr
         for i in range(3):
             shutil.copytree(hosts.home / "shares" / f"party-{i}", hosts.directory(i) / "shares")
-        run = ["weights", "--hosts", "hosts.toml", "--model", "mpyc", "--epsilon", "1"]
+        run = ["weights", "--hosts", "hosts.toml", "--security", "mpyc", "--epsilon", "1"]
         run += ["--population", "loans", "--out", "results"]
         refused = call(*run, cwd=hosts.home)
         assert (

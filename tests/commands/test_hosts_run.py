@@ -24,8 +24,13 @@ from harness.hosts.policy import LEDGER
 from harness.inputs.rings import RINGS
 from harness.inputs.shares.file_format import SALT_BYTES, read_header
 from harness.system.files import PREFIX
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_own_noise
-from protocols.noise.added import BITS, NoiseLaw
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    each_cell_once,
+    plan_distributed_noise,
+)
+from protocols.noise.added import BITS, NoiseDistribution
 from tests.support.command import call, files_below, finish, processes_below, start
 from tests.support.midway import ended
 from tests.support.parties_on_hosts import charges, have_party_0_stop, party_on, wait_until_midway
@@ -34,7 +39,7 @@ from tests.support.ssh import POLICY, Site, copy_of_project, site
 
 MODEL = choose_model(None)  # ring, or mpyc where there is no MP-SPDZ
 HOSTS = ["--hosts", "hosts.toml"]
-RUN = ["weights", *HOSTS, "--model", MODEL.name, "--epsilon", "1", "--out", "results"]
+RUN = ["weights", *HOSTS, "--security", MODEL.name, "--epsilon", "1", "--out", "results"]
 # Clients' records: 30 of group a and label 0, 20 of b and 1.
 RECORDS = [("a", "0")] * 30 + [("b", "1")] * 20
 PEOPLE = ["--population", "people"]
@@ -49,7 +54,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     dealer.mkdir()
     rows = (f"c{i},{group},{label}\n" for i, (group, label) in enumerate(RECORDS))
     (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
-    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--model", MODEL.name]
+    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--security", MODEL.name]
     assert call("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer).returncode == 0
     with site(directory, MODEL.parties) as made:
         (made.home / "policy.toml").write_text(POLICY)
@@ -234,7 +239,7 @@ def test_each_host_draws_noise_of_its_own(
     for i in range(MODEL.parties):
         changed = changed.with_host(i, project=project)
     shutil.rmtree(hosts.home / "results", ignore_errors=True)
-    done = call(*RUN, "--noise", "own", *PEOPLE, "--json", cwd=hosts.home)
+    done = call(*RUN, "--noise", "distributed", *PEOPLE, "--json", cwd=hosts.home)
     hosts.write()
     assert done.returncode == 0, done.stderr
     weights = json.loads(done.stdout)
@@ -246,17 +251,17 @@ def test_each_host_draws_noise_of_its_own(
     assert len(places) == MODEL.parties and {Path(at).name for at in places} == {"party"}
     for words in each.values():
         monkeypatch.setattr(os, "urandom", lambda n, words=words: bytes.fromhex(words))
-        own = plan_own_noise(
+        own = plan_distributed_noise(
             *(each_cell_once(4), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), Fraction(1)),
             Fraction(1, 2**40),
-            *(NoiseLaw.LAPLACE, MODEL.parties, MODEL.corruptions),
+            *(NoiseDistribution.LAPLACE, MODEL.parties, MODEL.corruptions),
         ).own
         assert own is not None
         noise = [a + int(b) for a, b in zip(noise, own.draw(4), strict=True)]
         monkeypatch.undo()
     counts = [count for row in weights["noisy_counts"] for count in row]
     assert [count - x for count, x in zip(counts, noise, strict=True)] == [30, 0, 0, 20]
-    assert (weights["privacy"]["noise"], weights["privacy"]["law"]) == ("own", "laplace")
+    assert (weights["privacy"]["noise"], weights["privacy"]["distribution"]) == ("distributed", "laplace")
     verified = call("verify", "results", cwd=hosts.home)
     assert verified.returncode == 0, verified.stderr
 
@@ -448,11 +453,11 @@ def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
     header = "client_id,group,label\n"
     (hosts.home / "sizes.csv").write_text(header + "".join(rows))
     (hosts.home / "bad.csv").write_text(header + "".join(f"x{k},a,0\n" for k in range(20) for _ in range(9)))
-    declared = ["--groups", "a,b", "--labels", "0,1", "--model", MODEL.name]
+    declared = ["--groups", "a,b", "--labels", "0,1", "--security", MODEL.name]
     for name in ("sizes", "bad"):
         share = ["share", "--task", "cap", "--records", f"{name}.csv", "--out", name, *declared]
         assert call(*share, cwd=hosts.home).returncode == 0
-    run = ["cap", *HOSTS, "--model", MODEL.name, "--epsilon", "20"]
+    run = ["cap", *HOSTS, "--security", MODEL.name, "--epsilon", "20"]
     run += ["--population", "many"]
     refused = call(*run, "--out", "cap", cwd=hosts.home)
     assert refused.returncode == 1 and "--release-epsilon is missing" in refused.stderr

@@ -14,8 +14,8 @@ from harness.errors import CertificateError
 from harness.hosts import keys
 from harness.inputs.shares.party import ANY
 from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened, ready
+from tests.support.coordinators import asked, have_port, make_hosts, now
 from tests.support.parties_on_hosts import charges
-from tests.support.starters import asked, have_port, make_hosts, now
 
 
 def list_of(one: Agent, party: int, run: dict[str, str]) -> dict[str, str]:

@@ -49,7 +49,7 @@ def test_a_run_that_is_ended_while_it_writes(
     before = files_below(here)
     for written in WRITTEN[number]:
         around.slow_down("write", written)
-        process = start(*WEIGHTS, "--model", "mpyc", cwd=here, environment=around.environment)
+        process = start(*WEIGHTS, "--security", "mpyc", cwd=here, environment=around.environment)
         around.wait_until_reached(process)
         assert len([path for path in scratch_below(here) if path.parent == here]) == 1
         process.send_signal(number)
@@ -57,7 +57,7 @@ def test_a_run_that_is_ended_while_it_writes(
         check_ended(process, number, here)
         assert not (here / "results").exists()
         assert number == signal.SIGKILL or files_below(here) == before
-    assert call(*WEIGHTS, "--model", "mpyc", cwd=here).returncode == 0
+    assert call(*WEIGHTS, "--security", "mpyc", cwd=here).returncode == 0
     assert files_below(here) == before | RESULT
 
 
@@ -66,7 +66,7 @@ def test_shares_and_aggregates_that_are_not_finished(
     number: signal.Signals, here: Path, around: Surroundings
 ) -> None:
     """A client's step and a party's: an upload is at all parties or at none, an aggregate whole."""
-    share = ["share", "--records", "records.csv", *DOMAIN, "--model", "mpyc", "--out", "shares"]
+    share = ["share", "--records", "records.csv", *DOMAIN, "--security", "mpyc", "--out", "shares"]
     aggregate = ["aggregate", "--party", "0", "--shares", "shares", "--out", "all/party-0.aggregate"]
     for arguments, written, made in ((share, "party-1", ".share"), (aggregate, "aggregate", ".aggregate")):
         around.slow_down("write", written)
@@ -91,7 +91,7 @@ def test_a_run_that_is_ended_while_it_compiles(
     environment = {**around.environment, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     before = files_below(here)
     cache = tmp_path / "cache" / "fairshares" / "bytecode"
-    process = start(*WEIGHTS, "--model", "ring", cwd=here, environment=environment)
+    process = start(*WEIGHTS, "--security", "ring", cwd=here, environment=environment)
     wait_until_stopped(cache, ended(process))
     process.send_signal(number)
     check_ended(process, number, here)
@@ -100,7 +100,7 @@ def test_a_run_that_is_ended_while_it_compiles(
     assert number == signal.SIGKILL or files_below(here) == before
     assert len(list(cache.iterdir())) == (number == signal.SIGKILL)
     around.go_on()
-    succeed(*WEIGHTS, "--model", "ring", cwd=here, environment=environment)
+    succeed(*WEIGHTS, "--security", "ring", cwd=here, environment=environment)
     assert files_below(here) == before | RESULT
     assert len(list(cache.iterdir())) == 1 and scratch_below(cache) == []
 
@@ -109,7 +109,7 @@ def test_one_more_interrupt_does_not_stop_the_cleaning_up(here: Path, around: Su
     """People press Ctrl-C until it works."""
     before = files_below(here)
     around.slow_down("write", "weights.json")
-    process = start(*WEIGHTS, "--model", "mpyc", cwd=here, environment=around.environment)
+    process = start(*WEIGHTS, "--security", "mpyc", cwd=here, environment=around.environment)
     around.wait_until_reached(process)
     around.slow_down("remove", "partial")
     process.send_signal(signal.SIGINT)
@@ -125,7 +125,7 @@ def test_an_interrupt_while_a_finished_run_tidies_up(here: Path, around: Surroun
     """Here the first one comes when the parties' directories are being removed: nothing of them stays."""
     before = files_below(here)
     around.slow_down("remove", "parties")
-    process = start(*WEIGHTS, "--model", "mpyc", cwd=here, environment=around.environment)
+    process = start(*WEIGHTS, "--security", "mpyc", cwd=here, environment=around.environment)
     around.wait_until_reached(process)
     process.send_signal(signal.SIGINT)
     around.go_on()

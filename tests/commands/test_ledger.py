@@ -14,7 +14,7 @@ from harness.engines.parties.supervisor import run_parties
 from harness.errors import BudgetError, LedgerError
 from harness.privacy.ledger.entries import Ledger, default_path
 from harness.privacy.ledger.populations import PrivacyEvent
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import guarantee
@@ -40,12 +40,12 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def weights(model: Model, *more: str) -> tuple[str, ...]:
+def weights(model: SecurityModel, *more: str) -> tuple[str, ...]:
     return (
         "weights",
         "--epsilon",
         "1",
-        "--model",
+        "--security",
         model.name,
         *(("--records", "records.csv") if "--shares" not in more else ()),
         *more,
@@ -60,7 +60,7 @@ def in_ledger(here: Path, *more: str) -> list[dict[str, Any]]:
 
 
 @ON_BOTH_ENGINES
-def test_runs_add_up_until_the_budget_ends(model: Model, here: Path) -> None:
+def test_runs_add_up_until_the_budget_ends(model: SecurityModel, here: Path) -> None:
     run = weights(model, "--population", "loans", "--budget", "2")
     first = succeed(*run, "--out", "first", cwd=here)
     path = default_path()
@@ -126,9 +126,9 @@ def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path)
 
 
 @ON_BOTH_ENGINES
-def test_uploads_run_again_only_when_they_are_charged(model: Model, here: Path) -> None:
+def test_uploads_run_again_only_when_they_are_charged(model: SecurityModel, here: Path) -> None:
     """Also when the second run takes them aggregated, and together with others."""
-    share = ("share", "--records", "records.csv", "--domain", "domain.json", "--model", model.name)
+    share = ("share", "--records", "records.csv", "--domain", "domain.json", "--security", model.name)
     assert call(*share, "--out", "shares", cwd=here).returncode == 0
     assert call(*weights(model, "--shares", "shares", "--out", "first"), cwd=here).returncode == 0
     old = next((here / "shares" / "party-0").iterdir()).stem
@@ -172,7 +172,7 @@ def test_uploads_run_again_only_when_they_are_charged(model: Model, here: Path) 
 )
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
 def test_a_run_that_was_stopped_stays_charged(
-    number: signal.Signals, model: Model, here: Path, around: Surroundings
+    number: signal.Signals, model: SecurityModel, here: Path, around: Surroundings
 ) -> None:
     """The charge is there as soon as a party is; it counts against the budget of the next run."""
     around.stop_where(PARTY_0_BEGINS)

@@ -25,7 +25,7 @@ from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.releases.weights import WeightsStatistic
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.spec import SPLIT
 from tests.support import faulty_relay
 from tests.support.command import files_below, processes_below
@@ -51,7 +51,9 @@ def relays(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
     return captured_relays(monkeypatch)
 
 
-def weights(model: Model, network: Network | None, here: Path, timeout_s: float = 60) -> dict[str, Any]:
+def weights(
+    model: SecurityModel, network: Network | None, here: Path, timeout_s: float = 60
+) -> dict[str, Any]:
     """Run π_RW on two records; return the manifest."""
     index = np.arange(2)
     records = ClientRecords(RecordDomain(("a", "b"), ("0", "1")), np.array(["c", "d"]), index, index, index)
@@ -62,7 +64,7 @@ def weights(model: Model, network: Network | None, here: Path, timeout_s: float 
 
 @ON_BOTH_ENGINES
 def test_a_run_takes_the_rounds_that_it_has(
-    model: Model, relays: list[subprocess.Popen[str]], tmp_path: Path
+    model: SecurityModel, relays: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     """π_RW has about ten messages one after the other at least, each 20 ms under way.
 

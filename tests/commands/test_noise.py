@@ -16,7 +16,7 @@ def test_opened_samples_are_written_and_judged(tmp_path: Path) -> None:
         "200",
         "--epsilon",
         "1",
-        "--model",
+        "--security",
         "mpyc",
         "--out",
         "found",
@@ -46,7 +46,7 @@ def test_opened_samples_are_written_and_judged(tmp_path: Path) -> None:
         (["--n", "5", "--epsilon", "1e-4", "--sampler", "published"], "--epsilon from 1/1000"),
         (["--n", "5", "--epsilon", "1", "--delta", "2^-200"], "No noise fits"),
         (
-            ["--n", "5", "--epsilon", "1", "--sampler", "published", "--model", "mpyc"],
+            ["--n", "5", "--epsilon", "1", "--sampler", "published", "--security", "mpyc"],
             "only MP-SPDZ has",
         ),
     ],

@@ -22,7 +22,7 @@ from tests.support.command import call, refused
 from tests.support.requests import request_of
 from tests.support.running import QUICKEST
 
-WEIGHTS = ("weights", "--records", "records.csv", "--model", QUICKEST, "--out", "results")
+WEIGHTS = ("weights", "--records", "records.csv", "--security", QUICKEST, "--out", "results")
 
 
 @pytest.fixture
@@ -60,7 +60,9 @@ def test_json_is_alone(here: Path) -> None:
     done = call(*WEIGHTS[:3], "--epsilon", "1", "--json", "--out", "[b]results", cwd=here)
     assert json.loads(done.stdout) == json.loads((here / "[b]results" / "weights.json").read_text())
     model, results = map(json.loads, done.stderr.splitlines())
-    assert model["announcement"].startswith("Model: ") and results == {"announcement": "Results: [b]results"}
+    assert model["announcement"].startswith("Security model: ") and results == {
+        "announcement": "Results: [b]results"
+    }
     for wrong in (
         ("--out", "[b]results"),
         ("--out", "other", "--labels", "0"),

@@ -298,7 +298,7 @@ def test_a_party_that_is_told_nothing_ends(tmp_path: Path) -> None:
 
 
 def test_what_a_party_writes_is_its_own_and_no_core_dump_holds_it(tmp_path: Path) -> None:
-    """Whatever the starter's settings are: an engine writes files under names and modes of its own.
+    """Whatever the coordinator's settings are: an engine writes files under names and modes of its own.
 
     A limit of 0, as many shells have it, would not keep a program from collecting dumps: it has to be 1.
     """

@@ -17,7 +17,7 @@ def test_plans_every_model_without_mp_spdz(tmp_path: Path) -> None:
     done = command(*asked, cwd=tmp_path, environment={"MP_SPDZ_HOME": "none"})
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert [each["model"] for each in found["models"] if each["available"]] == ["mpyc"]
+    assert [each["security"] for each in found["models"] if each["available"]] == ["mpyc"]
     assert all(each["mpc_s"] > 0 for each in found["models"])
     assert found["network"] == {"name": "wan", "rtt_s": 0.04, "bandwidth_bits_per_s": 1e8}
     assert not list(tmp_path.iterdir())
@@ -51,7 +51,7 @@ def test_a_domain_file_says_who_there_is(
     task: str, declared: dict[str, Any], named: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "domain.json").write_text(json.dumps(declared))
-    asked = (task, "--plan", "300", "--epsilon", "1", "--model", "mpyc", "--json")
+    asked = (task, "--plan", "300", "--epsilon", "1", "--security", "mpyc", "--json")
     by_file = json.loads(call(*asked, "--domain", "domain.json", cwd=tmp_path).stdout)
     by_name = json.loads(call(*asked, "--groups", "a,b,c", *named, cwd=tmp_path).stdout)
     assert {**by_file, "models": 0} == {**by_name, "models": 0} and len(by_file["models"]) == 1

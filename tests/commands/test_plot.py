@@ -53,7 +53,7 @@ def test_a_run_writes_its_page_beside_its_results(task: str, here: Path) -> None
     options, pictures = RUNS[task]
     out = f"{task}-results"
     given = options.replace("results", out).split()
-    said = ("--records", "records.csv", "--epsilon", "4", "--model", QUICKEST, "--plot")
+    said = ("--records", "records.csv", "--epsilon", "4", "--security", QUICKEST, "--plot")
     done = call(task, *said, *given, cwd=here)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"Results: {out}/report.html"
@@ -65,7 +65,7 @@ def test_a_run_writes_its_page_beside_its_results(task: str, here: Path) -> None
 
 
 def test_without_it_nothing_is_drawn(here: Path) -> None:
-    said = ("--records", "records.csv", "--epsilon", "4", "--model", QUICKEST)
+    said = ("--records", "records.csv", "--epsilon", "4", "--security", QUICKEST)
     assert call("weights", *said, "--out", "plain", cwd=here).stdout.endswith("Results: plain\n")
     assert files_below(here / "plain") == {"weights.json", "manifest.json"}
 
@@ -79,9 +79,8 @@ def test_thresholds_chosen_again(here: Path) -> None:
 
 
 def test_a_chosen_cap_and_what_follows_are_shown_together(here: Path) -> None:
-    given = (
-        f"--records records.csv --epsilon 4 --model {QUICKEST} --privacy-unit client --cap auto --max-count 4"
-    )
+    given = f"--records records.csv --epsilon 4 --security {QUICKEST} --privacy-unit client --cap auto"
+    given += " --max-count 4"
     done = call("weights", *given.split(), "--plot", "--out", "capped", cwd=here)
     page = page_of(here / "capped", {"weights", "privacy"})
     assert "capped/report.html" in done.stdout and any("of a client's records" in text for text in page.texts)
@@ -108,7 +107,7 @@ def test_a_plan_of_a_file_says_whom_it_is_for(here: Path) -> None:
 
 def test_a_ledger(here: Path) -> None:
     counted = ("--population", "loans", "--budget", "9", "--ledger", "l.sqlite")
-    said = ("--records", "records.csv", "--epsilon", "1", "--model", QUICKEST, *counted)
+    said = ("--records", "records.csv", "--epsilon", "1", "--security", QUICKEST, *counted)
     assert call("weights", *said, "--out", "charged", cwd=here).returncode == 0
     done = call("ledger", "--ledger", "l.sqlite", "--plot", cwd=here)
     directory = (here / done.stdout.splitlines()[-1].removeprefix("Results: ")).parent
@@ -120,7 +119,7 @@ def test_a_page_that_does_not_fit_leaves_the_results(here: Path, monkeypatch: py
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("harness.cli.report.write_page", full)
-    said = ("--records", "records.csv", "--epsilon", "4", "--model", QUICKEST, "--plot")
+    said = ("--records", "records.csv", "--epsilon", "4", "--security", QUICKEST, "--plot")
     done = call("weights", *said, "--out", "full", cwd=here)
     assert done.returncode == 1 and "noisy count" in done.stdout
     assert "Cannot write the report into full: No space left on device; the results are there." in done.stderr

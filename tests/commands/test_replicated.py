@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, refused
 from tests.support.running import model_parameters
 from tests.support.ssh import POLICY, site
@@ -25,12 +25,12 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shared(here: Path, model: Model, form: str) -> list[Path]:
+def shared(here: Path, model: SecurityModel, form: str) -> list[Path]:
     """Have all clients share; return the files of the last one, by party."""
     known: set[Path] = set()
     for name in ("one", "two", "three"):
         known = {*(here / "shares").glob("party-*/*")}
-        share = ("share", *AT_REST, *DECLARED, "--input-form", form, "--model", model.name)
+        share = ("share", *AT_REST, *DECLARED, "--input-form", form, "--security", model.name)
         done = call(*share, "--records", f"{name}.csv", "--out", "shares", cwd=here)
         assert done.returncode == 0, done.stderr
         assert "Any 2 of these parties together can read what was shared" in done.stdout
@@ -39,14 +39,16 @@ def shared(here: Path, model: Model, form: str) -> list[Path]:
 
 @pytest.mark.parametrize("model", model_parameters(models=ABLE))
 @pytest.mark.parametrize("command", ["weights", "count"])
-def test_a_result_is_of_the_reports_that_nobody_changed(command: str, model: Model, here: Path) -> None:
+def test_a_result_is_of_the_reports_that_nobody_changed(
+    command: str, model: SecurityModel, here: Path
+) -> None:
     """Products and logarithms of shares that wait for the run; one report is changed at the last party."""
     form = "product" if command == "weights" else "split"
     file = shared(here, model, form)[-1]
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     chosen = ("--input-form", form) if command == "weights" else ()
-    run = (command, *AT_REST, "--shares", "shares", *chosen, "--model", model.name)
+    run = (command, *AT_REST, "--shares", "shares", *chosen, "--security", model.name)
     done = call(*run, "--epsilon", "20", "--population", "none", "--verbose", "--out", "out", cwd=here)
     assert done.returncode == 0, done.stderr
     assert "that report is left out, or the run ends" in done.stdout
@@ -62,13 +64,13 @@ def test_a_result_is_of_the_reports_that_nobody_changed(command: str, model: Mod
 
 
 @pytest.mark.parametrize("model", model_parameters(models=ABLE))
-def test_hosts_leave_out_reports_that_differ(model: Model, here: Path) -> None:
+def test_hosts_leave_out_reports_that_differ(model: SecurityModel, here: Path) -> None:
     """One that a host changed, and one of a client that sends one host another report than all others."""
     file = shared(here, model, "product")[1]
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     for out in ("first", "second"):
-        share = ("share", *AT_REST, *DECLARED, "--input-form", "product", "--model", model.name)
+        share = ("share", *AT_REST, *DECLARED, "--input-form", "product", "--security", model.name)
         assert call(*share, "--records", "one.csv", "--out", out, cwd=here).returncode == 0
     (here / "site").mkdir()
     with site(here / "site", model.parties) as hosts:
@@ -79,7 +81,7 @@ def test_hosts_leave_out_reports_that_differ(model: Model, here: Path) -> None:
             shutil.copytree(here / "shares" / f"party-{i}", hosts.directory(i) / "shares")
             (own,) = (here / ("first" if i else "second") / f"party-{i}").iterdir()
             shutil.copy(own, hosts.directory(i) / "shares")
-        run = ["weights", "--hosts", "hosts.toml", "--input-form", "product", "--model", model.name]
+        run = ["weights", "--hosts", "hosts.toml", "--input-form", "product", "--security", model.name]
         run += ["--epsilon", "20", "--population", "people", "--out", "results"]
         assert "multiplies plain shares" in call(*run, cwd=hosts.home).stderr
         done = call(*run, *AT_REST, "--verbose", cwd=hosts.home)
@@ -96,7 +98,7 @@ def test_hosts_leave_out_reports_that_differ(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=ABLE))
-def test_slots_have_noise_for_clients_that_nobody_exchanges(model: Model, here: Path) -> None:
+def test_slots_have_noise_for_clients_that_nobody_exchanges(model: SecurityModel, here: Path) -> None:
     run = (
         "weights",
         "--records",
@@ -106,7 +108,7 @@ def test_slots_have_noise_for_clients_that_nobody_exchanges(model: Model, here: 
         "50",
         "--cap",
         "2",
-        "--model",
+        "--security",
         model.name,
     )
     of_clients = (*run, "--privacy-unit", "client", "--epsilon", "8", "--population", "none")
@@ -118,11 +120,11 @@ def test_slots_have_noise_for_clients_that_nobody_exchanges(model: Model, here: 
     assert "noise_for" in said["shares"] and "noise_for" not in said["replicated"]
 
 
-def test_other_models_and_own_noise_are_refused(here: Path) -> None:
+def test_other_models_and_distributed_noise_are_refused(here: Path) -> None:
     records = ("--records", "one.csv", "--epsilon", "1", "--population", "none")
-    share = ("share", "--records", "one.csv", *DECLARED, "--model", "spdz2k", "--out", "shares")
+    share = ("share", "--records", "one.csv", *DECLARED, "--security", "spdz2k", "--out", "shares")
     assert "ps-rep-ring or rep4-ring" in refused(*share, *AT_REST, cwd=here)
-    own = ("weights", *records, *AT_REST, "--model", "rep4-ring", "--noise", "own")
+    own = ("weights", *records, *AT_REST, "--security", "rep4-ring", "--noise", "distributed")
     assert "joint noise only" in refused(*own, cwd=here)
     assert "shares" in refused(*share, "--input-path", "clients", cwd=here)
     assert not (here / "shares").exists()

@@ -16,7 +16,7 @@ from tests.support.running import until
 pytestmark = pytest.mark.mpspdz("rep4-ring")
 HEADER = "client_id,group,label\n"
 DOMAIN = ("--groups", "a,b", "--labels", "0,1", "--max-count", "1000")
-RELEASE = ("--epsilon", "20", "--model", "rep4-ring", "--input-form", "product", "--out", "out")
+RELEASE = ("--epsilon", "20", "--security", "rep4-ring", "--input-form", "product", "--out", "out")
 WITHIN = error_bound(design_coins(Fraction(20), 40), Fraction(1, 10**9))  # fails a test 4 in 10^9 times
 
 
@@ -161,7 +161,7 @@ def test_a_run_goes_on_without_a_client_that_does_not_come(tmp_path: Path) -> No
     ],
 )
 def test_options_that_do_not_go_together(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
-    assert told in refused("weights", "--epsilon", "1", "--model", "rep4-ring", *arguments, cwd=tmp_path)
+    assert told in refused("weights", "--epsilon", "1", "--security", "rep4-ring", *arguments, cwd=tmp_path)
     assert files_below(tmp_path) == set()
 
 

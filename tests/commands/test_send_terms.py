@@ -10,7 +10,7 @@ from harness.clients.invitations import SCHEMA
 from harness.engines.parties.certificates import fingerprint, make_key
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
 from tests.support.command import call
@@ -18,7 +18,7 @@ from tests.support.command import call
 DOMAIN = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10}
 REQUEST = {
     "task": "weights",
-    "model": "ring",
+    "security": "ring",
     "input_form": "product",
     "input_path": "clients",
     "epsilon": "3/2",
@@ -56,7 +56,9 @@ def send(here: Path, *options: str, **changes: str | None) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=list(MODELS))
-def test_the_terms_are_shown_first_and_claim_what_the_model_withstands(tmp_path: Path, model: Model) -> None:
+def test_the_terms_are_shown_first_and_claim_what_the_model_withstands(
+    tmp_path: Path, model: SecurityModel
+) -> None:
     shown, error = send(tmp_path, "--epsilon", "1.5", model=model.name)
     assert "were not ready for its values within 0.2 s" in error and "have its values" not in shown
     assert shown.startswith(
@@ -111,7 +113,7 @@ def test_parties_are_named_and_others_than_the_known_ones_get_nothing(tmp_path: 
         {"neighboring_relation": None},
         {"delta": None},
         {"input_path": "shares"},
-        {"model": "trust-me"},
+        {"security": "trust-me"},
         {"task": "confusion"},
     ],
 )

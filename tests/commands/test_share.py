@@ -10,7 +10,7 @@ from harness.inputs.shares.party import UNCOVERED
 from tests.support.command import call, files_below, refused
 from tests.support.running import QUICKEST
 
-DECLARED = ("--groups", "a,b", "--labels", "0,1", "--max-count", "2", "--model", QUICKEST)
+DECLARED = ("--groups", "a,b", "--labels", "0,1", "--max-count", "2", "--security", QUICKEST)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_run_leaves_out_whoever_does_not_allow_it_and_counts_what_each_upload_
     for policy in ((), ("--epsilon", "1"), ("--epsilon", "9", "--for-tasks", "count")):
         options = ("--records", "mine.csv", *DECLARED, *policy, "--out", "s")
         assert call("share", *options, cwd=here).returncode == 0
-    release = ("--model", QUICKEST, "--epsilon", "0.9", "--ledger", "ledger", "--population", "p")
+    release = ("--security", QUICKEST, "--epsilon", "0.9", "--ledger", "ledger", "--population", "p")
     for run, left_out in (("first", 1), ("second", 2)):
         done = call("weights", "--shares", "s", *release, "--out", run, cwd=here)
         assert done.returncode == 0, done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import exact_curves
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.truncated import error_bound
@@ -88,9 +88,9 @@ def check_curves(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_records_to_thresholds(model: Model, here: Path) -> None:
+def test_records_to_thresholds(model: SecurityModel, here: Path) -> None:
     before = files_below(here)
-    options = ["--domain", "domain.json", "--model", model.name, "--out", "results"]
+    options = ["--domain", "domain.json", "--security", model.name, "--out", "results"]
     done = call("thresholds", "--records", "records.csv", "--epsilon", "2", *options, cwd=here)
     assert done.returncode == 0, done.stderr
     files = ("thresholds.json", "curves.json", "manifest.json")
@@ -103,7 +103,7 @@ def test_records_to_thresholds(model: Model, here: Path) -> None:
     assert 1 < Fraction(privacy["epsilon_exact"]) <= Fraction(privacy["epsilon"]) <= 2
     assert privacy["neighboring_relation"] == "add_or_remove_one"
     assert "thresholds" in privacy["public"] and "number of records of each upload" not in privacy["public"]
-    assert (manifest["task"], manifest["model"]) == ("thresholds", model.name)
+    assert (manifest["task"], manifest["security"]) == ("thresholds", model.name)
     # Both groups' scores are alike, so are their rates; accuracy is far from a guess's.
     assert thresholds["gap"] <= 0.01 and thresholds["objective_value"] > 0.6
     assert "model was not trained on" in done.stdout
@@ -112,12 +112,12 @@ def test_records_to_thresholds(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-def test_shares_to_thresholds(model: Model, here: Path) -> None:
-    options = ["--task", "thresholds", "--domain", "domain.json", "--model", model.name, "--out", "shares"]
+def test_shares_to_thresholds(model: SecurityModel, here: Path) -> None:
+    options = ["--task", "thresholds", "--domain", "domain.json", "--security", model.name, "--out", "shares"]
     for name, clients in (("mine", ("c0",)), ("theirs", ("c1", "c2", "c3", "c4", "c5", "c6"))):
         write(here / f"{name}.csv", [record for record in RECORDS if record[0] in clients])
         assert call("share", "--records", f"{name}.csv", *options, cwd=here).returncode == 0
-    run = ["--shares", "shares", "--epsilon", "2", "--model", model.name]
+    run = ["--shares", "shares", "--epsilon", "2", "--security", model.name]
     options = ["--constraint", "demographic_parity", "--blocks", "flat", "--json"]
     done = call("thresholds", *run, *options, "--out", "results", cwd=here)
     assert done.returncode == 0, done.stderr
@@ -134,12 +134,12 @@ def test_shares_to_thresholds(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_a_key_for_each_record(model: Model, here: Path) -> None:
+def test_a_key_for_each_record(model: SecurityModel, here: Path) -> None:
     """The parties bin the records; how many there are is public, so what one says is protected."""
-    options = ["--input-form", "keys", "--domain", "domain.json", "--model", model.name, "--out", "shares"]
+    options = ["--input-form", "keys", "--domain", "domain.json", "--security", model.name, "--out", "shares"]
     done = call("share", "--task", "thresholds", "--records", "records.csv", *options, cwd=here)
     assert done.returncode == 0, done.stderr
-    run = ["--shares", "shares", "--epsilon", "2", "--model", model.name, "--variant", "records"]
+    run = ["--shares", "shares", "--epsilon", "2", "--security", model.name, "--variant", "records"]
     done = call("thresholds", *run, "--out", "results", cwd=here)
     assert done.returncode == 0, done.stderr
     check_curves(read(here / "results" / "curves.json"))
@@ -152,9 +152,18 @@ def test_a_key_for_each_record(model: Model, here: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_what_the_published_protocol_spends(model: Model, here: Path) -> None:
+def test_what_the_published_protocol_spends(model: SecurityModel, here: Path) -> None:
     """Epsilon is what the paper calls so, of one count; what is printed and charged is what all spend."""
-    options = ["--variant", "published", "--domain", "domain.json", "--model", model.name, "--out", "results"]
+    options = [
+        "--variant",
+        "published",
+        "--domain",
+        "domain.json",
+        "--security",
+        model.name,
+        "--out",
+        "results",
+    ]
     done = call("thresholds", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
     assert done.returncode == 0, done.stderr
     privacy = read(here / "results" / "manifest.json")["privacy"]
@@ -165,7 +174,7 @@ def test_what_the_published_protocol_spends(model: Model, here: Path) -> None:
 
 def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
     """Their epsilon is spent; the exit code tells that there are no thresholds."""
-    options = ["--domain", "domain.json", "--model", QUICKEST, "--deterministic", "--tolerance", "0"]
+    options = ["--domain", "domain.json", "--security", QUICKEST, "--deterministic", "--tolerance", "0"]
     options += ["--out", "results"]
     done = call("thresholds", "--records", "records.csv", "--epsilon", "2", *options, cwd=here)
     assert done.returncode == 1
@@ -188,7 +197,7 @@ def test_a_group_that_the_noise_hides(here: Path) -> None:
     few = {"groups": ["a", "b", "c", "d"], "thresholds": 2}
     (here / "domain.json").write_text(json.dumps({**DOMAIN, **few}))
     write(here / "few.csv", RECORDS[:40])
-    options = ["--domain", "domain.json", "--model", QUICKEST, "--out", "results"]
+    options = ["--domain", "domain.json", "--security", QUICKEST, "--out", "results"]
     done = call("thresholds", "--records", "few.csv", "--epsilon", "1/100", *options, cwd=here)
     assert done.returncode == 1
     assert "budget of this release is spent" in done.stderr
@@ -215,7 +224,7 @@ def test_bad_records_and_domains(case: str, here: Path) -> None:
         with (here / "records.csv").open("a") as file:
             file.write(row + "\n")
     (here / "domain.json").write_text(json.dumps({**DOMAIN, **domain}))
-    options = ["--domain", "domain.json", "--model", "mpyc"]
+    options = ["--domain", "domain.json", "--security", "mpyc"]
     run = ("thresholds", "--records", "records.csv", "--epsilon", "1", *options)
     assert message in refused(*run, cwd=here)
 
@@ -230,12 +239,12 @@ def test_bad_records_and_domains(case: str, here: Path) -> None:
         (["--input-form", "product"], "--input-form must be split"),
         (["--variant", "fast"], "--variant must be histogram, records or published"),
         (["--variant", "records"], "pi_roc_records uses features that only MP-SPDZ has"),
-        (["--variant", "published", "--model", "spdz2k"], "multiplies plain shares"),
+        (["--variant", "published", "--security", "spdz2k"], "multiplies plain shares"),
         (["--epsilon", "1e-9"], "No noise fits --epsilon"),
     ],
 )
 def test_bad_options(options: list[str], message: str, here: Path) -> None:
     epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
-    model = [] if "--model" in options else ["--model", "mpyc"]
+    model = [] if "--security" in options else ["--security", "mpyc"]
     records = ["--records", "records.csv", "--domain", "domain.json"]
     assert message in refused("thresholds", *records, *model, *epsilon, *options, cwd=here)

@@ -14,7 +14,7 @@ from tests.support.running import QUICKEST
 FEATURES = {"x": {"low": 0, "high": 1}, "sector": {"categories": ["s", "t"]}}
 ROWS = [(f"c{i}", "ab"[i % 2], i // 2 % 2, i // 2 % 2, "st"[i // 3 % 2]) for i in range(60)]
 TABLE = pd.DataFrame(ROWS, columns=["client_id", "group", "label", "x", "sector"])
-GIVEN = ("--records", "my.csv", "--features", "features.json", "--epsilon", "9", "--model", QUICKEST)
+GIVEN = ("--records", "my.csv", "--features", "features.json", "--epsilon", "9", "--security", QUICKEST)
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_a_model_is_trained_and_says_what_it_cost(here):
-    more = ("--noise", "own", "--rounds", "4", "--privacy-unit", "client", "--plot", "--out", "out")
+    more = ("--noise", "distributed", "--rounds", "4", "--privacy-unit", "client", "--plot", "--out", "out")
     charged = ("--population", "me", "--ledger", "ledger.sqlite", "--budget", "9,1e-4")
     out = succeed("train", *GIVEN, *more, *charged, "--json", cwd=here)
     written = json.loads((here / "out" / "model.json").read_text())
@@ -79,7 +79,7 @@ def test_groups_are_weighed_and_records_may_come_through_a_pipe(here):
         pipe.write((here / "my.csv").read_bytes())
     more = ("--with", "fairgrad", "--fairness", "accuracy_parity", "--rounds", "3", "--momentum", "0")
     with os.fdopen(reading):
-        own = ("--records", f"/dev/fd/{reading}", "--noise", "own", "--out", "out")
+        own = ("--records", f"/dev/fd/{reading}", "--noise", "distributed", "--out", "out")
         done = call("train", *GIVEN[2:], *own, *more, cwd=here)
     assert done.returncode == 0, done.stderr
     assert "were weighed for accuracy_parity, by noisy counts" in done.stdout
@@ -88,7 +88,7 @@ def test_groups_are_weighed_and_records_may_come_through_a_pipe(here):
 
 
 def test_that_weights_were_cut_is_said(here):
-    told = ("--with", "weights", "--largest-weight", "0.5", "--rounds", "2", "--noise", "own")
+    told = ("--with", "weights", "--largest-weight", "0.5", "--rounds", "2", "--noise", "distributed")
     out = succeed("train", *GIVEN, *told, "--out", "out", cwd=here)
     assert "In training a weight above 0.5, the largest that was declared, counted as 0.5." in out
 

@@ -12,7 +12,7 @@ import pytest
 from harness.engines.registry import choose_model
 from harness.inputs.rings import RINGS
 from harness.inputs.shares.file_format import check_aggregates, extract_values
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from harness.views.quickstart import TOLD
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import error_bound
@@ -38,11 +38,11 @@ WEIGHTS_KEYS = {
     *("confidence", "reweighing", "privacy"),
 }
 MANIFEST_KEYS = {
-    *("schema", "task", "model", "engine", "engine_version", "program_hash", "compile_options", "privacy"),
+    *("schema", "task", "security", "engine", "engine_version", "program_hash", "compile_options", "privacy"),
     *("mpc_s", "party_mpc_s", "inputs", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds"),
     *("sent_bytes", "peak_memory_bytes", "client_sent_bytes", "network", "environment", "ledger", "request"),
 }
-SCHEMES_KEYS = {"model", "engine", "parties", "adversary", "available", "reason", "engine_version"}
+SCHEMES_KEYS = {"security", "engine", "parties", "adversary", "available", "reason", "engine_version"}
 
 
 @pytest.fixture
@@ -67,7 +67,11 @@ def flat(table: list[list[Any]]) -> list[Any]:
 
 
 def check_results(
-    directory: Path, truth: list[list[int]], model: Model, form: InputForm, epsilon: Fraction = Fraction(1)
+    directory: Path,
+    truth: list[list[int]],
+    model: SecurityModel,
+    form: InputForm,
+    epsilon: Fraction = Fraction(1),
 ) -> dict[str, Any]:
     """Check the two files that a run writes; return the weights."""
     assert {path.name for path in directory.iterdir()} == {"weights.json", "manifest.json"}
@@ -93,7 +97,11 @@ def check_results(
     assert Fraction(privacy["delta_exact"]) <= Fraction(privacy["delta"]) <= Fraction(1, 2**40)
     assert privacy["input_form"] == form.name
     assert privacy["mpc_statistical_security_bits"] == model.security_bits(compared=0)
-    assert (manifest["model"], manifest["engine"], manifest["task"]) == (model.name, model.engine, "weights")
+    assert (manifest["security"], manifest["engine"], manifest["task"]) == (
+        model.name,
+        model.engine,
+        "weights",
+    )
     assert manifest["compile_options"] == list(model.compile_options)
     assert re.fullmatch("[0-9a-f]{64}", manifest["program_hash"])
     assert len(manifest["sent_bytes"]) == len(manifest["party_mpc_s"]) == model.parties
@@ -103,9 +111,9 @@ def check_results(
 
 
 @pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT))
-def test_records_to_weights(form: InputForm, model: Model, here: Path) -> None:
+def test_records_to_weights(form: InputForm, model: SecurityModel, here: Path) -> None:
     before = files_below(here)
-    options = ["--model", model.name, "--groups", "a,b", "--labels", "0,1", "--out", "results/first"]
+    options = ["--security", model.name, "--groups", "a,b", "--labels", "0,1", "--out", "results/first"]
     done = call("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
     assert done.returncode == 0, done.stderr
     assert files_below(here) - before == {
@@ -121,10 +129,10 @@ def test_records_to_weights(form: InputForm, model: Model, here: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "model"), model_parameters(PRODUCT, models=[MODELS["ring"], MODELS["mpyc"]])
 )
-def test_product_form_without_a_declared_domain(form: InputForm, model: Model, here: Path) -> None:
+def test_product_form_without_a_declared_domain(form: InputForm, model: SecurityModel, here: Path) -> None:
     one_group_each = [record for record in RECORDS if record != ("c0", "b", "0")]
     write(here / "records.csv", one_group_each)
-    options = ["--model", model.name, "--input-form", "product", "--out", "results", "--json"]
+    options = ["--security", model.name, "--input-form", "product", "--out", "results", "--json"]
     printed = call("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here).stdout
     weights = check_results(here / "results", [[3, 2], [40, 0]], model, form)
     assert "domain inferred from records" in weights["privacy"]["public"]
@@ -132,7 +140,7 @@ def test_product_form_without_a_declared_domain(form: InputForm, model: Model, h
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None:
+def test_shares_of_clients_who_left_to_weights(model: SecurityModel, here: Path) -> None:
     """Two uploads, an aggregate per party, then two runs on the same shares.
 
     The aggregates add up to the true counts. Two runs at epsilon = 1/100 open the same noise in all four
@@ -140,7 +148,7 @@ def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None
     """
     for name, clients in (("mine", ("c0",)), ("theirs", ("c1", "c2"))):
         write(here / f"{name}.csv", [record for record in RECORDS if record[0] in clients])
-        options = ["--domain", "domain.json", "--model", model.name, "--out", "shares"]
+        options = ["--domain", "domain.json", "--security", model.name, "--out", "shares"]
         assert call("share", "--records", f"{name}.csv", *options, cwd=here).returncode == 0
     shares = files_below(here / "shares")
     assert len(shares) == 3 * model.parties  # a directory and two files each
@@ -151,7 +159,7 @@ def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None
         assert f"Party {i}: 2 uploads of 3 clients" in done.stdout, done.stderr
     paths = [here / f"party-{i}.aggregate" for i in range(model.parties)]
     assert check_aggregates(paths).clients == 3
-    of_aggregates = ("weights", "--shares", ".", "--epsilon", "1", "--model", model.name)
+    of_aggregates = ("weights", "--shares", ".", "--epsilon", "1", "--security", model.name)
     assert call(*of_aggregates, "--out", "results", cwd=here).returncode == 0
     assert read(here / "results" / "manifest.json")["inputs"] == {
         "clients": 3,
@@ -160,7 +168,7 @@ def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None
     }
     assert added_up(paths, model) == flat(TRUTH)
 
-    run = ["weights", "--shares", "shares", "--epsilon", "0.01", "--model", model.name]
+    run = ["weights", "--shares", "shares", "--epsilon", "0.01", "--security", model.name]
     run += ["--population", "clients"]  # these uploads went into a run already
     succeed(*run, "--out", "first", cwd=here)
     assert call(*run, "--out", "second", cwd=here).returncode == 0
@@ -173,7 +181,7 @@ def test_shares_of_clients_who_left_to_weights(model: Model, here: Path) -> None
     assert processes_below(here) == {}
 
 
-def added_up(aggregates: list[Path], model: Model) -> list[int]:
+def added_up(aggregates: list[Path], model: SecurityModel) -> list[int]:
     """Return what the parties' aggregates hold together."""
     domain = RINGS[model.domain.name]
     total = None
@@ -186,11 +194,11 @@ def added_up(aggregates: list[Path], model: Model) -> list[int]:
 
 
 def test_shares_for_other_parties_are_refused(here: Path) -> None:
-    options = ["--domain", "domain.json", "--model", "mpyc", "--out", "shares"]
+    options = ["--domain", "domain.json", "--security", "mpyc", "--out", "shares"]
     assert call("share", "--records", "records.csv", *options, cwd=here).returncode == 0
     (here / "shares" / "party-2").rename(here / "lost")
     before = files_below(here)
-    done = call("weights", "--shares", "shares", "--epsilon", "1", "--model", "mpyc", cwd=here)
+    done = call("weights", "--shares", "shares", "--epsilon", "1", "--security", "mpyc", cwd=here)
     assert done.returncode == 1
     assert done.stderr == (
         "Error: shares holds shares for 2 parties, model mpyc has 3; "
@@ -199,26 +207,26 @@ def test_shares_for_other_parties_are_refused(here: Path) -> None:
     assert files_below(here) == before
 
 
-def test_schemes_has_the_documented_keys(here: Path) -> None:
-    rows = json.loads(succeed("schemes", "--json", cwd=here))
-    assert [row["model"] for row in rows] == list(MODELS)
+def test_security_has_the_documented_keys(here: Path) -> None:
+    rows = json.loads(succeed("security", "--json", cwd=here))
+    assert [row["security"] for row in rows] == list(MODELS)
     for row in rows:
-        model = MODELS[row["model"]]
+        model = MODELS[row["security"]]
         assert set(row) == SCHEMES_KEYS
         assert (row["engine"], row["parties"]) == (model.engine, model.parties)
         assert row["adversary"] == model.tolerates
         assert row["available"] is (row["reason"] is None)
-    assert rows[-1]["model"] == "mpyc" and rows[-1]["available"] and rows[-1]["engine_version"]
+    assert rows[-1]["security"] == "mpyc" and rows[-1]["available"] and rows[-1]["engine_version"]
 
 
 def test_without_mp_spdz_the_default_is_the_embedded_engine(here: Path) -> None:
     environment = {"MP_SPDZ_HOME": "none"}
-    rows = json.loads(succeed("schemes", "--json", cwd=here, environment=environment))
+    rows = json.loads(succeed("security", "--json", cwd=here, environment=environment))
     reason = "MP-SPDZ is switched off by MP_SPDZ_HOME=none."
     assert {row["reason"] for row in rows if row["engine"] == "mp-spdz"} == {reason}
     done = command("weights", "--records", "records.csv", "--epsilon", "1", cwd=here, environment=environment)
     assert done.returncode == 0
-    assert done.stderr.startswith("Model: mpyc ")
+    assert done.stderr.startswith("Security model: mpyc ")
     (results,) = (here / "runs").iterdir()
     check_results(results, TRUTH, MODELS["mpyc"], SPLIT)
 
@@ -231,10 +239,10 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(tmp_path: Path)
     check_quickstart(choose_model(None), tmp_path)
 
 
-def check_quickstart(model: Model, tmp_path: Path) -> None:
+def check_quickstart(model: SecurityModel, tmp_path: Path) -> None:
     slow = slowness()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = command("quickstart", "--model", model.name, "--out", "results", cwd=tmp_path)
+    done = command("quickstart", "--security", model.name, "--out", "results", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # Of processor time: other work on the machine does not count.

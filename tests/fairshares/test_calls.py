@@ -13,7 +13,7 @@ import fairshares as fs
 from tests.conftest import PROJECT
 from tests.support.running import QUICKEST
 
-SAID: dict[str, Any] = {"epsilon": 20, "model": QUICKEST}
+SAID: dict[str, Any] = {"epsilon": 20, "security": QUICKEST}
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
 
 def test_a_call_is_charged_as_a_command_is(frame: pd.DataFrame, tmp_path: Path) -> None:
     book = tmp_path / "ledger.sqlite"
-    said: dict[str, Any] = {"model": QUICKEST, "population": "loans", "ledger": book}
+    said: dict[str, Any] = {"security": QUICKEST, "population": "loans", "ledger": book}
     found = fs.weights(frame, epsilon=1, budget=(1.5, 1e-6), **said)
     assert "Charged to population 'loans'" in str(found)
     with pytest.raises(fs.FairSharesError, match="budget") as refused:

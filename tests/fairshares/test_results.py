@@ -15,7 +15,7 @@ import fairshares as fs
 from tests.support.running import QUICKEST
 
 PAIRS = [("a", "0"), ("a", "1"), ("b", "0"), ("b", "1")]
-SAID: dict[str, Any] = {"epsilon": 20, "model": QUICKEST}
+SAID: dict[str, Any] = {"epsilon": 20, "security": QUICKEST}
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_thresholds_are_chosen_again_without_a_run(results: dict[str, Any], tmp_
 
 
 def test_curves_that_allow_no_rules_are_returned_and_say_why(frame: pd.DataFrame, domain: Path) -> None:
-    found = fs.thresholds(frame[:8], epsilon="0.01", model=QUICKEST, domain=domain)
+    found = fs.thresholds(frame[:8], epsilon="0.01", security=QUICKEST, domain=domain)
     assert isinstance(found.problem, fs.FairSharesError) and str(found.problem) in str(found)
     assert found.curves.shape == (22, 3) and found.plot().get_xlabel() == "False positive rate"
     with pytest.raises(type(found.problem)):

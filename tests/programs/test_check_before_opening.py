@@ -20,7 +20,7 @@ import pytest
 from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.mpspdz.compiler import compile_options
 from harness.engines.mpspdz.discovery import Installation, find_installation
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.spec import PROTOCOLS, ProtocolSpec
 
 # One small case of each argument that programs take.
@@ -55,7 +55,9 @@ RELEASING = [
 ACTIVE = [model for model in MODELS.values() if model.active]
 
 
-def assembly(spec: ProtocolSpec, sources: Path, model: Model, directory: Path, **given: object) -> list[str]:
+def assembly(
+    spec: ProtocolSpec, sources: Path, model: SecurityModel, directory: Path, **given: object
+) -> list[str]:
     """Compile a program as its engine does; return the names of its instructions, in order."""
     found = find_installation()
     assert isinstance(found, Installation)
@@ -125,9 +127,11 @@ def faults(instructions: list[str], *, masked: bool = False) -> list[str]:
 @pytest.mark.parametrize("model", ACTIVE, ids=lambda model: model.name)
 @pytest.mark.parametrize("spec", RELEASING, ids=lambda spec: spec.name)
 @pytest.mark.mpspdz("spdz2k")
-def test_nothing_is_opened_before_all_is_checked(spec: ProtocolSpec, model: Model, tmp_path: Path) -> None:
+def test_nothing_is_opened_before_all_is_checked(
+    spec: ProtocolSpec, model: SecurityModel, tmp_path: Path
+) -> None:
     instructions = assembly(spec, PROGRAMS, model, tmp_path / "compiled")
-    assert ("ands" in instructions) == (not spec.draws_own_noise)  # joint noise is made here
+    assert ("ands" in instructions) == (not spec.draws_distributed_noise)  # joint noise is made here
     assert faults(instructions, masked=spec.name in MASKED) == []
     # In spdz2k one honest party alone computes with what it was sent; other programs as published are for
     # comparison.
@@ -138,7 +142,9 @@ def test_nothing_is_opened_before_all_is_checked(spec: ProtocolSpec, model: Mode
 @pytest.mark.parametrize("form", ["split", "product"])
 @pytest.mark.parametrize("model", ACTIVE, ids=lambda model: model.name)
 @pytest.mark.mpspdz("spdz2k")
-def test_no_client_is_told_a_sum_before_it_is_checked(model: Model, form: str, tmp_path: Path) -> None:
+def test_no_client_is_told_a_sum_before_it_is_checked(
+    model: SecurityModel, form: str, tmp_path: Path
+) -> None:
     """Masks go out; sums are opened, checked, told; only then do values come in.
 
     Before subsets, and before values, each party inputs a digest of what it has of each client; all are

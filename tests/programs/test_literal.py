@@ -14,7 +14,7 @@ from benchmarks.measure.samples import Level
 from benchmarks.suites import Grid, Planned, Suite
 from harness.engines.registry import engine_of
 from harness.errors import CompileError, ExperimentError, UnsupportedError
-from harness.security_models import MODELS, Model, get_model
+from harness.security_models import MODELS, SecurityModel, get_model
 from protocols.circuits.literal import AT_ONCE, MADE_UP, ONE_BY_ONE
 from tests.support.fixed_point import ONE, laplace, quotients
 from tests.support.running import QUICKEST, Inputs, model_parameters, run, xor_shares
@@ -27,7 +27,7 @@ EACH_FORM = (ONE_BY_ONE, AT_ONCE)
 
 
 def revealed(
-    protocol: str, arguments: tuple[object, ...], draws: list[int], model: Model, work: Path
+    protocol: str, arguments: tuple[object, ...], draws: list[int], model: SecurityModel, work: Path
 ) -> list[int]:
     """Run a literal program with u as the parties' draws; return all integers that it reveals."""
     bits = np.array([[u >> i & 1 for u in draws] for i in range(16)], dtype=bool)
@@ -47,7 +47,7 @@ def some_draws(number: int) -> list[int]:
 
 
 @MP_SPDZ
-def test_noise_is_what_the_draws_make_it(model: Model, tmp_path: Path) -> None:
+def test_noise_is_what_the_draws_make_it(model: SecurityModel, tmp_path: Path) -> None:
     draws = [-(2**15), 1 - 2**15, -20_000, -1, 0, 1, 12_345, 2**15 - 1]
     for epsilon in ("1", "1/3"):
         noise = revealed("pi_lap", (model.parties, len(draws), epsilon), draws, model, tmp_path / epsilon[-1])
@@ -57,7 +57,7 @@ def test_noise_is_what_the_draws_make_it(model: Model, tmp_path: Path) -> None:
 
 
 @MP_SPDZ
-def test_confusion_counts_are_exact(model: Model, tmp_path: Path) -> None:
+def test_confusion_counts_are_exact(model: SecurityModel, tmp_path: Path) -> None:
     label, predicted, group = (drawn(RECORDS) >> 31 - i & 1 for i in range(3))
     cells = [(1, 1), (0, 1), (1, 0), (0, 0)]  # TP, FP, FN, TN
     truth = [int(((label == y) & (predicted == p) & (group == s)).sum()) for s in (1, 0) for y, p in cells]
@@ -68,7 +68,7 @@ def test_confusion_counts_are_exact(model: Model, tmp_path: Path) -> None:
 
 
 @MP_SPDZ
-def test_weights_are_of_noisy_counts(model: Model, tmp_path: Path) -> None:
+def test_weights_are_of_noisy_counts(model: SecurityModel, tmp_path: Path) -> None:
     group, positive = drawn(CLIENTS) >> 31, (drawn(CLIENTS) >> 8) % (RECORDS // CLIENTS + 1)
     local = (RECORDS // CLIENTS - positive, positive)
     counts = [int(of_label[group == s].sum()) for s in (1, 0) for of_label in local]
@@ -83,7 +83,7 @@ def test_weights_are_of_noisy_counts(model: Model, tmp_path: Path) -> None:
 
 
 @MP_SPDZ
-def test_curves_are_of_noisy_counts_at_each_threshold(model: Model, tmp_path: Path) -> None:
+def test_curves_are_of_noisy_counts_at_each_threshold(model: SecurityModel, tmp_path: Path) -> None:
     label, group = drawn(RECORDS) >> 31 & 1, drawn(RECORDS) >> 30 & 1
     score, draws = (drawn(RECORDS) >> 8) % (ONE + 1), some_draws(8 * THRESHOLDS)
     for form in EACH_FORM:
@@ -103,7 +103,12 @@ def test_curves_are_of_noisy_counts_at_each_threshold(model: Model, tmp_path: Pa
                 assert any(found[s, row, j] in quotients(a, a + b) for a, b in pairs), (form, j, s, row)
 
 
-CELL: dict[str, Level] = {"protocol": "pi_roc", "variant": "literal-at-once", "model": "ring", "epsilon": "1"}
+CELL: dict[str, Level] = {
+    "protocol": "pi_roc",
+    "variant": "literal-at-once",
+    "security": "ring",
+    "epsilon": "1",
+}
 CELL |= {"records": 10, "thresholds": 2, "network": "none"}
 
 
@@ -137,7 +142,9 @@ def test_a_program_refuses_other_data_than_its_own(protocol: str, tmp_path: Path
         engine_of(model).run(given, model, tmp_path / "run", 60.0, lambda _: None)
 
 
-@pytest.mark.parametrize("strange", [{"input_path": "shares"}, {"noise": "own"}, {"cap": 3}, {"groups": 3}])
+@pytest.mark.parametrize(
+    "strange", [{"input_path": "shares"}, {"noise": "distributed"}, {"cap": 3}, {"groups": 3}]
+)
 def test_a_cell_refuses_values_of_clients(strange: dict[str, Level]) -> None:
     with pytest.raises(ExperimentError, match=rf"takes no shares .*leave out {next(iter(strange))}"):
         Suite("some", "Some", [Grid({**CELL, **strange})])
@@ -145,7 +152,7 @@ def test_a_cell_refuses_values_of_clients(strange: dict[str, Level]) -> None:
 
 def test_the_embedded_engine_says_why_it_runs_none() -> None:
     for protocol in SPECS:
-        reason = HERE.why_not(Planned({**CELL, "protocol": protocol, "model": "mpyc"}, 1, 9.0))
+        reason = HERE.why_not(Planned({**CELL, "protocol": protocol, "security": "mpyc"}, 1, 9.0))
         assert reason is not None and re.fullmatch(r"\w+ uses features that only MP-SPDZ has; .*\.", reason)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.clients import input_masks as masks, sender as sending
 from harness.engines.base import PROGRAMS
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.spec import CLIENTS, PI_RW, SPLIT
@@ -21,7 +21,7 @@ CLIENTS_COUNT, COLUMNS = 100, 4
 
 @pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT.by(CLIENTS)))
 def test_masks_and_parties_shares_of_them_are_random_in_every_bit(
-    form: object, model: Model, tmp_path: Path
+    form: object, model: SecurityModel, tmp_path: Path
 ) -> None:
     """Each of 64 bits is one in 100 to 300 of 400 words but for 2·exp(-50) (Hoeffding); no word repeats."""
     seen: list[list[masks.Words]] = []

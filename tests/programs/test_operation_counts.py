@@ -32,7 +32,7 @@ INSIDE = dict.fromkeys(("gates", "depth", "added", "compared", "steps"), 0)  # w
 @pytest.mark.parametrize("cell", CELLS.values(), ids=list(CELLS))
 def test_counts_are_the_compilers(cell: dict[str, str | int]) -> None:
     model = MODELS["semi2k"]
-    job = job_of({**SIZE, **cell, "model": model.name})
+    job = job_of({**SIZE, **cell, "security": model.name})
     compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
     slots = "cap" in cell  # whose rounds the compiler may merge with those of noise
     assert abs(counted.rounds - compiled.rounds) <= slots
@@ -43,7 +43,7 @@ def test_counts_are_the_compilers(cell: dict[str, str | int]) -> None:
 @pytest.mark.parametrize("name", ["pi_rw by product", "pi_cf", "pi_roc"])
 @pytest.mark.parametrize("model", ["ps-rep-ring", "rep4-ring"])
 def test_counts_of_replicated_shares_are_the_compilers(model: str, name: str) -> None:
-    cell = {**SIZE, **CELLS[name], "input_path": "replicated", "model": model}
+    cell = {**SIZE, **CELLS[name], "input_path": "replicated", "security": model}
     job, chosen = job_of(cell), MODELS[model]
     compiled, counted = read_estimate(counts.estimate(job, chosen), job.batch(chosen)), counts_of(job, chosen)
     assert counted.inputs == 0 and {**vars(counted), **INSIDE} == vars(compiled)
@@ -52,13 +52,13 @@ def test_counts_of_replicated_shares_are_the_compilers(model: str, name: str) ->
 CAP: dict[str, str | int] = {"protocol": "pi_cap", "variant": "default", "epsilon": "1"}
 COUNT: dict[str, str | int] = {"protocol": "pi_count", "variant": "default", "epsilon": "1"}
 COMPARING: dict[str, dict[str, str | int]] = {
-    "one question": {**CAP, "records": 14, "model": "semi2k"},  # 2 records of each client, so caps 1 and 2
-    "19 questions": {**CAP, "records": 7000, "model": "semi2k"},
-    "shares split by three": {**CAP, "records": 140, "model": "ring"},
-    "shares split by four": {**CAP, "records": 140, "model": "rep4-ring"},
-    "several slots in a lane": {**CAP, "records": 3000, "clients": 300, "epsilon": "20", "model": "ring"},
-    "logarithms": {**COUNT, "model": "semi2k"},
-    "more than a thousand comparisons": {**COUNT, "model": "ring", "groups": 13, "labels": 7},
+    "one question": {**CAP, "records": 14, "security": "semi2k"},  # 2 records of each client, so caps 1 and 2
+    "19 questions": {**CAP, "records": 7000, "security": "semi2k"},
+    "shares split by three": {**CAP, "records": 140, "security": "ring"},
+    "shares split by four": {**CAP, "records": 140, "security": "rep4-ring"},
+    "several slots in a lane": {**CAP, "records": 3000, "clients": 300, "epsilon": "20", "security": "ring"},
+    "logarithms": {**COUNT, "security": "semi2k"},
+    "more than a thousand comparisons": {**COUNT, "security": "ring", "groups": 13, "labels": 7},
 }
 
 
@@ -66,7 +66,7 @@ COMPARING: dict[str, dict[str, str | int]] = {
 @pytest.mark.parametrize("cell", COMPARING.values(), ids=list(COMPARING))
 def test_counts_of_comparisons_are_the_compilers(cell: dict[str, str | int]) -> None:
     cell = {**SIZE, **cell}
-    job, model = job_of(cell), MODELS[str(cell["model"])]
+    job, model = job_of(cell), MODELS[str(cell["security"])]
     compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
     merged = 2 * (cell["protocol"] == CAP["protocol"])  # rounds of slots with those of noise: ANDs, and bits
     assert 0 <= counted.rounds - compiled.rounds <= merged

@@ -22,7 +22,7 @@ from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import RecordsSource, SharesSource, Source
 from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.request.base import Request
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.coins import design_coins
@@ -91,7 +91,7 @@ def bits_of(noise: Sequence[int]) -> npt.NDArray[np.bool_]:
     return np.array(lanes, dtype=bool).T
 
 
-def opened(case: Case, model: Model, directory: Path) -> list[int]:
+def opened(case: Case, model: SecurityModel, directory: Path) -> list[int]:
     """Return what a run opens."""
     bits = bits_of(case.noise)
     assert noise_of(COINS, bits) == list(case.noise)
@@ -120,7 +120,7 @@ CASES = {
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
 @pytest.mark.parametrize("name", CASES)
-def test_index(name: str, model: Model, tmp_path: Path) -> None:
+def test_index(name: str, model: SecurityModel, tmp_path: Path) -> None:
     case, index = CASES[name]
     assert expected(case) == index
     assert opened(case, model, tmp_path) == [index]
@@ -129,7 +129,7 @@ def test_index(name: str, model: Model, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("more", "index"), [(0, 2), (1, 5)])
 @pytest.mark.parametrize("model", model_parameters())
 def test_whatever_clients_send_each_exceeds_one_number_of_caps(
-    model: Model, more: int, index: int, tmp_path: Path
+    model: SecurityModel, more: int, index: int, tmp_path: Path
 ) -> None:
     """All kinds at once, 80 clients, in lanes of 63 and a rest; a server flips bits, too. A tie decides."""
     assert engine_of(model).supports(PI_CAP, model, PI_CAP.input_forms[SLOTS.name]) is None
@@ -150,13 +150,13 @@ STATISTIC = CapStatistic(
 )  # 7 clients may exceed the cap
 
 
-def settings(model: Model) -> Request:
+def settings(model: SecurityModel) -> Request:
     """At ε = 20, where noise decides nothing."""
     form = PI_CAP.input_forms[SLOTS.name]
     return request_of(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
 
 
-def cap_of(source: Source, model: Model, out: Path) -> Run[ChosenCap]:
+def cap_of(source: Source, model: SecurityModel, out: Path) -> Run[ChosenCap]:
     return run_release(STATISTIC, source, RunSettings(settings(model)), out, lambda step: None)
 
 
@@ -170,7 +170,7 @@ HONEST = [0] * 5 + [1] * 5 + [3] * 10 + [4] * 10 + [6] * 10  # 10 have more than
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_from_records_to_a_cap(model: Model, tmp_path: Path) -> None:
+def test_from_records_to_a_cap(model: SecurityModel, tmp_path: Path) -> None:
     run = cap_of(RecordsSource(records(HONEST)), model, tmp_path / "out")
     assert (run.found.above, run.found.cap) == (7, 6)
     privacy = run.manifest["privacy"]
@@ -182,7 +182,7 @@ def test_from_records_to_a_cap(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_uploads_that_are_not_sound_are_out_at_every_party(model: Model, tmp_path: Path) -> None:
+def test_uploads_that_are_not_sound_are_out_at_every_party(model: SecurityModel, tmp_path: Path) -> None:
     """All ways to misbehave, by a client each, towards one party or, every other one, all; and a copy."""
     shares, form = tmp_path / "shares", PI_CAP.input_forms[SLOTS.name]
     for sizes in (HONEST[:20], HONEST[20:], [50] * 5):

@@ -9,7 +9,7 @@ from harness.engines.registry import engine_of
 from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols import reference
 from protocols.spec import PI_CF, PRODUCT_PER_RECORD, SPLIT, InputForm
 from tests.support.running import model_parameters, opened_less_noise
@@ -20,7 +20,7 @@ EPSILON, DELTA_BITS = "1", 40
 @pytest.mark.parametrize(("groups", "labels"), [(2, 2), (3, 4)])
 @pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT, PRODUCT_PER_RECORD))
 def test_opens_the_oracles_integers(
-    form: InputForm, model: Model, groups: int, labels: int, tmp_path: Path
+    form: InputForm, model: SecurityModel, groups: int, labels: int, tmp_path: Path
 ) -> None:
     assert engine_of(model).supports(PI_CF, model, form) is None
     rng = np.random.default_rng(groups)

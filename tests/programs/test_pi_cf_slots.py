@@ -10,7 +10,7 @@ from harness.engines.registry import engine_of
 from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind
 from harness.inputs.records import ClientRecords
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.spec import PI_CF_SLOTS, SLOTS
 from tests.support.running import model_parameters
@@ -36,7 +36,7 @@ def honest(groups: int, labels: int) -> tuple[Case, list[int]]:
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_opens_the_oracles_integers_whatever_others_send(model: Model, tmp_path: Path) -> None:
+def test_opens_the_oracles_integers_whatever_others_send(model: SecurityModel, tmp_path: Path) -> None:
     """Words of all kinds beside honest ones; a server moves a record, and puts one into an empty slot."""
     assert engine_of(model).supports(PI_CF_SLOTS, model, SLOTS) is None
     alone, truth = honest(2, 2)
@@ -50,7 +50,7 @@ def test_opens_the_oracles_integers_whatever_others_send(model: Model, tmp_path:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_several_labels(model: Model, tmp_path: Path) -> None:
+def test_several_labels(model: SecurityModel, tmp_path: Path) -> None:
     """27 cells: 5 bits."""
     case, truth = honest(3, 3)
     assert opened(case, model, tmp_path) == truth

@@ -13,7 +13,7 @@ from harness.engines.base import Job
 from harness.engines.registry import engine_of
 from harness.inputs.rings import FIELD
 from harness.privacy.statement import assumes_honest_clients
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.mechanisms.shifted_log import ShiftedLog
 from protocols.spec import PI_COUNT, PI_RW, SPLIT
@@ -32,7 +32,7 @@ OFFSET, MOST = 20, 1000
 PASSIVE = [model for model in MODELS.values() if not model.active]
 
 
-def without_noise(shares: Sequence[Path], cells: int, model: Model, directory: Path) -> list[int]:
+def without_noise(shares: Sequence[Path], cells: int, model: SecurityModel, directory: Path) -> list[int]:
     """Return what a run on these shares of counts opens, less the noise that its bits make."""
     bits, noise = fair_bits(EPSILON, DELTA_BITS, cells)
     program = copy_of_program(PI_COUNT.name, directory)
@@ -50,7 +50,7 @@ def without_noise(shares: Sequence[Path], cells: int, model: Model, directory: P
 
 
 @pytest.mark.parametrize("model", model_parameters(models=PASSIVE))
-def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
+def test_opens_the_oracles_integers(model: SecurityModel, tmp_path: Path) -> None:
     """An empty cell, the ends of every straight line, and a count above the largest."""
     assert engine_of(model).supports(PI_COUNT, model, SPLIT) is None
     counts = [0, 1, 11, 12, 43, 44, 107, 108, 235, 236, 491, 492, 1000, 3000]
@@ -60,7 +60,9 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["semi2k"]]))
-def test_whatever_is_shared_modulo_2_64_no_step_is_above_the_first(model: Model, tmp_path: Path) -> None:
+def test_whatever_is_shared_modulo_2_64_no_step_is_above_the_first(
+    model: SecurityModel, tmp_path: Path
+) -> None:
     """One more record next to where signs turn: of the sum, and of the sum less each power of 2."""
     end = 2**63 - OFFSET
     before = [end - 1, end - 2, *(end + (1 << i) - 1 - 2**64 for i in range(5, 10)), -1 - OFFSET]
@@ -71,7 +73,7 @@ def test_whatever_is_shared_modulo_2_64_no_step_is_above_the_first(model: Model,
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["mpyc"]]))
-def test_in_a_field_one_client_can_have_exact_counts_opened(model: Model, tmp_path: Path) -> None:
+def test_in_a_field_one_client_can_have_exact_counts_opened(model: SecurityModel, tmp_path: Path) -> None:
     """Why a run's statement says that it assumes honest clients. What this one shares brings what is opened
     back to small numbers, modulo p, where the slope is steep."""
     lie, steepness = (385699449 << 64) + 7848329220644072907 - OFFSET, -23913365836

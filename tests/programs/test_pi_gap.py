@@ -9,7 +9,7 @@ from harness.engines.registry import engine_of
 from harness.inputs.encoding import columns_of
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols import reference
 from protocols.spec import PI_GAP, VALUED_SPLIT
 from tests.support.running import model_parameters, opened_less_noise
@@ -18,7 +18,7 @@ EPSILON, DELTA_BITS = "1/3", 40
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
+def test_opens_the_oracles_integers(model: SecurityModel, tmp_path: Path) -> None:
     """Sums below 0, and a group that nobody is in."""
     assert engine_of(model).supports(PI_GAP, model, VALUED_SPLIT) is None
     rng = np.random.default_rng(7)

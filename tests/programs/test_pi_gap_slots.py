@@ -13,7 +13,7 @@ from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGri
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares.client import split_into_shares
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols import reference
 from protocols.circuits.slots import cell_of_code, slot_bits, value_bits
 from protocols.spec import PI_GAP_SLOTS
@@ -59,7 +59,7 @@ def test_whatever_a_client_sends_it_moves_one_sum_and_one_size(steps: int) -> No
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
+def test_opens_the_oracles_integers(model: SecurityModel, tmp_path: Path) -> None:
     """60 honest clients, one without a value; every string of 6 bits, and words with more of them.
 
     A server changes its share of three slots: another group, another value, and a client that had none.

@@ -8,7 +8,7 @@ import pytest
 
 from harness.engines.registry import engine_of
 from harness.inputs.record_schema import bins_of, even_grid
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols import reference
 from protocols.spec import PI_ROC
 from tests.support.running import model_parameters, opened_less_noise
@@ -37,7 +37,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
 @pytest.mark.parametrize("model", model_parameters())
-def test_opens_the_oracles_integers(model: Model, case: Case, tmp_path: Path) -> None:
+def test_opens_the_oracles_integers(model: SecurityModel, case: Case, tmp_path: Path) -> None:
     (form,) = PI_ROC.input_forms.values()
     assert engine_of(model).supports(PI_ROC, model, form) is None
     rng, pairs, grid = (

@@ -14,7 +14,7 @@ from harness.inputs.synthetic import Federation
 from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.releases.score_curves import CurvesStatistic
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.spec import CLIENTS, PI_ROC_PUBLISHED, REPLICATED, SCORES, InputForm
 from tests.support.requests import request_of
 from tests.support.running import model_parameters, opened_less_noise
@@ -30,7 +30,7 @@ MP_SPDZ = [model for model in MODELS.values() if model.virtual_machine]
         *model_parameters(SCORES.by(REPLICATED), models=[model for model in MP_SPDZ if model.replicated]),
     ],
 )
-def test_opens_the_oracles_integers(form: InputForm, model: Model, tmp_path: Path) -> None:
+def test_opens_the_oracles_integers(form: InputForm, model: SecurityModel, tmp_path: Path) -> None:
     assert engine_of(model).supports(PI_ROC_PUBLISHED, model, form) is None
     rng, grid = np.random.default_rng(2), even_grid(6)
     group, label = rng.integers(0, 3, 80), rng.integers(0, 2, 80)

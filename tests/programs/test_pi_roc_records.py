@@ -7,7 +7,7 @@ import pytest
 
 from harness.engines.registry import engine_of
 from harness.inputs.record_schema import bins_of, even_grid
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.spec import KEYS, PI_ROC_RECORDS
 from tests.support.running import model_parameters, opened_less_noise
@@ -18,7 +18,7 @@ MP_SPDZ = [model for model in MODELS.values() if model.virtual_machine]
 
 
 @pytest.mark.parametrize("model", model_parameters(models=MP_SPDZ))
-def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
+def test_opens_the_oracles_integers(model: SecurityModel, tmp_path: Path) -> None:
     """With 12 cells, 12 to 15 are keys of no cell. What a tampered share adds above four bits is lost.
 
     In `spdz2k`, which takes a minute for 12 cells where others work, too, 3 cells and two bits.
@@ -45,7 +45,7 @@ def test_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("records", [64, 4000])
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_other_sizes(model: Model, records: int, tmp_path: Path) -> None:
+def test_other_sizes(model: SecurityModel, records: int, tmp_path: Path) -> None:
     """A full word of records, and more places than the fewest; as many cells as keys but one."""
     rng, grid = np.random.default_rng(records), even_grid(63)
     score = np.concatenate([[0.0, 1.0], rng.random(records - 2)])

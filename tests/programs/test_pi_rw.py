@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from harness.engines.registry import engine_of
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
 from protocols.spec import CLIENTS, PI_RW, PRODUCT, SPLIT, InputForm
@@ -86,7 +86,9 @@ def rigged_bits(coins: tuple[Coin, ...], lanes: int) -> npt.NDArray[np.bool_]:
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
 @pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT, PRODUCT, PRODUCT.by(CLIENTS)))
-def test_opens_the_oracles_integers(model: Model, form: InputForm, case: Case, tmp_path: Path) -> None:
+def test_opens_the_oracles_integers(
+    model: SecurityModel, form: InputForm, case: Case, tmp_path: Path
+) -> None:
     assert engine_of(model).supports(PI_RW, model, form) is None
     coins = design_coins(Fraction(case.epsilon), DELTA_BITS)
     bits = rigged_bits(coins, case.groups * case.labels)
@@ -102,7 +104,7 @@ def test_opens_the_oracles_integers(model: Model, form: InputForm, case: Case, t
 
 
 @pytest.mark.parametrize(("form", "model"), model_parameters(SPLIT.by(CLIENTS)))
-def test_counts_that_clients_send(model: Model, form: InputForm, tmp_path: Path) -> None:
+def test_counts_that_clients_send(model: SecurityModel, form: InputForm, tmp_path: Path) -> None:
     test_opens_the_oracles_integers(model, form, CASES["two-groups-two-labels"], tmp_path)
 
 

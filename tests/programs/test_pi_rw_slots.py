@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.engines.registry import engine_of
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.slots import MOST_LANES, cell_of_code
 from protocols.spec import PI_RW_SLOTS, SLOTS
 from tests.support.running import model_parameters
@@ -17,7 +17,7 @@ from tests.support.slots import CAP, UPLOADS, Case, opened
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_whatever_clients_send_each_counts_cap_records_at_most(model: Model, tmp_path: Path) -> None:
+def test_whatever_clients_send_each_counts_cap_records_at_most(model: SecurityModel, tmp_path: Path) -> None:
     """All kinds at once, 200 clients: 800 slots, in lanes of 63 and a rest. A server flips bits, too.
 
     It moves a record to another cell, and puts one into an empty slot: of 40 clients with one of the first
@@ -38,7 +38,7 @@ def test_whatever_clients_send_each_counts_cap_records_at_most(model: Model, tmp
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
 @pytest.mark.parametrize("clients", [20, 79])
-def test_other_sizes(model: Model, clients: int, tmp_path: Path) -> None:
+def test_other_sizes(model: SecurityModel, clients: int, tmp_path: Path) -> None:
     """15 cells take all codes of 4 bits. Of 316 slots, one more than five lanes, 64 have a lane each.
 
     One lane beside five would be read in another order: `get_input_from` of `sbitvec`
@@ -80,7 +80,7 @@ def test_two_counts_tell_whether_a_record_is_there_whose_slot_a_server_flips() -
         models=[MODELS[name] for name in ("ring", "semi2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring")]
     ),
 )
-def test_slots_that_are_read_in_a_loop_are_counted_once_each(model: Model, tmp_path: Path) -> None:
+def test_slots_that_are_read_in_a_loop_are_counted_once_each(model: SecurityModel, tmp_path: Path) -> None:
     """Two blocks that are alike, one with fewer lanes, and a rest. Of spdz2k it would take minutes."""
     slots = 63 * (2 * MOST_LANES + 70) + 5
     words = np.random.default_rng(3).integers(0, 8, (slots // CAP + 1) * CAP)

@@ -1,4 +1,4 @@
-"""Releases with noise of the parties' own open the oracle's integers plus all parties' noise, in every model.
+"""Releases with distributed noise open the oracle's integers plus all parties' noise, in every model.
 
 Programs' own text, with jobs that the harness lays out and noise that the test gives each party.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import OwnNoiseInput
+from harness.engines.base import DistributedNoiseInput
 from harness.engines.registry import engine_of
 from harness.errors import PartyFailedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, even_grid
@@ -24,10 +24,10 @@ from harness.releases.confusion import ConfusionStatistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsStatistic
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.noise.added import NoiseLaw
+from protocols.noise.added import NoiseDistribution
 from protocols.spec import (
     KEYS,
     PI_CF_SLOTS,
@@ -91,12 +91,12 @@ def opened(
     statistic: Statistic[Any],
     held: ClientRecords,
     form: InputForm,
-    model: Model,
+    model: SecurityModel,
     directory: Path,
     unit: PrivacyUnit = PrivacyUnit.RECORD,
 ) -> tuple[list[int], list[int]]:
     """Return what a run opens less the noise that its parties were given, and what it should."""
-    release = request_of(model, form, Fraction(1), Fraction(1, 2**40), None, unit, NoiseLaw.LAPLACE)
+    release = request_of(model, form, Fraction(1), Fraction(1, 2**40), None, unit, NoiseDistribution.LAPLACE)
     source, scratch = RecordsSource(held), directory / "inputs"
     scratch.mkdir()
     run = context(release, scratch)
@@ -124,7 +124,7 @@ STATISTICS: dict[str, tuple[Statistic[Any], RecordKind]] = {
 
 @pytest.mark.parametrize("name", STATISTICS)
 @pytest.mark.parametrize("model", model_parameters())
-def test_columns_of_sums_open_the_oracles_integers(name: str, model: Model, tmp_path: Path) -> None:
+def test_columns_of_sums_open_the_oracles_integers(name: str, model: SecurityModel, tmp_path: Path) -> None:
     statistic, kind = STATISTICS[name]
     form = next(iter(statistic.spec.input_forms.values()))
     assert form.name == SPLIT.name
@@ -134,7 +134,7 @@ def test_columns_of_sums_open_the_oracles_integers(name: str, model: Model, tmp_
 
 @pytest.mark.parametrize(("form", "model"), model_parameters(PRODUCT, PRODUCT_PER_RECORD))
 def test_noise_after_indicators_opens_the_oracles_integers(
-    form: InputForm, model: Model, tmp_path: Path
+    form: InputForm, model: SecurityModel, tmp_path: Path
 ) -> None:
     of_records = form is PRODUCT_PER_RECORD
     statistic, kind = STATISTICS["confusion" if of_records else "weights"]
@@ -151,7 +151,9 @@ SLOTTED: dict[str, tuple[Statistic[Any], RecordKind]] = {
 
 @pytest.mark.parametrize("name", SLOTTED)
 @pytest.mark.parametrize("model", model_parameters())
-def test_noise_beside_slots_opens_the_oracles_integers(name: str, model: Model, tmp_path: Path) -> None:
+def test_noise_beside_slots_opens_the_oracles_integers(
+    name: str, model: SecurityModel, tmp_path: Path
+) -> None:
     statistic, kind = SLOTTED[name]
     form = statistic.spec.input_forms[SLOTS.name]
     held = records(kind, Cap(1))
@@ -160,7 +162,7 @@ def test_noise_beside_slots_opens_the_oracles_integers(name: str, model: Model, 
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["rep4-ring"]]))
-def test_noise_after_keys_opens_the_oracles_integers(model: Model, tmp_path: Path) -> None:
+def test_noise_after_keys_opens_the_oracles_integers(model: SecurityModel, tmp_path: Path) -> None:
     statistic = CurvesStatistic(spec=PI_ROC_RECORDS)
     found, expected = opened(statistic, records(RecordKind.SCORE), KEYS, model, tmp_path)
     assert found == expected
@@ -168,13 +170,13 @@ def test_noise_after_keys_opens_the_oracles_integers(model: Model, tmp_path: Pat
 
 @pytest.mark.parametrize("held", [5, 7])
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-def test_a_column_of_another_length_is_refused(model: Model, held: int, tmp_path: Path) -> None:
+def test_a_column_of_another_length_is_refused(model: SecurityModel, held: int, tmp_path: Path) -> None:
     """Values that are left over would be read as noise, which comes after them."""
     from harness.engines.base import Job
 
     arguments = (str(model.parties), "6", "laplace", "1", "40")
     paths = tuple(share_values(range(held), model, tmp_path))
     program = copy_of_program(PI_SUM.name, tmp_path)
-    job = Job(PI_SUM, program, arguments, paths, own=OwnNoiseInput(6, 6, (6, 1, "1")))
+    job = Job(PI_SUM, program, arguments, paths, own=DistributedNoiseInput(6, 6, (6, 1, "1")))
     with pytest.raises(PartyFailedError, match=f"holds {held} values, not the 6 that are to be counted"):
         engine_of(model).run(job, model, tmp_path / "parties", RUN_TIMEOUT_S, lambda step: None)

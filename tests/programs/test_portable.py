@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from tests.support.running import TEST_PROGRAMS, Inputs, model_parameters, program_spec, run, xor_shares
 
 # x = 3, -5, 7, 2^40 and y = 10, 20, 30, 40; the public vector is 1, 2, 3, 4.
@@ -50,7 +50,7 @@ TOO_SLOW = ("spdz2k",)
 @pytest.mark.parametrize(
     "model", model_parameters(models=[model for model in MODELS.values() if model.name not in TOO_SLOW])
 )
-def test_every_name_opens_what_the_arithmetic_says(model: Model, tmp_path: Path) -> None:
+def test_every_name_opens_what_the_arithmetic_says(model: SecurityModel, tmp_path: Path) -> None:
     spec = program_spec("portable", *EXPECTED)
     bits = xor_shares(np.array(BITS, dtype=bool), model.parties, np.random.default_rng(7))
     inputs = Inputs(given_bits=bits, values=X)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from tests.support.running import TEST_PROGRAMS, Bits, Inputs, model_parameters, program_spec, run, xor_shares
 
 # More lanes than a machine word has bits, more bits than one input takes.
@@ -22,7 +22,7 @@ def as_bits(opened: tuple[int, ...]) -> Bits:
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_every_lane_of_every_bit_varies(model: Model, tmp_path: Path) -> None:
+def test_every_lane_of_every_bit_varies(model: SecurityModel, tmp_path: Path) -> None:
     """Fair bits fail this with probability 1.1e-9 at most.
 
     A lane is constant over 65 bits with probability 2^-64, a bit over 130 lanes with 2^-129 (union:
@@ -38,7 +38,7 @@ def test_every_lane_of_every_bit_varies(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_every_partys_bits_count(model: Model, tmp_path: Path) -> None:
+def test_every_partys_bits_count(model: SecurityModel, tmp_path: Path) -> None:
     """Where one party's are all zero, what is opened is the XOR of all others'.
 
     In the first half of the lanes that is the first party, in the second half the last.

@@ -12,7 +12,7 @@ from harness.engines.output_parser import parse_outputs
 from harness.engines.registry import engine_of
 from harness.errors import OutputError, PartyFailedError
 from harness.inputs.rings import RING
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.circuits.slots import cell_of_code
 from protocols.spec import PI_COUNT, PI_RW, PI_RW_SLOTS, REPLICATED, ProtocolSpec
@@ -28,7 +28,7 @@ from tests.support.running import (
 )
 
 ABLE = [model for model in MODELS.values() if model.replicated]
-LAW = ("1/3", 40)
+DISTRIBUTION = ("1/3", 40)
 COUNTS = [3, 0, 2**40, 1]
 GROUPS, LABELS = 2, 2
 
@@ -50,12 +50,12 @@ def counted(words: Sequence[int]) -> list[int]:
 
 
 OF_PRODUCT = [0, 1, 1, 3, 2, 3, 3]
-SUMS = (PI_RW, ("split", "replicated", "{}", 0, 0, GROUPS, LABELS, *LAW), COUNTS, COUNTS)
+SUMS = (PI_RW, ("split", "replicated", "{}", 0, 0, GROUPS, LABELS, *DISTRIBUTION), COUNTS, COUNTS)
 CASES: dict[str, tuple[ProtocolSpec, tuple[object, ...], list[int], list[int]]] = {
     "sums": SUMS,
     "products": (
         PI_RW,
-        ("product", "replicated", "{}", 7, 0, GROUPS, LABELS, *LAW),
+        ("product", "replicated", "{}", 7, 0, GROUPS, LABELS, *DISTRIBUTION),
         product_columns(OF_PRODUCT),
         [OF_PRODUCT.count(cell) for cell in range(4)],
     ),
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[ProtocolSpec, tuple[object, ...], list[int], list[int]]] 
     **{
         f"{slots} slots": (
             PI_RW_SLOTS.by(REPLICATED),
-            ("replicated", "{}", slots, 63, GROUPS, LABELS, *LAW),
+            ("replicated", "{}", slots, 63, GROUPS, LABELS, *DISTRIBUTION),
             codes(slots),
             counted(codes(slots)),
         )
@@ -71,7 +71,7 @@ CASES: dict[str, tuple[ProtocolSpec, tuple[object, ...], list[int], list[int]]] 
     },
     "logarithms": (
         PI_COUNT.by(REPLICATED),
-        ("replicated", "{}", GROUPS, LABELS, 20, 1000, *LAW),
+        ("replicated", "{}", GROUPS, LABELS, 20, 1000, *DISTRIBUTION),
         [0, 7, 950, 31],
         [reference.shifted_log(count, 20, 1000) for count in (0, 7, 950, 31)],
     ),
@@ -80,16 +80,18 @@ CASES: dict[str, tuple[ProtocolSpec, tuple[object, ...], list[int], list[int]]] 
 
 @pytest.mark.parametrize("model", model_parameters(models=ABLE))
 @pytest.mark.parametrize("case", CASES)
-def test_opens_the_oracles_integers(case: str, model: Model, tmp_path: Path) -> None:
+def test_opens_the_oracles_integers(case: str, model: SecurityModel, tmp_path: Path) -> None:
     spec, arguments, values, truth = CASES[case]
     laid_out = [model.parties if argument == "{}" else argument for argument in arguments]
     assert opened_less_noise(spec, laid_out, len(truth), model, tmp_path, values=values) == truth
 
 
-def job_of(spec: ProtocolSpec, arguments: Sequence[object], values: list[int], model: Model, at: Path) -> Job:
+def job_of(
+    spec: ProtocolSpec, arguments: Sequence[object], values: list[int], model: SecurityModel, at: Path
+) -> Job:
     """Return a job with files of replicated shares, on bits that a test knows."""
     laid_out = [model.parties if argument == "{}" else argument for argument in arguments]
-    bits, _ = fair_bits(*LAW, GROUPS * LABELS)
+    bits, _ = fair_bits(*DISTRIBUTION, GROUPS * LABELS)
     given = xor_shares(bits, model.parties, np.random.default_rng(1))
     at.mkdir()
     inputs = Inputs(given_bits=given, values=values)
@@ -106,7 +108,7 @@ CHANGED = [
 @pytest.mark.parametrize("case", ["sums", "products", "130 slots", "logarithms"])
 @pytest.mark.parametrize(("model", "party"), CHANGED)
 def test_a_share_changed_at_a_party_ends_the_run(
-    case: str, model: Model, party: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, model: SecurityModel, party: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the comparison: any one of a party's shares, in one value, by 1.
 
@@ -131,6 +133,6 @@ def test_a_share_changed_at_a_party_ends_the_run(
         path.write_bytes(RING.to_bytes(words))
         with pytest.raises((PartyFailedError, OutputError)):
             engine_of(model).run(job, model, tmp_path / f"run-{held}", RUN_TIMEOUT_S, lambda step: None)
-        noise = fair_bits(*LAW, len(truth))[1]
+        noise = fair_bits(*DISTRIBUTION, len(truth))[1]
         right = f"OUT {spec.outputs[0]} {[count + x for count, x in zip(truth, noise, strict=True)]}"
         assert all(lines == (right,) for i, lines in enumerate(opened) if i != party)

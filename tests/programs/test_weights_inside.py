@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.weights import layout
 from tests.support import exact_weights
 from tests.support.running import TEST_PROGRAMS, Inputs, model_parameters, program_spec, run
@@ -32,7 +32,7 @@ CASES = {
 LARGEST = Case(((0, 2**31), (1, 2**37)), 109 * 2**31, "balanced")
 
 
-def check(case: Case, model: Model, work: Path) -> None:
+def check(case: Case, model: SecurityModel, work: Path) -> None:
     """Run the program on these counts, and compare with the oracle."""
     groups, labels = len(case.noisy), len(case.noisy[0])
     chosen = layout(groups, labels, case.reweighing, case.most_records, NOISE_BITS)
@@ -48,7 +48,7 @@ def check(case: Case, model: Model, work: Path) -> None:
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
 @pytest.mark.parametrize("model", model_parameters(models=MP_SPDZ))
-def test_opens_the_oracles_weights(model: Model, case: Case, tmp_path: Path) -> None:
+def test_opens_the_oracles_weights(model: SecurityModel, case: Case, tmp_path: Path) -> None:
     check(case, model, tmp_path)
 
 

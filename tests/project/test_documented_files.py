@@ -91,11 +91,11 @@ def made(place: Path, *words: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def release(place: Path, task: str, *options: str, model: str = MODEL) -> Path:
+def release(place: Path, task: str, *options: str, security: str = MODEL) -> Path:
     """Run a release; return the directory of its files."""
     out = place / f"run-{len(list(place.iterdir()))}"
     given = () if "--shares" in options else ("--records", "records.csv")
-    made(place, task, *given, "--epsilon", "9", "--model", model, "--out", str(out), *options)
+    made(place, task, *given, "--epsilon", "9", "--security", security, "--out", str(out), *options)
     return out
 
 
@@ -116,10 +116,12 @@ def run_all(place: Path) -> Iterator[Path]:
     yield (curves := release(place, "thresholds", "--tolerance", "1", "--domain", "domain.json"))
     made(place, "thresholds", "--curves", str(curves), "--tolerance", "1", "--out", "again")
     yield place / "again"
-    yield release(place, "thresholds", "--tolerance", "1", "--domain", "domain.json", "--noise", "own")
+    yield release(
+        place, "thresholds", "--tolerance", "1", "--domain", "domain.json", "--noise", "distributed"
+    )
     rule = ("--budget", "20,1e-6,2")
     yield release(place, "gap", "--groups", "a,b", "--range", "0,1", *charged, "declared", *rule)
-    yield release(place, "count", "--error-to", "200", model="mpyc")
+    yield release(place, "count", "--error-to", "200", security="mpyc")
     (place / "features.json").write_text(
         '{"score": {"low": 0, "high": 1}, "group2": {"categories": ["a", "b"]}}'
     )
@@ -127,15 +129,15 @@ def run_all(place: Path) -> Iterator[Path]:
     groups = ["group2", *(row.split(",")[1] for row in rows[1:])]
     (place / "features.csv").write_text("\n".join(map(",".join, zip(rows, groups, strict=True))))
     made(place, "train", "--records", "features.csv", "--features", "features.json", "--epsilon", "9",
-         "--rounds", "2", "--with", "fairgrad", "--model", MODEL, "--out", "train")  # fmt: skip
+         "--rounds", "2", "--with", "fairgrad", "--security", MODEL, "--out", "train")  # fmt: skip
     yield place / "train"
-    made(place, "noise", "--n", "1", "--epsilon", "1", "--model", MODEL, "--out", "noise")
+    made(place, "noise", "--n", "1", "--epsilon", "1", "--security", MODEL, "--out", "noise")
     yield place / "noise"
     made(place, "audit", "--sampler", "default", "--out", "audit")
     yield place / "audit"
     if HERE:
         yield release(place, "weights", "--input-path", "clients")
-        yield release(place, "weights", *capped, "--cap", "2", model="rep4-ring")
+        yield release(place, "weights", *capped, "--cap", "2", security="rep4-ring")
 
 
 def shared(place: Path) -> Iterator[tuple[str, Any]]:
@@ -144,7 +146,7 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
         (place / "one.csv").write_text(f"client_id,group,label\nc{k},a,0\n")
         made(
             place, "share", "--records", "one.csv", "--groups", "a,b", "--labels", "0,1", "--cap", "1",
-            "--model", MODEL, "--out", "shares", *(("--epsilon", "20") if k else ()),
+            "--security", MODEL, "--out", "shares", *(("--epsilon", "20") if k else ()),
             "--counted", "counted.json",
         )  # fmt: skip
     own = place / "shares" / "party-0"

@@ -10,7 +10,7 @@ from protocols.circuits.coins import design_coins, edge_mass
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise import truncated as noise
 from protocols.noise.truncated import probability_mass
-from protocols.published_baselines import laplace_law, mp_spdz_log
+from protocols.published_baselines import laplace_distribution, mp_spdz_log
 from tests.conftest import PROJECT
 
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def test_cost_privacy_and_error_of_the_samplers() -> None:
     assert 0 <= -log2(edge_mass(default)) - float(row[2]) < 0.1
     ands = sum(coin.bits - 1 for coin in default)
     assert [int(row[i]) for i in (3, 4, 5)] == [fair_bits_per_sample(default), ands, len(default) + 1]
-    published = laplace_law(Fraction(1), mp_spdz_log, rounded=False)
+    published = laplace_distribution(Fraction(1), mp_spdz_log, rounded=False)
     assert round(float(sum(p * x * x for x, p in published.items())) / 2**32, 2) == 2.0
 
     coins = design_coins(Fraction(1, 3), 60)
@@ -83,7 +83,9 @@ def test_headline_figures_are_those_of_the_studies() -> None:
         }
     tree, exact, local = (found[name] for name in ("tree", "noise-free", "local"))
     gap, accuracy = "gap_whole_median", "balanced_accuracy_median"
-    true = {name: [(1 - 0.5**a) ** b for a, b in laws] for name, laws in KUMARASWAMY.items()}
+    true = {
+        name: [(1 - 0.5**a) ** b for a, b in distributions] for name, distributions in KUMARASWAMY.items()
+    }
     shares = [2 / 3 * 0.4, 1 / 3 * 0.2], [2 / 3 * 0.6, 1 / 3 * 0.8]
     tpr, fpr = (
         sum(p * rate for p, rate in zip(of, true[name], strict=True)) / sum(of)

@@ -67,7 +67,7 @@ def given(directory: Path) -> dict[str, Any]:
     X = frame[["score"]].to_numpy()  # noqa: N806
     model = LogisticRegression().fit(X, frame.label)
     of_clients = {"groups": group.astype(int), "rates": score}
-    return {"df": frame, "X": X, "y": frame.label, "model": model, **of_clients}
+    return {"df": frame, "X": X, "y": frame.label, "security": model, **of_clients}
 
 
 def run_shell(text: str, directory: Path) -> str:
@@ -249,10 +249,10 @@ WRONG = [
     "```python\nprint(1 + 1)\n```\n```text\nthree\n```",
     "```python\nprint(1 + 1)\n```\n<!-- exact -->\n```text\n3\n```",
     "```python\nprint(one)\n```",
-    "```sh\n./inv schemes --model ring\n```",
+    "```sh\n./inv security --security ring\n```",
     "```sh\nfalse | true\n```",
-    "## There is no model 'two'\n<!-- said by: ./inv weights --epsilon 1 --model one -->",
-    "## There is no model 'two'\n<!-- said by: ./inv schemes -->",
+    "## There is no model 'two'\n<!-- said by: ./inv weights --epsilon 1 --security one -->",
+    "## There is no model 'two'\n<!-- said by: ./inv security -->",
 ]
 
 

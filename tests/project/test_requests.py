@@ -17,7 +17,7 @@ from harness.training.request import TrainRequest
 # `Spending` is what requests declare it by, and `Privacy` the guarantee as a result of Python shows it.
 MAY_DECLARE = {"Spending", "Privacy"}
 COLUMNS = {"records", "client_id", "group", "label", "score", "prediction", "value"}
-FIRST = {"epsilon": "1", "model": "mpyc"}
+FIRST = {"epsilon": "1", "security": "mpyc"}
 OF_TASK = {"cap": {"release_epsilon": "1"}}
 
 

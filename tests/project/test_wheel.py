@@ -14,7 +14,7 @@ from tests.conftest import PROJECT
 TREE = "fairshares/_tree/"
 SCRIPT = """
 import sys, fairshares as fs
-r = fs.weights("my.csv", epsilon=5, model="mpyc")
+r = fs.weights("my.csv", epsilon=5, security="mpyc")
 assert len(r.weights) == 4 and fs.load("kept").weights.index.equals(r.weights.index)
 import harness, protocols
 print(harness.__file__, protocols.__file__)
@@ -81,13 +81,22 @@ def test_it_works_from_another_directory(python: Path, tmp_path: Path) -> None:
 
     rows = "".join(f"{i},{'ab'[i % 2]},{i // 2 % 2}\n" for i in range(80))
     (tmp_path / "my.csv").write_text(f"client_id,group,label\n{rows}")
-    assert "mpyc" in run("fairshares", "schemes")
+    assert "mpyc" in run("fairshares", "security")
     listed = run("fairshares")
     assert "hosts.check" in listed and "bench." not in listed and "\n  test " not in listed
     assert "./inv" not in listed + run("fairshares", "weights", "--help")
     assert "ring" in run("fairshares", "weights", "--plan", "100", "--groups", "2", "--epsilon", "1")
     assert "Not tracked. ε adds up" in run(
-        "fairshares", "weights", "--records", "my.csv", "--epsilon", "5", "--model", "mpyc", "--out", "kept"
+        "fairshares",
+        "weights",
+        "--records",
+        "my.csv",
+        "--epsilon",
+        "5",
+        "--security",
+        "mpyc",
+        "--out",
+        "kept",
     )
     places = run("python", "-c", SCRIPT).split()
     assert all(f"site-packages/{TREE}" in place for place in places)

@@ -15,7 +15,7 @@ from protocols.mechanisms.above_threshold import (
     best_cap,
     caps_up_to,
     clients_above,
-    law_of_first_below,
+    distribution_of_first_below,
 )
 from protocols.noise.truncated import probability_mass
 
@@ -29,7 +29,7 @@ COINS = {
 FINE = design_coins(Fraction(1), 20)
 
 
-def exact_law(coins: tuple[Coin, ...], counts: Sequence[int], bound: int) -> list[Fraction]:
+def exact_distribution(coins: tuple[Coin, ...], counts: Sequence[int], bound: int) -> list[Fraction]:
     """The mechanism by its definition, all noise listed."""
     mass = probability_mass(coins)
     found = [Fraction(0)] * (len(counts) + 1)
@@ -63,17 +63,17 @@ def most_uncovered(coins: tuple[Coin, ...], length: int, moves: Sequence[tuple[i
     """The most that any falling counts leave uncovered at the claimed epsilon, wherever the noise reaches."""
     reach = (4 << len(coins)) + 1  # beyond, one of the counts always stops, or never does
     ratio, worst = exp_bounds(guarantee_of_first_below(coins, length).epsilon)[0], Fraction(0)
-    laws: dict[tuple[int, ...], list[Fraction]] = {}
+    distributions: dict[tuple[int, ...], list[Fraction]] = {}
 
-    def law(counts: tuple[int, ...]) -> list[Fraction]:
-        if counts not in laws:
-            laws[counts] = exact_law(coins, counts, reach // 2)
-        return laws[counts]
+    def distribution(counts: tuple[int, ...]) -> list[Fraction]:
+        if counts not in distributions:
+            distributions[counts] = exact_distribution(coins, counts, reach // 2)
+        return distributions[counts]
 
     for counts in falling(reach, length):
         for move in moves:
             moved = tuple(n - by for n, by in zip(counts, move, strict=True))
-            worst = max(worst, uncovered(ratio, law(counts), law(moved)))
+            worst = max(worst, uncovered(ratio, distribution(counts), distribution(moved)))
     return worst
 
 
@@ -87,13 +87,15 @@ def test_no_client_moves_the_index_beyond_the_guarantee(coins: tuple[Coin, ...],
 def test_one_atom_is_too_few() -> None:
     coins, counts = (Coin(1, 2),), (2, 4, 2, *[3] * 4, 2, *[3] * 12)
     fewer = (2, 3, 2, *[3] * 4, 2, 3, *[2] * 11)
-    found = uncovered(worst_ratio(coins) ** 2, exact_law(coins, counts, 0), exact_law(coins, fewer, 0))
+    found = uncovered(
+        worst_ratio(coins) ** 2, exact_distribution(coins, counts, 0), exact_distribution(coins, fewer, 0)
+    )
     assert edge_mass(coins) < found <= guarantee_of_first_below(coins, 20).delta
 
 
 def roughly_uncovered(ratio: float, one: Sequence[int], other: Sequence[int]) -> float:
     """As `uncovered`, for noise too fine to list exactly."""
-    p, q = (law_of_first_below(FINE, counts, 0) for counts in (one, other))
+    p, q = (distribution_of_first_below(FINE, counts, 0) for counts in (one, other))
     return max(float(np.maximum(0, a - ratio * b).sum()) for a, b in ((p, q), (q, p)))
 
 
@@ -113,7 +115,7 @@ def test_from_fewer_to_more_clients_one_ratio_is_enough() -> None:
     for counts in itertools.product(range(-9, 10, 3), repeat=3):
         for move in itertools.product((0, 1), repeat=3):
             fewer = [n - by for n, by in zip(counts, move, strict=True)]
-            p, q = (law_of_first_below(FINE, each, 0) for each in (fewer, counts))
+            p, q = (distribution_of_first_below(FINE, each, 0) for each in (fewer, counts))
             ratio = float(worst_ratio(FINE))
             once = max(once, float(np.maximum(0, p - ratio * q).sum()))
             back = max(back, float(np.maximum(0, q - ratio * p).sum()))
@@ -128,17 +130,17 @@ def test_counts_that_move_both_ways_take_a_third_ratio() -> None:
 
 @pytest.mark.parametrize("bound", [0, 2])
 @pytest.mark.parametrize("counts", [(0,), (5, 3, 1), (2, 2, 2, 2), (40, -40)])
-def test_law(counts: tuple[int, ...], bound: int) -> None:
+def test_distribution(counts: tuple[int, ...], bound: int) -> None:
     for coins in COINS.values():
-        expected = [float(p) for p in exact_law(coins, counts, bound)]
-        np.testing.assert_allclose(law_of_first_below(coins, counts, bound), expected, atol=1e-12)
+        expected = [float(p) for p in exact_distribution(coins, counts, bound)]
+        np.testing.assert_allclose(distribution_of_first_below(coins, counts, bound), expected, atol=1e-12)
 
 
-def test_law_of_fine_noise_adds_up_and_finds_the_cap() -> None:
+def test_distribution_of_fine_noise_adds_up_and_finds_the_cap() -> None:
     coins = design_coins(Fraction(1, 4), 45)
-    law = law_of_first_below(coins, [9000, 5000, 800, 0, 0], 4)
-    assert law.sum() == pytest.approx(1)
-    assert law[3] > 0.4 and law[:3].sum() < 1e-9
+    distribution = distribution_of_first_below(coins, [9000, 5000, 800, 0, 0], 4)
+    assert distribution.sum() == pytest.approx(1)
+    assert distribution[3] > 0.4 and distribution[:3].sum() < 1e-9
 
 
 def test_caps() -> None:

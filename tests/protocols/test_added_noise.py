@@ -1,4 +1,4 @@
-"""Errors of whichever noise: own noise's by enumeration of the sum of all parties', joint noise's as ever."""
+"""Errors of whichever noise: distributed noise's by enumeration, joint noise's as ever."""
 
 from fractions import Fraction
 from functools import reduce
@@ -9,12 +9,12 @@ import pytest
 from protocols.arrays import Floats
 from protocols.circuits.coins import design_coins
 from protocols.noise import added, truncated
-from protocols.noise.added import NoiseLaw, OwnNoise
+from protocols.noise.added import DistributedNoise, NoiseDistribution
 
-LAPLACE, GAUSSIAN = NoiseLaw
+LAPLACE, GAUSSIAN = NoiseDistribution
 COINS = design_coins(Fraction(1, 2), 40)
-SMALL = OwnNoise(LAPLACE, Fraction(1, 2), 60, 2, 1)
-LARGE = OwnNoise(GAUSSIAN, Fraction(1, 2 * 400**2), 2500, 3, 2)
+SMALL = DistributedNoise(LAPLACE, Fraction(1, 2), 60, 2, 1)
+LARGE = DistributedNoise(GAUSSIAN, Fraction(1, 2 * 400**2), 2500, 3, 2)
 SEVERAL = added.Several((COINS, design_coins(Fraction(1), 40), COINS, SMALL))
 
 
@@ -25,7 +25,7 @@ def test_joint_noise_is_as_it_was() -> None:
     assert added.offset(COINS) == 0.5
 
 
-def test_own_noise_is_right_on_average_as_it_is() -> None:
+def test_distributed_noise_is_right_on_average_as_it_is() -> None:
     assert added.offset(SMALL) == 0 and added.largest(SMALL) == -added.smallest(SMALL) == 120
     assert added.mean_square_error(SMALL) == SMALL.mean_square_error
     assert added.error_bound(SMALL, Fraction(1, 20)) == SMALL.error_bound(Fraction(1, 20))
@@ -33,8 +33,8 @@ def test_own_noise_is_right_on_average_as_it_is() -> None:
 
 @pytest.mark.parametrize("own", [SMALL, LARGE])
 @pytest.mark.parametrize("positive", [False, True])
-def test_sums_of_errors(own: OwnNoise, positive: bool) -> None:
-    """Quantiles of a sum of two are never below those of the exact law, and near them."""
+def test_sums_of_errors(own: DistributedNoise, positive: bool) -> None:
+    """Quantiles of a sum of two are never below those of the exact distribution, and near them."""
     exact = np.array([mass / (1 << 128 * own.parties) for mass in own.summed(own.parties)])
     if positive:
         exact = np.concatenate(
@@ -48,9 +48,9 @@ def test_sums_of_errors(own: OwnNoise, positive: bool) -> None:
         assert least <= found <= least + 2 * (2 * own.largest / 2048 + 1)
 
 
-def law(noise: added.Noise) -> tuple[int, Floats]:
+def distribution(noise: added.Noise) -> tuple[int, Floats]:
     """Return the least value of a noise, and the mass of each value from there on."""
-    if isinstance(noise, OwnNoise):
+    if isinstance(noise, DistributedNoise):
         return -noise.largest, np.array(
             [mass / (1 << 128 * noise.parties) for mass in noise.summed(noise.parties)]
         )
@@ -61,9 +61,12 @@ def law(noise: added.Noise) -> tuple[int, Floats]:
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("terms", [1, 2])
 def test_errors_of_several_values_that_are_added_up(terms: int, positive: bool) -> None:
-    """Against the exact law, value by value."""
-    laws = [law(each) for each in SEVERAL.each]
-    start, masses = sum(first for first, _ in laws), reduce(np.convolve, [mass for _, mass in laws])
+    """Against the exact distribution, value by value."""
+    distributions = [distribution(each) for each in SEVERAL.each]
+    start, masses = (
+        sum(first for first, _ in distributions),
+        reduce(np.convolve, [mass for _, mass in distributions]),
+    )
     assert (added.smallest(SEVERAL), added.largest(SEVERAL)) == (start, start + len(masses) - 1)
     errors = start + np.arange(len(masses)) + added.offset(SEVERAL)
     assert abs(masses @ errors) < 1e-9

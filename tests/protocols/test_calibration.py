@@ -33,22 +33,27 @@ TINY = [(Coin(1, 2), Coin(1, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))]
 
 
 def joint(coins: tuple[Coin, ...], nodes: int) -> dict[tuple[int, ...], Fraction]:
-    """Return the law of independent noise on so many nodes, all outcomes."""
-    law: dict[tuple[int, ...], Fraction] = {(): Fraction(1)}
+    """Return the distribution of independent noise on so many nodes, all outcomes."""
+    distribution: dict[tuple[int, ...], Fraction] = {(): Fraction(1)}
     for _ in range(nodes):
-        law = {
+        distribution = {
             (*outcome, x): p * mass
-            for outcome, p in law.items()
+            for outcome, p in distribution.items()
             for x, mass in probability_mass(coins).items()
         }
-    return law
+    return distribution
 
 
-def least_delta(law: dict[tuple[int, ...], Fraction], shift: tuple[int, ...], ratio: Fraction) -> Fraction:
+def least_delta(
+    distribution: dict[tuple[int, ...], Fraction], shift: tuple[int, ...], ratio: Fraction
+) -> Fraction:
     """Return the least delta at e^epsilon = ratio, between counts and counts + shift."""
-    moved = {tuple(x + s for x, s in zip(outcome, shift, strict=True)): p for outcome, p in law.items()}
+    moved = {
+        tuple(x + s for x, s in zip(outcome, shift, strict=True)): p for outcome, p in distribution.items()
+    }
     return sum(
-        (max(p - ratio * moved.get(outcome, 0), Fraction(0)) for outcome, p in law.items()), Fraction(0)
+        (max(p - ratio * moved.get(outcome, 0), Fraction(0)) for outcome, p in distribution.items()),
+        Fraction(0),
     )
 
 
@@ -75,9 +80,9 @@ def test_two_cells_by_enumeration(coins: tuple[Coin, ...], relation: Neighboring
     release = each_cell_once(2)
     nodes = nodes_changed(release, Neighbors(relation))
     ratio, claimed = worst_ratio(coins) ** nodes, guarantee(coins, nodes)
-    law = joint(coins, 2)
-    assert sum(law.values()) == 1
-    needed = {shift: least_delta(law, shift, ratio) for shift in shifts(release, relation)}
+    distribution = joint(coins, 2)
+    assert sum(distribution.values()) == 1
+    needed = {shift: least_delta(distribution, shift, ratio) for shift in shifts(release, relation)}
     assert len(needed) == (2 if relation is REPLACE else 4)
     assert all(
         claimed.delta - edge_mass(coins) ** nodes * (nodes - 1) <= d <= claimed.delta for d in needed.values()
@@ -92,9 +97,9 @@ def test_replacing_needs_more_than_adding() -> None:
     """The guarantee for add_or_remove_one is false for replace_one: the test above can fail."""
     coins = TINY[0]
     one = guarantee(coins)
-    law = joint(coins, 2)
-    assert least_delta(law, (1, -1), worst_ratio(coins)) > one.delta
-    assert least_delta(law, (1, 0), worst_ratio(coins)) == one.delta
+    distribution = joint(coins, 2)
+    assert least_delta(distribution, (1, -1), worst_ratio(coins)) > one.delta
+    assert least_delta(distribution, (1, 0), worst_ratio(coins)) == one.delta
 
 
 @pytest.mark.parametrize("relation", NeighboringRelation)
@@ -102,10 +107,10 @@ def test_nodes_of_a_tree_by_enumeration(relation: NeighboringRelation) -> None:
     coins = TINY[0]
     nodes = nodes_changed(TREE, Neighbors(relation))
     claimed = nodes * edge_mass(coins)
-    law = joint(coins, TREE.nodes)
+    distribution = joint(coins, TREE.nodes)
     for shift in shifts(TREE, relation):
         assert sum(map(abs, shift)) <= nodes
-        assert least_delta(law, shift, worst_ratio(coins) ** nodes) <= claimed
+        assert least_delta(distribution, shift, worst_ratio(coins) ** nodes) <= claimed
 
 
 @pytest.mark.parametrize(

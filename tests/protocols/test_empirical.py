@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import beta, binom
 
 from protocols.accounting.empirical import Tally, chernoff_interval, estimate_delta
-from protocols.accounting.exact_privacy import curve_of_law
+from protocols.accounting.exact_privacy import curve_of_distribution
 
-LAW = {-1: Fraction(1, 4), 0: Fraction(1, 2), 1: Fraction(1, 4)}
+DISTRIBUTION = {-1: Fraction(1, 4), 0: Fraction(1, 2), 1: Fraction(1, 4)}
 
 
 @pytest.mark.parametrize("n", [10, 1000, 10**6])
@@ -55,10 +55,12 @@ def test_confidence_is_shared_by_four_tails() -> None:
 def test_estimate_is_below_the_exact_delta_and_near(seed: int) -> None:
     """100 000 samples; fails with probability 10^-9 at most for each seed."""
     ratio = math.exp(0.25)
-    samples = np.random.default_rng(seed).choice(list(LAW), 100_000, p=[float(mass) for mass in LAW.values()])
+    samples = np.random.default_rng(seed).choice(
+        list(DISTRIBUTION), 100_000, p=[float(mass) for mass in DISTRIBUTION.values()]
+    )
     event = [-1, 0]  # whose masses are 3/4, and 1/4 under the neighbour
     tally = Tally(len(samples), int(np.isin(samples, event).sum()), int(np.isin(samples + 1, event).sum()))
     found = estimate_delta(tally, 0.25, 1 - 1e-9)
-    exact = float(curve_of_law(LAW, [1]).delta(Fraction(ratio)))
+    exact = float(curve_of_distribution(DISTRIBUTION, [1]).delta(Fraction(ratio)))
     assert found.low <= exact <= found.high
     assert found.high - found.low < 0.06

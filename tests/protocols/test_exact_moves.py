@@ -1,4 +1,4 @@
-"""Releases whose values move by more than 1: what is uncovered, exactly, against the law's own atoms."""
+"""Releases whose values move by more than 1: what is uncovered, against the distribution's atoms."""
 
 from fractions import Fraction
 from itertools import product
@@ -67,9 +67,9 @@ def test_what_a_count_that_moves_uncovers() -> None:
     assert guarantee_of_moves(TINY, [(1, 1)]).delta == guarantee(TINY, 2).delta
 
 
-def test_a_move_s_guarantee_is_that_of_the_joint_law() -> None:
+def test_a_move_s_guarantee_is_that_of_the_joint_distribution() -> None:
     """Two counts that move by 2 and 1: at the epsilon stated, the joint delta is at most the one stated."""
-    law = {
+    distribution = {
         (x, y): p * q
         for (x, p), (y, q) in product(probability_mass(TINY).items(), probability_mass(TINY).items())
     }
@@ -78,7 +78,8 @@ def test_a_move_s_guarantee_is_that_of_the_joint_law() -> None:
     ratio = worst_ratio(TINY) ** 3
     assert ratio <= exp_bounds(stated.epsilon)[1]
     excess = sum(
-        max(p - ratio * law.get((x - 2, y - 1), Fraction(0)), Fraction(0)) for (x, y), p in law.items()
+        max(p - ratio * distribution.get((x - 2, y - 1), Fraction(0)), Fraction(0))
+        for (x, y), p in distribution.items()
     )
     assert 0 < excess <= stated.delta
     assert excess > guarantee(TINY, 1).delta  # moved by more than a unit
@@ -86,7 +87,7 @@ def test_a_move_s_guarantee_is_that_of_the_joint_law() -> None:
 
 @pytest.mark.parametrize("coins", [TINY[:2], (Coin(3, 2), Coin(5, 3))], ids=["tiny", "odd"])
 def test_all_moves_of_two_values_keep_to_their_guarantee(coins: tuple[Coin, ...]) -> None:
-    """Theorem 8, by the joint law: up and down, also by more than all that the noise can be."""
+    """Theorem 8, by the joint distribution: up and down, also by more than all that the noise can be."""
     mass, met = probability_mass(coins), []
     for move in product((-9, *range(-3, 4), 8), repeat=2):
         amounts = tuple(abs(s) for s in move if s)

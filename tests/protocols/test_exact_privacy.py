@@ -15,13 +15,13 @@ from protocols.accounting.exact_privacy import (
     composed,
     cost,
     curve_of_coins,
-    curve_of_law,
+    curve_of_distribution,
 )
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise.truncated import guarantee, probability_mass
 
-Law = Mapping[int, Fraction]
+Distribution = Mapping[int, Fraction]
 
 AT = tuple(Fraction(1, 2**bits) for bits in (10, 20, 30, 40, 60))
 DEFAULT = design_coins(Fraction(1), 40)
@@ -38,8 +38,8 @@ def small_coins(draw: st.DrawFn) -> tuple[Coin, ...]:
 
 
 @st.composite
-def laws(draw: st.DrawFn) -> dict[int, Fraction]:
-    """Return a law on a few integers near 0, gaps and ties included."""
+def distributions(draw: st.DrawFn) -> dict[int, Fraction]:
+    """Return a distribution on a few integers near 0, gaps and ties included."""
     weights = draw(st.dictionaries(st.integers(-3, 3), st.integers(1, 5), min_size=1, max_size=5))
     return {x: Fraction(w, sum(weights.values())) for x, w in weights.items()}
 
@@ -47,51 +47,60 @@ def laws(draw: st.DrawFn) -> dict[int, Fraction]:
 ratios = st.fractions(min_value=1, max_value=40, max_denominator=30)
 
 
-def worst_event(law: Law, shift: int, ratio: Fraction) -> Fraction:
+def worst_event(distribution: Distribution, shift: int, ratio: Fraction) -> Fraction:
     """Return the most of P(E) - ratio Q(E) over all events E, P and Q either way round."""
-    moved = {x + shift: mass for x, mass in law.items()}
-    outcomes = sorted(law.keys() | moved)
+    moved = {x + shift: mass for x, mass in distribution.items()}
+    outcomes = sorted(distribution.keys() | moved)
     events = itertools.chain.from_iterable(
         itertools.combinations(outcomes, size) for size in range(len(outcomes) + 1)
     )
     return max(
         max(p - ratio * q, q - ratio * p)
         for p, q in (
-            (sum(law.get(x, 0) for x in event), sum(moved.get(x, 0) for x in event)) for event in events
+            (sum(distribution.get(x, 0) for x in event), sum(moved.get(x, 0) for x in event))
+            for event in events
         )
     )
 
 
-@given(laws(), st.integers(1, 3), ratios)
-def test_delta_is_the_worst_event(law: Law, shift: int, ratio: Fraction) -> None:
-    assert curve_of_law(law, [shift]).delta(ratio) == worst_event(law, shift, ratio)
+@given(distributions(), st.integers(1, 3), ratios)
+def test_delta_is_the_worst_event(distribution: Distribution, shift: int, ratio: Fraction) -> None:
+    assert curve_of_distribution(distribution, [shift]).delta(ratio) == worst_event(
+        distribution, shift, ratio
+    )
 
 
-@given(laws(), ratios)
-def test_several_shifts_are_as_bad_as_the_worst(law: Law, ratio: Fraction) -> None:
-    one_by_one = max(curve_of_law(law, [shift]).delta(ratio) for shift in (1, 2, 3))
-    assert curve_of_law(law, [1, 2, 3]).delta(ratio) == one_by_one
+@given(distributions(), ratios)
+def test_several_shifts_are_as_bad_as_the_worst(distribution: Distribution, ratio: Fraction) -> None:
+    one_by_one = max(curve_of_distribution(distribution, [shift]).delta(ratio) for shift in (1, 2, 3))
+    assert curve_of_distribution(distribution, [1, 2, 3]).delta(ratio) == one_by_one
 
 
 def test_a_shift_is_taken_both_ways() -> None:
-    """A law that rises and then ends is worse one way than the other."""
-    law = {0: Fraction(1, 10), 1: Fraction(3, 10), 2: Fraction(6, 10)}
+    """A distribution that rises and then ends is worse one way than the other."""
+    distribution = {0: Fraction(1, 10), 1: Fraction(3, 10), 2: Fraction(6, 10)}
     up, down = (
-        sum((max(mass - law.get(x - move, Fraction(0)), Fraction(0)) for x, mass in law.items()), Fraction(0))
+        sum(
+            (
+                max(mass - distribution.get(x - move, Fraction(0)), Fraction(0))
+                for x, mass in distribution.items()
+            ),
+            Fraction(0),
+        )
         for move in (1, -1)
     )
-    assert curve_of_law(law, [1]).delta(Fraction(1)) == max(up, down)
+    assert curve_of_distribution(distribution, [1]).delta(Fraction(1)) == max(up, down)
     # At e^epsilon = 3: the value 2 has 6/10 against 3/10 one way; the other way it has 6/10 against none.
     assert (
-        curve_of_law(law, [1]).delta(Fraction(3))
-        == curve_of_law(law, [-1]).delta(Fraction(3))
+        curve_of_distribution(distribution, [1]).delta(Fraction(3))
+        == curve_of_distribution(distribution, [-1]).delta(Fraction(3))
         == Fraction(6, 10)
     )
 
 
-def test_visible_law() -> None:
+def test_visible_distribution() -> None:
     """A quarter at -1, a half at 0, a quarter at 1; moved by 1 it is told apart for certain by a quarter."""
-    curve = curve_of_law({-1: Fraction(1, 4), 0: Fraction(1, 2), 1: Fraction(1, 4)}, [1])
+    curve = curve_of_distribution({-1: Fraction(1, 4), 0: Fraction(1, 2), 1: Fraction(1, 4)}, [1])
     quarter, half, none = Fraction(1, 4), Fraction(1, 2), Fraction(0)
     assert curve.pairs[0] == ((quarter, none), (half, quarter), (quarter, half), (none, quarter))
     assert curve.impossible == quarter
@@ -128,21 +137,27 @@ def test_least_ratio_is_the_least(coins: tuple[Coin, ...], delta: Fraction) -> N
 
 
 @given(small_coins(), st.data())
-def test_curve_of_coins_equals_the_enumerated_laws(coins: tuple[Coin, ...], data: st.DataObject) -> None:
-    """Both ways round, so the law is as private when a count falls as when it rises."""
+def test_curve_of_coins_equals_the_enumerated_distributions(
+    coins: tuple[Coin, ...], data: st.DataObject
+) -> None:
+    """Both ways round, so the distribution is as private when a count falls as when it rises."""
     sensitivity = data.draw(st.integers(1, 2 ** len(coins) - 1))
-    law = probability_mass(coins)
+    distribution = probability_mass(coins)
     for shift, pair in enumerate(curve_of_coins(coins, sensitivity).pairs, 1):
-        assert curve_of_law(law, [shift]).pairs == (pair, pair)
+        assert curve_of_distribution(distribution, [shift]).pairs == (pair, pair)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(5)])
 @pytest.mark.parametrize("sensitivity", [1, 3])
-def test_curve_of_designed_coins_equals_the_enumerated_laws(epsilon: Fraction, sensitivity: int) -> None:
+def test_curve_of_designed_coins_equals_the_enumerated_distributions(
+    epsilon: Fraction, sensitivity: int
+) -> None:
     coins = design_coins(epsilon, 40)
     pairs = curve_of_coins(coins, min(sensitivity, 2 ** len(coins) - 1)).pairs
-    law = probability_mass(coins)
-    assert [curve_of_law(law, [shift]).pairs[0] for shift in range(1, len(pairs) + 1)] == list(pairs)
+    distribution = probability_mass(coins)
+    assert [
+        curve_of_distribution(distribution, [shift]).pairs[0] for shift in range(1, len(pairs) + 1)
+    ] == list(pairs)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 50), Fraction(1, 10**6)])
@@ -169,8 +184,8 @@ def test_bounds_of_delta_enclose_it_and_are_close() -> None:
 def test_another_accountant_agrees(epsilon: Fraction) -> None:
     """Google's, in floats; its discretisation may only add to delta, by 10^-4 of epsilon at most."""
     coins = design_coins(epsilon, 40)
-    law = probability_mass(coins)
-    logs = {x: math.log(mass) for x, mass in law.items()}
+    distribution = probability_mass(coins)
+    logs = {x: math.log(mass) for x, mass in distribution.items()}
     theirs = from_two_probability_mass_functions(
         {x + 1: log for x, log in logs.items()}, logs, value_discretization_interval=1e-4
     )
@@ -214,9 +229,9 @@ def test_a_wrong_sensitivity_is_found() -> None:
     assert epsilon is not None and Fraction(19, 10) < epsilon <= 2
 
 
-def test_masses_that_are_no_law_are_refused() -> None:
+def test_masses_that_are_no_distribution_are_refused() -> None:
     with pytest.raises(ValueError, match="do not add up to 1"):
-        curve_of_law({0: Fraction(1, 2), 1: Fraction(1, 3)}, [1])
+        curve_of_distribution({0: Fraction(1, 2), 1: Fraction(1, 3)}, [1])
 
 
 @pytest.mark.parametrize("sensitivity", [0, -1, MAX_SENSITIVITY + 1])
@@ -230,13 +245,13 @@ TINY = (Coin(1, 2), Coin(1, 3))
 
 @pytest.mark.parametrize("moves", [(1, 1), (1, -1), (-1, 1, 1)])
 @pytest.mark.parametrize("ratio", [1, Fraction(3, 2), 3, 9, 100])
-def test_composition_equals_the_joint_law(moves: tuple[int, ...], ratio: Fraction) -> None:
+def test_composition_equals_the_joint_distribution(moves: tuple[int, ...], ratio: Fraction) -> None:
     """Over all outcomes of several values, whichever way each moves."""
-    law = probability_mass(TINY)
+    distribution = probability_mass(TINY)
     delta = Fraction(0)
-    moved = [{x + move: mass for x, mass in law.items()} for move in moves]
-    for outcome in itertools.product(*(sorted(law.keys() | other) for other in moved)):
-        p = math.prod((law.get(x, Fraction(0)) for x in outcome), start=Fraction(1))
+    moved = [{x + move: mass for x, mass in distribution.items()} for move in moves]
+    for outcome in itertools.product(*(sorted(distribution.keys() | other) for other in moved)):
+        p = math.prod((distribution.get(x, Fraction(0)) for x in outcome), start=Fraction(1))
         q = math.prod(
             (other.get(x, Fraction(0)) for x, other in zip(outcome, moved, strict=True)), start=Fraction(1)
         )

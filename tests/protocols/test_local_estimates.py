@@ -19,7 +19,7 @@ from protocols.local_dp.estimators import (
     tally,
     variance,
 )
-from protocols.local_dp.exact_privacy import law_of_r
+from protocols.local_dp.exact_privacy import distribution_of_r
 from protocols.local_dp.randomizers import Grr, Mechanism, MechanismL, MechanismR, Reports, ValueRange
 from tests.support.local import chebyshev
 
@@ -89,8 +89,8 @@ def moments(
     """Return mean and variance of sum of weight x value / (a c) over all joint outcomes, exactly."""
     scale = mechanism.grr.keep * (2 * mechanism.truth - 1)
     mean = square = Fraction(0)
-    laws = [law_of_r(mechanism, *client).items() for client in clients]
-    for outcomes in product(*laws):
+    distributions = [distribution_of_r(mechanism, *client).items() for client in clients]
+    for outcomes in product(*distributions):
         mass, total = ONE, Fraction(0)
         for (said, told), chance in outcomes:
             mass *= chance
@@ -139,14 +139,14 @@ def test_equations_19_and_20() -> None:
     assert variance(fine, sizes, mean_weights(sizes, 0), squares) == pytest.approx(eq_19, rel=1e-8)
 
 
-def test_moments_of_the_noise_against_its_law() -> None:
+def test_moments_of_the_noise_against_its_distribution() -> None:
     mechanism = MechanismL.with_budgets(2, ONE, Fraction(3), steps=2)
     x = np.arange(-400, 401)
-    law = np.exp(-np.abs(x) / float(mechanism.scale))
-    law /= law.sum()
-    assert mechanism.moved_square == pytest.approx(float((law * (x / 2) ** 2).sum()))
+    distribution = np.exp(-np.abs(x) / float(mechanism.scale))
+    distribution /= distribution.sum()
+    assert mechanism.moved_square == pytest.approx(float((distribution * (x / 2) ** 2).sum()))
     theta = np.array([-1.2, 0.1, 0.9])
-    expected = (law * np.exp(np.outer(theta, x) / 2)).sum(axis=1)
+    expected = (distribution * np.exp(np.outer(theta, x) / 2)).sum(axis=1)
     assert mechanism.moved_moment(theta).tolist() == pytest.approx(expected.tolist())
     assert mechanism.kept_square(0.25) == 0.25 + mechanism.moved_square + 1 / 16
 
@@ -171,7 +171,7 @@ def test_table_1_of_the_paper(clients: int, error: float, epsilon: float) -> Non
 
 @pytest.mark.parametrize("mechanism", [MechanismR.private(3, ONE), MechanismL.private(3, ONE)])
 def test_half_widths(mechanism: Mechanism) -> None:
-    """Close to the normal law's at 1 % (2.576 standard deviations), never below it; Chebyshev's is 10."""
+    """Close to the normal distribution's 2.576 deviations at 1 %, never below; Chebyshev's is 10."""
     sizes = [4000, 5000, 9000]
     for weights in (mean_weights(sizes, 0), gap_weights(sizes, 0, 2)):
         deviation = math.sqrt(variance(mechanism, sizes, weights))
@@ -187,11 +187,11 @@ def test_a_half_width_bounds_the_exact_tail() -> None:
     mechanism = MechanismR.with_budgets(2, Fraction(3), Fraction(3))
     clients = [(0, Fraction(1)), (0, Fraction(-1, 2)), (1, Fraction(1))]
     scale = float(mechanism.grr.keep) * mechanism.gain
-    laws = [law_of_r(mechanism, *client).items() for client in clients]
+    distributions = [distribution_of_r(mechanism, *client).items() for client in clients]
     weights = gap_weights([2, 1], 0, 1)
     for failure in (0.5, 0.1, 0.01):
         t, tail = half_width(mechanism, [2, 1], weights, failure), 0.0
-        for outcomes in product(*laws):
+        for outcomes in product(*distributions):
             total = sum(weights[said] * told for (said, told), _ in outcomes) / scale
             if abs(total - (0.25 - 1)) >= t:
                 tail += math.prod(float(chance) for _, chance in outcomes)

@@ -10,7 +10,13 @@ import pytest
 
 from protocols.circuits.coins import exp_bounds
 from protocols.local_dp import randomizers as local_dp
-from protocols.local_dp.exact_privacy import epsilon_of_l, epsilon_of_r, law_of_r, log_ratio_of_l, worst_ratio
+from protocols.local_dp.exact_privacy import (
+    distribution_of_r,
+    epsilon_of_l,
+    epsilon_of_r,
+    log_ratio_of_l,
+    worst_ratio,
+)
 from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR, ValueRange
 from protocols.noise import exact_sampling
 from protocols.noise.exact_sampling import below, coins, discrete_laplace, round_at_random
@@ -33,7 +39,7 @@ def test_published_allocation_of_m_r_exceeds_its_budget(epsilon: Fraction, true:
 def test_m_r_keeps_to_its_epsilon_and_uses_all_of_it(epsilon: Fraction, groups: int) -> None:
     mechanism = MechanismR.private(groups, epsilon)
     found = worst_ratio(
-        law_of_r(mechanism, g, Fraction(v, 2)) for g, v in product(range(groups), range(-2, 3))
+        distribution_of_r(mechanism, g, Fraction(v, 2)) for g, v in product(range(groups), range(-2, 3))
     )
     assert found == mechanism.worst_ratio
     assert found <= exp_bounds(epsilon)[0]
@@ -45,9 +51,9 @@ def test_m_r_keeps_to_its_epsilon_and_uses_all_of_it(epsilon: Fraction, groups: 
 def test_epsilon_of_any_budgets_is_the_worst_ratio(groups: int, epsilon_1: int, epsilon_2: int) -> None:
     mechanism = MechanismR.with_budgets(groups, Fraction(epsilon_1), Fraction(epsilon_2))
     inputs = product(range(groups), (Fraction(-1), Fraction(0), ONE))
-    laws = [law_of_r(mechanism, g, v) for g, v in inputs]
-    assert all(sum(law.values()) == 1 for law in laws)
-    assert log_upper_bound(worst_ratio(laws)) == mechanism.epsilon == epsilon_of_r(mechanism)
+    distributions = [distribution_of_r(mechanism, g, v) for g, v in inputs]
+    assert all(sum(distribution.values()) == 1 for distribution in distributions)
+    assert log_upper_bound(worst_ratio(distributions)) == mechanism.epsilon == epsilon_of_r(mechanism)
 
 
 def test_a_little_more_for_the_group_is_too_much() -> None:
@@ -59,7 +65,7 @@ def test_a_little_more_for_the_group_is_too_much() -> None:
 def ratios_of_l(
     mechanism: MechanismL, outputs: range
 ) -> Iterator[float]:  # logarithms, on the grid, over all pairs of inputs
-    """Yield ln of all likelihood ratios, from the law itself; constants of the noise cancel."""
+    """Yield ln of all likelihood ratios, from the distribution itself; constants of the noise cancel."""
     keep, move = float(mechanism.grr.keep), float(mechanism.grr.move)
     rate, steps = 1 / float(mechanism.scale), mechanism.steps
     inputs = list(product(range(min(3, mechanism.grr.groups)), range(-steps, steps + 1)))

@@ -47,14 +47,14 @@ def test_is_mitchells_logarithm(offset: int, most: int) -> None:
 @pytest.mark.parametrize(("offset", "most"), CASES)
 def test_steps_fall_everywhere_and_are_those_that_are_charged(offset: int, most: int) -> None:
     """Below 0 and far above the largest count too: whatever a client sends, no step is above the first."""
-    law = ShiftedLog(offset, most)
+    distribution = ShiftedLog(offset, most)
     counts = range(-3 * offset - 3, 3 * most + 3)
     steps = np.diff(logarithms(counts, offset, most))
     assert (np.diff(steps) <= 0).all() and (steps >= 2).all()
-    assert max(steps) == law.first_step
+    assert max(steps) == distribution.first_step
     by_count = dict(zip(counts, steps, strict=False))  # from n to n + 1
     for n in range(2 * most):
-        assert law.step(n) == max(by_count[n], by_count[n - 1] if n else 0)
+        assert distribution.step(n) == max(by_count[n], by_count[n - 1] if n else 0)
 
 
 @pytest.mark.parametrize(("offset", "most"), CASES)
@@ -94,7 +94,7 @@ def test_every_step_of_whole_small_rings(bits: int) -> None:
 def test_what_a_record_gives_away_wherever_others_shift_its_cell() -> None:
     """Theorem 13 on a ring of 8 bits, by enumeration: ε(0) holds at all 256 sums, ε(n) where others add."""
     coins, offset, most, bits = (Coin(3, 3), Coin(1, 2), Coin(1, 4), Coin(1, 9)), 2, 20, 8
-    ring, size, law = wrapped(bits), 1 << bits, ShiftedLog(offset, most)
+    ring, size, distribution = wrapped(bits), 1 << bits, ShiftedLog(offset, most)
     value = shifted_log(ring, no_check, ring(np.arange(size)), offset, most).values
 
     mass = probability_mass(coins)
@@ -110,10 +110,10 @@ def test_what_a_record_gives_away_wherever_others_shift_its_cell() -> None:
         both = [ratio.denominator * p - ratio.numerator * q for p, q in ((one, other), (other, one))]
         return max(Fraction(int(np.maximum(0, each).sum()), scale * ratio.denominator) for each in both)
 
-    worst = [excess(at, law.first_step) for at in range(size)]
-    assert max(worst) == outer_mass(coins, law.first_step)
+    worst = [excess(at, distribution.first_step) for at in range(size)]
+    assert max(worst) == outer_mass(coins, distribution.first_step)
     for honest in (3, 9, 19):
-        units = law.step(honest + 1)
+        units = distribution.step(honest + 1)
         claimed = outer_mass(coins, units)
         others = [excess((honest + lie) % size, units) for lie in range(size)]
         assert max(others[: size // 2 - offset - honest - 1]) <= claimed  # they share counts, or too many
@@ -126,8 +126,8 @@ def test_by_hand() -> None:
 
 
 def test_the_same_in_real_numbers() -> None:
-    law = ShiftedLog(5, 57)
+    distribution = ShiftedLog(5, 57)
     counts = range(58)
-    assert law.value(counts).tolist() == logarithms(counts, 5, 57)
-    assert law.estimate(law.value(counts)).tolist() == pytest.approx(list(counts), abs=1e-9)
-    assert [law.highest(n) for n in (57, 60)] == logarithms([57, 60], 5, 57)
+    assert distribution.value(counts).tolist() == logarithms(counts, 5, 57)
+    assert distribution.estimate(distribution.value(counts)).tolist() == pytest.approx(list(counts), abs=1e-9)
+    assert [distribution.highest(n) for n in (57, 60)] == logarithms([57, 60], 5, 57)

@@ -18,7 +18,7 @@ from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
 from harness.releases.weights import WeightsStatistic
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
@@ -33,20 +33,20 @@ from protocols.spec import (
     REPLICATED,
     SPLIT,
     ProtocolSpec,
-    with_own_noise,
+    with_distributed_noise,
 )
 from tests.support.requests import request_of
 
 # Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
-# least 20 (coins.py refuses others), law, rate and edge are what each party draws its own noise by (which
-# `Job` sees to), the rest are sizes, names of forms, and who takes part.
+# least 20 (coins.py refuses others), distribution, rate and edge are what each party draws its own noise by
+# (which `Job` sees to), the rest are sizes, names of forms, and who takes part.
 KNOWN_ARGUMENTS = {
     *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
     *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most", "queries", "above"),
     *("delta_bits", "nodes", "law", "rate", "edge", "rounds", "coordinates"),
 }
-# Where noise may be the parties' own, its law is the last arguments, whichever and however many these are.
-LAW = "*law"
+# The last arguments may say distributed noise's distribution, however many these are.
+DISTRIBUTION = "*distribution"
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def faults(text: str, spec: ProtocolSpec) -> list[str]:
         *_argument_faults(tree, spec),
         *_name_faults(tree, circuits),
         *_secret_faults(tree, circuits, opening),
-        *_noise_faults(tree, opening, law_of(spec)),
+        *_noise_faults(tree, opening, distribution_of(spec)),
         *_opening_faults(tree, spec, opening),
     ]
 
@@ -144,10 +144,10 @@ def one_round(text: str) -> ast.Module:
     return tree
 
 
-def law_of(spec: ProtocolSpec) -> str:
+def distribution_of(spec: ProtocolSpec) -> str:
     """Return what a program makes its noise by."""
-    either = spec.draws_own_noise or with_own_noise(spec, SPLIT.by(CLIENTS)) is not None
-    return LAW if either and spec.name not in ("pi_roc", "pi_gap") else "epsilon, delta_bits"
+    either = spec.draws_distributed_noise or with_distributed_noise(spec, SPLIT.by(CLIENTS)) is not None
+    return DISTRIBUTION if either and spec.name not in ("pi_roc", "pi_gap") else "epsilon, delta_bits"
 
 
 def _takes_several(spec: ProtocolSpec) -> bool:
@@ -176,9 +176,9 @@ def _bindings(tree: ast.AST) -> list[tuple[str, ast.expr]]:
 def _argument_faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:
     given = "with_path(program.args)" if _takes_several(spec) else "program.args"
     taken = [name for name, value in _bindings(tree) if ast.unparse(value) == given]
-    of_law = {LAW: 3 if spec.draws_own_noise else 2}.get(law_of(spec), 0)
+    of_distribution = {DISTRIBUTION: 3 if spec.draws_distributed_noise else 2}.get(distribution_of(spec), 0)
     told = spec.by(REPLICATED).arguments if _takes_several(spec) else spec.arguments
-    named = [*told[: len(told) - of_law], *(["law"] if of_law else [])]
+    named = [*told[: len(told) - of_distribution], *(["law"] if of_distribution else [])]
     if taken != ["_", *named] or _named(tree).count("program") != 1:
         yield "arguments other than the spec's"
     if not set(spec.arguments) <= KNOWN_ARGUMENTS:
@@ -231,13 +231,13 @@ def _secret_faults(tree: ast.Module, circuits: set[str], opening: Opening) -> It
             yield f"something else is done with {', '.join(used)}"
 
 
-def _noise_faults(tree: ast.Module, opening: Opening, law: str) -> Iterator[str]:
+def _noise_faults(tree: ast.Module, opening: Opening, distribution: str) -> Iterator[str]:
     at_the_top = [ast.unparse(node) for node in tree.body]
     made = dict(line.split(" = ", 1) for line in opening.made)
     values = [(name, ast.unparse(value)) for name, value in _bindings(tree)]
     calls = [value for name, value in _bindings(tree) if name == "noise" and isinstance(value, ast.Call)]
     lanes = ast.unparse(calls[0].args[3]) if calls and len(calls[0].args) > 3 else "nothing"
-    made["noise"] = f"default_noise(sint, sbitvec, parties, {lanes}, {law})"
+    made["noise"] = f"default_noise(sint, sbitvec, parties, {lanes}, {distribution})"
     if lanes != opening.lanes:
         made[lanes] = opening.lanes
     for name, how in made.items():
@@ -301,18 +301,18 @@ SWITCHES = {
         "another integer": ("noise = ", "sint = cint\nnoise = "),
         "bits of one party": ("default_noise(sint, sbitvec, parties,", "default_noise(sint, sbitvec, 1,"),
         "fewer parties": ("noise = ", "parties = 1\nnoise = "),
-        "the same noise everywhere": ("parties, cells, *law", "parties, 1, *law"),
-        "another law": ("noise = ", "law = ['20', '20']\nnoise = "),
-        "other coins": ("cells, *law)", "cells, '20', '20')"),
-        "a law more": ("cells, *law)", "cells, 1, *law)"),
+        "the same noise everywhere": ("parties, cells, *distribution", "parties, 1, *distribution"),
+        "another distribution": ("noise = ", "law = ['20', '20']\nnoise = "),
+        "other coins": ("cells, *distribution)", "cells, '20', '20')"),
+        "a distribution more": ("cells, *distribution)", "cells, 1, *distribution)"),
         "a walrus": ("print_ln(", "print_ln('%s', (noise := counts))\nprint_ln("),
         "a loop": ("print_ln(", "for noise in [0]:\n    pass\nprint_ln("),
         "a function": ("print_ln(", "def default_noise(*_):\n    return 0\nprint_ln("),
         "circuit redefined": ("noise = ", "default_noise = max\nnoise = "),
         "circuit under another name": ("import default_noise", "import xor_of_inputs as default_noise"),
         "an argument more": (
-            "labels, *law = program.args",
-            "labels, given, *law = program.args",
+            "labels, *distribution = program.args",
+            "labels, given, *distribution = program.args",
         ),
         "an argument by number": ("cells = ", "given = program.args[9]\ncells = "),
         "the environment": ("from protocols.circuits.noise", "import os\nfrom protocols.circuits.noise"),
@@ -335,7 +335,7 @@ SWITCHES = {
         "somebody's column alone": ("noise.reveal()", "(noise - noise).reveal()"),
         "a column more": (
             "check_point()",
-            "noise = default_noise(sint, sbitvec, 1, nodes, *law)\ncheck_point()",
+            "noise = default_noise(sint, sbitvec, 1, nodes, *distribution)\ncheck_point()",
         ),
     },
     PI_ROUNDS.name: {
@@ -385,7 +385,9 @@ def test_active_parties_are_checked_before_the_opening(spec: ProtocolSpec) -> No
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE])
-def test_the_harness_compiles_what_it_accounts_for(model: Model, relation: NeighboringRelation) -> None:
+def test_the_harness_compiles_what_it_accounts_for(
+    model: SecurityModel, relation: NeighboringRelation
+) -> None:
     """π_RW's arguments lead to the plan's coins, all parties draw, and they draw as many bits as are used."""
     settings = request_of(model, SPLIT, Fraction(1, 3), Fraction(1, 2**40), relation)
     domain = RecordDomain(("a", "b"), ("0", "1", "2"))

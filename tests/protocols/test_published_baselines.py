@@ -8,13 +8,13 @@ import numpy.typing as npt
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 
-from protocols.accounting.exact_privacy import curve_of_law
+from protocols.accounting.exact_privacy import curve_of_distribution
 from protocols.published_baselines import (
     ONE,
     Logarithm,
     composed_laplace,
     ideal_log,
-    laplace_law,
+    laplace_distribution,
     mp_spdz_log,
     nearest,
 )
@@ -57,12 +57,12 @@ def test_a_product_that_wraps_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(("log", "draws"), [(ideal_log, ONE - 1), (mp_spdz_log, ONE)])
-def test_law_is_that_of_all_draws(log: Logarithm, draws: int) -> None:
+def test_distribution_is_that_of_all_draws(log: Logarithm, draws: int) -> None:
     """One draw of 2^16 asks for ln(0): MP-SPDZ answers, the ideal logarithm does not."""
-    law = laplace_law(Fraction(1), log, rounded=False)
-    assert sum(law.values()) == 1
-    assert min(mass for mass in law.values()) == Fraction(1, draws)
-    assert round(max(law) / ONE, 1) == 10.4  # the largest noise, 10.4 b
+    distribution = laplace_distribution(Fraction(1), log, rounded=False)
+    assert sum(distribution.values()) == 1
+    assert min(mass for mass in distribution.values()) == Fraction(1, draws)
+    assert round(max(distribution) / ONE, 1) == 10.4  # the largest noise, 10.4 b
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ def test_law_is_that_of_all_draws(log: Logarithm, draws: int) -> None:
 )
 def test_delta_at_epsilon_1(log: Logarithm, raw: str, rounded: str) -> None:
     """Errata: 0.82 raw at every finite epsilon, 1.19e-4 when rounded to an integer, sensitivity 1."""
-    curve = curve_of_law(laplace_law(Fraction(1), log, rounded=False), [ONE])
+    curve = curve_of_distribution(laplace_distribution(Fraction(1), log, rounded=False), [ONE])
     assert f"{float(curve.impossible):.4f}" == raw
     assert all(curve.delta_bounds(Fraction(epsilon)) == (curve.impossible,) * 2 for epsilon in (1, 5, 60))
     assert curve.least_epsilon(Fraction(8, 10)) is None
-    curve = curve_of_law(laplace_law(Fraction(1), log, rounded=True), [1])
+    curve = curve_of_distribution(laplace_distribution(Fraction(1), log, rounded=True), [1])
     low, high = curve.delta_bounds(Fraction(1))
     assert f"{float(low):.3e}" == f"{float(high):.3e}" == rounded
     assert curve.least_epsilon(Fraction(1, 10**6)) is None
@@ -82,22 +82,22 @@ def test_delta_at_epsilon_1(log: Logarithm, raw: str, rounded: str) -> None:
 
 def test_a_scale_of_10_opens_the_count_modulo_5() -> None:
     """Every value is a multiple of 10 units, and 2^16 is 6 modulo 10: counts differ modulo 5 for certain."""
-    law = laplace_law(Fraction(10), ideal_log, rounded=False)
-    assert {x % 10 for x in law} == {0}
+    distribution = laplace_distribution(Fraction(10), ideal_log, rounded=False)
+    assert {x % 10 for x in distribution} == {0}
     for count in (1, 2, 3, 4, 5):
-        certain = curve_of_law(law, [count * ONE]).impossible == 1
+        certain = curve_of_distribution(distribution, [count * ONE]).impossible == 1
         assert certain == (count % 5 != 0)
 
 
 def test_scale_that_does_not_fit() -> None:
     with pytest.raises(OverflowError, match="noise of scale 2000 does not fit 31 bits"):
-        laplace_law(Fraction(2000), ideal_log, rounded=True)
+        laplace_distribution(Fraction(2000), ideal_log, rounded=True)
 
 
 def test_scale_that_is_no_integer() -> None:
     """b = 1/2: 2 x - x(b = 1) is rounding alone."""
-    whole = laplace_law(Fraction(1), ideal_log, rounded=False)
-    half = laplace_law(Fraction(1, 2), ideal_log, rounded=False)
+    whole = laplace_distribution(Fraction(1), ideal_log, rounded=False)
+    half = laplace_distribution(Fraction(1, 2), ideal_log, rounded=False)
     assert max(half) == nearest(max(whole), 1)
     assert sum(mass * x * x for x, mass in half.items()) == pytest.approx(
         float(sum(mass * x * x for x, mass in whole.items())) / 4, rel=1e-4
@@ -105,14 +105,14 @@ def test_scale_that_is_no_integer() -> None:
 
 
 def test_noise_has_about_the_laplace_distributions_size() -> None:
-    law = laplace_law(Fraction(1), ideal_log, rounded=False)
-    assert float(sum(mass * x * x for x, mass in law.items())) / ONE**2 == pytest.approx(2, rel=2e-3)
+    distribution = laplace_distribution(Fraction(1), ideal_log, rounded=False)
+    assert float(sum(mass * x * x for x, mass in distribution.items())) / ONE**2 == pytest.approx(2, rel=2e-3)
 
 
 def test_rounding_up_and_down_are_within_an_atom_of_each_other() -> None:
-    """Half up moves only the two ties, so the rounded law is symmetric to 2 draws of 2^16."""
-    law = laplace_law(Fraction(1), ideal_log, rounded=True)
-    assert all(abs(law[x] - law[-x]) <= Fraction(2, ONE - 1) for x in law)
+    """Half up moves only the two ties, so the rounded distribution is symmetric to 2 draws of 2^16."""
+    distribution = laplace_distribution(Fraction(1), ideal_log, rounded=True)
+    assert all(abs(distribution[x] - distribution[-x]) <= Fraction(2, ONE - 1) for x in distribution)
 
 
 def laplace_losses(step: float, *, up: bool) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""π_LAP as published: its program is what its law is computed from, statement for statement."""
+"""π_LAP as published: its program is what its distribution is computed from, statement for statement."""
 
 import ast
 

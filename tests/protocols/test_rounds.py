@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from protocols.accounting.own_noise import renyi_delta
+from protocols.accounting.distributed_noise import renyi_delta
 from protocols.accounting.rounds import RoundsPlan, plan_rounds, zcdp
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds
 from protocols.noise import added
-from protocols.noise.added import NoiseLaw, OwnNoise
+from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.noise.truncated import outer_mass, probability_mass
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**5)
 SQUARES = 131**2  # 128 units and half the root of 45 coordinates
-OWN = (3, 2)
+DISTRIBUTED = (3, 2)
 
 
 @lru_cache
@@ -27,9 +27,9 @@ def planned(rounds: int, own: tuple[int, int] | None = None) -> RoundsPlan:
 
 
 def renyi(p: dict[int, Fraction], q: dict[int, Fraction], order: float) -> float:
-    """D_order(p || q) in floats, of what both can be, as laws of their own."""
+    """D_order(p || q) in floats, of what both can be, as distributions of their own."""
     both = [x for x in p if p[x] and q.get(x)]
-    total_p, total_q = (float(sum(law[x] for x in both)) for law in (p, q))
+    total_p, total_q = (float(sum(distribution[x] for x in both)) for distribution in (p, q))
     terms = [float(p[x]) / total_p * (float(p[x] / q[x]) * total_q / total_p) ** (order - 1) for x in both]
     return math.log(math.fsum(terms)) / (order - 1)
 
@@ -42,15 +42,17 @@ def test_rho_and_delta_of_coins_against_enumeration(epsilon: Fraction) -> None:
     """
     coins = design_coins(epsilon, 20)
     if len(coins) > 7:
-        coins = coins[:7]  # a law of its own, cut where enumeration ends; worse at the edge, and so accounted
-    law = probability_mass(coins)
+        coins = coins[
+            :7
+        ]  # a distribution of its own, cut where enumeration ends; worse at the edge, and so accounted
+    distribution = probability_mass(coins)
     rho, apart = zcdp(coins, 9, 2, 1)
     for a, b in product(range(4), repeat=2):
         if not 0 < a * a + b * b <= 9:
             continue
-        moved = [{x + s: mass for x, mass in law.items()} for s in (a, b)]
+        moved = [{x + s: mass for x, mass in distribution.items()} for s in (a, b)]
         for order in (1.1, 2, 8, 64):
-            both = sum(renyi(law, other, order) for other in moved)
+            both = sum(renyi(distribution, other, order) for other in moved)
             assert both <= order * float(rho) * (1 + 1e-9)
         outside = sum((mass for s in (a, b) for mass in [outer_mass(coins, s)] if s), Fraction(0))
         assert outside <= apart
@@ -62,7 +64,7 @@ def test_rounds_and_coordinates_add_up() -> None:
     one, apart = zcdp(coins, 4, 1, 1)
     assert zcdp(coins, 4, 1, 40) == (40 * one, 40 * apart)
     assert zcdp(coins, 4, 4, 1) == (one, 2 * apart)  # 4 units in 4 coordinates, where 2 were in one
-    table = OwnNoise(NoiseLaw.GAUSSIAN, Fraction(1, 200), 150, *OWN)
+    table = DistributedNoise(NoiseDistribution.GAUSSIAN, Fraction(1, 200), 150, *DISTRIBUTED)
     rho, far = zcdp(table, 4, 3, 1)
     assert rho == pytest.approx(4 / 200)
     assert zcdp(table, 4, 3, 40) == (40 * rho, 40 * far)
@@ -70,7 +72,7 @@ def test_rounds_and_coordinates_add_up() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 40, 300])
-@pytest.mark.parametrize("own", [None, OWN])
+@pytest.mark.parametrize("own", [None, DISTRIBUTED])
 def test_a_plan_keeps_to_epsilon_and_delta_and_wastes_little(
     rounds: int, own: tuple[int, int] | None
 ) -> None:
@@ -87,12 +89,12 @@ def test_a_plan_keeps_to_epsilon_and_delta_and_wastes_little(
 @pytest.mark.parametrize("rounds", [1, 40])
 def test_dp_accounting_agrees_on_gaussian_noise(rounds: int) -> None:
     """Its PLD of continuous Gaussian noise as large as that of the honest parties: less, by 10 % at most."""
-    plan = planned(rounds, OWN)
+    plan = planned(rounds, DISTRIBUTED)
     deviation = math.sqrt(float(plan.noise.mean_square_error) * 2 / 3)  # type: ignore[union-attr]
-    law = pld.from_gaussian_mechanism(
+    distribution = pld.from_gaussian_mechanism(
         deviation / math.sqrt(SQUARES * rounds), value_discretization_interval=1e-4
     )
-    found = law.get_epsilon_for_delta(float(DELTA))
+    found = distribution.get_epsilon_for_delta(float(DELTA))
     assert 0.9 <= found <= 1.0
 
 
@@ -100,7 +102,7 @@ def test_dp_accounting_agrees_on_gaussian_noise(rounds: int) -> None:
 def test_dp_accounting_agrees_on_joint_noise(moves: dict[int, int]) -> None:
     """Its PLD of discrete Laplace noise at the plan's rate, in directions with the squares of the bound."""
     plan, rounds = planned(40), 40
-    rate = float(Fraction(plan.law[0]))
+    rate = float(Fraction(plan.distribution[0]))
     total: pld.PrivacyLossDistribution = pld.identity(1e-4)
     for amount, times in moves.items():
         assert amount**2 * times <= SQUARES
@@ -124,8 +126,8 @@ def test_joint_noise_is_never_worse_than_the_root_of_two_of_a_gaussian() -> None
         ((4, 2, 10, EPSILON, Fraction(0)), "delta between 0 and 1"),
         ((4, 2, 10, EPSILON / 10**4, DELTA), "so small an epsilon takes a larger delta"),
         ((10**12, 2, 10**5, EPSILON, DELTA), "epsilon per unit must be between 10"),
-        ((10**8, 2, 100, EPSILON, DELTA, OWN), "would need a table up to"),
-        ((10**20, 2, 100, EPSILON, DELTA, OWN), "no table has so much noise"),
+        ((10**8, 2, 100, EPSILON, DELTA, DISTRIBUTED), "would need a table up to"),
+        ((10**20, 2, 100, EPSILON, DELTA, DISTRIBUTED), "no table has so much noise"),
     ],
 )
 def test_what_no_noise_reaches_is_refused(arguments: tuple[int, ...], message: str) -> None:
@@ -133,20 +135,20 @@ def test_what_no_noise_reaches_is_refused(arguments: tuple[int, ...], message: s
         plan_rounds(*arguments)  # type: ignore[arg-type]
 
 
-def accepts(drawn: np.ndarray, noise: OwnNoise | tuple[Coin, ...], scale: float = 1.0) -> bool:
+def accepts(drawn: np.ndarray, noise: DistributedNoise | tuple[Coin, ...], scale: float = 1.0) -> bool:
     """By DKW: P(sup |F_n - F| > t) <= 2 exp(-2 n t^2), at 10^-9."""
     reference = np.sort(scale * added.simulated_noise(noise, np.random.default_rng(3), (400_000,)))
     t = math.sqrt(math.log(2e9) / 2) * (1 / math.sqrt(drawn.size) + 1 / math.sqrt(reference.size))
     grid = np.quantile(reference, np.linspace(0.01, 0.99, 99))
     of_drawn = np.searchsorted(np.sort(drawn), grid, side="right") / drawn.size
-    of_law = np.searchsorted(reference, grid, side="right") / reference.size
-    return bool(np.abs(of_drawn - of_law).max() <= t)
+    of_distribution = np.searchsorted(reference, grid, side="right") / reference.size
+    return bool(np.abs(of_drawn - of_distribution).max() <= t)
 
 
 def test_parties_that_draw_their_own_make_the_noise_that_was_planned() -> None:
     """All parties' draws together, and not at 0.7 or 1.3 times the scale."""
-    noise = plan_rounds(16, 2, 4, EPSILON, DELTA, OWN).noise
-    assert isinstance(noise, OwnNoise)
+    noise = plan_rounds(16, 2, 4, EPSILON, DELTA, DISTRIBUTED).noise
+    assert isinstance(noise, DistributedNoise)
     drawn = sum((noise.draw(100 * 200) for _ in range(noise.parties)), np.zeros(1))
     assert accepts(drawn, noise)
     assert not accepts(drawn, noise, 0.7) and not accepts(drawn, noise, 1.3)

@@ -1,4 +1,4 @@
-"""Privacy that grows with the group: guarantees and errors against the law of the noise, atom by atom."""
+"""Privacy that grows with the group: guarantees and errors against the noise, atom by atom."""
 
 import itertools
 from fractions import Fraction
@@ -32,12 +32,15 @@ def atoms(coins: tuple[Coin, ...]) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_guarantee_at_a_count_is_that_of_the_opened_value() -> None:
     """Of the opened logarithm where n records are and where n + 1 are: exact delta at the stated epsilon."""
-    law, coins = ShiftedLog(3, 30), (Coin(3, 3), Coin(1, 2), Coin(1, 5), Coin(1, 6), Coin(1, 9), Coin(1, 9))
-    mass, value = probability_mass(coins), [round(float(law.value(n))) for n in range(31)]
+    distribution, coins = (
+        ShiftedLog(3, 30),
+        (Coin(3, 3), Coin(1, 2), Coin(1, 5), Coin(1, 6), Coin(1, 9), Coin(1, 9)),
+    )
+    mass, value = probability_mass(coins), [round(float(distribution.value(n))) for n in range(31)]
     seen = []
     for n in range(30):
-        stated = law.guarantee_at(n, coins)
-        ratio = worst_ratio(coins) ** law.step(n)
+        stated = distribution.guarantee_at(n, coins)
+        ratio = worst_ratio(coins) ** distribution.step(n)
         for other in (n - 1, n + 1):
             if other < 0:
                 continue
@@ -48,64 +51,70 @@ def test_the_guarantee_at_a_count_is_that_of_the_opened_value() -> None:
             assert excess <= stated.delta
             seen.append(excess == stated.delta)
     assert any(seen)  # it is met, not only kept to
-    assert law.guarantee_at(0, coins) == guarantee_of_moves(coins, [(law.first_step,)])
-    falling = [law.guarantee_at(n, coins) for n in range(31)]
+    assert distribution.guarantee_at(0, coins) == guarantee_of_moves(coins, [(distribution.first_step,)])
+    falling = [distribution.guarantee_at(n, coins) for n in range(31)]
     assert all(a.epsilon >= b.epsilon and a.delta >= b.delta for a, b in itertools.pairwise(falling))
     assert falling[0].epsilon == 4 * falling[-1].epsilon * Fraction(4)  # from 2^1 to 2^5
 
 
 @pytest.mark.parametrize(("offset", "most"), [(5, 200), (1, 60), (256, 100)])
-def test_expected_error_is_that_of_the_law(offset: int, most: int) -> None:
-    law, (x, p) = ShiftedLog(offset, most), atoms(COINS)
+def test_expected_error_is_that_of_the_distribution(offset: int, most: int) -> None:
+    distribution, (x, p) = ShiftedLog(offset, most), atoms(COINS)
     counts = np.arange(most + 1)
-    estimates = law.estimate(law.value(counts)[:, None] + x + 0.5)
+    estimates = distribution.estimate(distribution.value(counts)[:, None] + x + 0.5)
     exact = (np.abs(estimates - counts[:, None]) * p).sum(axis=1)
-    assert expected_errors(law, counts, COINS) == pytest.approx(exact, abs=1e-9)
-    assert worst_relative_error(law, 10, COINS) == pytest.approx((exact[10:] / counts[10:]).max(), abs=1e-9)
+    assert expected_errors(distribution, counts, COINS) == pytest.approx(exact, abs=1e-9)
+    assert worst_relative_error(distribution, 10, COINS) == pytest.approx(
+        (exact[10:] / counts[10:]).max(), abs=1e-9
+    )
 
 
 def test_the_bound_between_points_holds_at_every_count() -> None:
-    law = ShiftedLog(16, 20_000)
-    coins = design_coins(Fraction(1, law.first_step), 40)
+    distribution = ShiftedLog(16, 20_000)
+    coins = design_coins(Fraction(1, distribution.first_step), 40)
     counts = np.arange(100, 20_001)
-    worst = (expected_errors(law, counts, coins) / counts).max()
-    assert worst <= worst_relative_error(law, 100, coins) <= worst + 1 / 512
+    worst = (expected_errors(distribution, counts, coins) / counts).max()
+    assert worst <= worst_relative_error(distribution, 100, coins) <= worst + 1 / 512
 
 
 def test_estimates_are_median_unbiased_and_intervals_hold() -> None:
-    law, (x, p) = ShiftedLog(4, 500), atoms(COINS)
+    distribution, (x, p) = ShiftedLog(4, 500), atoms(COINS)
     for n in (0, 1, 37, 255, 500):
-        z = law.value(n) + x + 0.5
-        estimates = law.estimate(z)
+        z = distribution.value(n) + x + 0.5
+        estimates = distribution.estimate(z)
         assert p[estimates <= n + 1e-9].sum() >= 0.5 - 1e-12 and p[estimates >= n - 1e-9].sum() >= 0.5 - 1e-12
-        low, high = law.interval(z, COINS, Fraction(1, 10)).T
+        low, high = distribution.interval(z, COINS, Fraction(1, 10)).T
         assert p[(low <= n + 1e-9) & (n - 1e-9 <= high)].sum() >= 0.9
-    assert p[np.abs(law.estimate(law.value(255) + x + 0.5) - 255) > 1].sum() > 0.1  # there is noise
+    assert (
+        p[np.abs(distribution.estimate(distribution.value(255) + x + 0.5) - 255) > 1].sum() > 0.1
+    )  # there is noise
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 def test_the_plan_keeps_to_the_error_and_to_the_budget(relation: NeighboringRelation) -> None:
     target = ErrorTarget(0.1, 100, 1000)
-    law, charged = plan_logarithm(target, Neighbors(relation), Fraction(1), DELTA)
-    plan = plan_noise(logarithms(4, law.first_step), Neighbors(relation), charged, DELTA)
+    distribution, charged = plan_logarithm(target, Neighbors(relation), Fraction(1), DELTA)
+    plan = plan_noise(logarithms(4, distribution.first_step), Neighbors(relation), charged, DELTA)
     moved = 2 if relation is REPLACE else 1
-    assert plan.exact == guarantee_of_moves(plan.coins, [(law.first_step,) * moved])
+    assert plan.exact == guarantee_of_moves(plan.coins, [(distribution.first_step,) * moved])
     assert plan.exact.epsilon <= charged <= 1 and plan.exact.delta <= DELTA
-    assert target.met_by(law, plan.coins)
-    less = plan_noise(logarithms(4, law.first_step), Neighbors(relation), charged * Fraction(15, 16), DELTA)
-    assert not target.met_by(law, less.coins)  # no more noise would do
-    smaller = ShiftedLog(law.offset // 2, 1000)  # nor a smaller offset
+    assert target.met_by(distribution, plan.coins)
+    less = plan_noise(
+        logarithms(4, distribution.first_step), Neighbors(relation), charged * Fraction(15, 16), DELTA
+    )
+    assert not target.met_by(distribution, less.coins)  # no more noise would do
+    smaller = ShiftedLog(distribution.offset // 2, 1000)  # nor a smaller offset
     whole = plan_noise(logarithms(4, smaller.first_step), Neighbors(relation), Fraction(1), DELTA)
     assert not target.met_by(smaller, whole.coins)
-    assert law.guarantee_at(1000, plan.coins).epsilon < plan.exact.epsilon / 10
+    assert distribution.guarantee_at(1000, plan.coins).epsilon < plan.exact.epsilon / 10
 
 
 def test_a_large_offset_is_plain_noise() -> None:
-    law = ShiftedLog(1 << 12, 1000)
-    assert {law.step(n) for n in range(1001)} == {law.first_step} == {2}
+    distribution = ShiftedLog(1 << 12, 1000)
+    assert {distribution.step(n) for n in range(1001)} == {distribution.first_step} == {2}
     coins, plain = (design_coins(epsilon, 40) for epsilon in (Fraction(1, 20), Fraction(1, 10)))
     noise = sum(float(p) * abs(x + 0.5) for x, p in probability_mass(plain).items())
-    assert expected_errors(law, [500], coins)[0] == pytest.approx(noise, rel=0.01)
+    assert expected_errors(distribution, [500], coins)[0] == pytest.approx(noise, rel=0.01)
 
 
 def test_what_cannot_be_reached_is_refused_with_what_can() -> None:
@@ -128,8 +137,8 @@ def test_the_program_is_charged_for_the_first_step() -> None:
 @pytest.mark.parametrize(("coins", "expected"), [(17, -20.6), (19, -80.7)])
 def test_delta_of_the_designs_example(coins: int, expected: float) -> None:
     """E = 17, offset 20, scale 9431: the outermost 2^13 atoms need every coin from the 14th on to show 1."""
-    law = ShiftedLog(20, 100_000)
+    distribution = ShiftedLog(20, 100_000)
     chances = _ideal_coins(Fraction(1, 9431))[:coins]
     assert chances[13] == 1 / (1 + exp(2**13 / 9431))
     assert sum(map(log2, chances[13:])) - 1 == pytest.approx(expected, abs=0.1)
-    assert law.first_step == 1 << 13
+    assert distribution.first_step == 1 << 13

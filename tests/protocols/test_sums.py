@@ -15,42 +15,42 @@ ONE = design_coins(Fraction(1), 40)
 FINE = design_coins(Fraction(1, 100), 40)  # 12 coins, more than the grid's bits
 FAILURES = [Fraction(1, 3), Fraction(1, 40), Fraction(1, 1000), Fraction(1, 10**6)]
 
-Law = Mapping[Fraction, Fraction]
+Distribution = Mapping[Fraction, Fraction]
 
 
-def law_of(coins: tuple[Coin, ...], positive: bool) -> Law:
-    law: dict[Fraction, Fraction] = {}
+def distribution_of(coins: tuple[Coin, ...], positive: bool) -> Distribution:
+    distribution: dict[Fraction, Fraction] = {}
     for x, p in probability_mass(coins).items():
         error = x + Fraction(1, 2)
         value = max(error, Fraction(0)) if positive else error
-        law[value] = law.get(value, Fraction(0)) + p
-    return law
+        distribution[value] = distribution.get(value, Fraction(0)) + p
+    return distribution
 
 
-def sum_of(one: Law, other: Law, factor: Fraction = Fraction(1)) -> Law:
-    law: dict[Fraction, Fraction] = {}
+def sum_of(one: Distribution, other: Distribution, factor: Fraction = Fraction(1)) -> Distribution:
+    distribution: dict[Fraction, Fraction] = {}
     for (x, p), (y, q) in itertools.product(one.items(), other.items()):
-        law[x + factor * y] = law.get(x + factor * y, Fraction(0)) + p * q
-    return law
+        distribution[x + factor * y] = distribution.get(x + factor * y, Fraction(0)) + p * q
+    return distribution
 
 
-def beyond(law: Law, t: float) -> Fraction:
-    return sum((p for x, p in law.items() if x > t), Fraction(0))
+def beyond(distribution: Distribution, t: float) -> Fraction:
+    return sum((p for x, p in distribution.items() if x > t), Fraction(0))
 
 
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("terms", [1, 2, 3])
 def test_quantiles_are_the_least(terms: int, positive: bool) -> None:
     """Nothing is rounded where the grid tells all values apart."""
-    one = law_of(ONE, positive)
-    law = one
+    one = distribution_of(ONE, positive)
+    distribution = one
     for _ in range(terms - 1):
-        law = sum_of(law, one)
+        distribution = sum_of(distribution, one)
     found = noise_sum(ONE, terms, positive)
     assert found.slack == 0
     for failure in FAILURES:
         t = found.quantile(float(failure))
-        assert beyond(law, t) <= failure < beyond(law, t - 0.25)
+        assert beyond(distribution, t) <= failure < beyond(distribution, t - 0.25)
 
 
 @pytest.mark.parametrize("failure", FAILURES)
@@ -65,7 +65,7 @@ def test_a_single_noise_has_the_known_error_bound(failure: Fraction) -> None:
 @pytest.mark.parametrize("positive", [False, True])
 def test_coarse_sums_are_never_below_exact_ones(positive: bool) -> None:
     """Of two noises with 12 coins, by convolution of all 8192 atoms."""
-    mass = {float(x): float(p) for x, p in law_of(FINE, positive).items()}
+    mass = {float(x): float(p) for x, p in distribution_of(FINE, positive).items()}
     size = int(2 * max(mass)) + 1
     one = np.zeros(2 * size + 1)
     for x, p in mass.items():
@@ -81,22 +81,22 @@ def test_coarse_sums_are_never_below_exact_ones(positive: bool) -> None:
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("factor", [Fraction(0), Fraction(1, 7), Fraction(3), Fraction(50)])
 def test_weighted_sums(factor: Fraction, positive: bool) -> None:
-    one = law_of(ONE, positive)
-    law = sum_of(one, one, factor)
+    one = distribution_of(ONE, positive)
+    distribution = sum_of(one, one, factor)
     single = noise_sum(ONE, 1, positive)
     found = weighted_sum([single, single], [1.0, float(factor)])
     assert found.slack < float(1 + factor) / 40
     for failure in FAILURES[1:3]:
         t = found.quantile(float(failure))
-        assert beyond(law, t) <= failure < beyond(law, t - 3 * found.slack)
+        assert beyond(distribution, t) <= failure < beyond(distribution, t - 3 * found.slack)
 
 
 def test_tails_of_a_grid() -> None:
-    law = noise_sum(ONE, 1)
+    distribution = noise_sum(ONE, 1)
     points = np.array([-100.0, -0.5, -0.25, 0.5, 0.49, 100.0])
-    exact = law_of(ONE, positive=False)
+    exact = distribution_of(ONE, positive=False)
     expected = [float(beyond(exact, point)) for point in points]
-    np.testing.assert_allclose(law.above(points), expected, atol=1e-9)
+    np.testing.assert_allclose(distribution.above(points), expected, atol=1e-9)
 
 
 def test_a_failure_below_what_was_dropped_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Noise of the parties' own: tables against scipy's laws, draws against tables, sums against both."""
+"""Distributed noise: tables against scipy's distributions, draws against tables, sums against both."""
 
 import math
 import os
@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from protocols.noise.added import BITS, MAX_EDGE, NoiseLaw, OwnNoise, convolution
+from protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution, convolution
 
-LAPLACE, GAUSSIAN = NoiseLaw
+LAPLACE, GAUSSIAN = NoiseDistribution
 ONE = 1 << BITS
 
 
-def noise(law: NoiseLaw, rate: Fraction, edge: int, honest: int, parties: int = 4) -> OwnNoise:
-    return OwnNoise(law, rate, edge, parties, honest)
+def noise(
+    distribution: NoiseDistribution, rate: Fraction, edge: int, honest: int, parties: int = 4
+) -> DistributedNoise:
+    return DistributedNoise(distribution, rate, edge, parties, honest)
 
 
 WIDE = [
@@ -33,7 +35,7 @@ def masses(weights: tuple[int, ...], terms: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("own", WIDE)
-def test_tables_are_symmetric_laws(own: OwnNoise) -> None:
+def test_tables_are_symmetric_distributions(own: DistributedNoise) -> None:
     weights = own.weights
     assert sum(weights) == ONE and weights == weights[::-1] and min(weights) > 0
     assert len(weights) == 2 * own.edge + 1 and weights.index(max(weights)) == own.edge
@@ -41,21 +43,23 @@ def test_tables_are_symmetric_laws(own: OwnNoise) -> None:
 
 @pytest.mark.parametrize("honest", [1, 2, 3])
 @pytest.mark.parametrize("rate", [Fraction(1, 100), Fraction(1, 3), Fraction(2), Fraction(20)])
-@pytest.mark.parametrize("law", NoiseLaw)
-def test_tables_and_their_sums_fall_to_both_sides(law: NoiseLaw, rate: Fraction, honest: int) -> None:
+@pytest.mark.parametrize("distribution", NoiseDistribution)
+def test_tables_and_their_sums_fall_to_both_sides(
+    distribution: NoiseDistribution, rate: Fraction, honest: int
+) -> None:
     """Theorem 15: at all edges that a table of this rate can have, up to 12."""
     for edge in range(1, 13):
-        if rate * (edge if law is LAPLACE else honest * edge**2) > 80:
+        if rate * (edge if distribution is LAPLACE else honest * edge**2) > 80:
             continue  # beyond, a probability would be below 2^-128
-        own = noise(law, rate, edge, honest)
+        own = noise(distribution, rate, edge, honest)
         for weights in (own.weights, own.summed(honest)):
             assert all(a <= b for a, b in pairwise(weights[: len(weights) // 2 + 1]))
             assert weights == weights[::-1]
 
 
-@pytest.mark.parametrize("own", [each for each in WIDE if each.law is LAPLACE])
-def test_laplace_shares_are_differences_of_negative_binomials(own: OwnNoise) -> None:
-    """Each share by scipy's negative binomial; the sum of the honest ones by its discrete Laplace law."""
+@pytest.mark.parametrize("own", [each for each in WIDE if each.distribution is LAPLACE])
+def test_laplace_shares_are_differences_of_negative_binomials(own: DistributedNoise) -> None:
+    """Each share by scipy's negative binomial; the honest sum by its discrete Laplace distribution."""
     k = np.arange(4000)
     one = stats.nbinom.pmf(k, 1 / own.honest, -math.expm1(-float(own.rate)))
     x = np.arange(own.edge + 1)
@@ -65,8 +69,8 @@ def test_laplace_shares_are_differences_of_negative_binomials(own: OwnNoise) -> 
     np.testing.assert_allclose(total, stats.dlaplace.pmf(x[:-1], float(own.rate)), rtol=1e-8, atol=1e-25)
 
 
-@pytest.mark.parametrize("own", [each for each in WIDE if each.law is GAUSSIAN])
-def test_gaussian_shares_are_discrete_gaussian(own: OwnNoise) -> None:
+@pytest.mark.parametrize("own", [each for each in WIDE if each.distribution is GAUSSIAN])
+def test_gaussian_shares_are_discrete_gaussian(own: DistributedNoise) -> None:
     x = np.arange(-own.edge, own.edge + 1)
     ideal = np.exp(-float(own.rate) * own.honest * x.astype(float) ** 2)
     np.testing.assert_allclose(masses(own.weights), ideal / ideal.sum(), rtol=1e-9, atol=2.0**-120)
@@ -96,7 +100,7 @@ def test_words_are_inverted_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own.draw(len(words)).tolist() == np.repeat(np.arange(-20, 21), 2).tolist()
 
 
-def farthest(drawn: np.ndarray, own: OwnNoise) -> float:
+def farthest(drawn: np.ndarray, own: DistributedNoise) -> float:
     """Return sup |F_n - F|."""
     x = np.arange(-own.edge, own.edge + 1)
     empirical = np.searchsorted(np.sort(drawn), x, side="right") / len(drawn)
@@ -104,15 +108,15 @@ def farthest(drawn: np.ndarray, own: OwnNoise) -> float:
 
 
 @pytest.mark.parametrize("own", [WIDE[1], WIDE[4]])
-def test_draws_follow_the_table(own: OwnNoise) -> None:
+def test_draws_follow_the_table(own: DistributedNoise) -> None:
     """By DKW the right table is rejected with probability 10^-9; 0.7 and 1.3 times the scale have to be."""
     n = 60_000
     bound = math.sqrt(math.log(2 / 1e-9) / (2 * n))
     drawn = own.draw(n)
     assert farthest(drawn, own) < bound
     for scale in (Fraction(7, 10), Fraction(13, 10)):
-        rate = own.rate / scale ** (1 if own.law is LAPLACE else 2)
-        wrong = noise(own.law, rate, own.edge * 13 // 20, own.honest)
+        rate = own.rate / scale ** (1 if own.distribution is LAPLACE else 2)
+        wrong = noise(own.distribution, rate, own.edge * 13 // 20, own.honest)
         every = np.repeat(np.arange(-own.edge, own.edge + 1), np.round(masses(own.weights) * 1e6).astype(int))
         assert farthest(every, wrong) > 2 * bound  # so that it is, but with probability 10^-9
         assert farthest(drawn, wrong) > bound
@@ -127,7 +131,7 @@ def test_draws_are_many_chunks_and_fresh() -> None:
 
 
 @pytest.mark.parametrize("own", WIDE)
-def test_error_of_all_parties(own: OwnNoise) -> None:
+def test_error_of_all_parties(own: DistributedNoise) -> None:
     total = masses(own.summed(4), 4)
     x = np.arange(-own.largest, own.largest + 1)
     assert math.isclose(
@@ -141,7 +145,7 @@ def test_error_of_all_parties(own: OwnNoise) -> None:
 
 def test_parameters_are_all_there_is() -> None:
     for own in WIDE:
-        assert OwnNoise.from_json(own.to_json()) == own
+        assert DistributedNoise.from_json(own.to_json()) == own
 
 
 @pytest.mark.parametrize(

@@ -75,17 +75,19 @@ def hockey_stick(mass: dict[int, Fraction], shift: int, ratio: Fraction) -> Frac
 
 def magnitudes(coins: Coins) -> list[Fraction]:
     """Return P(G = g) for every g, one product per pattern of the coins' results."""
-    law = {}
+    distribution = {}
     for shown in itertools.product((0, 1), repeat=len(coins)):
         g = sum(bit << i for i, bit in enumerate(shown))
-        law[g] = Fraction(1)
+        distribution[g] = Fraction(1)
         for bit, coin in zip(shown, coins, strict=True):
-            law[g] *= Fraction(coin.numerator if bit else 2**coin.bits - coin.numerator, 2**coin.bits)
-    return [law[g] for g in range(len(law))]
+            distribution[g] *= Fraction(
+                coin.numerator if bit else 2**coin.bits - coin.numerator, 2**coin.bits
+            )
+    return [distribution[g] for g in range(len(distribution))]
 
 
 @designed
-def test_mass_is_a_two_sided_law(coins: Coins) -> None:
+def test_mass_is_a_two_sided_distribution(coins: Coins) -> None:
     mass, one_side = probability_mass(coins), magnitudes(coins)
     assert sum(mass.values()) == 1
     assert list(mass) == list(range(-(2 ** len(coins)), 2 ** len(coins)))
@@ -227,14 +229,14 @@ def int_of_bit(bit: Lanes) -> npt.NDArray[np.int64]:
     return bit.astype(np.int64)
 
 
-def law(values: npt.NDArray[np.int64]) -> dict[int, Fraction]:
+def distribution(values: npt.NDArray[np.int64]) -> dict[int, Fraction]:
     return {x: Fraction(n, len(values)) for x, n in sorted(Counter(values.tolist()).items())}
 
 
 @small
 def test_circuit_has_exactly_this_distribution(coins: Coins) -> None:
     fair = patterns(fair_bits_per_sample(coins))
-    assert law(as_integers(two_sided_geometric(coins, fair))) == probability_mass(coins)
+    assert distribution(as_integers(two_sided_geometric(coins, fair))) == probability_mass(coins)
 
 
 @small
@@ -336,7 +338,7 @@ class PartyInputs:
 
 
 @pytest.mark.parametrize("honest", range(3))
-def test_noise_keeps_its_law_whatever_all_parties_but_one_put_in(
+def test_noise_keeps_its_distribution_whatever_all_parties_but_one_put_in(
     honest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The honest party's bits take every pattern once; the others' are the same in all lanes, or copied.
@@ -352,7 +354,7 @@ def test_noise_keeps_its_law_whatever_all_parties_but_one_put_in(
         fixed = [[np.full(1 << n, rng.random() < 0.5) for _ in range(n)] for _ in range(3)]
         fixed[honest] = patterns(n)
         values = default_noise(int_of_bit, PartyInputs(fixed), 3, 1 << n, "1/3", "40")
-        assert law(values) == probability_mass(coins)
+        assert distribution(values) == probability_mass(coins)
 
 
 def test_every_party_counts_and_every_bit_is_taken_once() -> None:

@@ -14,7 +14,7 @@ from harness.engines.base import Job
 from harness.engines.mpspdz.compiler import compile_options
 from harness.forecast import operation_counts as counts
 from harness.forecast.plan import MOST_PLANNED
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from tests.conftest import PROJECT
 
 FILE = Path(__file__).parent / "estimates.json"
@@ -22,12 +22,12 @@ RESULTS = PROJECT / "benchmarks" / "results"
 COMPILED = ("pi_roc_published",)
 
 
-def key(job: Job, model: Model) -> str:
+def key(job: Job, model: SecurityModel) -> str:
     """Return what an estimate is of, but for the program's text."""
     return " ".join((job.spec.name, *job.arguments, *compile_options(job, model)))
 
 
-def compiled_jobs() -> Iterator[tuple[Job, Model]]:
+def compiled_jobs() -> Iterator[tuple[Job, SecurityModel]]:
     """Yield the jobs of recorded runs whose costs only the compiler knows."""
     for path in (RESULTS / suite / SAMPLES for suite in SUITES):
         for sample in load(path) if path.exists() else ():

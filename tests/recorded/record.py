@@ -23,7 +23,11 @@ from tests.support.running import TEST_PROGRAMS, as_integers, xor_shares
 
 MODEL = MODELS["ring"]  # has as many parties as the embedded engine's
 DELTA_BITS = 40
-OWN = ("laplace", "1/2", 40)  # the law of noise of the parties' own, which is among their values here
+DISTRIBUTED = (
+    "laplace",
+    "1/2",
+    40,
+)  # the distribution of distributed noise, which is among their values here
 NO_BITS: list[list[int]] = [[], [], []]
 
 
@@ -63,16 +67,16 @@ def vectors() -> list[dict[str, Any]]:
             noise_bits("1/2", 40, seed=3),
         ),
         vector(
-            "sums-with-own-noise",
+            "sums-with-distributed-noise",
             "pi_sum",
-            (MODEL.parties, 6, *OWN),
+            (MODEL.parties, 6, *DISTRIBUTED),
             [3, -40, 2**33, 1, -(2**40), 12],
             NO_BITS,
         ),
         vector(
-            "counts-by-product-and-own-noise",
+            "counts-by-product-and-distributed-noise",
             "pi_rw",
-            (*product[:-2], *OWN),
+            (*product[:-2], *DISTRIBUTED),
             [*columns, *[-7, 0, 39, 1, -40, 2]],
             NO_BITS,
         ),
@@ -124,7 +128,7 @@ def main() -> None:
     assert isinstance(found, Installation), found
     recorded = {
         "schema": SCHEMA,
-        "mp_spdz": {"release": found.release, "commit": found.commit, "model": MODEL.name},
+        "mp_spdz": {"release": found.release, "commit": found.commit, "security": MODEL.name},
         "vectors": [record(one, found) for one in vectors()],
     }
     text = json.dumps(recorded, indent=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import PartyFailedError
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from tests.recorded.vectors import Vector, job_of, read_vectors, run_job
 from tests.support.running import model_parameters
 
@@ -23,19 +23,19 @@ def parameters(kind: str) -> list[object]:
 
 
 on_both_engines = pytest.mark.parametrize(
-    "model", model_parameters(models=[MODELS[RECORDED["mp_spdz"]["model"]], MODELS["mpyc"]])
+    "model", model_parameters(models=[MODELS[RECORDED["mp_spdz"]["security"]], MODELS["mpyc"]])
 )
 
 
 @on_both_engines
 @pytest.mark.parametrize("vector", parameters("opened"))
-def test_opens_what_was_recorded(vector: Vector, model: Model, tmp_path: Path) -> None:
+def test_opens_what_was_recorded(vector: Vector, model: SecurityModel, tmp_path: Path) -> None:
     assert run_job(job_of(vector, model, tmp_path), model, tmp_path) == vector["opened"]
 
 
 @on_both_engines
 @pytest.mark.parametrize("vector", parameters("fails"))
-def test_fails_where_it_was_recorded_to_fail(vector: Vector, model: Model, tmp_path: Path) -> None:
+def test_fails_where_it_was_recorded_to_fail(vector: Vector, model: SecurityModel, tmp_path: Path) -> None:
     """A party whose input is too short is named, and none of those that waited for it."""
     length = max(map(len, vector["bits"]))
     short = [i for i, bits in enumerate(vector["bits"]) if len(bits) < length]

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.engines.base import Job
 from harness.engines.registry import engine_of
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from tests.support.running import (
     RUN_TIMEOUT_S,
     TEST_PROGRAMS,
@@ -34,7 +34,7 @@ def read_vectors() -> dict[str, Any]:
     return found
 
 
-def job_of(vector: Vector, model: Model, directory: Path) -> Job:
+def job_of(vector: Vector, model: SecurityModel, directory: Path) -> Job:
     """Lay out a vector's inputs in `directory`, which exists, and return the job."""
     name = vector["program"]
     source = TEST_PROGRAMS / f"{name}.mpc"
@@ -46,7 +46,7 @@ def job_of(vector: Vector, model: Model, directory: Path) -> Job:
     return replace(job, given_bits=tuple(map(tuple, vector["bits"])))
 
 
-def run_job(job: Job, model: Model, directory: Path) -> dict[str, list[int]]:
+def run_job(job: Job, model: SecurityModel, directory: Path) -> dict[str, list[int]]:
     """Run it and return what was opened."""
     result = engine_of(model).run(job, model, directory / "parties", RUN_TIMEOUT_S, lambda step: None)
     return {name: list(values) for name, values in result.outputs.items()}

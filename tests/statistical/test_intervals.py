@@ -27,7 +27,7 @@ from harness.postprocessing.thresholds.choose import choose_thresholds
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.added import simulated_noise
-from tests.support.distribution import FALSE_ALARM, distance, dkw_bound, noise_law
+from tests.support.distribution import FALSE_ALARM, distance, dkw_bound, noise_distribution
 
 Floats = npt.NDArray[np.float64]
 
@@ -227,5 +227,5 @@ def test_simulated_noise_has_the_exact_distribution() -> None:
     n = 20_000
     drawn = simulated_noise(design_coins(Fraction(1, 3), 40), np.random.default_rng(10), (n, 1))[:, 0] - 0.5
     samples = drawn.astype(int).tolist()
-    assert distance(samples, noise_law(Fraction(1, 3))) <= dkw_bound(n)
-    assert distance(samples, noise_law(Fraction(1, 2))) > dkw_bound(n)
+    assert distance(samples, noise_distribution(Fraction(1, 3))) <= dkw_bound(n)
+    assert distance(samples, noise_distribution(Fraction(1, 2))) > dkw_bound(n)

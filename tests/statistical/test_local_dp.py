@@ -1,7 +1,7 @@
-"""Draws of the local mechanisms against their laws, and how often intervals hold.
+"""Draws of the local mechanisms against their distributions, and how often intervals hold.
 
-False-alarm rate 10^-9 each: DKW for laws; for shares of N runs that hold with probability 95 % at least,
-Chernoff: below x with probability at most exp(-N KL(x, 0.95)).
+False-alarm rate 10^-9 each: DKW for distributions; for shares of N runs that hold with probability 95 % at
+least, Chernoff: below x with probability at most exp(-N KL(x, 0.95)).
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means, tally
-from protocols.local_dp.exact_privacy import law_of_r
+from protocols.local_dp.exact_privacy import distribution_of_r
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports
 from protocols.noise.exact_sampling import below, discrete_laplace
 from tests.support.distribution import distance, dkw_bound
@@ -30,7 +30,7 @@ MEANS = [0.9, -0.2, 0.4]
 kinds = pytest.mark.parametrize("kind", [MechanismR, MechanismL])
 
 
-def laplace_law(scale: float) -> dict[int, float]:
+def laplace_distribution(scale: float) -> dict[int, float]:
     most = int(30 * scale) + 1
     weights = {x: math.exp(-abs(x) / scale) for x in range(-most, most + 1)}
     total = sum(weights.values())
@@ -38,11 +38,11 @@ def laplace_law(scale: float) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(7, 5), Fraction(2000, 7)])
-def test_noise_has_its_law_and_no_other_scale(scale: Fraction) -> None:
+def test_noise_has_its_distribution_and_no_other_scale(scale: Fraction) -> None:
     samples = discrete_laplace(scale, N).tolist()
-    assert distance(samples, laplace_law(float(scale))) < dkw_bound(N)
+    assert distance(samples, laplace_distribution(float(scale))) < dkw_bound(N)
     for factor in (0.7, 1.4):
-        assert distance(samples, laplace_law(factor * float(scale))) > dkw_bound(N)
+        assert distance(samples, laplace_distribution(factor * float(scale))) > dkw_bound(N)
 
 
 def test_uniform_integers_are_uniform() -> None:
@@ -51,28 +51,32 @@ def test_uniform_integers_are_uniform() -> None:
 
 
 @pytest.mark.parametrize(("group", "value"), [(0, 0.5), (2, -1.0)])
-def test_reports_have_the_law_that_is_audited(group: int, value: float) -> None:
+def test_reports_have_the_distribution_that_is_audited(group: int, value: float) -> None:
     mechanism = MechanismR.private(3, Fraction(2))
     found = mechanism.perturb(np.full(N, group), np.full(N, value))
-    law = {
-        4 * said + told: float(p) for (said, told), p in law_of_r(mechanism, group, Fraction(value)).items()
+    distribution = {
+        4 * said + told: float(p)
+        for (said, told), p in distribution_of_r(mechanism, group, Fraction(value)).items()
     }
-    assert distance((4 * found.groups + found.values).tolist(), law) < dkw_bound(N)
+    assert distance((4 * found.groups + found.values).tolist(), distribution) < dkw_bound(N)
     other = MechanismR.with_budgets(3, Fraction(2), Fraction(2))
-    law = {4 * said + told: float(p) for (said, told), p in law_of_r(other, group, Fraction(value)).items()}
-    assert distance((4 * found.groups + found.values).tolist(), law) > dkw_bound(N)
+    distribution = {
+        4 * said + told: float(p)
+        for (said, told), p in distribution_of_r(other, group, Fraction(value)).items()
+    }
+    assert distance((4 * found.groups + found.values).tolist(), distribution) > dkw_bound(N)
 
 
 def test_reports_of_m_l() -> None:
     mechanism = MechanismL.private(2, Fraction(4), steps=3)
     found = mechanism.perturb(np.full(N, 1), np.full(N, 0.5))
-    noise, keep = laplace_law(float(mechanism.scale)), float(mechanism.grr.keep)
-    law: dict[int, float] = {}
+    noise, keep = laplace_distribution(float(mechanism.scale)), float(mechanism.grr.keep)
+    distribution: dict[int, float] = {}
     for (x, p), (rounded, half) in product(noise.items(), [(1, 0.5), (2, 0.5)]):
-        law[1000 + rounded + x] = law.get(1000 + rounded + x, 0) + keep * p * half
+        distribution[1000 + rounded + x] = distribution.get(1000 + rounded + x, 0) + keep * p * half
     for x, p in noise.items():
-        law[x] = law.get(x, 0) + (1 - keep) * p
-    assert distance((1000 * found.groups + found.values).tolist(), law) < dkw_bound(N)
+        distribution[x] = distribution.get(x, 0) + (1 - keep) * p
+    assert distance((1000 * found.groups + found.values).tolist(), distribution) < dkw_bound(N)
 
 
 def drawn(mechanism: Mechanism, runs: int) -> list[Tally]:

@@ -1,7 +1,8 @@
-"""Simulated clients against the real ones, three at a time: the law of all that a collector hears.
+"""Simulated clients against the real ones, three at a time: the distribution of all that a collector hears.
 
 N runs; Pearson's statistic over the outcomes, those that are expected less than 20 times counted as one.
-False-alarm rate 10^-9 each by the chi-square law, to which Pearson's statistic comes near at such counts.
+False-alarm rate 10^-9 each by the chi-square distribution, to which Pearson's statistic comes near at such
+counts.
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ from benchmarks.studies.local_simulation import (
     simulate,
 )
 from protocols.local_dp.estimators import tally
-from protocols.local_dp.exact_privacy import law_of_r
+from protocols.local_dp.exact_privacy import distribution_of_r
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports, ValueRange
 from tests.support.populations import population_of
 
@@ -58,23 +59,23 @@ def heard(mechanism: Mechanism) -> Outcomes:
     return Counter((*map(float, each.counts), *each.sums.tolist()) for each in tallies)
 
 
-def law_of_three(mechanism: MechanismR) -> dict[tuple[float, ...], float]:
-    """Return the probability of each outcome, from the law that is audited."""
-    law: dict[tuple[float, ...], float] = {}
+def distribution_of_three(mechanism: MechanismR) -> dict[tuple[float, ...], float]:
+    """Return the probability of each outcome, from the distribution that is audited."""
+    distribution: dict[tuple[float, ...], float] = {}
     clients = zip(GROUPS.tolist(), map(Fraction, VALUES.tolist()), strict=True)
-    for said in product(*(law_of_r(mechanism, *client).items() for client in clients)):
+    for said in product(*(distribution_of_r(mechanism, *client).items() for client in clients)):
         each, chance = [0.0] * 6, 1.0
         for (group, told), p in said:
             each[group] += 1
             each[3 + group] += told
             chance *= float(p)
-        law[tuple(each)] = law.get(tuple(each), 0) + chance
-    return law
+        distribution[tuple(each)] = distribution.get(tuple(each), 0) + chance
+    return distribution
 
 
-def agree_with(found: Outcomes, law: dict[tuple[float, ...], float]) -> bool:
-    common = [outcome for outcome, p in law.items() if N * p >= RARE]
-    expected = np.array([N * law[outcome] for outcome in common])
+def agree_with(found: Outcomes, distribution: dict[tuple[float, ...], float]) -> bool:
+    common = [outcome for outcome, p in distribution.items() if N * p >= RARE]
+    expected = np.array([N * distribution[outcome] for outcome in common])
     seen = np.array([found[outcome] for outcome in common])
     rest, seen_rest = N - expected.sum(), N - seen.sum()
     statistic = ((seen - expected) ** 2 / expected).sum() + (seen_rest - rest) ** 2 / max(rest, RARE)
@@ -90,10 +91,10 @@ def agree(one: Outcomes, other: Outcomes) -> bool:
 
 
 @populations
-def test_simulated_reports_of_m_r_have_the_law_that_is_audited(population: Population) -> None:
+def test_simulated_reports_of_m_r_have_the_distribution_that_is_audited(population: Population) -> None:
     found = simulated(R, population)
-    assert agree_with(found, law_of_three(R))
-    assert not agree_with(found, law_of_three(MechanismR.with_budgets(3, Fraction(2), Fraction(2))))
+    assert agree_with(found, distribution_of_three(R))
+    assert not agree_with(found, distribution_of_three(MechanismR.with_budgets(3, Fraction(2), Fraction(2))))
 
 
 @populations

@@ -1,4 +1,4 @@
-"""The index that π_CAP opens, from drawn bits: its law is the one whose privacy is enumerated.
+"""The index that π_CAP opens, from drawn bits: its distribution is the one whose privacy is enumerated.
 
 The circuits themselves, in the clear: a process per index would take hours.
 """
@@ -12,7 +12,7 @@ import pytest
 from protocols.circuits.coins import design_coins
 from protocols.circuits.first_below import counts_from_each_on, first_below
 from protocols.circuits.noise import fair_bits_per_sample, to_integer, two_sided_geometric
-from protocols.mechanisms.above_threshold import law_of_first_below
+from protocols.mechanisms.above_threshold import distribution_of_first_below
 from tests.support.clear import Lanes, no_check
 from tests.support.distribution import DELTA_BITS, hoeffding_bound
 
@@ -47,27 +47,31 @@ def counts_of(exceeding: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_indices_follow_the_law(name: str) -> None:
+def test_indices_follow_the_distribution(name: str) -> None:
     """Wrong with probability 1e-9 at most."""
     exceeding, above = CASES[name]
-    law = law_of_first_below(COINS, counts_of(exceeding), above)
+    distribution = distribution_of_first_below(COINS, counts_of(exceeding), above)
     found = opened(exceeding, above, 11)
-    assert np.abs(found - law).max() <= hoeffding_bound(RUNS, len(law))
+    assert np.abs(found - distribution).max() <= hoeffding_bound(RUNS, len(distribution))
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda counts, above: law_of_first_below(design_coins(Fraction(1, 2), DELTA_BITS), counts, above),
-        lambda counts, above: law_of_first_below(design_coins(Fraction(2, 9), DELTA_BITS), counts, above),
-        lambda counts, above: law_of_first_below(COINS, counts, above + 1),
-        lambda counts, above: law_of_first_below(COINS, counts[::-1], above),
+        lambda counts, above: distribution_of_first_below(
+            design_coins(Fraction(1, 2), DELTA_BITS), counts, above
+        ),
+        lambda counts, above: distribution_of_first_below(
+            design_coins(Fraction(2, 9), DELTA_BITS), counts, above
+        ),
+        lambda counts, above: distribution_of_first_below(COINS, counts, above + 1),
+        lambda counts, above: distribution_of_first_below(COINS, counts[::-1], above),
     ],
     ids=["less noise", "more noise", "another bound", "another order"],
 )
-def test_another_law_is_found_out(wrong: Callable[[np.ndarray, int], np.ndarray]) -> None:
+def test_another_distribution_is_found_out(wrong: Callable[[np.ndarray, int], np.ndarray]) -> None:
     """Its indices would be told apart for certain: it is further away than two bounds."""
     exceeding, above = CASES["a few each"]
-    law = law_of_first_below(COINS, counts_of(exceeding), above)
-    distance = np.abs(wrong(counts_of(exceeding), above) - law).max()
-    assert distance > 2 * hoeffding_bound(RUNS, len(law))
+    distribution = distribution_of_first_below(COINS, counts_of(exceeding), above)
+    distance = np.abs(wrong(counts_of(exceeding), above) - distribution).max()
+    assert distance > 2 * hoeffding_bound(RUNS, len(distribution))

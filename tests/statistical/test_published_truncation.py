@@ -9,7 +9,7 @@ import pytest
 
 from harness.security_models import get_model
 from protocols.accounting.empirical import Tally, estimate_delta
-from protocols.published_baselines import ONE, TRUNCATED, laplace_law, mp_spdz_log
+from protocols.published_baselines import ONE, TRUNCATED, laplace_distribution, mp_spdz_log
 from tests.support.running import TEST_PROGRAMS, Inputs, program_spec, run
 
 SPEC = program_spec("published_log", "log")
@@ -23,12 +23,12 @@ SPREAD = {-2: 1, -1: 4, 0: 6, 1: 4, 2: 1}
 
 @cache
 def event() -> frozenset[int]:
-    """Return the values that are e^epsilon times as likely as one count off, were their law the one here.
+    """Return the values that are e^epsilon times as likely as one count off by this distribution.
 
     Any event that does not depend on the samples gives a valid estimate; this one gives a good one.
     """
     draws: dict[int, Fraction] = {}
-    for x, mass in laplace_law(Fraction(1), mp_spdz_log, rounded=False).items():
+    for x, mass in laplace_distribution(Fraction(1), mp_spdz_log, rounded=False).items():
         for by, weight in SPREAD.items():
             draws[x + by] = draws.get(x + by, Fraction(0)) + weight * mass
     ratio = math.exp(EPSILON)

@@ -1,8 +1,9 @@
 """Errors of 10^7 simulated clients have the deviation that Eqs. 19 and 20 give them.
 
-N runs against the normal law with that deviation: Dvoretzky, Kiefer and Wolfowitz at 10^-9, plus SLACK for
-what the law of 10^7 clients may differ from the normal one: Berry and Esseen's 0.56 E|x|^3 / (s^3 sqrt(n)) is
-below 0.001, as n is at least 5 * 10^6 and E|x|^3 / s^3 at most 3.1, of the code's M_L with its two scales.
+N runs against the normal distribution with that deviation: Dvoretzky, Kiefer and Wolfowitz at 10^-9, plus
+SLACK for what the distribution of 10^7 clients may differ from the normal one: Berry and Esseen's 0.56
+E|x|^3 / (s^3 sqrt(n)) is below 0.001, as n is at least 5 * 10^6 and E|x|^3 / s^3 at most 3.1, of the code's
+M_L with its two scales.
 """
 
 import numpy as np

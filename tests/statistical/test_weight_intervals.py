@@ -50,8 +50,8 @@ def shares(
     """Return, per weight, the share of N intervals that hold it."""
     mass = probability_mass(noise)
     truth = np.array(table, dtype=np.float64)
-    law = [float(p) for p in mass.values()]
-    drawn = np.random.default_rng(seed).choice(np.array(list(mass)), size=(N, *truth.shape), p=law)
+    distribution = [float(p) for p in mass.values()]
+    drawn = np.random.default_rng(seed).choice(np.array(list(mass)), size=(N, *truth.shape), p=distribution)
     raised = np.maximum(truth, FLOOR).astype(int).tolist()
     weights = np.array(exact_weights.WEIGHTS[reweighing](raised), dtype=np.float64)
     found = np.array(

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.inputs.shares.party import ANY
 from tests.conftest import PROJECT
-from tests.support.starters import have_port, now
+from tests.support.coordinators import have_port, now
 
 LOOPBACK = "127.0.0.1"
 
@@ -32,10 +32,10 @@ class Refused(Exception):
 class Agent:
     """One host's agent, a process. Attributes: ended: what it said of how its party ended."""
 
-    def __init__(self, host: Path, starter: str = "", project: Path = PROJECT, **variables: str) -> None:
+    def __init__(self, host: Path, coordinator: str = "", project: Path = PROJECT, **variables: str) -> None:
         self.host = host
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.hosts.agent", os.fspath(host), "", starter],
+            [sys.executable, "-P", "-m", "harness.hosts.agent", os.fspath(host), "", coordinator],
             env={**os.environ, "PYTHONPATH": os.fspath(project), **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

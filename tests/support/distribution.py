@@ -1,4 +1,4 @@
-"""Compares samples with an exact distribution; the false-alarm rates hold for every n and every law."""
+"""Compares samples with an exact distribution; false-alarm rates hold for every n and distribution."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,10 +13,10 @@ FALSE_ALARM = 1e-9  # of each bound below
 DELTA_BITS = 40
 
 
-Law = dict[int, float]  # probability of every value
+Distribution = dict[int, float]  # probability of every value
 
 
-def noise_law(epsilon: Fraction) -> Law:
+def noise_distribution(epsilon: Fraction) -> Distribution:
     """Return the probability of every value of the default noise at this epsilon."""
     return {x: float(p) for x, p in probability_mass(design_coins(epsilon, DELTA_BITS)).items()}
 
@@ -31,21 +31,21 @@ def hoeffding_bound(n: int, bounds: int = 1) -> float:
     return sqrt(log(2 * bounds / FALSE_ALARM) / (2 * n))
 
 
-def distance(samples: Sequence[int], law: Law) -> float:
+def distance(samples: Sequence[int], distribution: Distribution) -> float:
     """Return sup |F_n - F| over all integers."""
     drawn = np.sort(samples)
-    points = np.union1d(drawn, list(law))
+    points = np.union1d(drawn, list(distribution))
     empirical = np.searchsorted(drawn, points, side="right") / len(drawn)
-    return float(np.abs(empirical - _cdf(law, points)).max())
+    return float(np.abs(empirical - _cdf(distribution, points)).max())
 
 
-def distance_between(one: Law, other: Law) -> float:
+def distance_between(one: Distribution, other: Distribution) -> float:
     """Return sup |F - G| over all integers."""
     points = np.union1d(list(one), list(other))
     return float(np.abs(_cdf(one, points) - _cdf(other, points)).max())
 
 
-def _cdf(law: Law, points: np.ndarray) -> np.ndarray:
-    support = np.array(sorted(law))
-    below = np.concatenate([[0.0], np.cumsum([law[int(x)] for x in support])])
+def _cdf(distribution: Distribution, points: np.ndarray) -> np.ndarray:
+    support = np.array(sorted(distribution))
+    below = np.concatenate([[0.0], np.cumsum([distribution[int(x)] for x in support])])
     return below[np.searchsorted(support, points, side="right")]

@@ -1,4 +1,4 @@
-"""Hosts within this process: what a starter asks goes to each host's work, as an agent hands it on."""
+"""Hosts within this process: what a coordinator asks goes to each host's work, as an agent hands it on."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +15,9 @@ from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner
 from harness.hosts.work import Work
 from harness.request.base import Request
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.documents import Refusal, call
-from tests.support.starters import have_port
+from tests.support.coordinators import have_port
 
 After = Callable[[str, Work, Any], Any]  # of a request, the host's work and its answer: what is answered
 
@@ -56,7 +56,7 @@ def honest(_request: str, _work: Work, answer: Any) -> Any:
 @contextmanager
 def hosts_runner(
     directories: Sequence[Path],
-    model: Model,
+    model: SecurityModel,
     asked: Request,
     after: dict[int, After] | None = None,
 ) -> Iterator[HostsRunner]:

@@ -15,14 +15,14 @@ import pytest
 
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.hosts.inventory import Host
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from tests.conftest import PROJECT
 from tests.support.running import until
 from tests.support.ssh import Site, answers, make_ssh_files, reached_by, start_sshd
 
 PORT, CLIENT_PORT, SSH_PORT = 12000, 12100, 22  # the same at every host, as each has its own address
-STARTER, CLIENT = "starter", "client"
-_ADDRESSES = {STARTER: "10.77.0.254", CLIENT: "10.77.0.253"}
+COORDINATOR, CLIENT = "coordinator", "client"
+_ADDRESSES = {COORDINATOR: "10.77.0.254", CLIENT: "10.77.0.253"}
 _BRIDGE, _CARD = "bridge", "eth0"
 _PREFIX = "fairshares"  # of namespaces' names; then follows the process that made them
 _NAMES = Path("/run/netns")  # where `ip` keeps namespaces by name
@@ -35,18 +35,18 @@ Rule = tuple[str | None, int]  # from which address, None for any; to which port
 
 @dataclass(frozen=True)
 class NetworkedSite(Site):
-    """Hosts, a starter and a client, each in a network namespace; this machine's own network stays as it is.
+    """Hosts, a coordinator and a client, each in a network namespace; this machine's network stays as it is.
 
     Attributes: model: whose parties are there; name: with which the namespaces' names begin.
     """
 
-    model: Model
+    model: SecurityModel
     name: str
     sshds: dict[int, subprocess.Popen[bytes]]
 
     @contextmanager
     def inside(self, who: int | str) -> Iterator[None]:
-        """Have this thread, and what it starts, on the network of a host, the starter or the client."""
+        """Have this thread, and what it starts, on the network of a host, the coordinator or the client."""
         before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         wanted = os.open(_NAMES / self.namespace(who), os.O_RDONLY)
         try:
@@ -58,14 +58,14 @@ class NetworkedSite(Site):
             os.close(before)
 
     def namespace(self, who: int | str) -> str:
-        """Return the name of a host's namespace, the starter's or the client's."""
+        """Return the name of a host's namespace, the coordinator's or the client's."""
         return f"{self.name}-{who}"
 
     def documented(self, i: int) -> set[Rule]:
         """Return which ports of a host the documentation says are open, and to whom."""
         connect = self.hosts[i + 1 :] if self.model.virtual_machine else self.hosts[:i]
         parties = {(host.address, PORT) for host in connect}
-        return {(_ADDRESSES[STARTER], SSH_PORT), (None, CLIENT_PORT), *parties}
+        return {(_ADDRESSES[COORDINATOR], SSH_PORT), (None, CLIENT_PORT), *parties}
 
     def open_only(self, i: int, rules: Iterable[Rule]) -> None:
         """Let connections begin to a host by these rules only, whatever listens there."""
@@ -81,13 +81,13 @@ class NetworkedSite(Site):
         with self.inside(i):
             sshd = start_sshd(self.ssh_directory, address, SSH_PORT, f"SetEnv HOME={home}")
         self.sshds[i] = sshd
-        with self.inside(STARTER):
+        with self.inside(COORDINATOR):
             until(lambda: answers(address, SSH_PORT) or sshd.poll() is not None)
         assert sshd.poll() is None, (self.ssh_directory / "log").read_text()
 
     def cut_power(self, i: int) -> None:
         """Take a host away as it is: nothing that runs there says goodbye to anybody."""
-        _ip("-n", self.namespace(STARTER), "link", "delete", f"to-{i}")
+        _ip("-n", self.namespace(COORDINATOR), "link", "delete", f"to-{i}")
         _remove(self.namespace(i))
         self.sshds[i].wait()
 
@@ -101,7 +101,7 @@ class NetworkedSite(Site):
 
 
 @contextmanager
-def networked_site(directory: Path, model: Model) -> Iterator[NetworkedSite]:
+def networked_site(directory: Path, model: SecurityModel) -> Iterator[NetworkedSite]:
     """Yield hosts whose documented ports alone are open; skip the test where there can be none.
 
     Guarantees: afterwards no process and no namespace is left; what a killed test left is removed first.
@@ -142,15 +142,15 @@ def networked_site(directory: Path, model: Model) -> Iterator[NetworkedSite]:
 
 
 def _connect(site: NetworkedSite) -> None:
-    """Make the starter's network, which has the bridge, and the client's; skip where that is refused."""
-    starter = site.namespace(STARTER)
+    """Make the coordinator's network, which has the bridge, and the client's; skip where that is refused."""
+    coordinator = site.namespace(COORDINATOR)
     try:
-        _ip("netns", "add", starter)
-        _ip("-n", starter, "link", "set", "lo", "up")
-        _ip("-n", starter, "link", "add", _BRIDGE, "type", "bridge")
-        _ip("-n", starter, "addr", "add", f"{_ADDRESSES[STARTER]}/24", "dev", _BRIDGE)
-        _ip("-n", starter, "link", "set", _BRIDGE, "up")
-        _filter(starter, _BRIDGE, ())
+        _ip("netns", "add", coordinator)
+        _ip("-n", coordinator, "link", "set", "lo", "up")
+        _ip("-n", coordinator, "link", "add", _BRIDGE, "type", "bridge")
+        _ip("-n", coordinator, "addr", "add", f"{_ADDRESSES[COORDINATOR]}/24", "dev", _BRIDGE)
+        _ip("-n", coordinator, "link", "set", _BRIDGE, "up")
+        _filter(coordinator, _BRIDGE, ())
         _join(site, CLIENT, _ADDRESSES[CLIENT])
         _filter(site.namespace(CLIENT), _CARD, ())
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
@@ -166,8 +166,8 @@ def _join(site: NetworkedSite, who: int | str, address: str) -> None:
     number = address.rpartition(".")[2]
     _ip("netns", "add", name)
     peer = ("peer", "name", _CARD, "address", f"02:00:00:00:00:{int(number):02x}", "netns", name)
-    _ip("-n", site.namespace(STARTER), "link", "add", card, "type", "veth", *peer)
-    _ip("-n", site.namespace(STARTER), "link", "set", card, "master", _BRIDGE, "up")
+    _ip("-n", site.namespace(COORDINATOR), "link", "add", card, "type", "veth", *peer)
+    _ip("-n", site.namespace(COORDINATOR), "link", "set", card, "master", _BRIDGE, "up")
     _ip("-n", name, "addr", "add", f"{address}/24", "dev", _CARD)
     for each in ("lo", _CARD):
         _ip("-n", name, "link", "set", each, "up")

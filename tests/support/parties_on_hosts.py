@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.hosts.policy import LEDGER
 from harness.privacy.ledger.entries import Ledger
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from tests.support.command import processes_below
 from tests.support.midway import PARTY_0_BEGINS, stopping_where, wait_until_stopped
 from tests.support.running import until
@@ -18,7 +18,7 @@ def party_on(directory: Path) -> int:
     return next(pid for pid, cwd in processes_below(directory).items() if cwd.name == "party")
 
 
-def is_running(directory: Path, i: int, model: Model) -> bool:
+def is_running(directory: Path, i: int, model: SecurityModel) -> bool:
     """Return whether a party has drawn its bits, and has become the virtual machine if there is one."""
     for pid, cwd in processes_below(directory).items():
         machine = Path(f"/proc/{pid}/exe").resolve().name  # a process that has ended meanwhile has none
@@ -36,7 +36,7 @@ def have_party_0_stop(made: Site) -> None:
     made.with_host(0, project=str(project))
 
 
-def wait_until_midway(made: Site, model: Model, has_ended: Callable[[], bool]) -> None:
+def wait_until_midway(made: Site, model: SecurityModel, has_ended: Callable[[], bool]) -> None:
     """Wait until all other parties run, and wait for party 0; the next run goes through."""
     wait_until_stopped(made.directory(0), has_ended)
     (_project_that_stops(made) / "stop").unlink()

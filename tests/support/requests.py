@@ -3,11 +3,11 @@
 from fractions import Fraction
 from typing import Any
 
-from harness.request.base import JOINT, OWN, OWN_GAUSSIAN
+from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT
 from harness.request.releases import WeightsRequest
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.noise.added import NoiseLaw
+from protocols.noise.added import NoiseDistribution
 from protocols.spec import InputForm
 
 
@@ -18,23 +18,27 @@ class AnyForm(WeightsRequest):
 
 
 def request_of(
-    model: Model,
+    model: SecurityModel,
     form: InputForm,
     epsilon: Fraction,
     delta: Fraction = Fraction(1, 2**40),
     relation: NeighboringRelation | None = None,
     unit: PrivacyUnit = PrivacyUnit.RECORD,
-    law: NoiseLaw | None = None,
+    distribution: NoiseDistribution | None = None,
 ) -> AnyForm:
-    """Return a request. Args: law: of the parties' own noise; None: joint noise."""
+    """Return a request. Args: distribution: of distributed noise; None: joint noise."""
     return AnyForm(epsilon=1).but(
         epsilon=epsilon,
         delta=delta,
-        model=model,
+        security=model,
         form=form,
         input_form=form.name,
         input_path=form.path,
         neighboring_relation=relation,
         privacy_unit=unit,
-        noise={None: JOINT, NoiseLaw.LAPLACE: OWN, NoiseLaw.GAUSSIAN: OWN_GAUSSIAN}[law],
+        noise={
+            None: JOINT,
+            NoiseDistribution.LAPLACE: DISTRIBUTED,
+            NoiseDistribution.GAUSSIAN: DISTRIBUTED_GAUSSIAN,
+        }[distribution],
     )

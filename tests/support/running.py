@@ -23,7 +23,7 @@ from harness.inputs.rings import XOR
 from harness.inputs.shares.client import split_into_shares
 from harness.inputs.shares.file_format import held_by
 from harness.pipeline.sources import local_clients
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
 from protocols.circuits.noise import fair_bits_per_sample
@@ -38,7 +38,9 @@ INPUT_WIDTH = 63  # bits per lane that one input takes: MP-SPDZ zeroes lanes fro
 Bits = npt.NDArray[np.bool_]  # shape (bits, lanes)
 
 
-def model_parameters(*forms: InputForm, models: Iterable[Model] = MODELS.values()) -> list[ParameterSet]:
+def model_parameters(
+    *forms: InputForm, models: Iterable[SecurityModel] = MODELS.values()
+) -> list[ParameterSet]:
     """Return pytest parameters: a model, after a form if there are any; skipped where it cannot run.
 
     Left out: forms that multiply clients' plain shares, in active models, which refuse them; clients that
@@ -89,7 +91,7 @@ def run(
     source: Path,
     arguments: Sequence[object],
     inputs: Inputs,
-    model: Model,
+    model: SecurityModel,
     work: Path,
     timeout_s: float = RUN_TIMEOUT_S,
 ) -> EngineResult:
@@ -103,7 +105,7 @@ def make_job(
     source: Path,
     arguments: Sequence[object],
     inputs: Inputs,
-    model: Model,
+    model: SecurityModel,
     work: Path,
 ) -> Job:
     """Write the parties' input files into `work`, a new directory, and return the job."""
@@ -169,7 +171,12 @@ def noise_of(coins: Sequence[Coin], bits: Bits) -> list[int]:
 
 
 def opened_with(
-    bits: Bits, spec: ProtocolSpec, arguments: Sequence[object], model: Model, directory: Path, **fed: Any
+    bits: Bits,
+    spec: ProtocolSpec,
+    arguments: Sequence[object],
+    model: SecurityModel,
+    directory: Path,
+    **fed: Any,
 ) -> list[int]:
     """Run a production program's own text on bits that its parties hold together; return what it opens.
 
@@ -184,7 +191,12 @@ def opened_with(
 
 
 def opened_less_noise(
-    spec: ProtocolSpec, arguments: Sequence[object], cells: int, model: Model, directory: Path, **fed: Any
+    spec: ProtocolSpec,
+    arguments: Sequence[object],
+    cells: int,
+    model: SecurityModel,
+    directory: Path,
+    **fed: Any,
 ) -> list[int]:
     """Run a production program's own text; return what it opens less the noise that its given bits make."""
     named = dict(zip(spec.arguments, arguments, strict=True))
@@ -194,7 +206,7 @@ def opened_less_noise(
     return [value - x for value, x in zip(opened, noise, strict=True)]
 
 
-def share_values(values: Sequence[int], model: Model, directory: Path, copies: int = 1) -> list[Path]:
+def share_values(values: Sequence[int], model: SecurityModel, directory: Path, copies: int = 1) -> list[Path]:
     """Share integers over the model's domain; return a file per party, as engines read them.
 
     Args: copies: how many parties have each share.

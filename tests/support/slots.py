@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from harness.inputs.rings import XOR
 from harness.inputs.shares.client import split_into_shares
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.circuits.slots import cell_of_code, slot_bits
 from protocols.spec import PI_RW_SLOTS, ProtocolSpec
 from tests.support.running import opened_less_noise
@@ -65,7 +65,7 @@ class Case:
         return found
 
 
-def opened(case: Case, model: Model, directory: Path) -> list[int]:
+def opened(case: Case, model: SecurityModel, directory: Path) -> list[int]:
     """Return what a run opens, less the noise that its bits make."""
     size = (np.size(case.words), model.slots_per_lane, case.groups, case.labels)
     arguments = (model.parties, *size, EPSILON, DELTA_BITS)

@@ -40,17 +40,17 @@ def _table2() -> Iterator[tuple[dict[str, Any], float]]:
     paper = privfairfl()
     for (model, shape, protocol), printed in paper.table2.items():
         size = paper.shapes[shape]
-        cell = {"model": model, "shape": shape, "clients": size.clients, "records": size.records}
+        cell = {"security": model, "shape": shape, "clients": size.clients, "records": size.records}
         rank = {"ring": 1.0, "rep4-ring": 1.3, "sy-rep-ring": 2.6, "semi2k": 5.0, "spdz2k": 150.0}[model]
         if protocol == "pi_rw":
             yield {**cell, "protocol": protocol, "variant": "product"}, 0.02 * rank
             yield {**cell, "protocol": protocol, "variant": "default"}, 0.004 * rank
-            yield {**cell, "protocol": protocol, "variant": "default", "noise": "own"}, 0.002 * rank
+            yield {**cell, "protocol": protocol, "variant": "default", "noise": "distributed"}, 0.002 * rank
         else:
             grid = paper.thresholds
             ours = {**cell, "protocol": protocol, "variant": "default", "thresholds": grid}
             yield ours, 0.05 * rank
-            yield {**ours, "noise": "own"}, 0.005 * rank
+            yield {**ours, "noise": "distributed"}, 0.005 * rank
             for few in THRESHOLDS:
                 part = printed.seconds * (few + 1) / (grid + 1)
                 yield {**cell, "protocol": protocol, "variant": "published", "thresholds": few}, part
@@ -61,14 +61,14 @@ def samples() -> list[Sample]:
     found = []
     for repetition in range(REPETITIONS):
         for cell, seconds in _table2():
-            parties = privfairfl().parties[cell["model"]]
+            parties = privfairfl().parties[cell["security"]]
             found.append(run("table2", cell, repetition, seconds, round(seconds * 1e6), parties))
         for clients in CLIENTS:
             for variant, seconds in (("product", 0.001 + clients * 1.5e-6), ("default", 0.004)):
                 cell = {
                     "protocol": "pi_rw",
                     "variant": variant,
-                    "model": "ring",
+                    "security": "ring",
                     "shape": "",
                     "clients": clients,
                 }

@@ -29,7 +29,12 @@ from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS, c
 from harness.views.palette import COLOURS, GREY, MARKERS
 from protocols.accounting.calibration import AboveThreshold, NeighboringRelation, Neighbors, plan_noise
 from protocols.arrays import Floats
-from protocols.mechanisms.above_threshold import allowed_above, best_cap, clients_above, law_of_first_below
+from protocols.mechanisms.above_threshold import (
+    allowed_above,
+    best_cap,
+    clients_above,
+    distribution_of_first_below,
+)
 
 ALL_QUANTITIES = (*QUANTITIES, *CURVE_QUANTITIES)
 CELLS = {SUM: 1, COUNTS: 4, WEIGHTS: 4, GAP: 4}  # how many counts are released
@@ -82,7 +87,7 @@ def by_rule(population: Population, caps: tuple[int, ...], epsilon: Fraction, qu
 
 
 class Chooser:
-    """Chooses caps for a population. Args: rng: of histograms only; other laws are exact."""
+    """Chooses caps for a population. Args: rng: of histograms only; other distributions are exact."""
 
     def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
         self.caps = caps
@@ -98,32 +103,32 @@ class Chooser:
         the least that any cap leaves where the choice is free.
         Args: left: errors with what this share of epsilon leaves; least: where the choice is free.
         """
-        laws: dict[int, dict[str, Floats]] = {}
+        distributions: dict[int, dict[str, Floats]] = {}
         for quantity, errors in left.items():
             for aim in TRIED[quantity]:
                 above = target(setting.left(share), quantity, aim)
-                laws[above] = laws.get(above) or {
-                    PI_CAP: self.law_of_pi_cap(setting.epsilon * share, above),
-                    HISTOGRAM: self.law_of_histogram(float(setting.epsilon * share), above),
+                distributions[above] = distributions.get(above) or {
+                    PI_CAP: self.distribution_of_pi_cap(setting.epsilon * share, above),
+                    HISTOGRAM: self.distribution_of_histogram(float(setting.epsilon * share), above),
                 }
-                for mechanism, law in laws[above].items():
+                for mechanism, distribution in distributions[above].items():
                     yield {
                         "mechanism": mechanism,
                         "quantity": quantity,
                         "setting": setting,
                         "share": share,
                         "aim": aim,
-                        **{str(at): self.quantile(law, at / 100) for at in (5, 50, 95)},
-                        "regret": float(law @ errors["total"] / least[quantity]["total"].min()),
+                        **{str(at): self.quantile(distribution, at / 100) for at in (5, 50, 95)},
+                        "regret": float(distribution @ errors["total"] / least[quantity]["total"].min()),
                     }
 
-    def law_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
+    def distribution_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
         """Return the probability of each of `caps`, exactly but for floats, if π_CAP chooses."""
         unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
         plan = plan_noise(AboveThreshold(len(self._above)), unit, epsilon, Fraction(1, 1 << 40))
-        return law_of_first_below(plan.coins, self._above, above)
+        return distribution_of_first_below(plan.coins, self._above, above)
 
-    def law_of_histogram(self, epsilon: float, above: int) -> Floats:
+    def distribution_of_histogram(self, epsilon: float, above: int) -> Floats:
         """Return how often each cap is chosen from a noisy histogram of the clients' sizes, simulated.
 
         Computes: a client is in one bucket, so noise for all of epsilon on each; the first cap that at most
@@ -134,9 +139,9 @@ class Chooser:
         fits = np.append(exceed <= above, np.ones((len(noisy), 1), dtype=bool), axis=1)
         return np.bincount(fits.argmax(axis=1), minlength=len(self.caps)) / len(noisy)
 
-    def quantile(self, law: Floats, at: float) -> int:
+    def quantile(self, distribution: Floats, at: float) -> int:
         """Return the least cap that a choice is at most, with this probability."""
-        return self.caps[min(int(np.searchsorted(np.cumsum(law), at)), len(self.caps) - 1)]
+        return self.caps[min(int(np.searchsorted(np.cumsum(distribution), at)), len(self.caps) - 1)]
 
 
 LABELS = {

@@ -1,7 +1,7 @@
 """Clients with few records and many, and expected errors by the cap: of sums, counts, weights, gaps, curves.
 
 The noise is what the default sampler's coins approach: two-sided geometric, the sign by complement, not
-truncated. Its laws are elementary; the coins' mean error is within 2 % of its own.
+truncated. Its distributions are elementary; the coins' mean error is within 2 % of its own.
 [test: tests/benchmarks/studies/test_capping_errors.py]
 
 Score curves: of their counts, of their rates, of thresholds chosen on them. MovieLens and the synthetic
@@ -254,7 +254,7 @@ class ScoredClients:
         self._levels = [population.part(level == each) for each in levels]
         activity = np.minimum(levels / np.log2(MOST), 1.0)
         self._scores: list[Integers] = [
-            rng.multinomial(part.table, _laws(active))
+            rng.multinomial(part.table, _distributions(active))
             for part, active in zip(self._levels, activity, strict=True)
         ]
         self.histogram: Integers = np.array(self._scores).sum(axis=0)
@@ -273,7 +273,7 @@ class ScoredClients:
         return found
 
 
-def _laws(activity: float) -> Floats:
+def _distributions(activity: float) -> Floats:
     """Return the probability of each score bin: shape (2, 2, bins).
 
     Computes: P(score >= t) = (1 - t^a)^b, with (a, b) between those of a client with one record, and of one

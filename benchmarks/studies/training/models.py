@@ -4,10 +4,10 @@ The recipe: appendix C, for ML-1M, of which all numbers are; one dense unit with
 number of records; DP-SGD at each client, a microbatch per record. What its epsilon really is, is computed.
 
 A joint epsilon: noise once on each sum, clip, then weigh. Sums are what `SumSession` adds up, with the same
-rounding and noise law, drawn by a generator of numpy. All that is revealed adds up in zCDP: discrete Laplace
-noise of scale b on a vector that one unit moves by s is s^2 / (2 b^2)-zCDP. Weights count all training
-records, or clients; thresholds are chosen on clients that training leaves out, so that of both the larger
-part counts.
+rounding and noise distribution, drawn by a generator of numpy. All that is revealed adds up in zCDP:
+discrete Laplace noise of scale b on a vector that one unit moves by s is s^2 / (2 b^2)-zCDP. Weights count
+all training records, or clients; thresholds are chosen on clients that training leaves out, so that of both
+the larger part counts.
 """
 
 import math

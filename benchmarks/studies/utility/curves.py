@@ -25,8 +25,8 @@ from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
+    plan_distributed_noise,
     plan_noise,
-    plan_own_noise,
 )
 from protocols.arrays import Floats, Integers
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
@@ -34,7 +34,7 @@ from protocols.guarantee import Guarantee
 from protocols.local_dp import randomizers
 from protocols.local_dp.randomizers import Grr
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import NoiseLaw, simulated_noise
+from protocols.noise.added import NoiseDistribution, simulated_noise
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import each_threshold
 
@@ -232,10 +232,10 @@ def rates_at_grid(points: OperatingPoints) -> Floats:
 
 DELTA = Fraction(1, 2**40)
 NOISE_FREE, TREE, FLAT, PER_THRESHOLD, LOCAL = "noise-free", "tree", "flat", "per-threshold", "local"
-OWN_TREE = (
-    "own-noise"  # the tree with noise of the parties' own, of three parties, one of whom may be corrupt
+DISTRIBUTED_TREE = (
+    "distributed-noise"  # the tree with distributed noise, of three parties, one of whom may be corrupt
 )
-METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, OWN_TREE)
+METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def release_for(
 
 @lru_cache(maxsize=64)
 def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRelation) -> Computed:
-    """Return a release by tree, flat or per-threshold counts, or by the tree with the parties' own noise.
+    """Return a release by tree, flat or per-threshold counts, or by the tree with distributed noise.
 
     Groups and labels are disjoint, so their number changes nothing of a histogram's noise.
     """
@@ -364,12 +364,18 @@ def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRel
     if method == PER_THRESHOLD:
         release, linear = each_threshold(1, bins), _least_squares_per_threshold(bins)
     else:
-        law = NoiseLaw.LAPLACE if method == OWN_TREE else None
-        tree = CountTree(bins, (1,)) if method == FLAT else best_tree(bins, neighbors, epsilon, DELTA, law)
+        distribution = NoiseDistribution.LAPLACE if method == DISTRIBUTED_TREE else None
+        tree = (
+            CountTree(bins, (1,))
+            if method == FLAT
+            else best_tree(bins, neighbors, epsilon, DELTA, distribution)
+        )
         release, linear = tree.release(1), curve_map(tree)
     asked = (release, neighbors, epsilon, DELTA)
-    if method == OWN_TREE:
-        plan = plan_own_noise(*asked, NoiseLaw.LAPLACE, 3, 1)  # one of three parties may be corrupt
+    if method == DISTRIBUTED_TREE:
+        plan = plan_distributed_noise(
+            *asked, NoiseDistribution.LAPLACE, 3, 1
+        )  # one of three parties may be corrupt
     else:
         plan = plan_noise(*asked)
     return Computed(CurveNoise(linear, plan.noise), plan)

@@ -30,13 +30,13 @@ from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
 from benchmarks.studies.utility.curves import (
     CONSTRAINT,
     DELTA,
+    DISTRIBUTED_TREE,
     FLAT,
     LOCAL,
     MEASURES,
     METHODS,
     NOISE_FREE,
     OBJECTIVE,
-    OWN_TREE,
     PER_THRESHOLD,
     TREE,
     LoanPopulation,
@@ -65,9 +65,9 @@ NAMES = {
     FLAT: "flat histogram",
     PER_THRESHOLD: "noise per threshold",
     LOCAL: "local DP",
-    OWN_TREE: "own noise (3 parties)",
+    DISTRIBUTED_TREE: "distributed noise (3 parties)",
 }
-_COLOUR = dict(zip((TREE, LOCAL, FLAT, PER_THRESHOLD, OWN_TREE), COLOURS, strict=False))
+_COLOUR = dict(zip((TREE, LOCAL, FLAT, PER_THRESHOLD, DISTRIBUTED_TREE), COLOURS, strict=False))
 _MARKER = dict(zip(METHODS, MARKERS, strict=False))
 
 
@@ -291,7 +291,7 @@ def _least(table: pd.DataFrame, name: str) -> float:
     """Return where a row of panels ends below: under all medians but local DP's at the largest epsilon.
 
     Local DP has hardly any noise there, and protects hardly anybody: its lines may leave the frame. So may
-    those of the parties' own noise, which is 0 there, mostly.
+    those of distributed noise, which is 0 there, mostly.
     """
     medians = table[f"{name}_median"][~table["method"].isin((NOISE_FREE, LOCAL))]
     return float(medians[medians > 0].min()) / 1.6
@@ -314,7 +314,7 @@ def view(table: pd.DataFrame) -> Iterator[Part]:
         "records that were counted. Gap: the equalized odds difference under thresholds chosen on the "
         "released curves, among the records that were counted and in the population (real data: among "
         "people who were not counted). Before: under 0.5 for all groups, which stays where a rate is 0/0. "
-        "Decisions by lot have a small gap and a balanced accuracy of 0.5. With the parties' own noise "
+        "Decisions by lot have a small gap and a balanced accuracy of 0.5. With distributed noise "
         f"{SHIFTED}."
     )
     noisy = table[table["epsilon"].notna()]

@@ -79,7 +79,7 @@ def main(grid: Grid, context: Context) -> None:
     told, clients, start = context.run_config, len(list(grid.get_node_ids())), np.zeros(FEATURES + 1)
     rounds = int(told["rounds"])
     with SumSession(
-        str(told["model"]),
+        str(told["security"]),
         clients=clients,
         coordinates=start.size,
         rounds=rounds,

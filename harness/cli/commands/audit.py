@@ -17,7 +17,7 @@ from harness.privacy.audit.samplers import (
     audit_sampler,
 )
 from harness.releases.noise_samples import choose_sampler, own_sampler
-from harness.request.base import DEFAULT_DELTA, JOINT, law_of
+from harness.request.base import DEFAULT_DELTA, JOINT, distribution_of
 from harness.request.readers import parse_delta
 from harness.request.releases import NoiseRequest
 from harness.system.result_files import default_out, new_directory, write_json
@@ -93,13 +93,13 @@ def _release(name: str, options: AuditOptions) -> Audited:
     relation = options.neighboring_relation or target.relations[0]
     offered = [*target.sizes, "epsilon", "delta", "neighboring_relation"]
     offered += ["cap"] * (target.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
-    law = law_of(options.noise or JOINT)
-    offered += ["noise", *(["model"] if law else [])]
+    distribution = distribution_of(options.noise or JOINT)
+    offered += ["noise", *(["security"] if distribution else [])]
     of_clients = relation is NeighboringRelation.ZERO_OUT_ONE
-    offered += ["horizon"] * (name in SERIES and not (law and of_clients))
+    offered += ["horizon"] * (name in SERIES and not (distribution and of_clients))
     _only(options, f"--release {name} under {relation}", *offered)
-    model = chosen_model(options.model) if law else None
-    own = (law, model.parties, model.corruptions) if law and model else None
+    model = chosen_model(options.security) if distribution else None
+    own = (distribution, model.parties, model.corruptions) if distribution and model else None
     typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
     epsilon = options.epsilon or Fraction(1)
     delta, horizon = options.delta or DELTA, options.horizon
@@ -112,16 +112,16 @@ def noise(options: NoiseOptions) -> None:
     published = sampler == "published"
     if published and options.delta:
         raise OptionError("--sampler published takes no --delta: what it has follows from its epsilon.")
-    delta, law = options.delta or DELTA, law_of(options.noise)
-    if law is not None and published:
+    delta, distribution = options.delta or DELTA, distribution_of(options.noise)
+    if distribution is not None and published:
         raise OptionError(f"--sampler published is of joint noise; leave it out, or use --noise {JOINT}.")
-    model = chosen_model(options.model)
+    model = chosen_model(options.security)
     chosen = (
         choose_sampler(sampler, options.epsilon, delta, bool(rounded))
-        if law is None
-        else own_sampler(law, options.epsilon, delta, model)
+        if distribution is None
+        else own_sampler(distribution, options.epsilon, delta, model)
     )
-    settings = RunSettings(NoiseRequest(epsilon=1, model=model), options.timeout)
+    settings = RunSettings(NoiseRequest(epsilon=1, security=model), options.timeout)
     target = options.out or default_out("noise")
     with cli.steps(noise_view.STEPS) as begin:
         run = open_noise(chosen, options.n, settings, target, begin)

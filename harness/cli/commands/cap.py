@@ -19,7 +19,7 @@ def cap(options: CapOptions) -> None:
     run = released(options, view.STEPS)
     if run is not None:
         clients = run.manifest["inputs"]["clients"]
-        following = _following(options, str(run.found.cap), run.manifest["model"], curves)
+        following = _following(options, str(run.found.cap), run.manifest["security"], curves)
         conclude(options, run, view.cap(run.found, clients, following), "the cap")
 
 
@@ -30,7 +30,7 @@ def _following(options: CapOptions, cap: str, model: str, curves: ProtocolSpec |
         return [
             Line("Next", f"name it where clients are the privacy unit: --privacy-unit client --cap {cap}")
         ]
-    kept = options.written("model", "population", "ledger")
+    kept = options.written("security", "population", "ledger")
     unit = {"epsilon": exact_text(options.release_epsilon), "privacy_unit": str(PrivacyUnit.CLIENT)}
     form = {}
     if curves and options.variant and options.variant != CAPPED_CURVES[0]:
@@ -39,7 +39,7 @@ def _following(options: CapOptions, cap: str, model: str, curves: ProtocolSpec |
     if options.records:
         own = options.written("records", "domain", "groups", "labels", "max_count")
         return [Line("Next", _line(task, {**own, **kept, **unit, "cap": cap}))]
-    again = {"records": "FILE", "domain": "FILE", "task": task, "model": model, "cap": cap}
+    again = {"records": "FILE", "domain": "FILE", "task": task, "security": model, "cap": cap}
     where = options.written("hosts") if options.hosts else {"shares": "SHARES"}
     return [
         Line(

@@ -39,7 +39,7 @@ from protocols.guarantee import Guarantee
 
 def check(options: HostsCheckOptions) -> None:
     """Look at every host of a file."""
-    hosts, chosen = chosen_hosts(options.hosts, options.model)
+    hosts, chosen = chosen_hosts(options.hosts, options.security)
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
     found = [finding.to_json() for finding in findings]

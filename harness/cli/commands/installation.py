@@ -1,23 +1,23 @@
-"""`schemes`, `test` and `docs`: what can run here, whether all of it is right, and what is written of it."""
+"""`security`, `test` and `docs`: what can run here, whether all of it is right, and what is written of it."""
 
 import shlex
 import sys
 
 from harness.cli import terminal
-from harness.cli.options import DocsOptions, SchemesOptions, TestOptions
+from harness.cli.options import DocsOptions, SecurityOptions, TestOptions
 from harness.cli.project_checks import build_docs, run_checks
 from harness.cli.terminal import print_json, show
-from harness.engines.registry import schemes as find_schemes
+from harness.engines.registry import security_models
 from harness.views import run as view
 
 
-def schemes(_options: SchemesOptions) -> None:
+def security(_options: SecurityOptions) -> None:
     """Print which models can run here, and why one cannot."""
-    rows = find_schemes()
+    rows = security_models()
     if terminal.output.json:
         print_json(rows)
     else:
-        show(*view.schemes(rows))
+        show(*view.security_models(rows))
 
 
 def test(options: TestOptions) -> None:

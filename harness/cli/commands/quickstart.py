@@ -33,7 +33,7 @@ from harness.releases.score_curves import (
 )
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import ThresholdsRequest, WeightsRequest
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import quickstart as view
 from harness.views.parts import Heading
@@ -55,14 +55,14 @@ _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
 def quickstart(options: QuickstartOptions) -> None:
     """Run the main job on the mortgage applications and show what weights and thresholds do."""
-    model = chosen_model(options.model)
+    model = chosen_model(options.security)
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
         found = run(model, options.guarantee, target, begin)
     cli.show(Heading(view.TITLE, f": {found.subtitle}"), *view.quickstart(found), results(target, page=True))
 
 
-def run(model: Model, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
+def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
     """Run π_RW and π_ROC over the training applicants' shares, mitigate, assess on the others.
 
     The fixed split's weights and thresholds come from what the computations opened. For the other splits
@@ -76,9 +76,9 @@ def run(model: Model, spends: Guarantee, out: Path, progress: cli.Steps) -> view
     train, test = data.split(FIXED_SPLIT)
     scores = cache(lambda seed: held_out_scores(data, data.split(seed)[0]))
     part = spends.epsilon * _WEIGHTS_SHARE
-    of_weights = WeightsRequest(epsilon=1, model=model).spending(Guarantee(part, spends.delta / 2))
+    of_weights = WeightsRequest(epsilon=1, security=model).spending(Guarantee(part, spends.delta / 2))
     left = Guarantee(spends.epsilon - part, spends.delta / 2)
-    of_curves = ThresholdsRequest(epsilon=1, model=model).spending(left)
+    of_curves = ThresholdsRequest(epsilon=1, security=model).spending(left)
     choice = ThresholdChoice(CONSTRAINT, OBJECTIVE, tolerance=0.0, deterministic=False)
     statistic = ThresholdsStatistic(CurvesStatistic(), choice)
 

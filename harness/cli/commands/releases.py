@@ -83,7 +83,7 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
     if options.plan is not None:
         _plan(options)
         return None
-    hosts, model = None, options.model
+    hosts, model = None, options.security
     if options.hosts:
         if getattr(options, "arrivals", None) or getattr(options, "horizon", None):
             raise OptionError(
@@ -93,9 +93,9 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
             )
         from harness.hosts.runner import HostsRunner  # it loads what talks ssh
 
-        found, model = chosen_hosts(options.hosts, options.model)
+        found, model = chosen_hosts(options.hosts, options.security)
         hosts = HostsRunner(found, model)
-    options = options.but(model=model)
+    options = options.but(security=model)
     settings = settings_of(options, hosts, cli.announce)
     out = options.out or default_out(options.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
@@ -246,7 +246,7 @@ def _in_short(options: Any, run: Run[Any]) -> Iterator[Part]:
     yield ""
     here = not options.hosts
     yield run_view.in_short(run.manifest, as_text(options.epsilon), here)
-    if options.hosts:  # what the starter saw, and could do, goes beyond the model
+    if options.hosts:  # what the coordinator saw, and could do, goes beyond the model
         yield run_view.on_hosts(bool(options.invite))
     yield from run_view.left_out(run.manifest)
 

@@ -16,7 +16,7 @@ from harness.inputs.records import read_records
 from harness.pipeline.sources import read_terms
 from harness.privacy.ledger.charge import Entry, chosen_account
 from harness.privacy.ledger.populations import NOT_STARTED, PrivacyEvent, Status
-from harness.privacy.statement import OWN, SHIFTED, who_learns_nothing
+from harness.privacy.statement import DISTRIBUTED, SHIFTED, who_learns_nothing
 from harness.request.base import Request
 from harness.request.fields import as_text
 from harness.views import ledger as ledger_view
@@ -54,7 +54,7 @@ def send(options: SendOptions) -> None:
         )
     event = PrivacyEvent(
         request.task,
-        request.model.name,
+        request.security.name,
         request.guarantee,  # no run of these terms spends more
         request.privacy_unit,
         request.neighboring_relation,
@@ -93,12 +93,14 @@ def _nothing_sent() -> Iterator[None]:
 
 def _sentences(request: Request) -> list[str]:
     """Return what a client agrees to; parties that run on other terms get nothing."""
-    model, law = request.model, request.own_law
-    learns = who_learns_nothing(model, law is not None)
+    model, distribution = request.security, request.own_distribution
+    learns = who_learns_nothing(model, distribution is not None)
     if model.tolerates == "active":
         learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
     honest, parties = model.parties - model.corruptions, model.parties
-    own = OWN.format(law=law, honest_parties=honest, parties=parties, shifted=SHIFTED)
+    own = DISTRIBUTED.format(
+        distribution=distribution, honest_parties=honest, parties=parties, shifted=SHIFTED
+    )
     early = (
         "What you send is with the parties while they run only. Values that were shared before, by share "
         f"--input-path replicated, any {model.corruptions + 1} of them can read together while they wait."
@@ -109,7 +111,7 @@ def _sentences(request: Request) -> list[str]:
         f"{_CHANGES[request.neighboring_relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
-        *([own] if law else []),
+        *([own] if distribution else []),
         *([early] if model.replicated else []),
     ]
 

@@ -51,7 +51,7 @@ def share(options: ShareOptions) -> None:
             "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
         )
     domain = with_cap(domain, options.cap, PrivacyUnit.RECORD)
-    model = options.model or choose_model(None)
+    model = options.security or choose_model(None)
     slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
     form = chosen_form(forms, options.input_form or slots, options.input_path)
     if (reason := model.refusal(form.path)) is not None:

@@ -16,7 +16,7 @@ from tempfile import gettempdir
 from harness.engines.base import PROJECT, Job
 from harness.engines.program_hash import program_hash
 from harness.errors import CompileError
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory, writable_by_others
 from harness.system.processes import leashed
 
@@ -55,7 +55,7 @@ def is_cached(digest: str) -> bool:
     return (cache_directory() / digest / _ESTIMATE).is_file()
 
 
-def compile_options(job: Job, model: Model) -> tuple[str, ...]:
+def compile_options(job: Job, model: SecurityModel) -> tuple[str, ...]:
     """Return the model's options, with daBits alone (-X) for edaBits as well (-Y) where few would be used.
 
     Of a job with options of its own, these.

@@ -13,7 +13,7 @@ from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.mpspdz.peer_certificates import ENVIRONMENT, LIBRARY, asking_library
 from harness.engines.program_hash import program_hash
 from harness.errors import CompileError, UnsupportedError
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 
 _USUAL_BATCH = 1000  # of machines that use oblivious transfer, without -b
 
@@ -42,15 +42,15 @@ class MpSpdzEngine(Engine):
         installation = find_installation()
         return installation.version if isinstance(installation, Installation) else None
 
-    def availability(self, model: Model) -> str | None:
+    def availability(self, model: SecurityModel) -> str | None:
         found = find_installation()
         return found if isinstance(found, str) else found.fault(str(model.virtual_machine))
 
-    def fault_of_links(self, model: Model) -> str | None:
+    def fault_of_links(self, model: SecurityModel) -> str | None:
         asking = self._asking_library(model)
         return asking if isinstance(asking, str) else None
 
-    def _asking_library(self, model: Model) -> Path | str:
+    def _asking_library(self, model: SecurityModel) -> Path | str:
         """Return what the model's machine asks for certificates by, or one sentence on why it cannot."""
         installation = find_installation()
         if isinstance(installation, str):
@@ -64,17 +64,17 @@ class MpSpdzEngine(Engine):
     def common_name(self, party: int) -> str:
         return f"P{party}"
 
-    def program_hash(self, job: Job, model: Model) -> str:
+    def program_hash(self, job: Job, model: SecurityModel) -> str:
         job.check_parties(model)
         installation = find_installation()
         version = installation.full_version if isinstance(installation, Installation) else ""
         return program_hash(job, (*compile_options(job, model), version))
 
-    def is_compiled(self, job: Job, model: Model) -> bool:
+    def is_compiled(self, job: Job, model: SecurityModel) -> bool:
         return is_cached(self.program_hash(job, model))
 
     @contextmanager
-    def _program(self, job: Job, model: Model) -> Iterator[Prepared]:
+    def _program(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
         installation = find_installation()
         assert isinstance(installation, Installation)  # as it is available
         options = compile_options(job, model)
@@ -125,12 +125,12 @@ class MpSpdzEngine(Engine):
         return PartyCosts(float(seconds[-1][0]), round(float(megabytes) * 1e6), int(rounds), online, offline)
 
 
-def _options(model: Model) -> tuple[str, ...]:
+def _options(model: SecurityModel) -> tuple[str, ...]:
     """Return what a model's machine is started with, whatever it runs."""
     return (*(("-N", "2") if model.parties == 2 else ()), *model.run_options)
 
 
-def _persistence(model: Model, party: int) -> dict[str, Any]:
+def _persistence(model: SecurityModel, party: int) -> dict[str, Any]:
     """Return how a party's file of shares is laid out: where, what it begins with, and in which order."""
     name, order = _PERSISTENCE[str(model.virtual_machine)]
     kind = name + (64).to_bytes(4, "little")

@@ -10,7 +10,7 @@ from harness.engines.base import Address, Job, Prepared
 from harness.engines.engine import Engine, PartyCosts
 from harness.engines.mpyc.party import run_party
 from harness.engines.program_hash import program_hash
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from protocols.spec import InputForm, ProtocolSpec
 
 _TIME = re.compile(r"Time = (\d+\.\d+) seconds")
@@ -32,10 +32,10 @@ class EmbeddedEngine(Engine):
     def version(self) -> str:
         return f"MPyC {version('mpyc')}"
 
-    def availability(self, model: Model) -> str | None:  # noqa: ARG002
+    def availability(self, model: SecurityModel) -> str | None:  # noqa: ARG002
         return None
 
-    def refusal(self, spec: ProtocolSpec, model: Model, form: InputForm) -> str | None:
+    def refusal(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         if not spec.portable:
             return f"{spec.name} uses features that only MP-SPDZ has; choose one of its models."
         if not form.path.portable:
@@ -45,12 +45,12 @@ class EmbeddedEngine(Engine):
     def common_name(self, party: int) -> str:
         return f"MPyC party {party}"
 
-    def program_hash(self, job: Job, model: Model) -> str:
+    def program_hash(self, job: Job, model: SecurityModel) -> str:
         job.check_parties(model)
         return program_hash(job, (self.version(),))
 
     @contextmanager
-    def _program(self, job: Job, model: Model) -> Iterator[Prepared]:
+    def _program(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
         yield Prepared(job, model, self.version(), self.program_hash(job, model))
 
     def _process(

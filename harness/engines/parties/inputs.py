@@ -24,14 +24,14 @@ from harness.inputs.rings import RINGS, Ring
 from harness.system.processes import die_with_parent
 from protocols.arrays import Words
 from protocols.circuits.blocks import block_sizes, block_sums
-from protocols.noise.added import OwnNoise
+from protocols.noise.added import DistributedNoise
 
 
 def with_noise(told: Mapping[str, Any], held: bytes, drawn: npt.ArrayLike) -> bytes:
     """Return what a party inputs: sums of its values with its noise in them, or values and then noise.
 
     Guarantees: noise is where the program takes it from, as the party holds no more values than the program
-    reads.  [test: tests/harness/engines/test_own_noise.py]
+    reads.  [test: tests/harness/engines/test_distributed_noise.py]
     Args: told: by `Engine.config`; held: the party's column, empty if it holds none; drawn: a noise for each
     value that is opened.
     Raises: ShareError: it holds more or fewer values than the program reads.
@@ -95,17 +95,17 @@ def begin(config: dict[str, Any], columns: int) -> None:
 
 
 def _fill(config: dict[str, Any], columns: int, values: int, bits: int) -> None:
-    rounds, own, file = config["rounds"], config.get("own_noise"), Path(DATA, GIVEN_BITS)
+    rounds, own, file = config["rounds"], config.get("distributed_noise"), Path(DATA, GIVEN_BITS)
     given = map(int, file.read_text().split()) if file.exists() else None
-    law = OwnNoise.from_json(own["noise"]) if own else None
+    distribution = DistributedNoise.from_json(own["noise"]) if own else None
     number = own["samples"] if own else sum(lanes for _, lanes in config["fair_bits"])
     with open(columns, "rb") as waiting, open(values, "wb", 0) as to_values, open(bits, "wb", 0) as to_bits:
         for _ in range(rounds["number"]):
             drawn: Any
             if given is not None:
                 drawn = list(islice(given, number))
-            elif law:  # while the column is on its way
-                drawn = law.draw(number)
+            elif distribution:  # while the column is on its way
+                drawn = distribution.draw(number)
             else:
                 drawn = [
                     secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)

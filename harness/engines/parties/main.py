@@ -140,16 +140,16 @@ def _supply_secrets(config: dict[str, Any]) -> None:
     follows from public numbers. A test program's come from a file that the test wrote; the engine lets no
     other program have one.
     """
-    data, party, own = Path(DATA), config["party"], config.get("own_noise")
+    data, party, own = Path(DATA), config["party"], config.get("distributed_noise")
     shared, file = data / SHARED_BITS, data / GIVEN_BITS
     given = [int(word) for word in file.read_text().split()] if file.exists() else None
     if own:
-        from harness.engines.parties import inputs  # a party without own noise should not pay for it
-        from protocols.noise.added import OwnNoise
+        from harness.engines.parties import inputs  # a party without distributed noise should not pay for it
+        from protocols.noise.added import DistributedNoise
 
         values = data / values_file(party)
         held = values.read_bytes() if values.exists() else b""
-        drawn = OwnNoise.from_json(own["noise"]).draw(own["samples"]) if given is None else given
+        drawn = DistributedNoise.from_json(own["noise"]).draw(own["samples"]) if given is None else given
         _link_to_memory(values, inputs.with_noise(own, held, drawn))
     bits = given
     if bits is None or own:

@@ -1,10 +1,10 @@
 """From differentially private statistics to sample weights and their intervals, in the clear: costs no ε.
 
-Each interval holds its true weight, exactly from the noise's law. The truth is the weight of the true counts
-C, raised to 1 as noisy ones are. Raising is monotone and moves no two counts apart, so the error F of a
-raised noisy count lies between 0 and its noise E = X + 1/2. Two laws bound sums of F: where every count is
-surely too large to be raised, F = E; else the positive parts of E, which bound F on either side. "Surely"
-costs a part of the failure, and so does every other bound.
+Each interval holds its true weight, exactly from the noise's distribution. The truth is the weight of the
+true counts C, raised to 1 as noisy ones are. Raising is monotone and moves no two counts apart, so the error
+F of a raised noisy count lies between 0 and its noise E = X + 1/2. Two distributions bound sums of F: where
+every count is surely too large to be raised, F = E; else the positive parts of E, which bound F on either
+side. "Surely" costs a part of the failure, and so does every other bound.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts
 from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL
-from protocols.noise.added import Law, Noise as NoiseOfCount, error_bound, noise_sum, weighted_sum
+from protocols.noise.added import Distribution, Noise as NoiseOfCount, error_bound, noise_sum, weighted_sum
 
 Table = npt.NDArray[np.float64]
 
@@ -49,8 +49,8 @@ class Noise:
     cells: int
     raised: bool
 
-    def sum(self, terms: int) -> Law:
-        """Return the law that bounds the error of a sum of raised noisy counts, on either side."""
+    def sum(self, terms: int) -> Distribution:
+        """Return the distribution that bounds the error of a sum of raised noisy counts, on either side."""
         return noise_sum(self.one, terms, positive=self.raised)
 
 
@@ -76,8 +76,8 @@ def ratio_interval(ratio: Table, own: Table, terms: int, most: Table, noise: Noi
     Returns: shape (weights, 2).
     """
     main = (_FAILURE - _RAISED - _CAP) / 2 - _BETWEEN
-    law, others = noise.sum(terms), noise.sum(noise.cells - terms)
-    t, u = law.quantile(main / 2), others.quantile(main / 2)
+    distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
+    t, u = distribution.quantile(main / 2), others.quantile(main / 2)
     # Where any q(r) <= u + r t leaves it: what no r can be, or could not be seen to be wrong.
     start = np.maximum(0, (ratio * own - u) / (own + t))
     with np.errstate(divide="ignore"):
@@ -114,17 +114,17 @@ def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) ->
 @lru_cache(maxsize=4096)
 def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
     """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure. Computes: bisection."""
-    law, others = noise.sum(terms), noise.sum(noise.cells - terms)
+    distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
     ratios = _GROWTH ** np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.float64)
-    allowed = failure * (1 - 1e-9) - law.lost - others.lost
+    allowed = failure * (1 - 1e-9) - distribution.lost - others.lost
     low = np.zeros(ratios.size)
-    high = others.quantile(failure / 2) + ratios * law.quantile(failure / 2)
-    steps = ratios[:, np.newaxis] * law.values
+    high = others.quantile(failure / 2) + ratios * distribution.quantile(failure / 2)
+    steps = ratios[:, np.newaxis] * distribution.values
     for _ in range(16):
         middle = (low + high) / 2
-        fits = others.above(middle[:, np.newaxis] - steps) @ law.masses <= allowed
+        fits = others.above(middle[:, np.newaxis] - steps) @ distribution.masses <= allowed
         low, high = np.where(fits, low, middle), np.where(fits, middle, high)
-    return high + others.slack + ratios * law.slack
+    return high + others.slack + ratios * distribution.slack
 
 
 def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
@@ -178,9 +178,9 @@ def _kamiran_calders(counts: Table, noise: Noise) -> Table:
             -1 / total,
         ]
     )
-    laws = [noise.sum(n) for n in terms[:4]]
+    distributions = [noise.sum(n) for n in terms[:4]]
     of_cells = np.abs(factors.reshape(4, -1).T).tolist()
-    quantiles = [weighted_sum(laws, of_cell).quantile(half) for of_cell in of_cells]
+    quantiles = [weighted_sum(distributions, of_cell).quantile(half) for of_cell in of_cells]
     linear, bends = np.array(quantiles).reshape(counts.shape), []
     for i in (0, 4, 5, 6):  # a, R, L, N
         linear = linear + noise.sum(terms[i]).quantile(shares[i]) * (1 / low[i] - 1 / values[i])

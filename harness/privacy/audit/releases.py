@@ -18,30 +18,30 @@ from harness.privacy.audit.samplers import (
 )
 from harness.releases.base import fitting
 from harness.releases.registry import STATISTICS
-from harness.request.base import WITH_OWN_NOISE, no_place
+from harness.request.base import WITH_DISTRIBUTED_NOISE, no_place
 from protocols.accounting.calibration import (
     AboveThreshold,
     NeighboringRelation,
     Neighbors,
     PrivacyUnit,
+    plan_distributed_noise,
     plan_noise,
-    plan_own_noise,
 )
 from protocols.accounting.exact_privacy import (
     PrivacyCurve,
     amounts_moved,
     composed,
     curve_of_coins,
-    curve_of_law,
+    curve_of_distribution,
     impossible_mass,
     impossible_mass_of_clients,
     values_moved,
 )
-from protocols.accounting.losses import LossLaw, loss_law
+from protocols.accounting.losses import LossDistribution, loss_distribution
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Schedule, best_schedule
-from protocols.noise.added import BITS, NoiseLaw
+from protocols.noise.added import BITS, NoiseDistribution
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
 from protocols.spec import ProtocolSpec, declared_release
@@ -51,9 +51,9 @@ PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
 DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 
 _MAX_CELLS = 10**6
-_JOINT_VALUES = 3  # of more values the joint law has too many likelihood ratios
+_JOINT_VALUES = 3  # of more values the joint distribution has too many likelihood ratios
 
-_STEPS = 8000  # of the loss, in epsilon: finer than what chose an own noise's table
+_STEPS = 8000  # of the loss, in epsilon: finer than what chose an distributed noise's table
 _MOST_SPREADS = 12  # records of a client, whose 77 ways to spread are listed
 
 SERIES = ("weights", "weights-of-clients", "weights-of-clients-active")  # that go on epoch by epoch
@@ -73,9 +73,9 @@ def audit_release(
     """Audit a release: what one record, or a client's, move by the declared linear map, and what that costs.
 
     Computes: basic composition over the values that a record moves, of the audited noise; for up to three
-    also the joint law's own curve, which is exact. Where values move by more than 1: the worst ratio once per
-    unit, and each value's outermost atoms, one by one. Of an index: two ratios of the audited noise, the
-    bound's and one count's; an atom of each.
+    also the joint distribution's own curve, which is exact. Where values move by more than 1: the worst
+    ratio once per unit, and each value's outermost atoms, one by one. Of an index: two ratios of the audited
+    noise, the bound's and one count's; an atom of each.
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
     cap, text = neighbors.cap, {name: str(value) for name, value in arguments.items()}
@@ -127,18 +127,18 @@ def _at_small_deltas(curve: PrivacyCurve | None) -> dict[str, Fraction | None]:
     return {f"epsilon_at_{at}": curve.least_epsilon(least) for at, least in DELTAS.items()} if curve else {}
 
 
-def audit_own_noise(
+def audit_distributed_noise(
     name: str,
     spec: ProtocolSpec,
     arguments: Mapping[str, int | str],
     neighbors: Neighbors,
     epsilon: Fraction,
     delta: Fraction,
-    law: NoiseLaw,
+    distribution: NoiseDistribution,
     parties: int,
     tolerated: int,
 ) -> Audited:
-    """Audit a release with own noise: what the tables of all parties but those tolerated protect.
+    """Audit a release with distributed noise: what the tables of all parties but those tolerated protect.
 
     Computes: from the atoms of the honest parties' sum, for all ways in which a client's records spread, the
     same on each level: Laplace: the sum of the moved values' deltas, each at its share of epsilon; Gaussian:
@@ -148,12 +148,12 @@ def audit_own_noise(
     relation, cap = neighbors.relation, neighbors.cap
     if cap > _MOST_SPREADS:
         raise OptionError(
-            f"An audit of own noise lists how records spread: {named('cap', _MOST_SPREADS)} at most."
+            f"An audit of distributed noise lists how records spread: {named('cap', _MOST_SPREADS)} at most."
         )
     text, asked = {each: str(value) for each, value in arguments.items()}, Guarantee(epsilon, delta)
     release = declared_release(spec, text)
     with fitting(epsilon, delta):
-        plan = plan_own_noise(release, neighbors, epsilon, delta, law, parties, tolerated)
+        plan = plan_distributed_noise(release, neighbors, epsilon, delta, distribution, parties, tolerated)
     own, claim = plan.own, plan.exact
     assert own is not None
     moved = values_moved(release, neighbors)
@@ -163,14 +163,17 @@ def audit_own_noise(
         moves = {tuple(spread) * (moved // cap) for spread in _spreads(cap, cap)}
     scale = 1 << BITS * own.honest
     atoms = {x: Fraction(mass, scale) for x, mass in enumerate(own.summed(own.honest))}
-    pairs = {s: curve_of_law(atoms, [s]) for s in {*sum(moves, ())}}
-    if law is NoiseLaw.LAPLACE:
+    pairs = {s: curve_of_distribution(atoms, [s]) for s in {*sum(moves, ())}}
+    if distribution is NoiseDistribution.LAPLACE:
         deltas = {s: curve.delta(exp_bounds(claim.epsilon * s / moved)[0]) for s, curve in pairs.items()}
         found = max(sum((deltas[s] for s in move), Fraction(0)) for move in moves)
     else:
         step = Fraction(max(1, round(claim.epsilon * 10**9 / _STEPS)), 10**9)
-        laws = {s: _losses(curve.pairs[0], step) for s, curve in pairs.items()}
-        found = max(reduce(LossLaw.composed, [laws[s] for s in move]).delta(claim.epsilon) for move in moves)
+        distributions = {s: _losses(curve.pairs[0], step) for s, curve in pairs.items()}
+        found = max(
+            reduce(LossDistribution.composed, [distributions[s] for s in move]).delta(claim.epsilon)
+            for move in moves
+        )
     fault = None
     if found > claim.delta or claim.epsilon > epsilon:
         fault = f"its δ at ε = {float(claim.epsilon):g} is {float(found):.3g}, not {float(claim.delta):.3g}"
@@ -185,8 +188,8 @@ def audit_own_noise(
         "mean_square_error": own.mean_square_error,
     }
     parameters: dict[str, str | int] = {**arguments, "neighboring_relation": str(relation), "cap": cap}
-    parameters |= {"law": str(law), "parties": parties, "tolerated": tolerated}
-    subject = f"{spec.name}.own.{law}.{relation}" + ".active" * neighbors.malleable_slots
+    parameters |= {"distribution": str(distribution), "parties": parties, "tolerated": tolerated}
+    subject = f"{spec.name}.own.{distribution}.{relation}" + ".active" * neighbors.malleable_slots
     return Audited(subject, name, asked, parameters, figures, None, True, fault)
 
 
@@ -197,16 +200,16 @@ def audit_command(
     epsilon: Fraction,
     delta: Fraction,
     cap: int | None = None,
-    own: tuple[NoiseLaw, int, int] | None = None,
+    own: tuple[NoiseDistribution, int, int] | None = None,
     horizon: int | None = None,
 ) -> Audited:
     """Audit what a command releases.
 
     Args: sizes: those that are not its defaults; cap: as for `audit_release`; 10, or 1 of one value a client;
-    own: the law of noise of the parties' own, how many they are, and how many of them may be corrupt;
+    own: the distribution of distributed noise, how many they are, and how many of them may be corrupt;
     horizon: of a series of `SERIES`, how many epochs share epsilon and delta.
     Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells; or there is no
-    place for noise of the parties' own.
+    place for distributed noise.
     """
     release = RELEASES[name]
     chosen = {**release.sizes, **sizes}
@@ -229,9 +232,9 @@ def audit_command(
     asked = (name, spec, arguments, neighbors, epsilon, delta)
     if own is None:
         return audit_release(*asked)
-    if not spec.own_noise:
+    if not spec.distributed_noise:
         raise no_place(spec)
-    return audit_own_noise(*asked, *own)
+    return audit_distributed_noise(*asked, *own)
 
 
 def audit_series(
@@ -243,8 +246,8 @@ def audit_series(
     """Audit all epochs of a series together: what they give away of the records of one, whichever that is.
 
     Computes: for each epoch, which parts count it, and the sums of what these give away, each by its own
-    noise's law; where few values move in all, also the joint law's own curve, which is exact.
-    Args: epsilon, delta: of all epochs; audit_part: audits a release that is to keep to so much.
+    noise's distribution; where few values move in all, also the joint distribution's own curve, which is
+    exact. Args: epsilon, delta: of all epochs; audit_part: audits a release that is to keep to so much.
     """
     each = {share: audit_part(epsilon * share, delta * share) for share in schedule.shares}
     ways = {
@@ -307,9 +310,9 @@ def _spreads(units: int, most: int) -> Iterator[list[int]]:
             yield [first, *rest]
 
 
-def _losses(pair: tuple[tuple[Fraction, Fraction], ...], step: Fraction) -> LossLaw:
+def _losses(pair: tuple[tuple[Fraction, Fraction], ...], step: Fraction) -> LossDistribution:
     total = lcm(*(mass.denominator for masses in pair for mass in masses))
-    return loss_law([(int(p * total), int(q * total)) for p, q in pair], total, step, 4 * _STEPS)
+    return loss_distribution([(int(p * total), int(q * total)) for p, q in pair], total, step, 4 * _STEPS)
 
 
 _ONE, _DELTA = Fraction(1), DELTAS["2^-40"]
@@ -341,10 +344,10 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
     partial(audit_command, "weights", {}, _REPLACE, _ONE, _DELTA, horizon=100),
     partial(audit_command, "weights-of-clients", {}, _ZERO_OUT, _ONE, _DELTA, horizon=100),
     *(  # three parties, one of which may be corrupt
-        partial(audit_command, name, {}, RELEASES[name].relations[0], _ONE, _DELTA, own=(law, 3, 1))
-        for name in WITH_OWN_NOISE
+        partial(audit_command, name, {}, RELEASES[name].relations[0], _ONE, _DELTA, own=(distribution, 3, 1))
+        for name in WITH_DISTRIBUTED_NOISE
         if name != "gap"  # at this ε its values are too wide for any table
-        for law in NoiseLaw
+        for distribution in NoiseDistribution
     ),
     partial(audit_protocol_4, _ONE, _ADD),
     partial(audit_protocol_4, _ONE, _REPLACE),

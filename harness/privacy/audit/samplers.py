@@ -13,7 +13,7 @@ from protocols.accounting.exact_privacy import (
     PrivacyCurve,
     cost,
     curve_of_coins,
-    curve_of_law,
+    curve_of_distribution,
     second_moment,
 )
 from protocols.accounting.rounding import exact_text, float_up
@@ -23,7 +23,14 @@ from protocols.guarantee import Guarantee
 from protocols.local_dp.exact_privacy import claimed_for_l, epsilon_of_l, epsilon_of_r, log_ratio_of_l
 from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR
 from protocols.noise import truncated as noise
-from protocols.published_baselines import FRACTION_BITS, ONE, TRUNCATED, ideal_log, laplace_law, mp_spdz_log
+from protocols.published_baselines import (
+    FRACTION_BITS,
+    ONE,
+    TRUNCATED,
+    ideal_log,
+    laplace_distribution,
+    mp_spdz_log,
+)
 
 Figure = Fraction | int | str | None  # None: no finite value has the property; str: exact, "p/q"
 
@@ -133,17 +140,17 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
     Raises: OptionError: epsilon is so small that the noise overflows.
     """
     try:
-        law = laplace_law(1 / epsilon, LOGARITHMS[log], rounded=rounded)
+        distribution = laplace_distribution(1 / epsilon, LOGARITHMS[log], rounded=rounded)
     except OverflowError as error:
         raise OptionError(
             f"{named('epsilon', exact_text(epsilon))} is too small for the published sampler: {error}."
         ) from None
     unit = 1 if rounded else ONE
-    curve = curve_of_law(law, [unit])
+    curve = curve_of_distribution(distribution, [unit])
     figures: dict[str, Figure] = {
         **_curve_figures(curve, epsilon, Fraction(0)),  # the paper claims epsilon alone
-        "largest_noise": Fraction(max(abs(x) for x in law), unit),
-        "mean_square_error": second_moment(law) / unit**2,
+        "largest_noise": Fraction(max(abs(x) for x in distribution), unit),
+        "mean_square_error": second_moment(distribution) / unit**2,
     }
     parameters: dict[str, str | int] = {
         "sensitivity": 1,
@@ -158,7 +165,8 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
 def audit_truncated() -> Audited:
     """Bound from below what π_LAP as published gives away, raw, under MP-SPDZ's default truncation.
 
-    Computes: the recorded tally's estimate. Its law is not known, so this is empirical and no upper bound.
+    Computes: the recorded tally's estimate. Its distribution is not known, so this is empirical and no upper
+    bound.
     """
     asked = Guarantee(Fraction(1), Fraction(0))
     found = estimate_delta(TRUNCATED, float(asked.epsilon), float(CONFIDENCE))

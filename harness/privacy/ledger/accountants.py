@@ -14,7 +14,7 @@ from functools import lru_cache, reduce
 from typing import NamedTuple, Self
 
 from protocols.accounting.exact_privacy import Masses, curve_of_coins
-from protocols.accounting.losses import loss_law
+from protocols.accounting.losses import loss_distribution
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.guarantee import LOST, MAX_EPSILON, Budget, Guarantee, compose
 
@@ -164,7 +164,7 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     most = float(total.epsilon)
     step = max(min(_FINEST, most / len(losses) / 100), most / _MOST_STEPS)
 
-    def law(loss: Loss) -> pld.PrivacyLossDistribution:
+    def distribution(loss: Loss) -> pld.PrivacyLossDistribution:
         if loss.noise is None:
             exact = common.DifferentialPrivacyParameters(float(loss.exact.epsilon), float(loss.exact.delta))
             return pld.from_privacy_parameters(exact, value_discretization_interval=step)
@@ -176,8 +176,8 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
         one = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=step)
         return one.self_compose(loss.noise.values)
 
-    laws = [law(loss).self_compose(times) for loss, times in Counter(losses).items()]
-    found = float(reduce(pld.PrivacyLossDistribution.compose, laws).get_epsilon_for_delta(delta))
+    distributions = [distribution(loss).self_compose(times) for loss, times in Counter(losses).items()]
+    found = float(reduce(pld.PrivacyLossDistribution.compose, distributions).get_epsilon_for_delta(delta))
     least = min(found, most) if total.delta <= delta else found
     return least if math.isfinite(least) else None
 
@@ -199,8 +199,8 @@ def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
     outcomes, values = _outcomes(loss)
     total = math.lcm(*(mass.denominator for pair in outcomes for mass in pair))
     step = Fraction(max(1, round(loss.exact.epsilon * 10**12 / (_STEPS * values))), 10**12)
-    law = loss_law([(int(p * total), int(q * total)) for p, q in outcomes], total, step)
-    return law.times(runs * values).delta(epsilon)
+    distribution = loss_distribution([(int(p * total), int(q * total)) for p, q in outcomes], total, step)
+    return distribution.times(runs * values).delta(epsilon)
 
 
 def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:

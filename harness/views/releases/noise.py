@@ -1,4 +1,4 @@
-"""Opened samples of noise, beside their exact law."""
+"""Opened samples of noise, beside their exact distribution."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from protocols.accounting.rounding import digits_up
 STEPS = {
     "compile": "compile the program",
     "run": "parties: run π_LAP",
-    "read": "compare with the exact law",
+    "read": "compare with the exact distribution",
 }
 
 
@@ -19,7 +19,7 @@ def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, 
     """View a summary of so many samples, what one of them protects while it is secret, and the cost."""
     extremes = zip(("least", "largest"), summary.extremes, summary.exact_extremes, strict=True)
     yield Table(
-        [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact law"],
+        [f"{samples:,} samples, sampler {sampler.name}", "revealed", "exact distribution"],
         [
             ["mean", f"{summary.mean:,.4f}", f"{summary.exact_mean:,.4f}"],
             ["mean square around it", f"{summary.mean_square:,.4f}", f"{summary.exact_mean_square:,.4f}"],
@@ -42,5 +42,5 @@ def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, 
     each = f"{manifest['mpc_s'] / samples * 1e6:,.1f} µs a sample, "
     yield (
         f"Cost: {run.seconds_and_traffic(manifest, each)} ({manifest['engine_version']}, model "
-        f"{manifest['model']})."
+        f"{manifest['security']})."
     )

@@ -43,7 +43,7 @@ def weights(found: GroupWeights) -> Iterator[Part]:
     ]
     heading, interval = f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"
     halves = "Counts end in .5: half is added to each revealed integer, as the noise's mean is −½. "
-    if not (found.noisy_counts % 1).any():  # noise of the parties' own, whose mean is 0
+    if not (found.noisy_counts % 1).any():  # distributed noise, whose mean is 0
         halves = ""
     yield Table(
         ["group", "label", "noisy count", heading, interval],

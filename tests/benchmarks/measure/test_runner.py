@@ -21,16 +21,16 @@ from harness.security_models import MODELS
 
 def level(model: str) -> dict[str, Any]:
     fixed = {"protocol": "pi_lap", "variant": "default", "samples": 1, "epsilon": "1", "network": "none"}
-    return {**fixed, "model": model}
+    return {**fixed, "security": model}
 
 
 SUITE = Suite(
     "some",
     "Something",
-    [Grid({**level("ring"), "model": ["ring", "mpyc"]}), Grid(level("spdz2k"))],
+    [Grid({**level("ring"), "security": ["ring", "mpyc"]}), Grid(level("spdz2k"))],
     [Grid(level("mpyc"), 1)],
     repetitions=2,
-    excluded=[Exclusion({"model": ["spdz2k"]}, "It takes too long.")],
+    excluded=[Exclusion({"security": ["spdz2k"]}, "It takes too long.")],
     warm_up=False,
 )
 TEXT = """
@@ -86,17 +86,17 @@ class StandIn:
         self.absent: set[str] = set()
 
     def measure(self, _suite: str, planned: Planned, repetition: int, *_: object) -> Sample:
-        model = str(planned.cell["model"])
+        model = str(planned.cell["security"])
         if self.why_not(planned):
             return sample(model, repetition, SKIPPED)
         self.ran.append((model, repetition))
         return self.does(model, repetition)
 
     def why_not(self, planned: Planned) -> str | None:
-        return planned.excluded or ("There is none." if planned.cell["model"] in self.absent else None)
+        return planned.excluded or ("There is none." if planned.cell["security"] in self.absent else None)
 
     def identity(self, cell: Mapping[str, Level]) -> tuple[str, str] | None:
-        return None if cell["model"] in self.absent else (self.program, self.version)
+        return None if cell["security"] in self.absent else (self.program, self.version)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def about(directory: Path) -> dict[str, Any]:
 
 
 def statuses(directory: Path) -> dict[tuple[str, int], str]:
-    return {(str(each.cell["model"]), each.repetition): each.status for each in load(directory)}
+    return {(str(each.cell["security"]), each.repetition): each.status for each in load(directory)}
 
 
 def test_a_suite_runs_by_repetition_and_says_once_what_it_skips(found: Path, stand_in: StandIn) -> None:
@@ -248,7 +248,7 @@ def test_more_repetitions_are_added_to_what_is_there(found: Path, stand_in: Stan
     run(found, more)
     assert stand_in.ran == [("ring", 2)]
     assert runner.chosen_in(found).plan() == more.plan()
-    assert about(found)["command"] == "./inv bench.run some --models ring --repetitions 3 --timeout 60"
+    assert about(found)["command"] == "./inv bench.run some --security ring --repetitions 3 --timeout 60"
 
 
 def test_time_left_is_told_by_the_runs_so_far() -> None:
@@ -286,7 +286,7 @@ def test_a_directory_holds_what_ran(found: Path, stand_in: StandIn) -> None:
 
 def order(directory: Path, seed: int | None, stand_in: StandIn, **changes: Any) -> list[tuple[str, int]]:
     """Return in which order six models run three times each."""
-    suite = replace(SUITE, grid=[Grid({**level("ring"), "model": list(MODELS)})], excluded=[], **changes)
+    suite = replace(SUITE, grid=[Grid({**level("ring"), "security": list(MODELS)})], excluded=[], **changes)
     start(directory, Chosen(suite, seed=seed), TEXT)
     stand_in.ran = []
     run(directory, Chosen(suite, repetitions=3, seed=seed))
@@ -319,7 +319,7 @@ def test_an_interrupted_command_goes_on_in_the_same_order(stand_in: StandIn, tmp
         order(tmp_path / "half", 7, stand_in)
     known, stand_in.does, stand_in.ran = runner.chosen_in(tmp_path / "half"), sample, []
     assert known.seed == 7
-    suite = replace(SUITE, grid=[Grid({**level("ring"), "model": list(MODELS)})], excluded=[])
+    suite = replace(SUITE, grid=[Grid({**level("ring"), "security": list(MODELS)})], excluded=[])
     run(tmp_path / "half", replace(known, suite=suite))
     assert [*first[:4], *stand_in.ran] == whole
 
@@ -335,7 +335,7 @@ def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(found: Path, st
     seen = run(found, replace(CHOSEN, suite=replace(SUITE, warm_up=True)))
     assert [standing.done for standing in seen] == [0, 1, 2, 2, 3]  # a run is said once, not its warm-up too
     assert stand_in.ran == [("ring", 0), ("ring", 0), ("mpyc", 0), ("mpyc", 0), ("ring", 1), ("mpyc", 1)]
-    assert [(each.cell["model"], each.times["mpc_s"]) for each in load(found) if each.warm_up] == [
+    assert [(each.cell["security"], each.times["mpc_s"]) for each in load(found) if each.warm_up] == [
         *(("ring", 9.0), ("mpyc", 9.0)),
     ]
     for of in by_cell(load(found)).values():

@@ -24,7 +24,7 @@ def sample(repetition: int = 0, mpc_s: float | None = 0.5, **more: Any) -> Sampl
     """Return a run of one of two cells."""
     fields: dict[str, Any] = {
         "suite": "noise",
-        "cell": {"model": "ring", "records": 4},
+        "cell": {"security": "ring", "records": 4},
         "repetition": repetition,
         "status": "ok",
         "time": "2026-01-01T00:00:00+00:00",
@@ -91,8 +91,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         {"times": {"mpc_s": 1.0}},
         {"repetition": -1},
         {"cell": {}},
-        {"cell": {"model": ["ring"]}},
-        {"cell": {"model": True}},
+        {"cell": {"security": ["ring"]}},
+        {"cell": {"security": True}},
     ],
 )
 def test_samples_that_make_no_sense_are_refused(wrong: dict[str, Any], tmp_path: Path) -> None:
@@ -103,12 +103,12 @@ def test_samples_that_make_no_sense_are_refused(wrong: dict[str, Any], tmp_path:
 
 
 def test_cells_hold_the_last_attempt_of_each_repetition() -> None:
-    other = sample(cell={"records": 4, "model": "semi2k"})
+    other = sample(cell={"records": 4, "security": "semi2k"})
     again = sample(0, 0.75)
     found = by_cell([sample(1), sample(0, status="failed", reason="It did not end."), other, again])
     assert found == {
-        (("model", "ring"), ("records", 4)): [again, sample(1)],
-        (("model", "semi2k"), ("records", 4)): [other],
+        (("security", "ring"), ("records", 4)): [again, sample(1)],
+        (("security", "semi2k"), ("records", 4)): [other],
     }
 
 

@@ -70,17 +70,17 @@ def test_with_much_epsilon_both_choose_what_the_rule_does(chooser: Chooser) -> N
     sizes = zipf(300, 1.5, 1).sizes
     for above in (0, 3, 40):
         expected = chooser.caps.index(best_cap(sizes, chooser.caps, above))
-        histogram = chooser.law_of_histogram(60.0, above)
+        histogram = chooser.distribution_of_histogram(60.0, above)
         near = slice(max(0, expected - 1), expected + 2)  # noise is ½ at least, however large epsilon is
         assert histogram[near].sum() > 0.99 and histogram[expected] > 0.8
-        law = chooser.law_of_pi_cap(Fraction(20), above)
+        distribution = chooser.distribution_of_pi_cap(Fraction(20), above)
         assert (
-            law.sum() == pytest.approx(1) and law[expected] > 0.4
+            distribution.sum() == pytest.approx(1) and distribution[expected] > 0.4
         )  # within one cap of it: X_0 - X_i is a tie
-        assert law[near].sum() > 0.8
+        assert distribution[near].sum() > 0.8
 
 
-def test_the_histogram_has_its_law() -> None:
+def test_the_histogram_has_its_distribution() -> None:
     """Three caps, two noisy buckets: against all noise listed. 6 standard deviations."""
     sizes = np.array([1] * 5 + [2] * 3 + [4] * 2)
     population = Population("few", np.zeros(10, int), np.stack([sizes, 0 * sizes], axis=1))
@@ -91,7 +91,7 @@ def test_the_histogram_has_its_law() -> None:
     for (a, p), (b, r) in itertools.product(noise.items(), repeat=2):
         first, second = 3 + a + 2 + b + 1, 2 + b + 0.5
         expected[0 if first <= 2 else 1 if second <= 2 else 2] += p * r
-    found = chooser.law_of_histogram(1.0, 2)
+    found = chooser.distribution_of_histogram(1.0, 2)
     assert np.abs(found - expected).max() < 6 * 0.5 / 64  # of 4096 histograms
 
 
@@ -108,8 +108,8 @@ def test_choices(active: bool, chooser: Chooser) -> None:
     assert {quantity for _, quantity, _ in found} == {*QUANTITIES, RATES}
     one = found[PI_CAP, COUNTS, 1]
     assert (one["setting"], one["share"]) == (setting, share)
-    law = chooser.law_of_pi_cap(Fraction(2, 5), target(Fraction(8, 5) / by, COUNTS, 1))
-    expected = float(law @ left[COUNTS]["total"]) / free[COUNTS]["total"].min()
+    distribution = chooser.distribution_of_pi_cap(Fraction(2, 5), target(Fraction(8, 5) / by, COUNTS, 1))
+    expected = float(distribution @ left[COUNTS]["total"]) / free[COUNTS]["total"].min()
     assert one["regret"] == pytest.approx(expected) and one["regret"] > 1
     assert one["5"] <= one["50"] <= one["95"] and {one["5"], one["50"], one["95"]} <= set(CAPS)
     assert found[HISTOGRAM, COUNTS, 1]["regret"] != one["regret"]
@@ -117,6 +117,8 @@ def test_choices(active: bool, chooser: Chooser) -> None:
 
 
 def test_quantiles(chooser: Chooser) -> None:
-    law: Floats = np.zeros(len(CAPS))
-    law[[2, 5]] = 0.3, 0.7
-    assert [chooser.quantile(law, at) for at in (0.05, 0.29, 0.5, 0.95)] == [CAPS[i] for i in (2, 2, 5, 5)]
+    distribution: Floats = np.zeros(len(CAPS))
+    distribution[[2, 5]] = 0.3, 0.7
+    assert [chooser.quantile(distribution, at) for at in (0.05, 0.29, 0.5, 0.95)] == [
+        CAPS[i] for i in (2, 2, 5, 5)
+    ]

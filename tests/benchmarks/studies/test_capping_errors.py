@@ -1,4 +1,4 @@
-"""Expected errors by the cap: against the noise's law, all choices of records, and clients that choose."""
+"""Expected errors by the cap: against the noise's distribution, all choices of records, and of clients."""
 
 import itertools
 from fractions import Fraction
@@ -63,17 +63,17 @@ def test_the_default_coins_err_as_much(epsilon: Fraction, cap: int) -> None:
     assert exact == pytest.approx(noise_error(float(epsilon), cap), rel=0.02)
 
 
-def test_drawn_noise_has_the_law() -> None:
-    """DKW: at 10^-9, 40,000 draws are within 0.0164 of the law; another scale by a tenth is not."""
+def test_drawn_noise_has_the_distribution() -> None:
+    """DKW: at 10^-9, 40,000 draws are within 0.0164 of the distribution; another scale by a tenth is not."""
     drawn = np.sort(draw_noise(1.0, 10, np.random.default_rng(1).random((2, 40_000))))
 
-    def law(x: float, epsilon: float) -> float:  # of X + 1/2, at x whole
+    def distribution(x: float, epsilon: float) -> float:  # of X + 1/2, at x whole
         tail = np.exp(-epsilon / 10 * abs(x)) / 2
         return float(1 - tail if x >= 0 else tail)
 
     def distance(epsilon: float) -> float:
         return max(
-            abs(np.searchsorted(drawn, x, side="right") / drawn.size - law(x, epsilon))
+            abs(np.searchsorted(drawn, x, side="right") / drawn.size - distribution(x, epsilon))
             for x in range(-80, 81)
         )
 
@@ -100,14 +100,14 @@ def kept_tables(cap: int) -> dict[tuple[int, ...], Fraction]:
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 4, 5])
-def test_capped_tables_have_the_law_of_all_choices(cap: int) -> None:
-    law, draws = kept_tables(cap), 20_000
+def test_capped_tables_have_the_distribution_of_all_choices(cap: int) -> None:
+    distribution, draws = kept_tables(cap), 20_000
     drawn = SMALL.capped_tables(cap, draws, np.random.default_rng(cap)).reshape(draws, 4)
-    for table, chance in law.items():
+    for table, chance in distribution.items():
         p = float(chance)
         seen = (drawn == table).all(axis=1).mean()
         assert abs(seen - p) < 6 * np.sqrt(p * (1 - p) / draws) + 1e-12, table
-    assert {*map(tuple, drawn.tolist())} <= set(law)
+    assert {*map(tuple, drawn.tolist())} <= set(distribution)
     means = drawn.mean(axis=0)
     shares = np.minimum(1, cap / SMALL.sizes)
     expected = [

@@ -20,7 +20,7 @@ def test_density_is_that_of_samples(count: int) -> None:
         assert mass == pytest.approx(seen, abs=0.02)  # 8 standard deviations
 
 
-def test_far_from_zero_it_is_nearly_a_normal_law_whose_divergence_is_known() -> None:
+def test_far_from_zero_it_is_nearly_a_normal_distribution_whose_divergence_is_known() -> None:
     def divergence(order: float, m: float, v: float, n: float, w: float) -> float:
         mixed = order * w + (1 - order) * v
         return (log(w / v) / 2 + log(w / mixed) / (2 * (order - 1))) + order * (m - n) ** 2 / (2 * mixed)

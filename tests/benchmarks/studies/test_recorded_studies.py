@@ -60,12 +60,14 @@ def gaps() -> dict[str, Any]:
 def test_capping_is_whole(capping: dict[str, Any]) -> None:
     names = [each["name"] for each in capping["populations"]]
     synthetic = [
-        f"Zipf {law}, {size} clients" for law in ("1.5", "2") for size in ("1,000", "10,000", "100,000")
+        f"Zipf {distribution}, {size} clients"
+        for distribution in ("1.5", "2")
+        for size in ("1,000", "10,000", "100,000")
     ]
     chosen_by = [*synthetic, "MovieLens 100K"]
     others = [
-        f"{law}, {size} clients"
-        for law in ("Zipf 1.25", "Zipf 2.5", "lognormal 1", "lognormal 2")
+        f"{distribution}, {size} clients"
+        for distribution in ("Zipf 1.25", "Zipf 2.5", "lognormal 1", "lognormal 2")
         for size in ("3,000", "30,000")
     ]
     assert names == [*chosen_by, *others, "MovieLens 1M"]
@@ -262,7 +264,7 @@ def test_trust_is_of_the_whole_suite() -> None:
     assert len(recorded_rows("trust", NEEDED)) == of_models * len(suite.errors)
     runs = recorded("trust", ABOUT)["runs"]
     for line, row in zip(lines, summary, strict=True):
-        assert [line["model"], str(line["clients"])] == [row["model"], row["clients"]]
+        assert [line["security"], str(line["clients"])] == [row["security"], row["clients"]]
         errors = np.abs(line["errors"])
         assert len(errors) == runs
         assert float(row["simulated_99"]) == pytest.approx(np.quantile(errors, 0.99), rel=0.005)
@@ -278,7 +280,7 @@ def test_the_table_of_trust_is_the_results() -> None:
     for epsilon, model, exact, *numbers in cells:
         for proven, simulated in zip(numbers[::2], numbers[1::2], strict=True):
             row = next(found)
-            assert (row["model"], float(row["epsilon"])) == (model, float(epsilon))
+            assert (row["security"], float(row["epsilon"])) == (model, float(epsilon))
             assert float(exact) == pytest.approx(float(row["epsilon_exact"]), rel=1e-3)
             for shown, column in ((proven, "clients_proven"), (simulated, "clients_simulated")):
                 number = float(shown.replace(",", "").translate(SUPERSCRIPTS).replace("·10", "e"))

@@ -19,7 +19,7 @@ from benchmarks.studies.training.people import People, wagepan
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.training.updates import units_for
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.own_noise import renyi_delta
+from protocols.accounting.distributed_noise import renyi_delta
 
 
 def people(clients: int = 12, records: int = 9, seed: int = 1) -> People:

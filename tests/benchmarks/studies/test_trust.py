@@ -58,31 +58,31 @@ def test_one_aggregator_s_noise_alone_meets_epsilon() -> None:
     assert max(costs) == pytest.approx(1) and model.guarantee == Guarantee(ONE, Fraction(0))
 
 
-def law_of_aggregators(rate: float, aggregators: int) -> dict[float, float]:
+def distribution_of_aggregators(rate: float, aggregators: int) -> dict[float, float]:
     most = int(40 / rate)
     one = np.exp(-rate * abs(np.arange(-most, most + 1)))
-    law = np.ones(1)
+    distribution = np.ones(1)
     for _ in range(aggregators):
-        law = np.convolve(law, one / one.sum())
-    middle = len(law) // 2
-    return {float(x - middle): p for x, p in enumerate(law)}
+        distribution = np.convolve(distribution, one / one.sum())
+    middle = len(distribution) // 2
+    return {float(x - middle): p for x, p in enumerate(distribution)}
 
 
 def small_models() -> list[tuple[Central, dict[float, float]]]:
-    """Return models with noise of a few values, and its law."""
+    """Return models with noise of a few values, and its distribution."""
     coins = design_coins(ONE, 40)
     exact = Guarantee(ONE, Fraction(1, 2**40))
     wide = noise_per_aggregator(Fraction(STEPS), 2, 1)  # a rate of 1/4
     return [
         (noise_in_computation(coins, exact), {x + 0.5: float(p) for x, p in probability_mass(coins).items()}),
-        (wide, law_of_aggregators(0.25, 2)),
-        (noise_per_aggregator(Fraction(2 * STEPS), 3, 1), law_of_aggregators(0.5, 3)),
+        (wide, distribution_of_aggregators(0.25, 2)),
+        (noise_per_aggregator(Fraction(2 * STEPS), 3, 1), distribution_of_aggregators(0.5, 3)),
     ]
 
 
-@pytest.mark.parametrize(("model", "law"), small_models())
-def test_moments_are_those_of_the_noise(model: Central, law: dict[float, float]) -> None:
-    x, p = np.array(list(law)), np.array(list(law.values()))
+@pytest.mark.parametrize(("model", "distribution"), small_models())
+def test_moments_are_those_of_the_noise(model: Central, distribution: dict[float, float]) -> None:
+    x, p = np.array(list(distribution)), np.array(list(distribution.values()))
     assert model.noise_variance == pytest.approx(float(p @ x**2))
     theta = min(1.0, model.most_exponent) * np.array([-0.6, 0.001, 0.05, 0.4])
     expected = np.log(np.exp(np.outer(theta, x)) @ p)
@@ -90,12 +90,12 @@ def test_moments_are_those_of_the_noise(model: Central, law: dict[float, float])
     assert model.log_moment(-theta) == pytest.approx(model.log_moment(theta))
 
 
-@pytest.mark.parametrize(("model", "law"), small_models())
-def test_tails_are_above_the_enumerated_ones(model: Central, law: dict[float, float]) -> None:
+@pytest.mark.parametrize(("model", "distribution"), small_models())
+def test_tails_are_above_the_enumerated_ones(model: Central, distribution: dict[float, float]) -> None:
     """T and s, of four and of two independent values; and not far above: Chernoff's bound is no looser."""
     least, most = trust._bounds(model, FAILURE)
-    p = np.array(list(law.values()))
-    x = np.array(list(law))
+    p = np.array(list(distribution.values()))
+    x = np.array(list(distribution))
 
     def beyond(values: int, t: float) -> float:
         sums = p

@@ -150,7 +150,7 @@ def test_a_passive_model_takes_what_it_is_sent(operation: str, make: Make) -> No
 
 
 @pytest.mark.mpspdz("rep4-ring")
-def test_noise_is_drawn_anew_and_keeps_its_law(make: Make) -> None:
+def test_noise_is_drawn_anew_and_keeps_its_distribution(make: Make) -> None:
     attack = make("rep4-ring", "noise", 1)
     untouched = Change(Message(0, 100_000, 8), Kind.FLIP, 0, 1)
     one, other = (attack.run(untouched)[1] for _ in range(2))

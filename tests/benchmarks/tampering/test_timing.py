@@ -51,6 +51,6 @@ def test_pairs_are_read_back(tmp_path: Path) -> None:
     made = Pair("ring", "pi_cap", True, [0.25, 0.5])
     append(path, made)
     assert load(path) == [made]
-    path.write_text('{"model": "ring"}\n')
+    path.write_text('{"security": "ring"}\n')
     with pytest.raises(ResultFileError, match="line 1 is not a pair of runs"):
         load(path)

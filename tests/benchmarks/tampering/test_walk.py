@@ -15,7 +15,7 @@ from benchmarks.commands.tampering import summary
 from benchmarks.measure.samples import append
 from benchmarks.tampering import walk
 from benchmarks.tampering.attack import Change, Kind, Message, Outcome
-from benchmarks.tampering.operations import Law
+from benchmarks.tampering.operations import Distribution
 from benchmarks.tampering.production import NOISE
 from benchmarks.tampering.walk import Attempt, change_of, load, most_wrong
 from harness.errors import ResultFileError
@@ -71,12 +71,12 @@ def test_changes_begin_where_a_share_does(model: str, length: int, step: int) ->
 def test_results_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     lines = [json.dumps(asdict(each)) for each in (attempt(), attempt(Outcome.WRONG, turn=1))]
-    path.write_text("\n".join(lines) + '\n{"model": "rep4')
+    path.write_text("\n".join(lines) + '\n{"security": "rep4')
     assert load(path) == [attempt(), attempt(Outcome.WRONG, turn=1)]
     append(path, attempt(turn=2))  # by the next command, in place of the torn line
     assert load(path) == [attempt(), attempt(Outcome.WRONG, turn=1), attempt(turn=2)]
     assert load(path)[0].site == (("rep4-ring", "and", 2), CHANGE.message, 0)
-    path.write_text('{"model": "ring"}\n')
+    path.write_text('{"security": "ring"}\n')
     with pytest.raises(ResultFileError, match="line 1 is not what bench"):
         load(path)
 
@@ -119,12 +119,13 @@ def test_a_walk_that_was_cut_short_has_tried_as_many_in_each_model() -> None:
     assert [(each["spdz2k"], each["rep4-ring"]) for each in counts] == [(1, 2), (4, 5)]
 
 
-def test_opened_noise_is_compared_with_its_law_over_all_changes() -> None:
+def test_opened_noise_is_compared_with_its_distribution_over_all_changes() -> None:
     """10,000 samples: each opens 200, of which the wrong ones are zeros, a tenth of all."""
-    law = NOISE[0].law
-    assert law is not None
+    distribution = NOISE[0].distribution
+    assert distribution is not None
     mass = {
-        value: float(p) for value, p in probability_mass(design_coins(law.epsilon, law.delta_bits)).items()
+        value: float(p)
+        for value, p in probability_mass(design_coins(distribution.epsilon, distribution.delta_bits)).items()
     }
     rng = np.random.default_rng(2)
     drawn = rng.choice(list(mass), (50, 200), p=list(mass.values()))
@@ -136,18 +137,18 @@ def test_opened_noise_is_compared_with_its_law_over_all_changes() -> None:
 
     assert row(drawn)["noise"] == 10_000 and row(drawn)["distance"] < row(drawn)["by_chance"] < 0.033
     assert row(rigged)["distance"] > row(rigged)["by_chance"]
-    assert all(law.explains(each) for each in drawn.tolist())
+    assert all(distribution.explains(each) for each in drawn.tolist())
 
 
-def test_noise_of_another_law_is_not_explained() -> None:
-    law = Law(Fraction(2), 20, 20_000)
+def test_noise_of_another_distribution_is_not_explained() -> None:
+    distribution = Distribution(Fraction(2), 20, 20_000)
     rng = np.random.default_rng(3)
 
     def drawn(epsilon: str) -> list[int]:
         mass = probability_mass(design_coins(Fraction(epsilon), 20))
         return [int(x) for x in rng.choice(list(mass), 20_000, p=[float(p) for p in mass.values()])]
 
-    assert law.explains(drawn("2"))
-    assert not law.explains(drawn("3"))  # less noise
-    assert not law.explains(drawn("2")[1:])
-    assert law.distance(Counter([0, 1 << 30])) == 1.0
+    assert distribution.explains(drawn("2"))
+    assert not distribution.explains(drawn("3"))  # less noise
+    assert not distribution.explains(drawn("2")[1:])
+    assert distribution.distance(Counter([0, 1 << 30])) == 1.0

@@ -43,7 +43,7 @@ def planned(capsys: pytest.CaptureFixture[str], **options: Any) -> dict[str, Any
 def only(found: dict[str, Any]) -> dict[str, Any]:
     """Return the release of a plan in which all models' noise is the same."""
     (release,) = found["releases"]
-    assert release["models"] == [each["model"] for each in found["models"]]
+    assert release["models"] == [each["security"] for each in found["models"]]
     return dict(release)
 
 
@@ -53,7 +53,7 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
     rows = [(f"c{i % 40}", "b, c" if i < 12 else "a", "01"[i % 2]) for i in range(2000)]
     path = tmp_path / "records.csv"
     path.write_text("client_id,group,label\n" + "".join(f'{c},"{g}",{y}\n' for c, g, y in rows))
-    texts = {"from_records": str(path), "epsilon": "1", "model": "mpyc"}
+    texts = {"from_records": str(path), "epsilon": "1", "security": "mpyc"}
     show_plan(**texts, json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["from_records"] is True and (found["clients"], found["records"]) == (40, 2000)
@@ -84,7 +84,7 @@ def test_a_plan_of_a_file_takes_no_other_sizes(tmp_path: Path) -> None:
 
 def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:
     found = planned(capsys)
-    assert [each["model"] for each in found["models"]] == list(MODELS)
+    assert [each["security"] for each in found["models"]] == list(MODELS)
     assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in found["models"])
     release = only(found)
     assert release["privacy"]["neighboring_relation"] == "add_or_remove_one"
@@ -96,18 +96,18 @@ def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureF
 
 
 def test_what_it_takes_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
-    first = planned(capsys, groups="a:0.9,b:0.1", model="mpyc")
+    first = planned(capsys, groups="a:0.9,b:0.1", security="mpyc")
     assert first["groups"] == {"a": 0.9, "b": 0.1}
     more = planned(
         capsys,
         groups="a:0.9,b:0.1",
-        model="mpyc",
+        security="mpyc",
         records=str(only(first)["needed"]["records"]),
         error="0.01",
     )
     assert max(only(more)["errors"]["rmse"].values()) == pytest.approx(0.01, rel=0.001)
     larger = planned(
-        capsys, groups="a:0.9,b:0.1", model="mpyc", epsilon=str(only(first)["needed"]["epsilon"])
+        capsys, groups="a:0.9,b:0.1", security="mpyc", epsilon=str(only(first)["needed"]["epsilon"])
     )
     assert max(only(larger)["errors"]["rmse"].values()) <= 0.01
 
@@ -127,7 +127,7 @@ def test_every_task_can_be_planned(
     found = planned(capsys, **options)
     assert found["protocol"] == protocol
     assert 0 < max(only(found)["errors"]["rmse"].values()) < 0.01
-    refused = {each["model"] for each in found["models"] if each["mpc_s"] is None}
+    refused = {each["security"] for each in found["models"] if each["mpc_s"] is None}
     assert refused == (
         {"spdz2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring"} if "input_form" in options else set()
     )
@@ -140,7 +140,7 @@ def test_replicated_shares_are_planned_for_models_that_take_them(capsys: pytest.
     for options in ({"input_form": "product"}, of_clients):
         found = planned(capsys, **options, input_path="replicated")
         assert found["input_path"] == "replicated"
-        costs = {each["model"]: each["mpc_s"] for each in found["models"] if each["mpc_s"] is not None}
+        costs = {each["security"]: each["mpc_s"] for each in found["models"] if each["mpc_s"] is not None}
         assert set(costs) == {"ps-rep-ring", "rep4-ring"} and min(costs.values()) > 0
         additive = planned(capsys, **options, input_path="shares")
         assert len(found["releases"]) == 1 and len(additive["releases"]) == (2 if "cap" in options else 1)
@@ -172,16 +172,16 @@ def test_counts_are_planned_with_the_error_and_the_privacy_of_each(
     release = only(planned(capsys, **options))
     errors, spent = release["errors"], release["privacy"]
     target = ErrorTarget(0.1, 100, 10_000)
-    law, _ = plan_logarithm(
+    distribution, _ = plan_logarithm(
         target, Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), Fraction(1), Fraction(1, 2**40)
     )
     assert (errors["relative_error"], errors["error_from"], errors["error_to"]) == (0.1, 100, 10_000)
-    assert (errors["offset"], release["needed"]) == (law.offset, None)
+    assert (errors["offset"], release["needed"]) == (distribution.offset, None)
     assert [each["records"] for each in errors["privacy"].values()] == [9900, 9900, 100, 100]
     assert all(0 < error <= 0.1 for error in errors["mean"].values())
     large, small = (errors["privacy"][f"{group}, label 1"]["epsilon"] for group in "ab")
     assert large < small / 20 and small < spent["epsilon"] <= 1  # who has 99 times as many gives less away
-    assert law.step(9900) / law.step(100) == pytest.approx(large / small, rel=0.01)
+    assert distribution.step(9900) / distribution.step(100) == pytest.approx(large / small, rel=0.01)
 
 
 AUTO: dict[str, str] = {"privacy_unit": "client", "cap": "auto", "clients": "10000", "records": "100000"}
@@ -208,7 +208,7 @@ def test_a_chosen_cap_costs_two_releases_that_share_epsilon(capsys: pytest.Captu
 
 
 def test_a_chosen_cap_can_spend_another_share(capsys: pytest.CaptureFixture[str]) -> None:
-    found = planned(capsys, **AUTO, cap_epsilon="1/4", model="ring")
+    found = planned(capsys, **AUTO, cap_epsilon="1/4", security="ring")
     assert [each["privacy"]["epsilon_requested"] for each in found["releases"]] == ["1/4", "3/4"]
 
 
@@ -217,13 +217,15 @@ def test_curves_need_a_cap_for_exchanged_records_only_where_keys_are_sorted(
 ) -> None:
     small = {**AUTO, "clients": "1000", "records": "3000", "task": "thresholds", "thresholds": "5"}
     added, sorted_ = (
-        planned(capsys, **small, variant=variant, model="rep4-ring")["releases"][0]["errors"]["allowed_above"]
+        planned(capsys, **small, variant=variant, security="rep4-ring")["releases"][0]["errors"][
+            "allowed_above"
+        ]
         for variant in ("histogram", "records")
     )
     assert sorted_ / added == pytest.approx(2, rel=0.05)
     for variant, above in (("", added), ("records", sorted_)):
         alone = {**OF_CAP, "epsilon": "1/5", "release_epsilon": "4/5", "release": "thresholds"}
-        cap = planned(capsys, **alone, thresholds="5", variant=variant, model="rep4-ring")
+        cap = planned(capsys, **alone, thresholds="5", variant=variant, security="rep4-ring")
         assert cap["releases"][0]["errors"]["allowed_above"] == pytest.approx(above, abs=1)  # by delta
 
 
@@ -269,7 +271,7 @@ def test_clients_can_be_the_unit(
     times = 1 if form == "split" else 2
     errors = [by_model[model]["errors"]["count_rmse"] for model in ("ring", "rep4-ring")]
     assert errors[1] / errors[0] == pytest.approx(times, rel=0.05)
-    refused = {each["model"] for each in found["models"] if each["mpc_s"] is None}
+    refused = {each["security"] for each in found["models"] if each["mpc_s"] is None}
     assert refused == ({"mpyc"} if form == "keys" else set())
 
 
@@ -277,7 +279,7 @@ def test_noise_is_the_releases_and_records_beyond_a_cap_do_not_count(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for cap in ("20", "weight-one"):
-        found = planned(capsys, **BY_CLIENT, cap=cap, model="ring")
+        found = planned(capsys, **BY_CLIENT, cap=cap, security="ring")
         domain = RecordDomain(("a", "b"), ("0", "1"), 2**31, cap=parse_cap(cap))
         statistic = WeightsStatistic(spec=PI_RW_SLOTS)
         settings = request_of(MODELS["ring"], SLOTS, Fraction(1), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
@@ -290,15 +292,15 @@ def test_noise_is_the_releases_and_records_beyond_a_cap_do_not_count(
         counted = 10_000 if cap == "weight-one" else 100_000
         worst = max(only(found)["errors"]["rmse"].values())
         assert worst == pytest.approx(rmse * 0.866 * 4 / counted, rel=0.001)
-    half, whole = (planned(capsys, **BY_CLIENT, cap=cap, model="ring") for cap in ("5", "10"))
+    half, whole = (planned(capsys, **BY_CLIENT, cap=cap, security="ring") for cap in ("5", "10"))
     errors = [max(only(found)["errors"]["rmse"].values()) for found in (half, whole)]
     assert errors[0] == pytest.approx(errors[1], rel=0.02)  # half of the noise, half of the records
 
 
 def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     """Up to 26 epochs each is counted by itself, with all of ε: so the counts' variance grows by as much."""
-    given = {"clients": "26000", "records": None, "model": "mpyc", "horizon": "26"}
-    once = only(planned(capsys, clients="26000", records=None, model="mpyc"))
+    given = {"clients": "26000", "records": None, "security": "mpyc", "horizon": "26"}
+    once = only(planned(capsys, clients="26000", records=None, security="mpyc"))
     series = planned(capsys, **given)
     found = only(series)
     assert found["privacy"] == once["privacy"]
@@ -343,7 +345,7 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({"epsilon": "21"}, "--epsilon"),
         ({"epsilon": "1e-9"}, "No noise fits"),
         ({"delta": "1"}, "--delta"),
-        ({"model": "ringg"}, "no model 'ringg'"),
+        ({"security": "ringg"}, "no model 'ringg'"),
         ({"network": "fast"}, "--network"),
         ({"task": "thresholds", "variant": "fast"}, "--variant"),
         ({"task": "thresholds", "labels": "3"}, "two labels"),
@@ -394,10 +396,13 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({**AUTO, "horizon": "40"}, "which were shared with a cap; give --cap a number"),
         ({"horizon": "1001"}, "--horizon"),
         ({"horizon": "4", "privacy_unit": "client", "cap": "weight-one"}, "no uploads with --cap weight-one"),
-        ({"horizon": "4", "privacy_unit": "client", "cap": "2", "noise": "own"}, "takes joint noise only"),
+        (
+            {"horizon": "4", "privacy_unit": "client", "cap": "2", "noise": "distributed"},
+            "takes joint noise only",
+        ),
         ({"horizon": "1000", "epsilon": "1e-7"}, "No noise fits"),
         (
-            {**AUTO, "cap_epsilon": "0.99999", "model": "ring"},
+            {**AUTO, "cap_epsilon": "0.99999", "security": "ring"},
             "No noise fits",
         ),  # a cap of 1,000, though it would one of 11
     ],

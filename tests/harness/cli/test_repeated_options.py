@@ -42,9 +42,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_command_takes_the_options_that_it_has() -> None:
     said, options = filled("confusion", "--out", "there")
-    assert said == "From fairshares.toml: --model mpyc, --epsilon 0.5, --budget 3,1e-06"
-    assert (options["--model"], options["--epsilon"], options["--out"]) == ("mpyc", "0.5", "there")
-    assert filled("schemes")[0] == ""
+    assert said == "From fairshares.toml: --security mpyc, --epsilon 0.5, --budget 3,1e-06"
+    assert (options["--security"], options["--epsilon"], options["--out"]) == ("mpyc", "0.5", "there")
+    assert filled("security")[0] == ""
 
 
 def test_a_table_goes_before_and_what_is_typed_before_both() -> None:
@@ -63,7 +63,7 @@ def test_a_table_goes_before_and_what_is_typed_before_both() -> None:
         ("[weights]\nscore = 1", "fairshares.toml: [weights] has not got an option 'score'."),
         ("[wieghts]", "fairshares.toml: there is no command [wieghts] (did you mean weights?)."),
         ("json = true", "fairshares.toml: json takes no value; give --json as you run a command."),
-        ("model = []", "--model is empty; leave it out, or give it a value."),
+        ("model = []", "--security is empty; leave it out, or give it a value."),
         ("model =", "fairshares.toml is not a file of options: it is not TOML in UTF-8"),
     ],
 )
@@ -77,9 +77,9 @@ def test_what_no_command_takes_is_refused(text: str, said: str, here: Path) -> N
 def test_a_command_says_what_it_took(here: Path) -> None:
     planned = ["confusion", "--plan", "1000", "--groups", "2"]
     done = call(*planned, "--json", cwd=here)
-    taken = "From fairshares.toml: --model mpyc, --epsilon 0.5, --budget 3,1e-06"
+    taken = "From fairshares.toml: --security mpyc, --epsilon 0.5, --budget 3,1e-06"
     assert json.loads(done.stderr) == {"announcement": taken}
-    assert {model["model"] for model in json.loads(done.stdout)["models"]} == {"mpyc"}
+    assert {model["security"] for model in json.loads(done.stdout)["models"]} == {"mpyc"}
     said = call(*planned, cwd=here).stderr
     assert said == f"{taken}\n"
     (here / "fairshares.toml").write_text("modle = 1")

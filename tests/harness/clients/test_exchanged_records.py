@@ -1,6 +1,7 @@
 """A party that changes its share of a slot moves what is in it: the noise that this takes, by enumeration.
 
-All that a client may send, against nothing, under all masks of a server: every outcome of the joint law.
+All that a client may send, against nothing, under all masks of a server: every outcome of the joint
+distribution.
 """
 
 import itertools

@@ -15,7 +15,7 @@ from harness.engines.parties.certificates import make_key, trust
 from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engine_of
-from harness.security_models import MODELS, Model, get_model
+from harness.security_models import MODELS, SecurityModel, get_model
 from tests.support.running import model_parameters, program_spec, until
 from tests.support.ssh import answers
 from tests.support.stand_in import context, greet, hello, joined, names, shake_hands
@@ -35,7 +35,7 @@ NUMBER = 7  # by which a gateway greets its machine
 
 @contextmanager
 def machines(
-    model: Model, at: Path, held: Mapping[int, Path], text: str = NOTHING, words: Sequence[str] = ()
+    model: SecurityModel, at: Path, held: Mapping[int, Path], text: str = NOTHING, words: Sequence[str] = ()
 ) -> Iterator[tuple[int, LocalProcess]]:
     """Yield the port of party 0's machine, and its process, once it waits for its peers.
 
@@ -68,12 +68,14 @@ def machines(
                 party.close()
 
 
-def certificates(model: Model, at: Path, lifetime: timedelta = timedelta(days=1)) -> dict[int, Path]:
+def certificates(model: SecurityModel, at: Path, lifetime: timedelta = timedelta(days=1)) -> dict[int, Path]:
     """Return certificates of all parties but party 0, who stand-ins are to be."""
     return {i: make_key(at, f"P{i}", f"P{i}", lifetime) for i in range(1, model.parties)}
 
 
-def lets_in(model: Model, at: Path, shown: Callable[[Path, Mapping[int, Path]], ssl.SSLContext]) -> set[bool]:
+def lets_in(
+    model: SecurityModel, at: Path, shown: Callable[[Path, Mapping[int, Path]], ssl.SSLContext]
+) -> set[bool]:
     """Return whether party 0's machine accepts party 1, on each socket; all others show what it holds."""
     held = certificates(model, at)
     own = {i: context(certificate) for i, certificate in held.items()}
@@ -83,12 +85,12 @@ def lets_in(model: Model, at: Path, shown: Callable[[Path, Mapping[int, Path]], 
 
 
 @each_model
-def test_a_machine_lets_in_a_peer_by_its_certificate(model: Model, tmp_path: Path) -> None:
+def test_a_machine_lets_in_a_peer_by_its_certificate(model: SecurityModel, tmp_path: Path) -> None:
     assert lets_in(model, tmp_path, lambda _, held: context(held[1])) == {True}
 
 
 @each_model
-def test_a_machine_lets_in_nobody_without_a_certificate(model: Model, tmp_path: Path) -> None:
+def test_a_machine_lets_in_nobody_without_a_certificate(model: SecurityModel, tmp_path: Path) -> None:
     assert lets_in(model, tmp_path, lambda *_: context(None)) == {False}
 
 

@@ -15,7 +15,7 @@ from harness.engines.parties.handle import LocalProcess
 from harness.engines.parties.working_directory import MET
 from harness.engines.registry import engine_of
 from harness.errors import CompileError, UnsupportedError
-from harness.security_models import MODELS, Model, get_model
+from harness.security_models import MODELS, SecurityModel, get_model
 from protocols.spec import PI_LAP, PI_RW, REPLICATED as REPLICATED_SHARES, SHARES
 from tests.support.running import model_parameters, program_spec, until
 
@@ -23,7 +23,7 @@ ON_MACHINES = [model for model in MODELS.values() if model.virtual_machine]
 REPLICATED = get_model("ps-rep-ring")
 
 
-def machine_of(model: Model) -> tuple[Path, int, list[str]]:
+def machine_of(model: SecurityModel) -> tuple[Path, int, list[str]]:
     installation = find_installation()
     assert isinstance(installation, Installation)
     words = [*(("-N", "2") if model.parties == 2 else ()), *model.run_options]
@@ -38,7 +38,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("model", model_parameters(models=ON_MACHINES))
-def test_the_library_is_what_keeps_out_peers_without_a_certificate(model: Model, tmp_path: Path) -> None:
+def test_the_library_is_what_keeps_out_peers_without_a_certificate(
+    model: SecurityModel, tmp_path: Path
+) -> None:
     """The same machine, options and stand-ins, with and without it."""
     library = asking_library(*machine_of(model))
     let_in = {}

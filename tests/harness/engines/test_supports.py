@@ -11,7 +11,7 @@ from harness.engines.emulated_network.profiles import Network
 from harness.engines.mpspdz.engine import MpSpdzEngine
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.errors import UnsupportedError
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.spec import (
     CLIENTS,
     NO_INPUT,
@@ -45,16 +45,16 @@ class Everywhere(MpSpdzEngine):
     def version(self) -> str | None:
         return None
 
-    def availability(self, model: Model) -> str | None:
+    def availability(self, model: SecurityModel) -> str | None:
         return self.missing and f"{model.name}: {self.missing}"
 
-    def program_hash(self, job: Job, model: Model) -> str:
+    def program_hash(self, job: Job, model: SecurityModel) -> str:
         raise AssertionError((job, model))
 
     def run(
         self,
         job: Job,
-        model: Model,
+        model: SecurityModel,
         work: Path,
         timeout_s: float,
         progress: Progress,
@@ -64,7 +64,7 @@ class Everywhere(MpSpdzEngine):
         raise AssertionError((job, model, work, timeout_s, progress, starting, network))
 
 
-def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:
+def allowed(spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> bool:
     """The rule, written out: no product of plain client shares where a party may deviate."""
     plain = form.name in ("product", "scores") and form.path.name == "shares"
     plain = plain or (spec.name == "pi_count" and form.path.name == "shares")  # pi_cap is of bits
@@ -76,7 +76,7 @@ def allowed(spec: ProtocolSpec, model: Model, form: InputForm) -> bool:
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_rule_over_all_models_and_forms(spec: ProtocolSpec, model: Model, form: InputForm) -> None:
+def test_rule_over_all_models_and_forms(spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> None:
     reason = Everywhere().supports(spec, model, form)
     assert (reason is None) == allowed(spec, model, form)
     if reason is not None:

@@ -37,7 +37,7 @@ def test_counts_of_a_split_form_are_inputs_and_noise() -> None:
     coins = design_coins(Fraction(1), 40)
     gates = sum(coin.bits - 1 for coin in coins)
     bits = 1 + sum(coin.bits for coin in coins)
-    found = counts_of(job_of({**CELL, "model": "ring"}), MODELS["ring"])
+    found = counts_of(job_of({**CELL, "security": "ring"}), MODELS["ring"])
     assert found.inputs == 3 * 6  # three parties, six cells
     assert (found.gates, found.ands, found.input_bits) == (gates, 6 * gates, 3 * 6 * bits)
     assert found.dabits == 6 * (len(coins) + 1)
@@ -45,7 +45,7 @@ def test_counts_of_a_split_form_are_inputs_and_noise() -> None:
 
 
 def test_products_are_counted_within_inner_products_and_one_by_one() -> None:
-    weights = counts_of(job_of({**CELL, "variant": "product", "model": "ring"}), MODELS["ring"])
+    weights = counts_of(job_of({**CELL, "variant": "product", "security": "ring"}), MODELS["ring"])
     assert (weights.inputs, weights.products) == (3 * (2 + 2) * 50, 2 * 2 * 50)
 
 
@@ -86,7 +86,7 @@ Program requires at most:
 )
 def test_keys_are_sorted_among_markers(model: str, decomposed: int, ands_of_a_cut_bit: int) -> None:
     cell = {**CELL, "protocol": "pi_roc", "variant": "records", "groups": 2, "labels": 2, "records": 3000}
-    job = job_of({**cell, "model": model, "clients": 90, "thresholds": 101})
+    job = job_of({**cell, "security": model, "clients": 90, "thresholds": 101})
     found = counts_of(job, MODELS[model])
     noise = one_sample(job)
     # 3,000 records and 404 markers are 64 * 54 elements, so 2^12 places; a key below 405 has 9 bits, an
@@ -102,7 +102,7 @@ def test_keys_are_sorted_among_markers(model: str, decomposed: int, ands_of_a_cu
 
 
 def test_slots_are_what_their_circuit_takes() -> None:
-    cell = {**CELL, "variant": "slots", "cap": 10, "clients": 100, "model": "ring"}
+    cell = {**CELL, "variant": "slots", "cap": 10, "clients": 100, "security": "ring"}
     job = job_of(cell)
     found = counts_of(job, MODELS["ring"])
     coins = design_coins(Fraction(job.arguments[-2]), int(job.arguments[-1]))
@@ -122,7 +122,14 @@ def test_slots_are_what_their_circuit_takes() -> None:
 def test_a_cap_takes_slots_noise_comparisons_and_products(
     model: str, ands: int, dabits: int, rounds: int
 ) -> None:
-    cell = {**CELL, "protocol": "pi_cap", "variant": "default", "clients": 50, "records": 700, "model": model}
+    cell = {
+        **CELL,
+        "protocol": "pi_cap",
+        "variant": "default",
+        "clients": 50,
+        "records": 700,
+        "security": model,
+    }
     job = job_of(cell)
     found = counts_of(job, MODELS[model])
     # 14 records at most: caps 1, 2, 3, 4, 6, 8, 11 and 14, so 7 questions. 50 slots of 3 bits, one in a lane:
@@ -142,7 +149,7 @@ def test_a_cap_takes_slots_noise_comparisons_and_products(
 )
 def test_a_logarithm_takes_a_comparison_per_power_of_2(offset: int, most: int, powers: int) -> None:
     cells, compared = 400, 400 * powers
-    like = job_of({**CELL, "groups": 20, "labels": 20, "model": "ring"})
+    like = job_of({**CELL, "groups": 20, "labels": 20, "security": "ring"})
     arguments = ("3", "20", "20", str(offset), str(most), *like.arguments[-2:])
     job = replace(like, spec=PI_COUNT, source=PROGRAMS / "pi_count.mpc", arguments=arguments)
     found = counts_of(job, RING)
@@ -162,7 +169,7 @@ def test_mpyc_compares_integers_bit_by_bit() -> None:
         "variant": "default",
         "clients": 50,
         "records": 700,
-        "model": "mpyc",
+        "security": "mpyc",
     }
     found, slots = counts_of(job_of(cell), MODELS["mpyc"]), 50 * 4
     noise = one_sample(job_of(cell))
@@ -173,7 +180,7 @@ def test_mpyc_compares_integers_bit_by_bit() -> None:
 
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts, "find_installation", lambda: "MP-SPDZ was not found.")
-    cell = {**CELL, "protocol": "pi_roc", "variant": "published", "thresholds": 3, "model": "ring"}
+    cell = {**CELL, "protocol": "pi_roc", "variant": "published", "thresholds": 3, "security": "ring"}
     with pytest.raises(PlanError, match=r"pi_roc_published.*MP-SPDZ was not found"):
         counts_of(job_of(cell), MODELS["ring"])
-    assert counts_of(job_of({**CELL, "model": "ring"}), MODELS["ring"]).inputs == 3 * 6
+    assert counts_of(job_of({**CELL, "security": "ring"}), MODELS["ring"]).inputs == 3 * 6

@@ -16,7 +16,7 @@ from harness.engines.base import Job
 from harness.forecast import operation_counts as counts
 from harness.forecast.plan import MOST_PLANNED
 from harness.forecast.unit_costs import MPC_S, RECORDED, ROUNDS, SENT_BYTES, Cost, read_units
-from harness.security_models import Model
+from harness.security_models import SecurityModel
 from tests.recorded.estimates import RESULTS, key, recorded
 
 FACTORS = {MPC_S: 2.0, SENT_BYTES: 1.5, ROUNDS: 1.5}
@@ -28,27 +28,42 @@ EARLIER = "2026-11-22T18:00"
 # Figures that are further off, by suite, figure and what the cells have in common, and why.
 EXCEPTIONS: dict[tuple[str, str, tuple[tuple[str, str | int], ...]], str] = {
     ("noise", MPC_S, ()): "Recorded on another machine.",
-    ("table2", MPC_S, (("noise", "own"), ("model", "spdz2k"))): "A run of 30 ms: 0.49 times.",
-    ("network", MPC_S, (("noise", "own"), ("model", "spdz2k"))): "The same run took 44 ms: 0.31 times.",
+    ("table2", MPC_S, (("noise", "distributed"), ("security", "spdz2k"))): "A run of 30 ms: 0.49 times.",
     (
         "network",
         MPC_S,
-        (("noise", "own"), ("model", "semi2k")),
+        (("noise", "distributed"), ("security", "spdz2k")),
+    ): "The same run took 44 ms: 0.31 times.",
+    (
+        "network",
+        MPC_S,
+        (("noise", "distributed"), ("security", "semi2k")),
     ): "The last round trip, of 40 ms, is in no count.",
-    ("scale", MPC_S, (("noise", "own"), ("model", "mpyc"))): "One run of 95 ms; others of it took 15 to 26.",
-    ("table2", MPC_S, (("model", "ps-rep-ring"), ("protocol", "pi_roc"))): "2.02 times.",
-    ("scale", MPC_S, (("model", "mpyc"), ("variant", "product"))): "Above 5,000 clients, the most that unit "
+    (
+        "scale",
+        MPC_S,
+        (("noise", "distributed"), ("security", "mpyc")),
+    ): "One run of 95 ms; others of it took 15 to 26.",
+    ("table2", MPC_S, (("security", "ps-rep-ring"), ("protocol", "pi_roc"))): "2.02 times.",
+    (
+        "scale",
+        MPC_S,
+        (("security", "mpyc"), ("variant", "product")),
+    ): "Above 5,000 clients, the most that unit "
     "costs were measured on, seconds grow more slowly than clients.",
-    ("network", MPC_S, (("model", "ring"), ("network", "lan"))): "The relay waited for a core.",
+    ("network", MPC_S, (("security", "ring"), ("network", "lan"))): "The relay waited for a core.",
     (
         "clients",
         MPC_S,
-        (("variant", "slots"), ("model", "ring")),
+        (("variant", "slots"), ("security", "ring")),
     ): "Many slots take less time each.",
-    ("clients", MPC_S, (("variant", "slots"), ("model", "sy-rep-ring"))): "The same.",
-    ("clients", ROUNDS, (("variant", "slots"), ("model", "ring"))): "Slots are read in turns, of a size that "
-    "plans do not know.",
-    ("clients", ROUNDS, (("variant", "slots"), ("model", "rep4-ring"))): "The same.",
+    ("clients", MPC_S, (("variant", "slots"), ("security", "sy-rep-ring"))): "The same.",
+    (
+        "clients",
+        ROUNDS,
+        (("variant", "slots"), ("security", "ring")),
+    ): "Slots are read in turns, of a size that plans do not know.",
+    ("clients", ROUNDS, (("variant", "slots"), ("security", "rep4-ring"))): "The same.",
 }
 
 
@@ -77,7 +92,7 @@ def runs_of(suite: str) -> list[Measured]:
 def without_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     known = recorded()
 
-    def look_up(job: Job, model: Model) -> str:
+    def look_up(job: Job, model: SecurityModel) -> str:
         name = key(job, model)
         assert name in known, f"{name} is not recorded: run python -m tests.recorded.estimates"
         return known[name]

@@ -83,7 +83,7 @@ def planted_runs() -> list[Measured]:
         counts = replace(COUNTS, ands=ands, dabits=dabits, rounds=steps, added=added)
         for network in ("none", "20ms,10Gbit", "0ms,20Mbit")[: 3 if i == 0 else 1]:
             cost = units.predict(RING, counts, parse_network(network))
-            cell = {"model": "ring", "samples": i, "network": network}
+            cell = {"security": "ring", "samples": i, "network": network}
             compiled = cost.compile_s if i % 2 else None  # every other program was there already
             where = parse_network(network)
             found.append(Measured(cell, counts, cost.mpc_s, cost.sent_bytes, cost.rounds, where, compiled))
@@ -101,7 +101,7 @@ def test_planted_costs_are_found_again(tmp_path: Path) -> None:
         assert cost.rounds == pytest.approx(run.rounds, rel=0.02)
         assert run.compile_s is None or cost.compile_s == pytest.approx(run.compile_s, rel=0.02)
     # 10 Gbit/s is not quite no limit: 40 kB in all, 8 us of 4 s.
-    assert units["network"]["trips_per_round"] == pytest.approx(0.5, rel=1e-3)
+    assert units["network"]["round_round_trips_per_round"] == pytest.approx(0.5, rel=1e-3)
     assert units["network"]["link_share"] == pytest.approx(0.25, rel=1e-3)
 
 

@@ -78,17 +78,20 @@ def test_parties_start_as_many_at_once_as_there_are_processors(monkeypatch: pyte
 
     monkeypatch.setattr(wall_clock, "starting_s", load)
     monkeypatch.setattr("harness.forecast.plan.os.cpu_count", lambda: 2)
-    of_three, of_two = (parties_start_s(RELEASE.but(model=MODELS[name])) for name in ("ring", "semi2k"))
+    of_three, of_two = (parties_start_s(RELEASE.but(security=MODELS[name])) for name in ("ring", "semi2k"))
     assert of_three == pytest.approx(0.15) and of_two == pytest.approx(0.1)
-    parties_start_s(RELEASE.but(noise="own"))
-    parties_start_s(RELEASE.but(model=MODELS["mpyc"]))
+    parties_start_s(RELEASE.but(noise="distributed"))
+    parties_start_s(RELEASE.but(security=MODELS["mpyc"]))
     ours, _, own, mpyc = imported
     assert own.startswith(ours) and "mpyc.runtime" in mpyc and "mpyc.runtime" not in own
 
 
 def test_what_parties_import_is_there() -> None:
     assert (
-        wall_clock.starting_s(f"import {', '.join((*wall_clock._OF_A_PARTY, *wall_clock._OF_OWN_NOISE))}") > 0
+        wall_clock.starting_s(
+            f"import {', '.join((*wall_clock._OF_A_PARTY, *wall_clock._OF_DISTRIBUTED_NOISE))}"
+        )
+        > 0
     )
 
 
@@ -106,7 +109,7 @@ def test_a_command_is_started_until_it_begins_to_read(tmp_path: Path) -> None:
 
 def test_results_are_derived_from_the_records_that_a_plan_knows() -> None:
     read = []
-    request = ThresholdsRequest(epsilon=1, model="ring")
+    request = ThresholdsRequest(epsilon=1, security="ring")
     asked = replace(ASKED, request=request, statistic=statistic_of(request), records=30_000, thresholds=21)
 
     def reading(opened: Any, clients: int) -> Any:
@@ -124,7 +127,7 @@ def test_a_command_takes_what_is_tried_out_around_its_computation() -> None:
     assert found.design_s > 0 and found.derive_s > 0
     wall = plan_model([ASKED], MODELS["ring"], units, None, lambda: 0.25, 3.0, 5.0).wall
     assert wall is not None and (wall.design_s, wall.derive_s) == (3.0, 5.0)
-    (told,) = view.to_json(plan_of(clients="90", records="300", groups="2", epsilon="1", model="ring"))[
+    (told,) = view.to_json(plan_of(clients="90", records="300", groups="2", epsilon="1", security="ring"))[
         "models"
     ]
     assert told["design_s"] > 0 and told["derive_s"] > 0

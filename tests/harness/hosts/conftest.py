@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.starters import make_hosts
+from tests.support.coordinators import make_hosts
 
 
 @pytest.fixture

@@ -17,26 +17,26 @@ from harness.hosts import party_run
 from harness.hosts.signed_results import AGGREGATE, Signed, sign
 from harness.privacy.ledger.populations import Status
 from harness.system.files import PREFIX
-from tests.support.running import until
-from tests.support.starters import (
+from tests.support.coordinators import (
     ANY_PORT,
     MODEL,
     RULE,
-    Starter,
+    Coordinator,
     asked,
     now,
     ran,
     spent,
     write_rules,
 )
+from tests.support.running import until
 
 
 def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitStack, tmp_path: Path) -> None:
     """It runs with the parties whose certificates its owner accepted, and charges nothing for others."""
-    starter = Starter(hosts[0], stack)
-    starter.prepared(asked())
+    coordinator = Coordinator(hosts[0], stack)
+    coordinator.prepared(asked())
     own = make_key(tmp_path, "P1", "MPyC party 1")
-    work = starter.work
+    work = coordinator.work
     nonces = [work.run.nonce, "1", "2"]
     signed = {"0": work.release.agree(nonces, now())}
     assert work.release.intent is not None
@@ -66,39 +66,39 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
 def test_hosts_do_not_run_different_things(
     others: dict[str, Any], hosts: list[Path], stack: ExitStack
 ) -> None:
-    """As a starter could ask each for something else, to open what one alone adds no noise to."""
-    starter = Starter(hosts[0], stack)
-    starter.prepared(asked())
+    """As a coordinator could ask each for something else, to open what one alone adds no noise to."""
+    coordinator = Coordinator(hosts[0], stack)
+    coordinator.prepared(asked())
     with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: .* something else"):
-        starter.go(hosts, **others)
+        coordinator.go(hosts, **others)
     assert spent(hosts[0]) == []
 
 
 def test_a_host_signs_for_one_run_at_a_time(hosts: list[Path], stack: ExitStack) -> None:
     """Else what it signed for one could let others begin another one."""
-    work = Starter(hosts[0], stack).prepared(asked())
+    work = Coordinator(hosts[0], stack).prepared(asked())
     with pytest.raises(HostUnfitError, match="not the one that it prepared"):
         work.release.agree(["0", "1", "2"], now())
     with (
         ExitStack() as other,
         pytest.raises(HostUnfitError, match=r"Another run is under way on it \(process"),
     ):
-        Starter(hosts[0], other).prepared(asked(epsilon="2"))
+        Coordinator(hosts[0], other).prepared(asked(epsilon="2"))
     with ExitStack() as other:
-        seen = Starter(hosts[0], other).work.host.check(0, MODEL.name, 0, [])
+        seen = Coordinator(hosts[0], other).work.host.check(0, MODEL.name, 0, [])
         assert seen["port"].startswith("Another run is under way on it (process")
         with pytest.raises(HostUnfitError, match="Another run is under way"):
-            Starter(hosts[0], other).work.host.listen(0)
+            Coordinator(hosts[0], other).work.host.listen(0)
     with pytest.raises(HostUnfitError, match="agreed to no run"):
         work.run.go({})
     stack.close()
     with ExitStack() as other:
-        Starter(hosts[0], other).prepared(asked(epsilon="2"))
+        Coordinator(hosts[0], other).prepared(asked(epsilon="2"))
 
 
 def test_a_connection_is_for_one_run(hosts: list[Path], stack: ExitStack) -> None:
     """What was checked stays what runs: no other release, no other inputs under the same charge."""
-    work = Starter(hosts[0], stack).prepared(asked())
+    work = Coordinator(hosts[0], stack).prepared(asked())
     for again in (
         lambda: work.propose(asked(epsilon="1/1000")),
         lambda: work.release.uploads.aggregate(0),
@@ -109,12 +109,12 @@ def test_a_connection_is_for_one_run(hosts: list[Path], stack: ExitStack) -> Non
 
 
 def test_one_honest_host_is_enough_to_refuse(hosts: list[Path], stack: ExitStack) -> None:
-    """The others, and the starter, do as they like: without its share nothing of a client can be opened."""
+    """The others, and the coordinator, do as they like: without its share nothing is opened."""
     write_rules(hosts[0], RULE.replace("loans", "others"))
     for i in (1, 2):
         write_rules(hosts[i], ANY_PORT + '[[population]]\nname = "*"\nepsilon = 1000000\ndelta = 0.5\n')
     with pytest.raises(PolicyError, match="names no population 'loans'"):
-        Starter(hosts[0], stack).prepared(asked())
+        Coordinator(hosts[0], stack).prepared(asked())
     for i in (1, 2):
         assert ran(hosts, i, epsilon="20").gone
     assert spent(hosts[0]) == [] and not list(hosts[0].glob(f"{PREFIX}*/party"))
@@ -123,13 +123,13 @@ def test_one_honest_host_is_enough_to_refuse(hosts: list[Path], stack: ExitStack
 def test_a_party_that_meets_nobody_is_given_up(
     hosts: list[Path], stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its charge stays, as whoever holds it up may have heard from it; the starter is told why."""
+    """Its charge stays, as whoever holds it up may have heard from it; the coordinator is told why."""
     monkeypatch.setattr(party_run, "_MEET_S", -1.0)
-    starter = Starter(hosts[0], stack)
-    work = starter.prepared(asked())
-    starter.work.run.start()
-    assert starter.work.run.certificate(600)
-    starter.go(hosts)
+    coordinator = Coordinator(hosts[0], stack)
+    work = coordinator.prepared(asked())
+    coordinator.work.run.start()
+    assert coordinator.work.run.certificate(600)
+    coordinator.go(hosts)
     said: dict[str, Any] = {}
 
     def ended() -> bool:

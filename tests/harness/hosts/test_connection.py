@@ -1,4 +1,4 @@
-"""A starter's end of the connection: whatever a host says, or does not, ends in a sentence that names it."""
+"""A coordinator's end of the connection: whatever a host says, or does not, ends in one sentence."""
 
 import io
 import json

@@ -38,7 +38,7 @@ def kept(own: Path) -> Callable[..., dict[str, str]]:
     """Return what gives what a host keeps of a run that revealed one number: `kept(party, **changes)`."""
 
     def signed(party: int, **changes: Any) -> dict[str, str]:
-        asked_for = {"task": "gap", "model": MODEL.name}
+        asked_for = {"task": "gap", "security": MODEL.name}
         run = {"run": RUN, "asked": asked_for, **changes}
         intent = Intent(
             *(["0", "1", "2"], party, run["run"], "2026-01-01", run["asked"], {}, UPLOADS, {}, "u"),
@@ -112,8 +112,8 @@ def test_what_a_host_says_it_keeps_is_what_one_keeps(
         {"run": f"../{RUN}"},
         {"run": "/tmp/x"},
         {"run": RUN.upper()},
-        {"asked": {"task": "gap", "model": "unknown"}},
-        {"asked": {"task": "none", "model": MODEL.name}},
+        {"asked": {"task": "gap", "security": "unknown"}},
+        {"asked": {"task": "none", "security": MODEL.name}},
         {"asked": {}},
     )
     for changes in unknown:

@@ -20,11 +20,11 @@ from harness.hosts.policy import FILE
 from harness.pipeline.sources import request_of_run, terms_of
 from harness.system.documents import Refusal, call
 from protocols.spec import CLIENTS
-from tests.support.starters import (
+from tests.support.coordinators import (
     DOMAIN,
     MODEL,
     RULE,
-    Starter,
+    Coordinator,
     asked,
     spent,
     write_rules,
@@ -33,12 +33,12 @@ from tests.support.starters import (
 
 @pytest.mark.parametrize("request_", ["setup", "pin", "renew", "policy", "make_keys"])
 def test_no_request_touches_keys_or_policy(request_: str, hosts: list[Path], stack: ExitStack) -> None:
-    assert request_ not in Starter(hosts[0], stack).work.handlers
+    assert request_ not in Coordinator(hosts[0], stack).work.handlers
 
 
 def test_whatever_is_asked_keys_and_policy_stay(hosts: list[Path], stack: ExitStack) -> None:
     before = digest(hosts[0])
-    work = Starter(hosts[0], stack).prepared(asked())
+    work = Coordinator(hosts[0], stack).prepared(asked())
     for handler in set(work.handlers.values()):
         for arguments in ({}, {"party": 1}, {"run": "0" * 32}):
             refusal = Refusal(HostUnfitError, "it", "right", "no")
@@ -69,7 +69,7 @@ def digest(host: Path) -> str:
         ({"task": "noise"}, RULE, OptionError, "none that this version knows"),
         ({"reweighing": "heavy"}, RULE, OptionError, "none that this version knows"),
         ({"records": "/etc/passwd"}, RULE, OptionError, "none that this version knows"),
-        ({"model": None}, RULE, OptionError, "names no model"),
+        ({"security": None}, RULE, OptionError, "names no model"),
         ({"epsilon": "0"}, RULE, OptionError, "none that this version knows"),
         ({"epsilon": "1e9"}, RULE, OptionError, "none that this version knows"),
         ({"epsilon": "21"}, RULE, OptionError, "none that this version knows"),
@@ -95,27 +95,27 @@ def test_a_starter_chooses_nothing_that_the_owner_did_not_allow(
 ) -> None:
     """And nothing was charged, or is running, when it is refused; the connection is of no more use."""
     write_rules(hosts[0], rules)
-    starter = Starter(hosts[0], stack)
+    coordinator = Coordinator(hosts[0], stack)
     with pytest.raises(error, match=said) as raised:
-        starter.prepared(asked(**changes))
+        coordinator.prepared(asked(**changes))
     assert "\n" not in str(raised.value)
     with pytest.raises(HostUnfitError, match=r"has prepared no party|asked for no run yet"):
-        starter.work.run.go({})
+        coordinator.work.run.go({})
     assert spent(hosts[0]) == []
 
 
 def test_forms_that_a_model_does_not_protect_are_refused(hosts: list[Path], stack: ExitStack) -> None:
     """One active server could reveal a client's value by multiplying plain shares."""
-    run = asked(model="sy-rep-ring", input_form="product")
+    run = asked(security="sy-rep-ring", input_form="product")
     with pytest.raises(UnsupportedError, match="which one active"):
-        Starter(hosts[0], stack).prepared(run)
+        Coordinator(hosts[0], stack).prepared(run)
 
 
 @pytest.mark.parametrize("name", ["protocol", "arguments", "fair_bits", "model", "epsilon"])
 def test_program_arguments_and_noise_are_the_hosts_own(
     name: str, hosts: list[Path], stack: ExitStack
 ) -> None:
-    work = Starter(hosts[0], stack).work
+    work = Coordinator(hosts[0], stack).work
     work.propose(asked())
     said = {"run": "0" * 32, "party": 0, "addresses": [], name: []}
     with pytest.raises(HostUnfitError, match=f"unknown key '{name}'"):
@@ -126,8 +126,8 @@ def test_program_arguments_and_noise_are_the_hosts_own(
 def test_a_run_has_all_parties_of_its_model(
     party: int, parties: int, hosts: list[Path], stack: ExitStack
 ) -> None:
-    """A starter says where they are, not how many."""
-    work = Starter(hosts[0], stack).work
+    """A coordinator says where they are, not how many."""
+    work = Coordinator(hosts[0], stack).work
     work.propose(asked())
     work.release.uploads.aggregate(0)
     with pytest.raises(HostUnfitError, match="asked for a run of other parties than its model has"):
@@ -144,25 +144,28 @@ def test_a_run_has_all_parties_of_its_model(
 )
 def test_without_a_policy_nothing_runs(damage: Any, said: str, hosts: list[Path], stack: ExitStack) -> None:
     damage(hosts[0])
-    starter = Starter(hosts[0], stack)
+    coordinator = Coordinator(hosts[0], stack)
     with pytest.raises(PolicyError, match=said):
-        starter.prepared(asked())
+        coordinator.prepared(asked())
     with pytest.raises(HostUnfitError, match="No release was proposed"):
-        starter.work.release.uploads.aggregate(0)
+        coordinator.work.release.uploads.aggregate(0)
 
 
 def test_starters_are_who_the_host_says(hosts: list[Path], stack: ExitStack) -> None:
-    write_rules(hosts[0], 'starters = ["alice"]\n' + RULE)
-    for name, said in (("bob", "lets 'bob' start nothing"), ("", "lets this ssh key, .* nothing .starters.")):
+    write_rules(hosts[0], 'coordinators = ["alice"]\n' + RULE)
+    for name, said in (
+        ("bob", "lets 'bob' start nothing"),
+        ("", "lets this ssh key, .* nothing .coordinators."),
+    ):
         with pytest.raises(PolicyError, match=said), ExitStack() as other:
-            Starter(hosts[0], other, name).work.admit("state")
-    Starter(hosts[0], stack, "alice").work.admit("state")
+            Coordinator(hosts[0], other, name).work.admit("state")
+    Coordinator(hosts[0], stack, "alice").work.admit("state")
 
 
 @pytest.mark.mpspdz("ring")
 def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
     """Whoever starts a run writes invitations as it likes; a host does not run one thing and tell another."""
-    right = asked(model="ring", input_form="product", input_path=CLIENTS.name)
+    right = asked(security="ring", input_form="product", input_path=CLIENTS.name)
     told: dict[str, Any] = terms_of(request_of_run(right), DOMAIN)
     with free_ports(2) as (port, _):
         write_rules(hosts[0], f"client_port = {port}\n{RULE}")
@@ -173,7 +176,7 @@ def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
         ({"epsilon": "2"}, None),
         ({"delta": "1/1024"}, None),
         ({"epsilon": "2/2"}, None),
-        ({"model": "sy-rep-ring"}, None),
+        ({"security": "sy-rep-ring"}, None),
         ({"input_form": "split"}, None),
         ({"neighboring_relation": "replace_one"}, None),
         ({}, {**right, "neighboring_relation": "replace_one"}),
@@ -181,7 +184,7 @@ def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
 
     def prepare(run: Any, terms: dict[str, Any]) -> None:
         with ExitStack() as stack:
-            work = Starter(hosts[0], stack).work
+            work = Coordinator(hosts[0], stack).work
             work.propose(run)
             work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * 3, Sending(terms=terms, **clients))
 
@@ -196,7 +199,7 @@ def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
 def test_without_a_policy_nobody_asks_anything_but_whether_there_is_one(hosts: list[Path]) -> None:
     (hosts[0] / FILE).unlink()
     with ExitStack() as stack:
-        work = Starter(hosts[0], stack, "alice").work
+        work = Coordinator(hosts[0], stack, "alice").work
         work.admit("check")
         with pytest.raises(PolicyError, match="has no policy"):
             work.admit("collect")
@@ -218,16 +221,16 @@ def test_without_a_policy_nobody_asks_anything_but_whether_there_is_one(hosts: l
 def test_small_requests_have_small_effects(
     fields: dict[str, str], hosts: list[Path], stack: ExitStack
 ) -> None:
-    starter = Starter(hosts[0], stack)
+    coordinator = Coordinator(hosts[0], stack)
     with pytest.raises(OptionError, match="none that this version knows"):
-        starter.prepared({"epsilon": "1", "model": MODEL.name, "population": "loans", **fields})
+        coordinator.prepared({"epsilon": "1", "security": MODEL.name, "population": "loans", **fields})
 
 
 def test_hosts_greet_agents_only(hosts: list[Path], stack: ExitStack) -> None:
     others = [["127.0.0.1", 22, "SSH-2.0-OpenSSH"]]
     with pytest.raises(HostUnfitError, match="matching regex"):
         call(
-            Starter(hosts[0], stack).work.host.reach,
+            Coordinator(hosts[0], stack).work.host.reach,
             {"others": others},
             Refusal(HostUnfitError, "The request", "known", "no"),
         )

@@ -1,4 +1,4 @@
-"""A host that answers nonsense, wherever in a run: the starter ends in one sentence, and writes no result."""
+"""A host that answers nonsense, wherever in a run: the coordinator says so, and writes no result."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -22,10 +22,10 @@ from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.releases.weights import WeightsStatistic
 from protocols.spec import PI_RW, SHARES
+from tests.support.coordinators import MODEL, make_hosts
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.loopback import hosts_runner
 from tests.support.requests import request_of
-from tests.support.starters import MODEL, make_hosts
 
 RELEASE = request_of(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40))
 HOSTS = [Host(i, f"{name}.example", "/d", "/p", 9000 + i) for i, name in enumerate("abc")]
@@ -114,7 +114,7 @@ REQUESTS = ("check_uploads", "aggregate", "prepare", "agree", "certificate", END
 
 @pytest.mark.parametrize("request_", REQUESTS)
 def test_a_run_with_a_host_that_says_anything(request_: str, said: list[Answers], tmp_path: Path) -> None:
-    """It ends well, as what is not of the starter's concern is nonsense, or in one sentence."""
+    """It ends well, as what is not of the coordinator's concern is nonsense, or in one sentence."""
 
     def run(answer: Any) -> None:
         runner = HostsRunner(HOSTS, MODEL)

@@ -19,22 +19,22 @@ from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import ANY, UNCOVERED
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PI_RW
-from tests.support.sharing import allowing, share
-from tests.support.starters import (
+from tests.support.coordinators import (
     MODEL,
-    Starter,
+    Coordinator,
     asked,
     let_go,
     listed,
     ran,
     records,
 )
+from tests.support.sharing import allowing, share
 
 ALLOWED = allowing(("weights",), "1", "1/1024", PrivacyUnit.RECORD)
 
 
 def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitStack) -> None:
-    work = Starter(hosts[0], stack).work
+    work = Coordinator(hosts[0], stack).work
     work.propose(asked())
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
         work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
@@ -45,19 +45,19 @@ def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitS
 
 
 def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_path: Path) -> None:
-    """What an upload has spent is added up by each host; a starter that leaves nobody out is refused."""
+    """What an upload has spent is added up by each host; a coordinator that leaves nobody out is refused."""
     one = share_more(hosts, tmp_path, ALLOWED)
 
     def run(**changes: Any) -> tuple[str, ...]:
         with ExitStack() as stack:
-            starter = Starter(hosts[0], stack)
-            work = starter.work
+            coordinator = Coordinator(hosts[0], stack)
+            work = coordinator.work
             work.propose(asked(**changes))
-            starter.tell(hosts, asked(**changes))
+            coordinator.tell(hosts, asked(**changes))
             work.release.uploads.aggregate(0)
             work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
             assert work.release.uploads.inputs is not None
-            let_go(starter, work, hosts)
+            let_go(coordinator, work, hosts)
             return work.release.uploads.inputs.batches
 
     assert one in run(epsilon="1/2") and one in run(epsilon="1/2")
@@ -80,7 +80,7 @@ def test_a_client_says_for_what_its_upload_may_be_used(
     allowed: ClientPolicy, covered: bool, hosts: list[Path], tmp_path: Path, stack: ExitStack
 ) -> None:
     one = share_more(hosts, tmp_path, allowed)
-    work = Starter(hosts[0], stack).work
+    work = Coordinator(hosts[0], stack).work
     work.propose(asked())
     report = listed(work)
     assert (one in report.sound_batches, report.unsound.get(one) == UNCOVERED) == (covered, not covered)
@@ -104,7 +104,7 @@ def test_another_files_header_changes_no_clients_policy(hosts: list[Path], tmp_p
     for k in range(8):
         (hosts[0] / "shares" / f"{k}.share").write_bytes(json.dumps(lax).encode() + b"\n" + rest)
     with ExitStack() as stack:
-        work = Starter(hosts[0], stack).work
+        work = Coordinator(hosts[0], stack).work
         work.propose(asked())
         report = listed(work)
         assert report.unsound[one] == UNCOVERED
@@ -113,7 +113,7 @@ def test_another_files_header_changes_no_clients_policy(hosts: list[Path], tmp_p
 def test_uploads_that_come_after_the_check_are_judged_too(hosts: list[Path], tmp_path: Path) -> None:
     share_more(hosts, tmp_path, ALLOWED)
     with ExitStack() as stack:
-        work = Starter(hosts[0], stack).work
+        work = Coordinator(hosts[0], stack).work
         work.propose(asked())
         work.release.uploads.check_uploads(0, ANY.to_json())
         share_more(hosts, tmp_path / "late", replace(ALLOWED, tasks=("gap",)))
@@ -124,7 +124,7 @@ def test_uploads_that_come_after_the_check_are_judged_too(hosts: list[Path], tmp
 
 def test_an_upload_of_another_kind_ends_nothing(hosts: list[Path], tmp_path: Path, stack: ExitStack) -> None:
     share_more(hosts, tmp_path, ALLOWED)
-    work = Starter(hosts[0], stack).work
+    work = Coordinator(hosts[0], stack).work
     work.propose(asked("gap", input_form="split"))
     work.release.uploads.check_uploads(0, ANY.to_json())
     work.release.uploads.aggregate(0)

@@ -11,7 +11,7 @@ from harness.hosts.policy import DEFAULT, FILE, checked_policy, read_policy, wri
 from harness.pipeline.sources import request_of_run
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS
-from tests.support.starters import RULE, asked
+from tests.support.coordinators import RULE, asked
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def test_the_default_covers_every_population_within_limits(host: Path) -> None:
     rule = read_policy(host).rule_for(request_of_run(asked(population="whoever")))
     assert (rule.budget.epsilon, rule.budget.delta) == (Fraction(10), Fraction(1, 2**30))
     assert (rule.per_run.epsilon, rule.per_run.delta) == (Fraction(4), Fraction(1, 2**36))
-    assert (rule.table["tasks"], rule.table["models"]) == (list(STATISTICS), list(MODELS))
+    assert (rule.table["tasks"], rule.table["security"]) == (list(STATISTICS), list(MODELS))
 
 
 def test_every_commented_line_of_the_default_is_one_that_may_be_used(host: Path) -> None:
     lines = [line.removeprefix("# ") if " = " in line else line for line in DEFAULT.splitlines()]
     write_policy(host, "\n".join(lines))
     with pytest.raises(PolicyError, match="lets 'bob' start nothing"):
-        read_policy(host).check_starter("bob")
+        read_policy(host).check_coordinator("bob")
 
 
 def test_limits_are_exact_however_they_are_written(host: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_population_is_the_same_in_any_spelling(host: Path) -> None:
         ("[[populations]]\n", "population"),
         ("", "population"),
         ("x", "is not TOML"),
-        ("starters = 1\n" + RULE, "starters"),
+        ("coordinators = 1\n" + RULE, "coordinators"),
     ],
 )
 def test_mistakes_are_named(text: str, said: str, host: Path) -> None:

@@ -26,13 +26,13 @@ from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.spec import REPLICATED, SPLIT
+from tests.support.coordinators import make_hosts
 from tests.support.loopback import After, hosts_runner
 from tests.support.requests import request_of
 from tests.support.running import model_parameters
 from tests.support.sharing import share
-from tests.support.starters import make_hosts
 
 ABLE = [model for model in MODELS.values() if model.replicated]
 FORM = SPLIT.by(REPLICATED)
@@ -62,7 +62,7 @@ def client(cell: int) -> ClientRecords:
 class Site:
     """Hosts, with shares of a client in each cell. Attributes: batches: the uploads' identities, by cell."""
 
-    def __init__(self, at: Path, model: Model) -> None:
+    def __init__(self, at: Path, model: SecurityModel) -> None:
         self.at, self.model = at, model
         self.hosts = make_hosts(at, clients=0, model=model)
         self.batches = [share(client(cell), FORM, RING, model.parties, at / "shares") for cell in range(4)]
@@ -109,7 +109,7 @@ def changed_at(file: Path, held: int, offset: int) -> bytes:
 
 
 @models
-def test_hosts_open_what_was_shared_and_sign_it(model: Model, tmp_path: Path) -> None:
+def test_hosts_open_what_was_shared_and_sign_it(model: SecurityModel, tmp_path: Path) -> None:
     site = Site(tmp_path, model)
     assert all(abs(count - ROWS) < NOISE for count in site.run())
     lists = [each.ran.lists for each, _ in verify(site.out)]
@@ -117,7 +117,9 @@ def test_hosts_open_what_was_shared_and_sign_it(model: Model, tmp_path: Path) ->
 
 
 @models
-def test_a_share_changed_before_drops_that_report_at_all_hosts_alike(model: Model, tmp_path: Path) -> None:
+def test_a_share_changed_before_drops_that_report_at_all_hosts_alike(
+    model: SecurityModel, tmp_path: Path
+) -> None:
     """Each party's each share, in its salt and in its payload; whoever finds it is named."""
     site = Site(tmp_path, model)
     for party in range(model.parties):
@@ -134,7 +136,9 @@ def test_a_share_changed_before_drops_that_report_at_all_hosts_alike(model: Mode
 
 
 @each_share
-def test_a_share_changed_after_ends_the_run(model: Model, party: int, held: int, tmp_path: Path) -> None:
+def test_a_share_changed_after_ends_the_run(
+    model: SecurityModel, party: int, held: int, tmp_path: Path
+) -> None:
     """In what a host has added up, by 1 in one value: there is no result."""
     site = Site(tmp_path, model)
 
@@ -152,7 +156,7 @@ def test_a_share_changed_after_ends_the_run(model: Model, party: int, held: int,
 
 
 @models
-def test_an_equivocating_client_is_only_dropped(model: Model, tmp_path: Path) -> None:
+def test_an_equivocating_client_is_only_dropped(model: SecurityModel, tmp_path: Path) -> None:
     """Each host in turn gets a sound upload of another content: by a name of its own, and by the others'."""
     site = Site(tmp_path, model)
     other = share(client(0), FORM, RING, model.parties, tmp_path / "other")
@@ -174,7 +178,7 @@ def test_an_equivocating_client_is_only_dropped(model: Model, tmp_path: Path) ->
 
 
 @models
-def test_a_file_that_changes_after_the_comparison_ends_the_run(model: Model, tmp_path: Path) -> None:
+def test_a_file_that_changes_after_the_comparison_ends_the_run(model: SecurityModel, tmp_path: Path) -> None:
     """Each party's each share."""
     site = Site(tmp_path, model)
     for party in range(model.parties):
@@ -193,7 +197,7 @@ def test_a_file_that_changes_after_the_comparison_ends_the_run(model: Model, tmp
 
 
 @models
-def test_hosts_charge_at_the_same_time(model: Model, tmp_path: Path) -> None:
+def test_hosts_charge_at_the_same_time(model: SecurityModel, tmp_path: Path) -> None:
     """A machine waits a minute for the others; to charge a million uploads takes each host a part of it."""
     all_charge = Barrier(model.parties, timeout=60)
 
@@ -223,7 +227,9 @@ def lying(change: Callable[[dict[str, Any]], object], host: Path, signer: int = 
 
 
 @models
-def test_a_host_that_complains_of_everything_ends_the_run_and_is_named(model: Model, tmp_path: Path) -> None:
+def test_a_host_that_complains_of_everything_ends_the_run_and_is_named(
+    model: SecurityModel, tmp_path: Path
+) -> None:
     site = Site(tmp_path, model)
 
     def complain(uploads: dict[str, Any]) -> None:
@@ -237,7 +243,9 @@ def test_a_host_that_complains_of_everything_ends_the_run_and_is_named(model: Mo
 
 
 @models
-def test_a_host_that_takes_another_set_than_it_signed_ends_the_run(model: Model, tmp_path: Path) -> None:
+def test_a_host_that_takes_another_set_than_it_signed_ends_the_run(
+    model: SecurityModel, tmp_path: Path
+) -> None:
     """It says that it has one less, and takes all: others leave that out, and do not begin with it."""
     site = Site(tmp_path, model)
 
@@ -250,8 +258,10 @@ def test_a_host_that_takes_another_set_than_it_signed_ends_the_run(model: Model,
 
 
 @models
-def test_a_list_that_its_host_did_not_sign_for_this_run_is_refused(model: Model, tmp_path: Path) -> None:
-    """A starter that makes lists up, or has one of an earlier run."""
+def test_a_list_that_its_host_did_not_sign_for_this_run_is_refused(
+    model: SecurityModel, tmp_path: Path
+) -> None:
+    """A coordinator that makes lists up, or has one of an earlier run."""
     site, earlier = Site(tmp_path, model), []
 
     def keep(request: str, _work: Work, answer: Any) -> Any:
@@ -291,7 +301,7 @@ def test_a_list_that_its_host_did_not_sign_for_this_run_is_refused(model: Model,
 )
 @models
 def test_a_host_whose_answers_are_broken_is_named(
-    model: Model, broken: str, changes: dict[str, Any], said: str, tmp_path: Path
+    model: SecurityModel, broken: str, changes: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     """Each in one sentence; what nobody signed does not even come to other hosts."""
     site = Site(tmp_path, model)
@@ -304,7 +314,9 @@ def test_a_host_whose_answers_are_broken_is_named(
 
 
 @models
-def test_a_host_that_agrees_to_nothing_is_named_and_not_the_starter(model: Model, tmp_path: Path) -> None:
+def test_a_host_that_agrees_to_nothing_is_named_and_not_the_coordinator(
+    model: SecurityModel, tmp_path: Path
+) -> None:
     site = Site(tmp_path, model)
 
     def nothing(request: str, _work: Work, answer: Any) -> Any:
@@ -316,7 +328,7 @@ def test_a_host_that_agrees_to_nothing_is_named_and_not_the_starter(model: Model
 
 
 @models
-def test_a_signed_list_that_is_none_ends_the_run(model: Model, tmp_path: Path) -> None:
+def test_a_signed_list_that_is_none_ends_the_run(model: SecurityModel, tmp_path: Path) -> None:
     site = Site(tmp_path, model)
     with pytest.raises(ShareError, match="The list of party 1 is not a party's list of uploads"):
         site.fed({1: lying(lambda uploads: uploads.update(sound=3), site.hosts[1])})
@@ -355,8 +367,8 @@ def test_who_may_have_said_different_things_is_named(
 
 
 @models
-def test_hosts_add_replicated_shares_up_themselves(model: Model, tmp_path: Path) -> None:
-    """Else a starter could give one host other sums under the same uploads, and learn from what it sends."""
+def test_hosts_add_replicated_shares_up_themselves(model: SecurityModel, tmp_path: Path) -> None:
+    """Else a coordinator could give one host other sums under the same uploads, and learn from it."""
     site = Site(tmp_path, model)
     shutil.rmtree(site.hosts[0] / "shares")
     (site.hosts[0] / "aggregates").mkdir()
@@ -368,8 +380,8 @@ def test_hosts_add_replicated_shares_up_themselves(model: Model, tmp_path: Path)
 
 
 @models
-def test_a_host_lists_its_uploads_once(model: Model, tmp_path: Path) -> None:
-    """Else a starter could have it sign two lists, as if it lied."""
+def test_a_host_lists_its_uploads_once(model: SecurityModel, tmp_path: Path) -> None:
+    """Else a coordinator could have it sign two lists, as if it lied."""
     site = Site(tmp_path, model)
     asked = site.release
     with hosts_runner(site.hosts, model, asked) as hosts:

@@ -16,8 +16,8 @@ import pytest
 from harness.engines.base import PROJECT
 from harness.hosts import agent, wire
 from harness.system import documents
+from tests.support.coordinators import RULE, asked, write_rules
 from tests.support.running import until
-from tests.support.starters import RULE, asked, write_rules
 
 MORE = 64 << 20  # bytes that a host may need for what nobody has accepted
 # In a process of its own, as memory is told of those that have ended.

@@ -10,7 +10,7 @@ from harness.hosts import keys
 from harness.hosts.policy import DEFAULT, FILE
 from harness.hosts.setup import exported, set_up_here
 from harness.security_models import get_model
-from tests.support.starters import RULE
+from tests.support.coordinators import RULE
 
 
 def test_owners_set_up_each_their_own_host(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from harness.pipeline.run import SIGNATURES, privacy_of, result_files
 from harness.pipeline.sources import request_of_run
 from harness.releases.registry import statistic_of
 from harness.system.result_files import write_json
-from tests.support.starters import DOMAIN, MODEL, asked
+from tests.support.coordinators import DOMAIN, MODEL, asked
 
 COUNTS = [4, 7, 1, 12]
 HASH = "0f" * 32
@@ -43,7 +43,7 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
         write_json(made / name, fields)
     ran: dict[str, Any] = {
         "task": "weights",
-        "model": "mpyc",
+        "security": "mpyc",
         "engine": MODEL.engine,
         "engine_version": "MPyC",
     }
@@ -109,7 +109,7 @@ def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> N
         ("weights.json", lambda f: f.update(more=1), "it has fields of its own"),
         ("weights.json", lambda f: f.pop("weights"), "its 'weights' is another"),
         ("manifest.json", lambda f: f.update(program_hash="1"), "its 'program_hash' is another"),
-        ("manifest.json", lambda f: f.update(model="ring"), "its 'model' is another"),
+        ("manifest.json", lambda f: f.update(security="ring"), "its 'security' is another"),
         ("manifest.json", lambda f: f.update(task="gap"), "its 'task' is another"),
         ("manifest.json", lambda f: f["privacy"].update(epsilon_exact="1/10"), "its 'privacy' is another"),
         ("manifest.json", lambda f: f["inputs"].update(clients=10**9), "its 'inputs' is another"),

@@ -20,7 +20,7 @@ from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import BENCHMARK_TERMS, read_terms
 from harness.system.files import PREFIX
 from protocols.spec import CLIENTS, PI_RW
-from tests.support.starters import MODEL, RULE, Starter, asked, make_hosts, write_rules
+from tests.support.coordinators import MODEL, RULE, Coordinator, asked, make_hosts, write_rules
 
 ALLOWED = "benchmark = true\n"
 RUN = "0" * 32
@@ -36,7 +36,7 @@ def hosts(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def work(hosts: list[Path], stack: ExitStack) -> Work:
-    return Starter(hosts[1], stack).work
+    return Coordinator(hosts[1], stack).work
 
 
 def prepare(work: Work, clients: Sending | None = None) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def test_a_host_takes_part_by_its_owners_word_only(hosts: list[Path], work: Work
     for ask in (lambda: work.benchmark(1, OF_NOISE), lambda: work.host.time_links([])):
         with pytest.raises(PolicyError, match=r"no benchmark runs; ask its owner to put benchmark = true"):
             ask()
-    write_rules(hosts[1], 'starters = ["alice"]\n' + ALLOWED + RULE)
+    write_rules(hosts[1], 'coordinators = ["alice"]\n' + ALLOWED + RULE)
     with pytest.raises(PolicyError, match="start nothing"):
         work.admit("benchmark")
 
@@ -95,7 +95,7 @@ def tried(work: Work) -> list[Callable[[], object]]:
 
 
 def test_a_release_becomes_no_benchmark_run(hosts: list[Path], stack: ExitStack) -> None:
-    work = Starter(hosts[1], stack).prepared(asked(), 1)
+    work = Coordinator(hosts[1], stack).prepared(asked(), 1)
     with pytest.raises(HostUnfitError, match="another run already"):
         work.benchmark(1, OF_NOISE)
     with pytest.raises(HostUnfitError, match="agreed to no run"):
@@ -116,9 +116,9 @@ def test_a_run_takes_the_place_of_the_one_before(hosts: list[Path], work: Work) 
 
 @pytest.mark.mpspdz("ring")
 def test_a_client_with_something_to_protect_is_told_of_no_release(hosts: list[Path], work: Work) -> None:
-    """A starter could invite clients to a run that is charged nowhere; the host tells them what it is."""
+    """A coordinator could invite clients to a run that is charged nowhere; the host tells them what it is."""
     form = PI_RW.input_forms["product"].by(CLIENTS)
-    sends = asked(population=None, model="ring", input_form=form.name, input_path=form.path.name)
+    sends = asked(population=None, security="ring", input_form=form.name, input_path=form.path.name)
     work.benchmark(1, Trial("ring", sends, Federation(2, 2, 2, 2)))
     job, _ = work.run.inputs(Sending({"task": "weights"}, ["one", "two"], (1, 2), 1.0))
     assert job.clients is not None and job.clients.terms == BENCHMARK_TERMS

@@ -29,8 +29,8 @@ from harness.request.releases import WeightsRequest
 from harness.system.files import PREFIX
 from harness.system.processes import birth
 from protocols.spec import SLOTS
+from tests.support.coordinators import ANY_PORT, Coordinator, listed, make_hosts
 from tests.support.sharing import share
-from tests.support.starters import ANY_PORT, Starter, listed, make_hosts
 
 PREPARE: dict[str, Any] = {"run": "0" * 32, "party": 0}
 
@@ -42,8 +42,8 @@ def make_host(directory: Path) -> None:
 
 
 def asked(**changes: str) -> dict[str, str]:
-    """Return what a starter asks for: weights in the embedded engine, of slots unless said otherwise."""
-    return {**WeightsRequest(epsilon=1, model="mpyc", privacy_unit="client").to_json(), **changes}
+    """Return what a coordinator asks for: weights in the embedded engine, of slots unless said otherwise."""
+    return {**WeightsRequest(epsilon=1, security="mpyc", privacy_unit="client").to_json(), **changes}
 
 
 @pytest.fixture
@@ -93,10 +93,10 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
     (hosts[0] / "shares" / f"{bad}.share").write_text("")
     (hosts[1] / "shares" / f"{left}.share").unlink()
 
-    def proposed(host: Path, stack: ExitStack) -> Starter:
-        starter = Starter(host, stack)
-        starter.work.propose(asked())
-        return starter
+    def proposed(host: Path, stack: ExitStack) -> Coordinator:
+        coordinator = Coordinator(host, stack)
+        coordinator.work.propose(asked())
+        return coordinator
 
     with ExitStack() as stack:
         found = listed(proposed(hosts[0], stack).work, rules=UploadPolicy(domain))
@@ -106,9 +106,9 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         assert listed(proposed(hosts[0], stack).work, rules=other).sound == {}
     for i, host in enumerate(hosts):
         with ExitStack() as stack:
-            starter = proposed(host, stack)
-            starter.tell(hosts, asked(), i)
-            assert starter.work.release.uploads.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
+            coordinator = proposed(host, stack)
+            coordinator.tell(hosts, asked(), i)
+            assert coordinator.work.release.uploads.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
     (hosts[0] / "shares").rename(hosts[0] / "shares-before")
     (hosts[0] / "aggregates").mkdir()
     (hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
@@ -117,7 +117,7 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
 
 
 def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None:
-    """Whatever a starter does once hosts were told of all lists, they take what these give, or nothing."""
+    """Whatever a coordinator does once hosts know all lists, they take what these give, or nothing."""
     hosts, domain = (
         make_hosts(tmp_path, ANY_PORT + DEFAULT, clients=0),
         RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2)),
@@ -127,27 +127,27 @@ def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None
     share(records, SLOTS, XOR, 3, tmp_path / "shares")
     shutil.copytree(tmp_path / "shares" / "party-0", hosts[0] / "shares")
     with ExitStack() as stack:
-        starter = Starter(hosts[0], stack)
-        starter.work.propose(asked())
-        starter.tell(hosts, asked())
+        coordinator = Coordinator(hosts[0], stack)
+        coordinator.work.propose(asked())
+        coordinator.tell(hosts, asked())
         with pytest.raises(ShareError, match="No upload is sound at every party"):
-            starter.work.release.uploads.aggregate(0)
+            coordinator.work.release.uploads.aggregate(0)
         with pytest.raises(HostUnfitError, match="It has been asked to add its shares up already"):
-            starter.work.release.uploads.aggregate(0)
-        assert starter.work.release.uploads.values is None
+            coordinator.work.release.uploads.aggregate(0)
+        assert coordinator.work.release.uploads.values is None
 
 
 def test_hosts_judge_uploads_by_the_same_rules(tmp_path: Path) -> None:
-    """Else a starter could have one host complain alone of what all others take."""
+    """Else a coordinator could have one host complain alone of what all others take."""
     hosts = make_hosts(tmp_path, ANY_PORT + DEFAULT)
     with ExitStack() as stack:
-        starter = Starter(hosts[0], stack)
-        starter.work.propose(asked())
-        starter.tell(hosts, asked(), rules=UploadPolicy(clients=1))
+        coordinator = Coordinator(hosts[0], stack)
+        coordinator.work.propose(asked())
+        coordinator.tell(hosts, asked(), rules=UploadPolicy(clients=1))
         with pytest.raises(
             HostUnfitError, match="What party 1 signed is not its list of uploads: it was told other rules"
         ):
-            starter.work.release.uploads.aggregate(0)
+            coordinator.work.release.uploads.aggregate(0)
 
 
 def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
@@ -269,8 +269,8 @@ def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "kill", lambda *asked: ended.set() if asked == (os.getpid(), SIGTERM) else None)
     (host, *_) = make_hosts(tmp_path, clients=0)
     with ExitStack() as stack:
-        Starter(host, stack).work.host.listen(0)
+        Coordinator(host, stack).work.host.listen(0)
         assert ended.wait(600) and waits == [3600.0]
         with ExitStack() as other:
-            said = Starter(host, other).work.host.check(0, "mpyc", 0, [])["port"]
+            said = Coordinator(host, other).work.host.check(0, "mpyc", 0, [])["port"]
         assert f"on it (process {os.getpid()}, for a key without a name); wait" in said

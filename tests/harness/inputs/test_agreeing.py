@@ -41,7 +41,7 @@ from harness.inputs.shares.party import (
 )
 from harness.pipeline.party_inputs import feed_heads, sound_uploads
 from harness.pipeline.sources import SharesSource
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
 from tests.support.misbehaving import (
@@ -94,7 +94,9 @@ def taken(shares: Path, out: Path, rules: UploadPolicy = ANY) -> tuple[list[int]
 OF_HONEST = [0, 0, 0, 0, 1, 1, 2, 4]
 
 
-def fed(shares: Path, out: Path, form: InputForm, model: Model) -> tuple[list[bytes], Mapping[str, int]]:
+def fed(
+    shares: Path, out: Path, form: InputForm, model: SecurityModel
+) -> tuple[list[bytes], Mapping[str, int]]:
     """Return what parties are fed of these uploads, byte by byte, and how many are left out, by why."""
     out.mkdir()
     uploads, left_out, _ = sound_uploads(shares, form, model, ANY, all_covered)

@@ -17,8 +17,8 @@ from harness.inputs.shares.file_format import SALT_BYTES, commitment, extract_va
 from harness.inputs.shares.party import ANY, CHANGED, NOT_THE_SAME, SAYS, aggregate
 from harness.pipeline.party_inputs import feed_heads, sound_uploads
 from harness.pipeline.sources import SharesSource
-from harness.security_models import MODELS, Model
-from protocols.noise.added import NoiseLaw
+from harness.security_models import MODELS, SecurityModel
+from protocols.noise.added import NoiseDistribution
 from protocols.spec import PI_COUNT, PI_GAP_SLOTS, PI_RW, PRODUCT, REPLICATED, SLOTS, SPLIT, InputForm
 from tests.support.requests import request_of
 from tests.support.rings import to_integers
@@ -36,7 +36,7 @@ def client(cell: int) -> ClientRecords:
     return ClientRecords(DOMAIN, np.array(["c"], dtype=object), one, one + cell // 2, one + cell % 2)
 
 
-def shared(model: Model, out: Path, form: InputForm = SUMS) -> list[str]:
+def shared(model: SecurityModel, out: Path, form: InputForm = SUMS) -> list[str]:
     """Have a client in each cell share; return the uploads' identities."""
     return [share(client(cell), form, RING, model.parties, out) for cell in range(4)]
 
@@ -46,7 +46,7 @@ def file_of(shares: Path, party: int, batch: str) -> Path:
 
 
 def totals(
-    model: Model, shares: Path, work: Path, form: InputForm = SUMS
+    model: SecurityModel, shares: Path, work: Path, form: InputForm = SUMS
 ) -> tuple[list[int], dict[str, int]]:
     """Take the parties' steps; return the counts that all hold shares of, and what is left out, by why."""
     paths, left_out, _ = sound_uploads(shares, form, model, ANY, all_covered)
@@ -67,7 +67,7 @@ def totals(
 
 
 @models
-def test_all_but_one_party_hold_each_share_and_all_add_up(model: Model, tmp_path: Path) -> None:
+def test_all_but_one_party_hold_each_share_and_all_add_up(model: SecurityModel, tmp_path: Path) -> None:
     r = model.parties
     found = [held_by(party, r, r - 1) for party in range(r)]
     assert [set(range(r)) - set(held) for held in found] == [{party} for party in range(r)]
@@ -76,7 +76,7 @@ def test_all_but_one_party_hold_each_share_and_all_add_up(model: Model, tmp_path
 
 
 @models
-def test_a_changed_share_drops_that_report_at_all_parties_alike(model: Model, tmp_path: Path) -> None:
+def test_a_changed_share_drops_that_report_at_all_parties_alike(model: SecurityModel, tmp_path: Path) -> None:
     """Before the comparison: each party's each share, first in its salt, then in its payload."""
     batch = shared(model, tmp_path / "shares")[2]
     for party in range(model.parties):
@@ -113,7 +113,7 @@ def test_a_payload_is_what_its_place_says(tmp_path: Path) -> None:
 
 
 @models
-def test_an_equivocating_client_is_only_dropped(model: Model, tmp_path: Path) -> None:
+def test_an_equivocating_client_is_only_dropped(model: SecurityModel, tmp_path: Path) -> None:
     """One party gets a sound upload of another content: under a name of its own, and under the others'."""
     for renamed in (False, True):
         shares = tmp_path / f"shares-{renamed}"
@@ -128,7 +128,9 @@ def test_an_equivocating_client_is_only_dropped(model: Model, tmp_path: Path) ->
 
 
 @models
-def test_a_client_whose_files_have_other_commitments_is_only_dropped(model: Model, tmp_path: Path) -> None:
+def test_a_client_whose_files_have_other_commitments_is_only_dropped(
+    model: SecurityModel, tmp_path: Path
+) -> None:
     """One party's file is sound by itself: another salt and the commitment to it, in another identity."""
     batch = shared(model, tmp_path / "shares")[0]
     file = file_of(tmp_path / "shares", 0, batch)
@@ -146,7 +148,7 @@ def test_a_client_whose_files_have_other_commitments_is_only_dropped(model: Mode
 
 
 @models
-def test_additive_and_replicated_shares_are_told_apart(model: Model, tmp_path: Path) -> None:
+def test_additive_and_replicated_shares_are_told_apart(model: SecurityModel, tmp_path: Path) -> None:
     shared(model, tmp_path / "additive", SPLIT)
     shared(model, tmp_path / "replicated")
     for form, directory, said in (
@@ -166,14 +168,14 @@ def test_other_models_say_which_take_them() -> None:
         assert reason is None or "ps-rep-ring or rep4-ring" in reason or "needs MP-SPDZ" in reason
 
 
-def engine_refusal(model: Model, form: InputForm) -> str | None:
+def engine_refusal(model: SecurityModel, form: InputForm) -> str | None:
     engine = engine_of(model)
     assert isinstance(engine, Engine)
     return engine.refusal(PI_RW, model, form)
 
 
 @models
-def test_active_models_take_products_and_logarithms_of_replicated_shares(model: Model) -> None:
+def test_active_models_take_products_and_logarithms_of_replicated_shares(model: SecurityModel) -> None:
     engine = engine_of(model)
     assert isinstance(engine, Engine)
     for spec, form in ((PI_RW, PRODUCT), (PI_COUNT, SPLIT)):
@@ -182,12 +184,14 @@ def test_active_models_take_products_and_logarithms_of_replicated_shares(model: 
 
 
 @models
-def test_slots_that_no_party_can_change_take_single_noise(model: Model) -> None:
+def test_slots_that_no_party_can_change_take_single_noise(model: SecurityModel) -> None:
     slots = PI_GAP_SLOTS.input_forms[SLOTS.name]
     assert slots.exchangeable and not slots.by(REPLICATED).exchangeable
 
 
 def test_noise_of_the_parties_own_is_refused() -> None:
-    release = request_of(ABLE[0], SUMS, Fraction(1), Fraction(1, 2**40), law=NoiseLaw.LAPLACE)
+    release = request_of(
+        ABLE[0], SUMS, Fraction(1), Fraction(1, 2**40), distribution=NoiseDistribution.LAPLACE
+    )
     with pytest.raises(OptionError, match="joint noise only"):
         release.program_of(PI_RW)

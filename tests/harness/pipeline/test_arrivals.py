@@ -37,11 +37,11 @@ from harness.privacy.ledger.charge import SPENT, Account
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.releases.weights import Weights, WeightsSeries, WeightsStatistic, expected_weight_error
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget, Guarantee, compose
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
-from protocols.noise.added import NoiseLaw, mean_square_error, offset
+from protocols.noise.added import NoiseDistribution, mean_square_error, offset
 from protocols.spec import HONEST, PI_RW, PI_RW_SLOTS, SLOTS, SPLIT, ProtocolSpec
 from tests.support.requests import request_of
 from tests.support.rings import to_integers
@@ -62,7 +62,7 @@ class InTheClear(Runner):
     def supports(self, *_: object) -> str | None:
         return None
 
-    def run(self, job: Job, model: Model, *_: object, **given: Any) -> EngineResult:
+    def run(self, job: Job, model: SecurityModel, *_: object, **given: Any) -> EngineResult:
         if self.fails == "before":
             raise PartyFailedError("before")
         given["starting"]()
@@ -85,7 +85,7 @@ class Place:
         self.at, self.folder, self.runner, self.outs = at, at / "series", InTheClear(), 0
         self.ledger = Ledger(at / "ledger.sqlite", timeout_s=0.2)
         self.account = Account(self.ledger, "people", Budget(Fraction(1)))
-        chosen = {"model": MODEL, "form": SPLIT, "epsilon": Fraction(1), "delta": Fraction(1, 1 << 30)}
+        chosen = {"security": MODEL, "form": SPLIT, "epsilon": Fraction(1), "delta": Fraction(1, 1 << 30)}
         self.release, self.schedule = request_of(**{**chosen, **release}), schedule
 
     def upload(
@@ -193,7 +193,7 @@ def test_the_charge_is_the_most_that_an_epoch_is_released_with(tmp_path: Path, s
     assert Fraction(privacy["delta_exact"]) == max(one.delta for one in sums) <= place.release.delta
 
 
-@pytest.mark.parametrize("changes", [{}, {"law": NoiseLaw.LAPLACE}])
+@pytest.mark.parametrize("changes", [{}, {"distribution": NoiseDistribution.LAPLACE}])
 def test_what_is_planned_is_the_noise_that_every_epoch_s_counts_have(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
@@ -407,7 +407,11 @@ def test_a_cap_of_clients_is_theirs_to_keep_over_all_epochs(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("changes", "cap", "said"),
     [
-        ({"unit": PrivacyUnit.CLIENT, "law": NoiseLaw.LAPLACE}, Cap(2), "takes joint noise only"),
+        (
+            {"unit": PrivacyUnit.CLIENT, "distribution": NoiseDistribution.LAPLACE},
+            Cap(2),
+            "takes joint noise only",
+        ),
         ({"unit": PrivacyUnit.CLIENT}, cap_from_json(WEIGHT_ONE, ""), "no uploads with --cap weight-one"),
     ],
 )
@@ -479,7 +483,7 @@ def test_slots_are_counted_together(tmp_path: Path) -> None:
     seen: list[int] = []
 
     class Slots(InTheClear):
-        def run(self, job: Job, model: Model, *_: object, **given: Any) -> EngineResult:
+        def run(self, job: Job, model: SecurityModel, *_: object, **given: Any) -> EngineResult:
             seen.append(int(job.arguments[1]))
             given["starting"]()
             return EngineResult(model, {"counts": (0,) * 4}, program_hash="")

@@ -90,7 +90,7 @@ def write_again(out: Path, *choice: Any) -> None:
 def a_run(
     out: Path, choice: ThresholdChoice = ODDS, positive: str = "", spec: ProtocolSpec = PI_ROC
 ) -> Run[Thresholds]:
-    """Release curves of the records, without noise but with its law; for keys, where clients weigh 1."""
+    """Release curves of the records, without noise but with its distribution; for keys clients weigh 1."""
     kept = Cap(WEIGHT_SLOTS, weight_one=True) if spec is PI_ROC_RECORDS else None
     domain = RecordDomain(
         ("a", "b"), ("no", "yes"), 100, cap=kept, kind=RecordKind.SCORE, thresholds=GRID, inferred=False
@@ -206,7 +206,7 @@ DAMAGED = {
     "privacy of the run": ("manifest", changed("privacy", "epsilon_exact", to="1/2"), NOT_AS_WRITTEN),
     "no privacy": ("manifest", changed("privacy", to=None), NOT_AS_WRITTEN),
     "cap": ("manifest", changed("privacy", "cap", to="weight-one"), NOT_AS_WRITTEN),
-    "model": ("manifest", changed("model", to="x"), NOT_AS_WRITTEN),
+    "security": ("manifest", changed("model", to="x"), NOT_AS_WRITTEN),
     "origin": ("manifest", changed("curves_of", to=[]), NOT_AS_WRITTEN),
     "task": ("manifest", changed("task", to="weights"), "is the result of 'weights'; --curves takes that of"),
 }

@@ -21,22 +21,22 @@ from harness.privacy.statement import (
     read_statement,
     state_privacy,
 )
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from harness.system.result_files import SCHEMA
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
     each_cell_once,
+    plan_distributed_noise,
     plan_noise,
-    plan_own_noise,
     sums_and_sizes,
     unit_of,
 )
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
 from protocols.accounting.rounding import digits_up, float_up, interval_shown
 from protocols.guarantee import Guarantee
-from protocols.noise.added import NoiseLaw
+from protocols.noise.added import NoiseDistribution
 from protocols.noise.truncated import guarantee
 from protocols.spec import CLIENTS, PI_COUNT, PI_GAP, PI_RW, PRODUCT, SHARES, SPLIT, InputForm, InputPath
 
@@ -51,7 +51,7 @@ PRIVACY = {
     "end_to_end",
 }  # fmt: skip
 MANIFEST = {
-    "schema", "task", "model", "engine", "engine_version", "program_hash", "compile_options", "privacy",
+    "schema", "task", "security", "engine", "engine_version", "program_hash", "compile_options", "privacy",
     "mpc_s", "wall_s", "compile_s", "share_s", "rounds", "sent_bytes", "environment",
 }  # fmt: skip
 
@@ -63,7 +63,7 @@ def plan(
 
 
 def stated(
-    model: Model,
+    model: SecurityModel,
     epsilon: Fraction,
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     form: InputForm = SPLIT,
@@ -119,7 +119,7 @@ def test_digits_up_is_above_and_close(value: Fraction, digits: int) -> None:
 
 @EVERY_MODEL
 @EVERY_RELATION
-def test_privacy_object(model: Model, relation: NeighboringRelation) -> None:
+def test_privacy_object(model: SecurityModel, relation: NeighboringRelation) -> None:
     found = fields(model, Fraction(1), relation)
     assert set(found) == PRIVACY
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -181,7 +181,7 @@ def test_manifest() -> None:
     assert set(found) >= MANIFEST
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     same = {
-        "schema": SCHEMA, "task": "weights", "model": "ring", "engine": "mp-spdz", "privacy": privacy,
+        "schema": SCHEMA, "task": "weights", "security": "ring", "engine": "mp-spdz", "privacy": privacy,
         "engine_version": "MP-SPDZ x", "program_hash": "ab" * 32, "compile_options": ["-R", "64"],
         "mpc_s": 0.25, "wall_s": 4.0, "compile_s": 0.5, "share_s": 0.125, "rounds": 12,
         "sent_bytes": [1, 2, 3], "inputs": inputs, "ledger": {"charge": 7},
@@ -210,7 +210,7 @@ def test_manifest_of_a_run_on_uploaded_shares() -> None:
 
 @EVERY_MODEL
 @pytest.mark.parametrize("path", [SHARES, CLIENTS], ids=["shares", "clients"])
-def test_what_an_active_party_can_change_is_said(model: Model, path: InputPath) -> None:
+def test_what_an_active_party_can_change_is_said(model: SecurityModel, path: InputPath) -> None:
     privacy = stated(model, Fraction(1), form=PRODUCT.by(path))
     assert privacy.to_json()["input_path"] == path.described
     text = " ".join(privacy.in_full())
@@ -223,7 +223,7 @@ def test_what_an_active_party_can_change_is_said(model: Model, path: InputPath) 
 
 @EVERY_MODEL
 @EVERY_RELATION
-def test_statement_of_every_model_and_relation(model: Model, relation: NeighboringRelation) -> None:
+def test_statement_of_every_model_and_relation(model: SecurityModel, relation: NeighboringRelation) -> None:
     privacy = stated(model, Fraction(1), relation)
     sentences = privacy.in_full()
     text = " ".join(sentences)
@@ -320,7 +320,7 @@ def test_intervals_as_they_are_shown() -> None:
 
 
 @EVERY_MODEL
-def test_what_a_run_assumes_of_clients_is_said(model: Model) -> None:
+def test_what_a_run_assumes_of_clients_is_said(model: SecurityModel) -> None:
     chosen = plan(Fraction(1))
     for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
         found = state_privacy(spec, SPLIT, model, chosen, False)
@@ -329,7 +329,7 @@ def test_what_a_run_assumes_of_clients_is_said(model: Model) -> None:
 
 
 @EVERY_MODEL
-def test_masks_fail_one_by_one_and_checks_once_a_run(model: Model) -> None:
+def test_masks_fail_one_by_one_and_checks_once_a_run(model: SecurityModel) -> None:
     """Who passes a check by chance has passed the first one; of masks each may be the one that fails."""
     for compared, bits in ((0, None), (1, 61), (2, 60), (3, 59), (4, 59), (5, 58), (400 * 19, 48)):
         found = state_privacy(PI_COUNT, SPLIT, model, plan(Fraction(1)), False, compared=compared)
@@ -376,11 +376,13 @@ def test_releases_on_the_same_people_add_up() -> None:
 
 @EVERY_MODEL
 @EVERY_RELATION
-def test_a_manifest_says_all_that_was_stated(model: Model, relation: NeighboringRelation) -> None:
+def test_a_manifest_says_all_that_was_stated(model: SecurityModel, relation: NeighboringRelation) -> None:
     """What is read back is the value itself, of one release and of two together."""
     zero_out = relation is NeighboringRelation.ZERO_OUT_ONE
     cap = Cap(3) if zero_out else None
-    own = plan_own_noise(each_cell_once(4), Neighbors(relation), Fraction(1), DELTA, NoiseLaw.LAPLACE, 3, 1)
+    own = plan_distributed_noise(
+        each_cell_once(4), Neighbors(relation), Fraction(1), DELTA, NoiseDistribution.LAPLACE, 3, 1
+    )
     for noise, most in ((plan(Fraction(1), relation), 1), (own, 2)):
         one = state_privacy(PI_COUNT, SPLIT.by(CLIENTS), model, noise, True, cap, most, compared=3)
         made = manifest_of("count", replace(RESULT, model=model), one.to_json(), {}, None, 4.0, 0.0)

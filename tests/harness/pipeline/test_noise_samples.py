@@ -1,4 +1,4 @@
-"""Samplers as the command offers them, and how opened samples are held against their exact law."""
+"""Samplers as the command offers them, and how opened samples are held against their exact distribution."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -11,12 +11,12 @@ from harness.engines.base import PROGRAMS, EngineResult
 from harness.errors import OptionError, OutputError
 from harness.pipeline.noise_samples import _read as read, noise_job
 from harness.releases.noise_samples import WARNING, Sampler, choose_sampler, distance, summarise, to_json
-from harness.security_models import MODELS, Model
-from protocols.accounting.exact_privacy import curve_of_law
+from harness.security_models import MODELS, SecurityModel
+from protocols.accounting.exact_privacy import curve_of_distribution
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise import truncated as noise
-from protocols.published_baselines import ONE, laplace_law, mp_spdz_log
+from protocols.published_baselines import ONE, laplace_distribution, mp_spdz_log
 from protocols.spec import PI_LAP, PI_LAP_PUBLISHED
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 2**40)
@@ -31,11 +31,11 @@ every = pytest.mark.parametrize("name", SPECS)
 
 
 @cache
-def law_of(name: str) -> Mapping[int, Fraction]:
+def distribution_of(name: str) -> Mapping[int, Fraction]:
     """Return the exact probability of every value that a sampler opens."""
     if name == "default":
         return noise.probability_mass(design_coins(EPSILON, 40))
-    return laplace_law(Fraction(1), mp_spdz_log, rounded=name == "rounded")
+    return laplace_distribution(Fraction(1), mp_spdz_log, rounded=name == "rounded")
 
 
 def sampler_of(name: str) -> Sampler:
@@ -44,26 +44,26 @@ def sampler_of(name: str) -> Sampler:
 
 
 @every
-def test_a_sampler_is_its_law(name: str) -> None:
-    sampler, law = sampler_of(name), law_of(name)
-    mean = sum(p * x for x, p in law.items())
+def test_a_sampler_is_its_distribution(name: str) -> None:
+    sampler, distribution = sampler_of(name), distribution_of(name)
+    mean = sum(p * x for x, p in distribution.items())
     assert sampler.spec is SPECS[name]
     assert sampler.unit == Fraction(1, UNITS[name])
     assert sampler.centre == mean
-    assert sampler.mean_square == sum(p * (x - mean) ** 2 for x, p in law.items())
-    assert sampler.edges == (min(law), max(law))
-    for x in sorted(law)[:: max(1, len(law) // 50)]:
-        assert sampler.cumulative(x) == sum(p for value, p in law.items() if value <= x)
-    assert sampler.cumulative(min(law) - 1) == 0
-    assert sampler.cumulative(max(law)) == 1
+    assert sampler.mean_square == sum(p * (x - mean) ** 2 for x, p in distribution.items())
+    assert sampler.edges == (min(distribution), max(distribution))
+    for x in sorted(distribution)[:: max(1, len(distribution) // 50)]:
+        assert sampler.cumulative(x) == sum(p for value, p in distribution.items() if value <= x)
+    assert sampler.cumulative(min(distribution) - 1) == 0
+    assert sampler.cumulative(max(distribution)) == 1
 
 
 @every
 def test_what_is_stated_holds(name: str) -> None:
-    """By the auditor, from the law alone: delta at the stated epsilon is at most the stated one."""
-    sampler, law = sampler_of(name), law_of(name)
+    """By the auditor, from the distribution alone: delta at the stated epsilon is at most the stated one."""
+    sampler, distribution = sampler_of(name), distribution_of(name)
     stated = sampler.guarantee
-    low, high = curve_of_law(law, [UNITS[name]]).delta_bounds(stated.epsilon)
+    low, high = curve_of_distribution(distribution, [UNITS[name]]).delta_bounds(stated.epsilon)
     assert low <= stated.delta <= high * (1 + Fraction(1, 10**9))
     assert stated.epsilon <= EPSILON
     if name == "raw":
@@ -73,7 +73,7 @@ def test_what_is_stated_holds(name: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_the_program_is_compiled_for_what_is_stated(model: Model) -> None:
+def test_the_program_is_compiled_for_what_is_stated(model: SecurityModel) -> None:
     job = noise_job(sampler_of("default"), 7, model)
     assert job.source == PROGRAMS / f"{job.spec.name}.mpc"
     assert job.arguments == (str(model.parties), "7", "1", "40")
@@ -116,10 +116,10 @@ def test_summary_of_rigged_samples() -> None:
 
 
 def test_distance_on_a_rigged_example() -> None:
-    law = {-1: Fraction(1, 2), 0: Fraction(1, 4), 3: Fraction(1, 4)}
+    distribution = {-1: Fraction(1, 2), 0: Fraction(1, 4), 3: Fraction(1, 4)}
 
     def cumulative(x: int) -> Fraction:
-        return sum((p for value, p in law.items() if value <= x), Fraction(0))
+        return sum((p for value, p in distribution.items() if value <= x), Fraction(0))
 
     assert distance([-1, 0, -1, 3], cumulative) == 0
     assert distance([3, 3, 3, 3], cumulative) == 0.75

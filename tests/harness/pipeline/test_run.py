@@ -18,7 +18,7 @@ from harness.releases.gaps import GapStatistic
 from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
-from harness.security_models import MODELS, Model, get_model
+from harness.security_models import MODELS, SecurityModel, get_model
 from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
@@ -77,13 +77,15 @@ VALUED = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
-def of_clients(model: Model, form: InputForm) -> Request:
+def of_clients(model: SecurityModel, form: InputForm) -> Request:
     return request_of(model, form, Fraction(20), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
 
 
 @EVERY_MODEL
 @pytest.mark.parametrize("form", [SLOTS, SPLIT, SPLIT.by(CLIENTS)], ids=["slots", "split", "sent"])
-def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Model, form: InputForm) -> None:
+def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(
+    model: SecurityModel, form: InputForm
+) -> None:
     """Not in passive models, `sy-rep-ring` among them; not where a share that is changed shifts a count."""
     spec, settings = PI_RW_SLOTS if form is SLOTS else PI_RW, of_clients(model, form)
     plan = WeightsStatistic(spec=spec).prepare(settings, TABLE).plan
@@ -103,7 +105,7 @@ def test_noise_is_for_exchanged_records_where_a_party_can_change_slots(model: Mo
 
 @EVERY_MODEL
 @pytest.mark.parametrize("form", [SLOTS, SPLIT], ids=["slots", "split"])
-def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -> None:
+def test_confusion_matrices_of_clients_likewise(model: SecurityModel, form: InputForm) -> None:
     spec, settings = PI_CF_SLOTS if form is SLOTS else PI_CF, of_clients(model, form)
     plan = ConfusionStatistic(spec).prepare(settings, PREDICTED).plan
     malleable_slots = form is SLOTS and model.name in ("spdz2k", "ps-rep-ring", "rep4-ring")
@@ -117,7 +119,7 @@ def test_confusion_matrices_of_clients_likewise(model: Model, form: InputForm) -
 
 
 @EVERY_MODEL
-def test_gaps_and_curves_of_clients_likewise(model: Model) -> None:
+def test_gaps_and_curves_of_clients_likewise(model: SecurityModel) -> None:
     active, zero_out = model.name in ("spdz2k", "ps-rep-ring", "rep4-ring"), NeighboringRelation.ZERO_OUT_ONE
     slots = PI_GAP_SLOTS.input_forms["slots"]
     plan = GapStatistic(PI_GAP_SLOTS).prepare(of_clients(model, slots), VALUED).plan

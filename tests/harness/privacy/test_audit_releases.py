@@ -183,7 +183,7 @@ TINY = (Coin(1, 2), Coin(1, 3))
 @pytest.mark.parametrize(
     "release", [each_cell_once(2), LinearQueries(3, ((0, 2), (1, 2)))], ids=["cells", "tree"]
 )
-def test_composed_guarantee_holds_for_the_joint_law(
+def test_composed_guarantee_holds_for_the_joint_distribution(
     release: LinearQueries, relation: NeighboringRelation
 ) -> None:
     """Every outcome of every pair of neighbours, against epsilon and delta as composed."""
@@ -192,7 +192,7 @@ def test_composed_guarantee_holds_for_the_joint_law(
         (outcome, prod((mass[x] for x in outcome), start=Fraction(1)))
         for outcome in itertools.product(mass, repeat=release.nodes)
     ]
-    law = dict(joint)
+    distribution = dict(joint)
 
     def values(dataset: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sum(node in release.columns[c] for c in dataset) for node in range(release.nodes))
@@ -205,7 +205,12 @@ def test_composed_guarantee_holds_for_the_joint_law(
         for of, to in ((one, other), (other, one))
     }
     worst = max(
-        sum((max(p - ratio * law.get(_minus(outcome, by), Fraction(0)), Fraction(0)) for outcome, p in joint))
+        sum(
+            (
+                max(p - ratio * distribution.get(_minus(outcome, by), Fraction(0)), Fraction(0))
+                for outcome, p in joint
+            )
+        )
         for by in differences
     )
     assert 0 < worst <= delta

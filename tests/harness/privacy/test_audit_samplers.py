@@ -12,12 +12,12 @@ from harness.errors import OptionError
 from harness.privacy.audit import samplers as audit
 from harness.privacy.audit.releases import RELEASES, audit_command, audit_release, reference_set
 from harness.privacy.audit.samplers import Audited, audit_coins, audit_published, audit_sampler
-from harness.request.base import WITH_OWN_NOISE
+from harness.request.base import WITH_DISTRIBUTED_NOISE
 from protocols.accounting.calibration import LinearQueries, NeighboringRelation, Neighbors
 from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.circuits.coins import design_coins, exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.noise.added import NoiseLaw
+from protocols.noise.added import NoiseDistribution
 from protocols.noise.truncated import guarantee
 from protocols.spec import (
     NO_INPUT,
@@ -161,7 +161,9 @@ def test_every_protocol_that_noises_records_is_in_the_reference_set(rows: Mappin
             dearer = changeable and spec is not PI_CAP  # an index costs the same
             assert (f"{spec.name}.{ZERO_OUT}.active.epsilon" in rows) == dearer
     own = [name for name in rows if ".own." in name and name.endswith(".epsilon")]
-    assert len(own) == (len(WITH_OWN_NOISE) - 1) * len(NoiseLaw)  # all but gaps, which are too wide
+    assert len(own) == (len(WITH_DISTRIBUTED_NOISE) - 1) * len(
+        NoiseDistribution
+    )  # all but gaps, which are too wide
 
 
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(2, Fraction(1)), (5, Fraction(1, 2))])
@@ -182,7 +184,7 @@ def test_a_claim_that_is_too_good_is_a_fault(sensitivity: int) -> None:
 
 
 def test_a_claim_is_a_fault_from_the_first_bit_that_it_is_too_good() -> None:
-    """What the coins' own law has at this epsilon is no fault; a part in 10^12 less of it is one."""
+    """What the coins' own distribution has at this epsilon is no fault; a part in 10^12 less of it is one."""
     coins, epsilon = design_coins(Fraction(1), 40), Fraction(1, 2)
     exact = curve_of_coins(coins).delta(exp_bounds(epsilon)[0])
     less = exact * (1 - Fraction(1, 10**12))

@@ -1,4 +1,4 @@
-"""Audits of a series: what all epochs give away together, from their laws; what is wrong is found."""
+"""Audits of a series: what all epochs give away together, by their distributions; faults are found."""
 
 import itertools
 from dataclasses import replace
@@ -15,7 +15,7 @@ from protocols.accounting.exact_privacy import curve_of_coins
 from protocols.circuits.coins import Coin, design_coins
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Part, Schedule
-from protocols.noise.added import NoiseLaw
+from protocols.noise.added import NoiseDistribution
 from protocols.noise.truncated import guarantee, probability_mass
 
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
@@ -46,17 +46,20 @@ def test_the_curve_is_that_of_all_that_an_epoch_is_in() -> None:
     for ratio in (ONE, Fraction(5, 4), Fraction(2), Fraction(4), Fraction(50)):
         worst = []
         for epoch in range(4):
-            laws = [
+            distributions = [
                 probability_mass(COINS[part.share])
                 for t, part in enumerate(NEST.parts)
                 if part.first <= epoch <= t
             ]
             joint = [
                 (
-                    prod(law[x] for law, x in zip(laws, each, strict=True)),
-                    prod(law.get(x - 1, Fraction(0)) for law, x in zip(laws, each, strict=True)),
+                    prod(distribution[x] for distribution, x in zip(distributions, each, strict=True)),
+                    prod(
+                        distribution.get(x - 1, Fraction(0))
+                        for distribution, x in zip(distributions, each, strict=True)
+                    ),
                 )
-                for each in itertools.product(*laws)
+                for each in itertools.product(*distributions)
             ]
             worst.append(sum((p - ratio * q for p, q in joint if p > ratio * q), Fraction(0)))
         assert found.curve.delta(ratio) == max(worst)
@@ -82,9 +85,9 @@ def test_claims_hold(relation: NeighboringRelation, horizon: int) -> None:
     assert found.figures["values_moved"] == once.figures["values_moved"] * (2 if horizon == 40 else 1)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("law", NoiseLaw)
-def test_own_noise_is_audited_epoch_by_epoch(law: NoiseLaw) -> None:
-    found = audit_command("weights", {}, ADD, ONE, DELTA, own=(law, 3, 1), horizon=40)
+@pytest.mark.parametrize("distribution", NoiseDistribution)
+def test_distributed_noise_is_audited_epoch_by_epoch(distribution: NoiseDistribution) -> None:
+    found = audit_command("weights", {}, ADD, ONE, DELTA, own=(distribution, 3, 1), horizon=40)
     assert found.fault is None and found.curve is None
 
 

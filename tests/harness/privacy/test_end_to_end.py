@@ -9,7 +9,7 @@ import pytest
 
 from harness.pipeline.run import combined_manifest
 from harness.privacy.statement import HONEST_CLIENTS, PrivacyStatement, failure_of
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.clients import CHECKS
 from protocols.circuits.coins import exp_bounds
@@ -17,23 +17,23 @@ from protocols.guarantee import Guarantee
 from protocols.spec import CLIENTS, SHARES
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-Law = tuple[Fraction, ...]
+Distribution = tuple[Fraction, ...]
 SHOWN = re.compile(
     r"ε = ([0-9.e+-]+) holds with δ′ = .* ≤ ([0-9.e+-]+) \+ .* η = ([0-9.e+-]+) is the engine's"
 )
 
 
-def excess(one: Law, other: Law, ratio: Fraction) -> Fraction:
+def excess(one: Distribution, other: Distribution, ratio: Fraction) -> Fraction:
     """Return the least delta, one way, at e^epsilon = ratio."""
     return sum((max(Fraction(0), p - ratio * q) for p, q in zip(one, other, strict=True)), Fraction(0))
 
 
-def spoiled(law: Law, eta: Fraction) -> list[Law]:
-    """Return all laws that differ from this one in one move of mass eta, from one value to another."""
-    found = [law]
-    for source, target in product(range(len(law)), repeat=2):
-        if source != target and law[source] >= eta:
-            changed = list(law)
+def spoiled(distribution: Distribution, eta: Fraction) -> list[Distribution]:
+    """Return all distributions that differ from this one in one move of mass eta, to another value."""
+    found = [distribution]
+    for source, target in product(range(len(distribution)), repeat=2):
+        if source != target and distribution[source] >= eta:
+            changed = list(distribution)
             changed[source], changed[target] = changed[source] - eta, changed[target] + eta
             found.append(tuple(changed))
     return found
@@ -51,7 +51,9 @@ def test_no_engine_exceeds_the_joint_bound_and_one_meets_it(eta: Fraction, delta
     assert worst == delta + (1 + ratio) * eta
 
 
-def privacy(model: Model, epsilon: Fraction, path: str = SHARES.described, **more: Any) -> PrivacyStatement:
+def privacy(
+    model: SecurityModel, epsilon: Fraction, path: str = SHARES.described, **more: Any
+) -> PrivacyStatement:
     return PrivacyStatement(
         model=model,
         exact=Guarantee(epsilon, Fraction(1, 10**12)),
@@ -70,7 +72,7 @@ def privacy(model: Model, epsilon: Fraction, path: str = SHARES.described, **mor
 @EVERY_MODEL
 @pytest.mark.parametrize("path", [SHARES, CLIENTS], ids=["shares", "clients"])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(997, 1000), Fraction(20), Fraction(200)])
-def test_the_sentence_is_rounded_up_and_close(model: Model, path: Any, epsilon: Fraction) -> None:
+def test_the_sentence_is_rounded_up_and_close(model: SecurityModel, path: Any, epsilon: Fraction) -> None:
     text = privacy(model, epsilon, path.described).end_to_end
     shown = SHOWN.search(text)
     assert shown is not None and f"one of {model.parties} parties" in text and text.count(". ") == 0
@@ -99,7 +101,7 @@ def test_of_several_runs_all_that_may_fail_adds_up() -> None:
         timings = dict.fromkeys(
             ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
         )
-        run = {"privacy": one, "model": name, "program_hash": "", **timings}
+        run = {"privacy": one, "security": name, "program_hash": "", **timings}
         both = combined_manifest("both", {"first": run, "second": run})["privacy"]["end_to_end"]
         shown = SHOWN.search(both)
         assert shown is not None and shown[1] == "2"

@@ -1,8 +1,8 @@
 """The ledger is a privacy filter: whatever is run and opened, in whatever order, the budget holds.
 
-An analyst sees all that is opened, and chooses after each: to begin a run of which law, to open one that has
-begun, which way the count moves in it, to leave it unopened, to stop. All such analysts are tried, and the
-best of them is found exactly, for neighbors n and n + 1.
+An analyst sees all that is opened, and chooses after each: to begin a run of which distribution, to open one
+that has begun, which way the count moves in it, to leave it unopened, to stop. All such analysts are tried,
+and the best of them is found exactly, for neighbors n and n + 1.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ from protocols.circuits.coins import Coin, exp_bounds
 from protocols.guarantee import Budget, compose
 from protocols.noise.truncated import guarantee, probability_mass
 
-LAWS = {"a": (Coin(1, 2), Coin(1, 3)), "b": (Coin(3, 3),)}
-EXACT = {name: guarantee(coins) for name, coins in LAWS.items()}
-MASS = {name: probability_mass(coins) for name, coins in LAWS.items()}
+DISTRIBUTIONS = {"a": (Coin(1, 2), Coin(1, 3)), "b": (Coin(3, 3),)}
+EXACT = {name: guarantee(coins) for name, coins in DISTRIBUTIONS.items()}
+MASS = {name: probability_mass(coins) for name, coins in DISTRIBUTIONS.items()}
 ONE_OF_EACH = compose(EXACT.values())
 BUDGET = Budget(ONE_OF_EACH.epsilon, ONE_OF_EACH.delta)
 RUNS = 4  # more than fit
@@ -48,7 +48,7 @@ def ledger_admits(budget: Budget, charged: str, run: str) -> bool:
 
 
 def event(run: str) -> PrivacyEvent:
-    relation, noise = NeighboringRelation.ADD_OR_REMOVE_ONE, NoiseEvent(LAWS[run], 1)
+    relation, noise = NeighboringRelation.ADD_OR_REMOVE_ONE, NoiseEvent(DISTRIBUTIONS[run], 1)
     return PrivacyEvent("test", "ring", EXACT[run], PrivacyUnit.RECORD, relation, Path("out"), noise)
 
 
@@ -103,7 +103,7 @@ def delta_of_the_best_analyst(rule: TheLedger, e_epsilon: Fraction) -> Fraction:
         return max([stopping, *continuations(view)])
 
     def continuations(view: View) -> Iterator[Fraction]:
-        for run in LAWS:
+        for run in DISTRIBUTIONS:
             if view.left and rule.admits(view.charged, run):
                 charged = view.charged if rule.charged_when_opened else more(view.charged, run)
                 yield most(View(view.ratio, charged, more(view.begun, run), view.left - 1))
@@ -158,7 +158,7 @@ class ForgetsTheLost(TheLedger):
 
     def admits(self, charged: str, run: str) -> bool:
         assert self.budget.delta is not None
-        losses = tuple(Loss(EXACT[one], NoiseEvent(LAWS[one], 1)) for one in charged + run)
+        losses = tuple(Loss(EXACT[one], NoiseEvent(DISTRIBUTIONS[one], 1)) for one in charged + run)
         return Renyi(self.budget, losses).deltas[1] <= self.budget.delta
 
 

@@ -61,12 +61,12 @@ def test_what_is_charged_is_what_fits(runs: list[Guarantee], budget: Budget) -> 
 @example([[Guarantee(Fraction(1, 3), Fraction(1, 8))] * 4] * 4, Budget(Fraction(1), Fraction(3, 8)))
 @settings(max_examples=15)
 def test_starters_at_once_spend_what_fits_and_are_refused_what_does_not(
-    starters: list[list[Guarantee]], budget: Budget
+    coordinators: list[list[Guarantee]], budget: Budget
 ) -> None:
-    """Each starter has a thread. Whatever was refused would not fit in the end either, as charges stay."""
+    """Each coordinator has a thread. What was refused would not fit in the end either."""
     begun: list[Guarantee] = []
     refused: list[Guarantee] = []
-    together = Barrier(len(starters))
+    together = Barrier(len(coordinators))
 
     def start(runs: list[Guarantee], path: Path) -> None:
         ledger = Ledger(path, timeout_s=600)
@@ -79,16 +79,16 @@ def test_starters_at_once_spend_what_fits_and_are_refused_what_does_not(
             else:
                 begun.append(exact)
 
-    with TemporaryDirectory() as directory, ThreadPoolExecutor(len(starters)) as pool:
+    with TemporaryDirectory() as directory, ThreadPoolExecutor(len(coordinators)) as pool:
         path = Path(directory) / "ledger.sqlite"
         Ledger(path).set_budget("p", budget)
-        for done in [pool.submit(start, runs, path) for runs in starters]:
+        for done in [pool.submit(start, runs, path) for runs in coordinators]:
             done.result()
         (found,) = Ledger(path).populations()
     assert sorted(map(astuple, begun)) == sorted(astuple(charge.exact) for charge in found.charges)
     assert budget.allows(found.spent) and found.spent == compose(begun)
     assert not any(budget.allows(compose([found.spent, exact])) for exact in refused)
-    assert len(begun) + len(refused) == sum(map(len, starters))
+    assert len(begun) + len(refused) == sum(map(len, coordinators))
 
 
 @given(st.text(max_size=20))

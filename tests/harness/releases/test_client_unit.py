@@ -20,8 +20,8 @@ from protocols.accounting.calibration import (
     sums_and_sizes,
     unit_of,
 )
+from protocols.accounting.distributed_noise import Moves
 from protocols.accounting.exact_privacy import impossible_mass_of_clients, values_moved
-from protocols.accounting.own_noise import Moves
 from protocols.circuits.coins import Coin, exp_bounds, worst_ratio
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.truncated import guarantee_of_clients, most_uncovered, probability_mass
@@ -59,7 +59,9 @@ def test_sensitivity_over_all_clients(release: LinearQueries, cap: int) -> None:
 @pytest.mark.parametrize("coins", [ODD, TINY], ids=["odd", "tiny"])
 @pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES)
 @pytest.mark.parametrize("cap", [1, 2, 3])
-def test_guarantee_holds_for_the_joint_law(release: LinearQueries, cap: int, coins: tuple[Coin, ...]) -> None:
+def test_guarantee_holds_for_the_joint_distribution(
+    release: LinearQueries, cap: int, coins: tuple[Coin, ...]
+) -> None:
     """Every outcome, for a client of every kind that is there or not, in both directions."""
     if release.nodes > 2:
         coins = coins[:2]

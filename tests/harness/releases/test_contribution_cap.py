@@ -33,7 +33,7 @@ from harness.releases.contribution_cap import (
 )
 from harness.request.base import Request
 from harness.request.releases import CapRequest
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import (
     AboveThreshold,
     NeighboringRelation,
@@ -69,7 +69,7 @@ def records(sizes: list[int], domain: RecordDomain = DOMAIN) -> ClientRecords:
     return ClientRecords(domain, np.arange(len(sizes)).astype(str), client, zeros, zeros)
 
 
-def settings(model: Model = MODELS["ring"], epsilon: Fraction = Fraction(1)) -> Request:
+def settings(model: SecurityModel = MODELS["ring"], epsilon: Fraction = Fraction(1)) -> Request:
     form = PI_CAP.input_forms[SLOTS.name]
     return request_of(model, form, epsilon, DELTA, unit=PrivacyUnit.CLIENT)
 
@@ -103,7 +103,7 @@ def test_sizes_are_a_domain_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_what_is_compiled_is_what_is_accounted_for(model: Model) -> None:
+def test_what_is_compiled_is_what_is_accounted_for(model: SecurityModel) -> None:
     """In active models, too: flipped bits leave all counts moving the same way."""
     prepared = STATISTIC.prepare(settings(model), DOMAIN)
     plan = prepared.plan
@@ -199,7 +199,7 @@ def test_counts_take_the_papers_rule_and_ratios_eight_times_as_many() -> None:
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_curves_of_records_have_noise_for_exchanged_ones_in_active_models(
-    model: Model,
+    model: SecurityModel,
 ) -> None:
     release = settings(model)
     texts = {"epsilon": "1", "release": "thresholds", "release_epsilon": "1", "thresholds": "101"}

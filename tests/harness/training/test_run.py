@@ -59,7 +59,7 @@ def chosen(tmp_path) -> Training:
 
     choice = ThresholdChoice("equalized_odds", "accuracy_score", None, deterministic=False)
     return Training(
-        model=MODEL,
+        security=MODEL,
         unit=PrivacyUnit.RECORD,
         guarantee=REST,
         how=Descent(2, largest_weight=2.0),
@@ -109,7 +109,7 @@ def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen,
 
 @pytest.mark.parametrize("inferred", [True, False])
 def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chosen, tmp_path, inferred):
-    chosen = replace(chosen, weights=None, thresholds=None, noise="own", how=Descent(1))
+    chosen = replace(chosen, weights=None, thresholds=None, noise="distributed", how=Descent(1))
     of = records()
     of = replace(of, domain=replace(of.domain, inferred=inferred))
     found = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)

@@ -27,13 +27,13 @@ from harness.errors import (
 )
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
-from harness.security_models import MODELS, Model
+from harness.security_models import MODELS, SecurityModel
 from harness.training.session import SumSession, _columns
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.guarantee import Budget
 from protocols.noise import added
-from protocols.noise.added import OwnNoise
+from protocols.noise.added import DistributedNoise
 from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
 from tests.support.rings import to_integers
@@ -62,10 +62,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert {each.name for each in tmp_path.iterdir()} <= {"ledger.sqlite", "pi_rounds.mpc", "at the end"}
 
 
-def given_noise(session: SumSession, model: Model) -> tuple[tuple[tuple[int, ...], ...], list[list[int]]]:
+def given_noise(
+    session: SumSession, model: SecurityModel
+) -> tuple[tuple[tuple[int, ...], ...], list[list[int]]]:
     """Return what each party is given for all rounds, and the noise that it makes in each."""
     rng, noise = np.random.default_rng(5), session.plan.noise
-    if isinstance(noise, OwnNoise):
+    if isinstance(noise, DistributedNoise):
         drawn = rng.integers(-(2**40), 2**40, (ROUNDS, model.parties, D))
         given = tuple(tuple(drawn[:, i].ravel().tolist()) for i in range(model.parties))
         return given, drawn.sum(axis=1).tolist()
@@ -79,9 +81,9 @@ def given_noise(session: SumSession, model: Model) -> tuple[tuple[tuple[int, ...
     return tuple(fed), made
 
 
-@pytest.mark.parametrize("noise", ["joint", "own"])
+@pytest.mark.parametrize("noise", ["joint", "distributed"])
 @pytest.mark.parametrize("model", model_parameters())
-def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: Model, here: Path) -> None:
+def test_each_round_opens_the_clear_sum_and_its_noise(noise: str, model: SecurityModel, here: Path) -> None:
     session = SumSession(model.name, **SMALL, noise=noise)
     given, expected = given_noise(session, model)
     job = replace(session.job, source=copy_of_program("pi_rounds", here), given_bits=given)
@@ -110,7 +112,7 @@ def test_a_client_that_leaves_in_round_7_changes_the_sum_and_nothing_else(here: 
     path = here / "ledger.sqlite"
     updates = np.full((500, 2), 0.5)
     told: dict[str, Any] = {"clients": 500, "coordinates": 2, "rounds": 8, "clip": 1.0, "epsilon": 20}
-    with SumSession(QUICKEST, **told, noise="own", population="p", ledger=path) as session:
+    with SumSession(QUICKEST, **told, noise="distributed", population="p", ledger=path) as session:
         bound = _error_bound(session)
         charged = [population.spent for population in Ledger(path).populations()]
         plan = session.plan
@@ -164,7 +166,7 @@ def test_a_session_keeps_to_the_ledger_that_commands_keep_to(
 
 def test_a_party_that_dies_ends_the_session_by_name_and_its_charge_stays(here: Path) -> None:
     path = here / "ledger.sqlite"
-    with SumSession("mpyc", **SMALL, noise="own", population="p", ledger=path) as session:
+    with SumSession("mpyc", **SMALL, noise="distributed", population="p", ledger=path) as session:
         session.add(UPDATES)
         (directory,) = here.glob("*/parties/party-1")
         for process in processes_below(directory):
@@ -179,7 +181,7 @@ def test_a_party_that_dies_ends_the_session_by_name_and_its_charge_stays(here: P
 
 
 def test_a_party_that_hangs_ends_the_session_in_time(here: Path) -> None:
-    with SumSession("mpyc", **SMALL, noise="own", timeout=RUN_TIMEOUT_S) as session:
+    with SumSession("mpyc", **SMALL, noise="distributed", timeout=RUN_TIMEOUT_S) as session:
         session.add(UPDATES)
         (directory,) = here.glob("*/parties/party-2")
         for process in processes_below(directory):
@@ -223,7 +225,7 @@ def disagree(session: SumSession) -> None:
 def test_nothing_is_left_however_a_session_ends(
     way: Callable[[SumSession], None], error: type[BaseException] | None, here: Path
 ) -> None:
-    session = SumSession(QUICKEST, **SMALL, noise="own")
+    session = SumSession(QUICKEST, **SMALL, noise="distributed")
     if error:
         with pytest.raises(error):
             way(session)
@@ -236,7 +238,7 @@ def test_nothing_is_left_however_a_session_ends(
 def test_who_charges_for_a_larger_run_is_asked_once_before_the_parties(here: Path) -> None:
     asked = []
     with SumSession(
-        QUICKEST, **SMALL, noise="own", starting=lambda: asked.append(processes_below(here))
+        QUICKEST, **SMALL, noise="distributed", starting=lambda: asked.append(processes_below(here))
     ) as session:
         session.add(UPDATES)
     assert asked == [{}] and not (here / "ledger.sqlite").exists()
@@ -249,20 +251,20 @@ def test_who_charges_for_a_larger_run_is_asked_once_before_the_parties(here: Pat
 
 
 def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
-    """Whether errors follow the noise's law at this scale: by DKW, 10^-9 of false alarms for each sample."""
-    law = np.sort(scale * added.simulated_noise(noise, np.random.default_rng(3), (200_000,)))
-    points = np.quantile(law, np.linspace(0.01, 0.99, 99))
+    """Whether errors follow the noise's distribution at this scale: by DKW; 10^-9 false alarms a sample."""
+    distribution = np.sort(scale * added.simulated_noise(noise, np.random.default_rng(3), (200_000,)))
+    points = np.quantile(distribution, np.linspace(0.01, 0.99, 99))
     found, expected = (
-        np.searchsorted(np.sort(each), points, side="right") / each.size for each in (errors, law)
+        np.searchsorted(np.sort(each), points, side="right") / each.size for each in (errors, distribution)
     )
-    return bool(np.abs(found - expected).max() <= dkw_bound(errors.size) + dkw_bound(law.size))
+    return bool(np.abs(found - expected).max() <= dkw_bound(errors.size) + dkw_bound(distribution.size))
 
 
 @pytest.mark.parametrize(
     ("model", "noise"),
-    [("mpyc", "own"), pytest.param("ring", "joint", marks=pytest.mark.mpspdz("ring"))],
+    [("mpyc", "distributed"), pytest.param("ring", "joint", marks=pytest.mark.mpspdz("ring"))],
 )
-def test_noise_over_rounds_has_its_law_and_is_fresh(model: str, noise: str, here: Path) -> None:
+def test_noise_over_rounds_has_its_distribution_and_is_fresh(model: str, noise: str, here: Path) -> None:
     """20,000 errors of 10 rounds of zeros, as they were planned, and not at 0.7 or 1.3 times the scale."""
     told: dict[str, Any] = {"clients": 1, "coordinates": 2000, "rounds": 10, "clip": 1.0, "epsilon": 20}
     with SumSession(model, **told, noise=noise) as session:
@@ -297,7 +299,7 @@ def test_noise_over_rounds_has_its_law_and_is_fresh(model: str, noise: str, here
         ({"epsilon": "one"}, "'one' is no number"),
         ({"epsilon": 0}, "ε and δ of 0 and 1e-5: epsilon must be above 0"),
         ({"delta": 0}, "delta between 0 and 1"),
-        ({"epsilon": 1e-6, "rounds": 1000, "noise": "own"}, "takes a larger delta"),
+        ({"epsilon": 1e-6, "rounds": 1000, "noise": "distributed"}, "takes a larger delta"),
         ({"model": "none"}, "There is no model"),
     ],
 )
@@ -307,7 +309,7 @@ def test_sessions_that_make_no_sense_are_refused(change: dict[str, Any], message
 
 
 def test_more_rows_than_declared_are_refused_and_the_session_goes_on(here: Path) -> None:
-    with SumSession(QUICKEST, **SMALL, noise="own") as session:
+    with SumSession(QUICKEST, **SMALL, noise="distributed") as session:
         with pytest.raises(OptionError, match="5 rows are more than the 4 clients"):
             session.add(np.zeros((5, D)))
         with pytest.raises(OptionError, match="Updates have shape"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.engines.registry import schemes
+from harness.engines.registry import security_models
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.privacy.audit.releases import RELEASES, audit_command
 from harness.privacy.audit.samplers import Audited, audit_m_r, audit_published, audit_sampler
@@ -94,7 +94,7 @@ VIEWS: dict[str, Callable[[], Iterable[Part]]] = {
     "cap": lambda: cap.cap(ChosenCap((1, 2, 3), 1, above=47, noise=17), 1000, []),
     "plan": of_plan,
     "plan of counts": lambda: of_plan(task="count"),
-    "schemes": lambda: run_view.schemes(schemes()),
+    "security": lambda: run_view.security_models(security_models()),
     "ledger": of_ledger,
     "audit": lambda: audit(of_audit()),
 }

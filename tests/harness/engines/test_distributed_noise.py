@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import PROGRAMS, Job, OwnNoiseInput
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, Job
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import main as party
 from harness.engines.parties.inputs import with_noise
@@ -18,7 +18,7 @@ from harness.engines.parties.working_directory import DATA, GIVEN_BITS
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.rings import FIELD, RING, Ring
 from harness.security_models import MODELS
-from protocols.noise.added import BITS, NoiseLaw, OwnNoise
+from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 from protocols.spec import (
     CLIENTS,
     PI_CAP,
@@ -33,18 +33,18 @@ from protocols.spec import (
     PROTOCOLS,
     SLOTS,
     SPLIT,
-    with_own_noise,
+    with_distributed_noise,
 )
 from tests.support.requests import request_of
 from tests.support.rings import to_integers
 
-NOISE = OwnNoise(NoiseLaw.LAPLACE, Fraction(1, 2), 40, 3, 2)
+NOISE = DistributedNoise(NoiseDistribution.LAPLACE, Fraction(1, 2), 40, 3, 2)
 DOMAINS = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
 
 
 def told(domain: Ring, **entering: Any) -> dict[str, Any]:
     """Return what a process reads of its noise, as it stands in its config."""
-    fields = {"noise": NOISE.to_json(), "domain": domain.name, **asdict(OwnNoiseInput(**entering))}
+    fields = {"noise": NOISE.to_json(), "domain": domain.name, **asdict(DistributedNoiseInput(**entering))}
     read: dict[str, Any] = json.loads(json.dumps(fields))
     return read
 
@@ -102,7 +102,11 @@ def test_a_party_draws_from_the_operating_system_into_memory(
         return bytes(size)
 
     monkeypatch.setattr(os, "urandom", urandom)  # of zeros: the lowest value of the table
-    config = {"party": 1, "fair_bits": [], "own_noise": told(RING, samples=2, values=2, blocks=(2, 1, "1"))}
+    config = {
+        "party": 1,
+        "fair_bits": [],
+        "distributed_noise": told(RING, samples=2, values=2, blocks=(2, 1, "1")),
+    }
     party._supply_secrets(config)
     assert asked == [2 * BITS // 8]
     link = Path(DATA, "Input-Binary-P1-0")
@@ -112,7 +116,7 @@ def test_a_party_draws_from_the_operating_system_into_memory(
 
 
 def test_two_starts_draw_other_noise(directory: Path) -> None:
-    config = {"party": 1, "fair_bits": [], "own_noise": told(RING, samples=60)}
+    config = {"party": 1, "fair_bits": [], "distributed_noise": told(RING, samples=60)}
     found = []
     for _ in range(2):
         Path(DATA, "Input-Binary-P1-0").unlink()
@@ -125,7 +129,11 @@ def test_two_starts_draw_other_noise(directory: Path) -> None:
 def test_given_noise_is_taken_instead(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "urandom", lambda size: pytest.fail("it drew"))
     Path(DATA, GIVEN_BITS).write_text("-7\n9")
-    config = {"party": 1, "fair_bits": [], "own_noise": told(RING, samples=2, values=2, blocks=(1, 2, "1"))}
+    config = {
+        "party": 1,
+        "fair_bits": [],
+        "distributed_noise": told(RING, samples=2, values=2, blocks=(1, 2, "1")),
+    }
     party._supply_secrets(config)
     assert integers(RING, Path(DATA, "Input-Binary-P1-0").read_bytes()) == [93, 209]
     assert Path(DATA, "Input-P1-0").read_text() == ""
@@ -136,42 +144,49 @@ def test_given_noise_is_taken_instead(directory: Path, monkeypatch: pytest.Monke
 ARGUMENTS = ("3", "4", "laplace", "1/2", "40")
 
 
-FOUR = OwnNoiseInput(4)
+FOUR = DistributedNoiseInput(4)
 
 
-def job(arguments: tuple[str, ...] = ARGUMENTS, own: OwnNoiseInput | None = FOUR) -> Job:
+def job(arguments: tuple[str, ...] = ARGUMENTS, own: DistributedNoiseInput | None = FOUR) -> Job:
     return Job(PI_SUM, PROGRAMS / "pi_sum.mpc", arguments, (None,) * 3, own=own)
 
 
 def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
-    """Nobody who asks for a job can say another law than that which its program is named by."""
-    assert job().own_noise(MODELS["ring"]) == OwnNoise(NoiseLaw.LAPLACE, Fraction(1, 2), 40, 3, 2)
-    assert job().own_noise(MODELS["semi2k"]) == OwnNoise(NoiseLaw.LAPLACE, Fraction(1, 2), 40, 2, 1)
-    assert Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), ()).own_noise(MODELS["ring"]) is None
+    """Nobody who asks for a job can say another distribution than that which its program is named by."""
+    assert job().distributed_noise(MODELS["ring"]) == DistributedNoise(
+        NoiseDistribution.LAPLACE, Fraction(1, 2), 40, 3, 2
+    )
+    assert job().distributed_noise(MODELS["semi2k"]) == DistributedNoise(
+        NoiseDistribution.LAPLACE, Fraction(1, 2), 40, 2, 1
+    )
+    assert (
+        Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), ()).distributed_noise(MODELS["ring"])
+        is None
+    )
     job().check_parties(MODELS["ring"])
     config = EmbeddedEngine()
     with config.prepared(job(), MODELS["mpyc"]) as prepared:
-        found = config.config(prepared, 0, [("127.0.0.1", 1)] * 3)["own_noise"]
-    assert OwnNoise.from_json(found["noise"]) == job().own_noise(MODELS["mpyc"])
+        found = config.config(prepared, 0, [("127.0.0.1", 1)] * 3)["distributed_noise"]
+    assert DistributedNoise.from_json(found["noise"]) == job().distributed_noise(MODELS["mpyc"])
     assert (found["samples"], found["values"], found["domain"]) == (4, 0, FIELD.name)
 
 
-@pytest.mark.parametrize("own", [None, OwnNoiseInput(3), OwnNoiseInput(5)])
-def test_a_production_program_has_a_sample_for_each_value(own: OwnNoiseInput | None) -> None:
+@pytest.mark.parametrize("own", [None, DistributedNoiseInput(3), DistributedNoiseInput(5)])
+def test_a_production_program_has_a_sample_for_each_value(own: DistributedNoiseInput | None) -> None:
     with pytest.raises(UnsupportedError, match="pi_sum was told to draw another number of samples"):
         job(own=own).check_parties(MODELS["ring"])
 
 
-@pytest.mark.parametrize("own", [OwnNoiseInput(4, 4), OwnNoiseInput(4, 0, (4, 1, "1"))])
-def test_noise_has_to_be_in_the_sums_that_are_opened(own: OwnNoiseInput) -> None:
+@pytest.mark.parametrize("own", [DistributedNoiseInput(4, 4), DistributedNoiseInput(4, 0, (4, 1, "1"))])
+def test_noise_has_to_be_in_the_sums_that_are_opened(own: DistributedNoiseInput) -> None:
     """Behind them it would not be read, and the values themselves be opened."""
     with pytest.raises(UnsupportedError, match="pi_sum was told to put noise elsewhere than it is read"):
         job(own=own).check_parties(MODELS["ring"])
-    job(own=OwnNoiseInput(4, 4, (4, 1, "1"))).check_parties(MODELS["ring"])
+    job(own=DistributedNoiseInput(4, 4, (4, 1, "1"))).check_parties(MODELS["ring"])
 
 
 def test_one_sample_is_not_for_several_sums() -> None:
-    told = {"domain": RING.name, **asdict(OwnNoiseInput(1, 4, (4, 1, "1")))}
+    told = {"domain": RING.name, **asdict(DistributedNoiseInput(1, 4, (4, 1, "1")))}
     held = RING.to_bytes(RING.encode(np.arange(4)))
     with pytest.raises(ShareError, match="This party has 4 sums, and drew noise for 1"):
         with_noise(told, held, np.array([7]))
@@ -188,23 +203,23 @@ def test_one_sample_is_not_for_several_sums() -> None:
         ("3", "4", "laplace", "1/2", "many"),
     ],
 )
-def test_arguments_that_are_no_law_are_refused(wrong: tuple[str, ...]) -> None:
+def test_arguments_that_are_no_distribution_are_refused(wrong: tuple[str, ...]) -> None:
     with pytest.raises(UnsupportedError, match="pi_sum has no noise for its arguments"):
         job(wrong).check_parties(MODELS["ring"])
 
 
 def test_noise_of_a_copy_has_to_be_as_long_as_its_program_says() -> None:
-    own = with_own_noise(PI_RW, PRODUCT)
+    own = with_distributed_noise(PI_RW, PRODUCT)
     assert own is not None
     named = ("product", "shares", "3", "5", "0", "2", "2", "laplace", "1", "40")
-    asked = Job(own, PROGRAMS / "pi_rw.mpc", named, (None,) * 3, own=OwnNoiseInput(4, 15))
+    asked = Job(own, PROGRAMS / "pi_rw.mpc", named, (None,) * 3, own=DistributedNoiseInput(4, 15))
     asked.check_parties(MODELS["ring"])
     with pytest.raises(UnsupportedError, match="pi_rw was told to draw another number of samples"):
-        replace(asked, own=OwnNoiseInput(3, 15)).check_parties(MODELS["ring"])
+        replace(asked, own=DistributedNoiseInput(3, 15)).check_parties(MODELS["ring"])
 
 
-def test_which_protocols_have_a_place_for_own_noise() -> None:
-    having = {name for name, spec in PROTOCOLS.items() if spec.own_noise}
+def test_which_protocols_have_a_place_for_distributed_noise() -> None:
+    having = {name for name, spec in PROTOCOLS.items() if spec.distributed_noise}
     assert having == {
         *(
             "pi_rw",
@@ -219,18 +234,20 @@ def test_which_protocols_have_a_place_for_own_noise() -> None:
         )
     }
     for spec, form in ((PI_RW, SPLIT), (PI_GAP, SPLIT)):
-        found = with_own_noise(spec, form)
+        found = with_distributed_noise(spec, form)
         assert found is not None and found.name == "pi_sum" and found.revealed == spec.revealed
-    by_clients = with_own_noise(PI_RW, SPLIT.by(CLIENTS))
-    assert by_clients is not None and by_clients.name == "pi_rw" and by_clients.draws_own_noise
-    slots = with_own_noise(PI_RW_SLOTS, SLOTS)
+    by_clients = with_distributed_noise(PI_RW, SPLIT.by(CLIENTS))
+    assert by_clients is not None and by_clients.name == "pi_rw" and by_clients.draws_distributed_noise
+    slots = with_distributed_noise(PI_RW_SLOTS, SLOTS)
     assert slots is not None and slots.arguments[-3:] == ("law", "rate", "edge")
 
 
 @pytest.mark.parametrize("spec", [PI_COUNT, PI_CAP, PI_ROC_PUBLISHED], ids=lambda one: one.name)
 def test_others_are_refused_by_name(spec: Any) -> None:
     form = next(iter(spec.input_forms.values()))
-    release = request_of(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), law=NoiseLaw.LAPLACE)
-    with pytest.raises(OptionError, match=f"{spec.name} has no place for noise of the parties' own"):
+    release = request_of(
+        MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), distribution=NoiseDistribution.LAPLACE
+    )
+    with pytest.raises(OptionError, match=f"{spec.name} has no place for distributed noise"):
         release.program_of(spec)
     assert release.but(noise="joint").program_of(spec) is spec

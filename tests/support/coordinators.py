@@ -1,4 +1,4 @@
-"""A host for tests, and what a starter asks of it: by the agent's own requests, as a hostile one would."""
+"""A host for tests, and what a coordinator asks of it: by the agent's requests, as a hostile one would."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from harness.inputs.shares.party import ANY, UploadPolicy, UploadReport
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.request.releases import REQUESTS, WeightsRequest
-from harness.security_models import Model, get_model
+from harness.security_models import SecurityModel, get_model
 from protocols.spec import PI_RW, SHARES, InputPath
 from tests.support.sharing import share
 
@@ -34,11 +34,11 @@ RULE = ANY_PORT + '[[population]]\nname = "loans"\nepsilon = 4\ndelta = "2^-20"\
 
 
 def asked(task: str = "weights", **changes: Any) -> dict[str, str]:
-    """Return what a starter asks for: weights of the loans at ε = 1 unless said otherwise.
+    """Return what a coordinator asks for: weights of the loans at ε = 1 unless said otherwise.
 
     Args: changes: of the request's JSON; None for a field that is left out.
     """
-    request = REQUESTS.get(task, WeightsRequest)(epsilon=1, model=MODEL, population="loans")
+    request = REQUESTS.get(task, WeightsRequest)(epsilon=1, security=MODEL, population="loans")
     found = {**request.to_json(), "task": task, **changes}
     return {name: text for name, text in found.items() if text is not None}
 
@@ -50,7 +50,11 @@ def records(rows: int = 1) -> ClientRecords:
 
 
 def make_hosts(
-    directory: Path, policy: str = RULE, clients: int = 1, model: Model = MODEL, path: InputPath = SHARES
+    directory: Path,
+    policy: str = RULE,
+    clients: int = 1,
+    model: SecurityModel = MODEL,
+    path: InputPath = SHARES,
 ) -> list[Path]:
     """Return hosts' directories: set up, with each its shares of the same clients, and this policy."""
     hosts = [directory / f"host-{i}" for i in range(model.parties)]
@@ -73,7 +77,7 @@ def write_rules(host: Path, policy: str) -> None:
     (host / FILE).chmod(0o600)
 
 
-class Starter:
+class Coordinator:
     """A connection to a host's agent, in this process. Attributes: work: what answers."""
 
     def __init__(self, host: Path, stack: ExitStack, name: str = "") -> None:
@@ -102,7 +106,7 @@ class Starter:
         for i, host in enumerate(hosts):
             if i != party:
                 with ExitStack() as stack:
-                    other = Starter(host, stack).work
+                    other = Coordinator(host, stack).work
                     other.propose(run)
                     self.work.release.uploads.take_list(
                         i, Signed(**(other.release.uploads.check_uploads(i, rules.to_json()) or {}))
@@ -141,15 +145,15 @@ def spent(host: Path) -> list[tuple[str, Fraction, Status]]:
 def ran(hosts: list[Path], party: int = 0, found: Party | None = None, **changes: Any) -> Party:
     """Prepare a party on its host and let it go, of which nothing runs; return it."""
     with ExitStack() as stack:
-        starter = Starter(hosts[party], stack)
-        return let_go(starter, starter.prepared(asked(**changes), party), hosts, found)
+        coordinator = Coordinator(hosts[party], stack)
+        return let_go(coordinator, coordinator.prepared(asked(**changes), party), hosts, found)
 
 
-def let_go(starter: Starter, work: Work, hosts: list[Path], found: Party | None = None) -> Party:
+def let_go(coordinator: Coordinator, work: Work, hosts: list[Path], found: Party | None = None) -> Party:
     made = found or Party()
     made.number = work.run.laid_out().number
     work.run._party = made  # type: ignore[assignment]
-    starter.go(hosts)
+    coordinator.go(hosts)
     return made
 
 
@@ -167,5 +171,5 @@ def have_port(host: Path, port: int, client_port: int = 0) -> None:
 
 
 def now() -> datetime:
-    """Return the time by which a starter says that a run starts."""
+    """Return the time by which a coordinator says that a run starts."""
     return datetime.now(UTC)

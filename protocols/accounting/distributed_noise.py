@@ -9,10 +9,10 @@ from functools import lru_cache, reduce
 
 import gmpy2
 
-from protocols.accounting.losses import LossLaw, loss_law
+from protocols.accounting.losses import LossDistribution, loss_distribution
 from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.noise.added import BITS, NoiseLaw, OwnNoise
+from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 
 RATE_GRID = 10**15  # a rate is rounded down to this grid
 _STEPS = 256  # of the loss, in its standard deviation over all values that move
@@ -60,16 +60,17 @@ class Moves:
         return self.cap * self.levels
 
 
-def guarantee_of_own(own: OwnNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
+def guarantee_of_distributed(own: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return what the honest parties' noises protect.
 
     Computes: Laplace: epsilon is the rate times all units that move; delta the sum of the moved values' own,
     each at its share of epsilon, for the worst way to spread. Gaussian: at the given epsilon,
     the delta of all values' losses together; where a client has several records, which spread in too many
     ways, of `rho` and `distance`.
-    Guarantees: upper bounds, of the exact law of the sum.  [test: tests/protocols/test_own_noise.py]
+    Guarantees: upper bounds, of the exact distribution of the sum.  [test:
+    tests/protocols/test_distributed_noise.py]
     """
-    if own.law is NoiseLaw.LAPLACE:
+    if own.distribution is NoiseDistribution.LAPLACE:
         return Guarantee(own.rate * moves.units, _laplace_delta(own, moves))
     if moves.cap > 1:
         apart = moves.values * own.honest * distance(own)
@@ -80,7 +81,7 @@ def guarantee_of_own(own: OwnNoise, moves: Moves, epsilon: Fraction) -> Guarante
     return Guarantee(epsilon, max(_losses(own, move, step).delta(epsilon) for move in moves.each))
 
 
-def _laplace_delta(own: OwnNoise, moves: Moves) -> Fraction:
+def _laplace_delta(own: DistributedNoise, moves: Moves) -> Fraction:
     amounts = {a for move in moves.each for a in move} if moves.cap == 1 else range(1, moves.cap + 1)
     of_move = {s: move_delta(own, s, own.rate * s) for s in amounts}
     if moves.cap == 1:
@@ -92,10 +93,10 @@ def _laplace_delta(own: OwnNoise, moves: Moves) -> Fraction:
 
 
 @lru_cache(maxsize=256)
-def move_delta(own: OwnNoise, moved: int, epsilon: Fraction) -> Fraction:
+def move_delta(own: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
     """Return the delta at epsilon of a value that moves by so much: the exact hockey-stick divergence.
 
-    The law is its own mirror image, so that it is the same for a move down.
+    The distribution is its own mirror image, so that it is the same for a move down.
     """
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
     weights = own.summed(own.honest)
@@ -107,26 +108,26 @@ def move_delta(own: OwnNoise, moved: int, epsilon: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=64)
-def _losses(own: OwnNoise, move: tuple[int, ...], step: Fraction) -> LossLaw:
+def _losses(own: DistributedNoise, move: tuple[int, ...], step: Fraction) -> LossDistribution:
     each = [_loss(own, amount, step).times(n) for amount, n in Counter(move).items()]
-    return reduce(LossLaw.composed, each)
+    return reduce(LossDistribution.composed, each)
 
 
 @lru_cache(maxsize=64)
-def _loss(own: OwnNoise, moved: int, step: Fraction) -> LossLaw:
+def _loss(own: DistributedNoise, moved: int, step: Fraction) -> LossDistribution:
     weights = own.summed(own.honest)
     outcomes = zip(weights, (0,) * moved + weights, strict=False)  # the neighbour's last values are not ours
-    return loss_law(outcomes, 1 << BITS * own.honest, step)
+    return loss_distribution(outcomes, 1 << BITS * own.honest, step)
 
 
-def rho(own: OwnNoise) -> Fraction:
+def rho(own: DistributedNoise) -> Fraction:
     """Return rho such that D_alpha <= alpha rho s^2 for the ideal sum and that moved by any integer s.
 
     The ideal: `honest` independent discrete Gaussians with the table's ratio. Two bounds, the smaller holds:
     one of the noises moves by s, the others follow (data processing): rho = 1 / (2 sigma_i^2). Or: the sum is
     within a factor e^(+-tau) of the discrete Gaussian of the sum's variance, and Renyi divergences of such
-    laws add up under the root: rho = (sqrt(1 / (2 sigma^2)) + sqrt(2) tau)^2.
-    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_own_noise.py]
+    distributions add up under the root: rho = (sqrt(1 / (2 sigma^2)) + sqrt(2) tau)^2.
+    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_distributed_noise.py]
     """
     one = own.rate * own.honest  # 1 / (2 sigma_i^2)
     if own.honest == 1:
@@ -146,8 +147,8 @@ def _root_up(x: Fraction) -> Fraction:
     return Fraction(math.isqrt(int(x * RATE_GRID**2)) + 1, RATE_GRID)
 
 
-def distance(own: OwnNoise) -> Fraction:
-    """Return a bound of the total variation distance of a party's Gaussian table from its ideal law.
+def distance(own: DistributedNoise) -> Fraction:
+    """Return a bound of the total variation distance of a party's Gaussian table from its ideal distribution.
 
     Computes: the ideal mass beyond the edge, which falls by e^(-one (2 edge + 3)) from one value to the next,
     from at most sqrt(one / pi) at 0 (Poisson summation); and a rounding of each entry.
@@ -183,9 +184,14 @@ def renyi_tail(order: int, divergence: Fraction, epsilon: Fraction) -> Fraction:
     return factor / exp_bounds(min(exponent, Fraction(64)))[0]
 
 
-def design_own(
-    law: NoiseLaw, moves: Moves, epsilon: Fraction, delta: Fraction, parties: int, honest: int
-) -> tuple[OwnNoise, Guarantee]:
+def design_distributed(
+    distribution: NoiseDistribution,
+    moves: Moves,
+    epsilon: Fraction,
+    delta: Fraction,
+    parties: int,
+    honest: int,
+) -> tuple[DistributedNoise, Guarantee]:
     """Choose a table whose guarantee keeps to epsilon and delta, with nearly as little noise as possible.
 
     Computes: a rate and an edge by continuous formulas; then, from the table, what that protects; and a
@@ -193,35 +199,37 @@ def design_own(
     Raises: ValueError: no table does.
     """
     if delta <= 0:
-        why = "Gaussian noise" if law is NoiseLaw.GAUSSIAN else "noise from a table ends, and"
+        why = (
+            "Gaussian noise" if distribution is NoiseDistribution.GAUSSIAN else "noise from a table ends, and"
+        )
         raise ValueError(f"{why} protects nothing at δ = 0; a δ of 2^-40 is usual")
     if honest < 1:
         raise ValueError("no party is honest, whose noise would protect")
-    if law is NoiseLaw.LAPLACE:
+    if distribution is NoiseDistribution.LAPLACE:
         rate = Fraction(epsilon * RATE_GRID // moves.units, RATE_GRID)
     else:
         rate = Fraction(int(gaussian_rate(moves, epsilon, delta) * RATE_GRID), RATE_GRID)
     if not 0 < rate <= MAX_EPSILON:
         raise ValueError(f"no table has a rate of {float(rate):.3g}; at most {MAX_EPSILON}, and more than 0")
     margin = (float(gmpy2.log(float(64 * moves.values * honest / delta))) + float(epsilon)) / float(rate)
-    edge = math.ceil(margin if law is NoiseLaw.LAPLACE else math.sqrt(margin / honest))
+    edge = math.ceil(margin if distribution is NoiseDistribution.LAPLACE else math.sqrt(margin / honest))
     for _ in range(TRIES):
-        own = OwnNoise(law, rate, edge, parties, honest)
-        found = guarantee_of_own(own, moves, epsilon)
+        own = DistributedNoise(distribution, rate, edge, parties, honest)
+        found = guarantee_of_distributed(own, moves, epsilon)
         if found.delta <= delta:
             return own, found
-        if law is NoiseLaw.LAPLACE:
+        if distribution is NoiseDistribution.LAPLACE:
             edge += 1 + edge // 50
         else:
             rate, edge = Fraction(int(rate * SHRINK * RATE_GRID), RATE_GRID), edge + 1 + edge // 4000
-    raise ValueError(f"none of {TRIES} {law} tables does")
+    raise ValueError(f"none of {TRIES} {distribution} tables does")
 
 
 def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
     """Return 1 / (2 sigma^2) at which continuous noise has this delta, by the bound that will be used.
 
     Computes: floats, by + - * / and correctly rounded functions: hosts derive the same one on every machine.
-    [test: tests/protocols/test_own_noise.py]
+    [test: tests/protocols/test_distributed_noise.py]
     """
     low, high = 1e-9, 1e3  # of the move over sigma
     for _ in range(60):

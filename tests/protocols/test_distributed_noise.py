@@ -1,4 +1,4 @@
-"""What own noise protects: recomputed from the tables' atoms, by other ways, and by dp_accounting."""
+"""What distributed noise protects: recomputed from the tables' atoms, by other ways, and by dp_accounting."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,32 +17,39 @@ from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     each_cell_once,
+    plan_distributed_noise,
     plan_noise,
-    plan_own_noise,
     sums_and_sizes,
 )
-from protocols.accounting.exact_privacy import Masses, composed, curve_of_law
-from protocols.accounting.own_noise import Moves, design_own, distance, guarantee_of_own, move_delta, rho
+from protocols.accounting.distributed_noise import (
+    Moves,
+    design_distributed,
+    distance,
+    guarantee_of_distributed,
+    move_delta,
+    rho,
+)
+from protocols.accounting.exact_privacy import Masses, composed, curve_of_distribution
 from protocols.circuits.coins import exp_bounds
-from protocols.noise.added import BITS, NoiseLaw, OwnNoise
+from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 
-LAPLACE, GAUSSIAN = NoiseLaw
+LAPLACE, GAUSSIAN = NoiseDistribution
 ADD, REPLACE, ZERO_OUT = NeighboringRelation
 DELTA = Fraction(1, 2**40)
 TREE = LinearQueries(7, tuple((leaf, 4 + leaf // 2, 6) for leaf in range(4)))
-LAWS = pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
-Law = Mapping[int, Fraction]
+DISTRIBUTIONS = pytest.mark.parametrize("distribution", [LAPLACE, GAUSSIAN])
+Distribution = Mapping[int, Fraction]
 
 
-def law_of(own: OwnNoise, terms: int) -> Law:
-    """Return the law of a sum by adding up atoms, one party after the other."""
+def distribution_of(own: DistributedNoise, terms: int) -> Distribution:
+    """Return the distribution of a sum by adding up atoms, one party after the other."""
     one = {
         x: Fraction(w, 1 << BITS) for x, w in zip(range(-own.edge, own.edge + 1), own.weights, strict=True)
     }
 
-    def added(law: Law, other: Law) -> Law:
+    def added(distribution: Distribution, other: Distribution) -> Distribution:
         found: dict[int, Fraction] = {}
-        for x, p in law.items():
+        for x, p in distribution.items():
             for y, q in other.items():
                 found[x + y] = found.get(x + y, Fraction(0)) + p * q
         return found
@@ -50,31 +57,35 @@ def law_of(own: OwnNoise, terms: int) -> Law:
     return reduce(added, [one] * terms)
 
 
-@LAWS
+@DISTRIBUTIONS
 @pytest.mark.parametrize("tolerated", [1, 2])
-def test_every_coalition_leaves_enough(law: NoiseLaw, tolerated: int) -> None:
+def test_every_coalition_leaves_enough(distribution: NoiseDistribution, tolerated: int) -> None:
     """Of three parties any one or two are corrupted: the others' sum protects, enumerated."""
-    plan = plan_own_noise(
-        each_cell_once(2), Neighbors(REPLACE), Fraction(2), Fraction(1, 10**6), law, 3, tolerated
+    plan = plan_distributed_noise(
+        each_cell_once(2), Neighbors(REPLACE), Fraction(2), Fraction(1, 10**6), distribution, 3, tolerated
     )
     own = plan.own
     assert own is not None and own.honest == 3 - tolerated
     for corrupted in combinations(range(3), tolerated):
         honest = [party for party in range(3) if party not in corrupted]
-        both = composed([curve_of_law(law_of(own, len(honest)), [1])] * 2)
+        both = composed([curve_of_distribution(distribution_of(own, len(honest)), [1])] * 2)
         assert both.delta(exp_bounds(plan.exact.epsilon)[0]) <= plan.exact.delta <= Fraction(1, 10**6)
-    fewer = composed([curve_of_law(law_of(own, own.honest - 1), [1])] * 2) if own.honest > 1 else None
+    fewer = (
+        composed([curve_of_distribution(distribution_of(own, own.honest - 1), [1])] * 2)
+        if own.honest > 1
+        else None
+    )
     assert fewer is None or fewer.delta(exp_bounds(plan.exact.epsilon)[1]) > Fraction(1, 10**6)
 
 
-@LAWS
+@DISTRIBUTIONS
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(5)])
 def test_plans_keep_to_what_was_asked(
-    law: NoiseLaw, relation: NeighboringRelation, epsilon: Fraction
+    distribution: NoiseDistribution, relation: NeighboringRelation, epsilon: Fraction
 ) -> None:
     for release in (each_cell_once(4), TREE, sums_and_sizes(2, 3)):
-        plan = plan_own_noise(release, Neighbors(relation), epsilon, DELTA, law, 2, 1)
+        plan = plan_distributed_noise(release, Neighbors(relation), epsilon, DELTA, distribution, 2, 1)
         assert plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
         assert plan.changed == plan_noise(release, Neighbors(relation), epsilon, DELTA).changed
         assert plan.exact.epsilon > epsilon * Fraction(99, 100)
@@ -95,12 +106,14 @@ def excesses(weights: Sequence[int], ratio: Fraction) -> list[int]:
 RATIOS = [Fraction(n, 20) for n in (1, 7, 19, 20, 21, 25, 40, 100, 10**3, 10**6)]
 
 
-@LAWS
+@DISTRIBUTIONS
 @pytest.mark.parametrize("honest", [1, 2, 3])
 @pytest.mark.parametrize("rate", [Fraction(1, 50), Fraction(1, 4), Fraction(3)])
-def test_a_shorter_move_tells_less_at_every_epsilon(law: NoiseLaw, rate: Fraction, honest: int) -> None:
-    """Theorem 15, of sums of tables, exactly; at ratios below 1, too, which joint laws take."""
-    own = OwnNoise(law, rate, 3 if rate > 1 else 9, 4, honest)
+def test_a_shorter_move_tells_less_at_every_epsilon(
+    distribution: NoiseDistribution, rate: Fraction, honest: int
+) -> None:
+    """Theorem 15, of sums of tables, exactly; at ratios below 1, too, which joint distributions take."""
+    own = DistributedNoise(distribution, rate, 3 if rate > 1 else 9, 4, honest)
     for ratio in RATIOS:
         found = excesses(own.summed(honest), ratio)
         assert found == sorted(found) and found[0] < found[-1]
@@ -113,45 +126,51 @@ def test_a_shorter_move_tells_less_at_every_epsilon(law: NoiseLaw, rate: Fractio
     )
 
 
-def test_of_a_law_with_two_peaks_a_longer_move_may_tell_less() -> None:
+def test_of_a_distribution_with_two_peaks_a_longer_move_may_tell_less() -> None:
     assert excesses((4, 1, 4), Fraction(1)) == [0, 7, 5, 9]
 
 
-@LAWS
-def test_gaps_of_all_values_tell_no_more_than_those_at_the_ends(law: NoiseLaw) -> None:
-    """Theorem 15 for π_GAP: not the corners alone, all values of a client; the joint law, by floats."""
+@DISTRIBUTIONS
+def test_gaps_of_all_values_tell_no_more_than_those_at_the_ends(distribution: NoiseDistribution) -> None:
+    """Theorem 15 for π_GAP: all values of a client; the joint distribution, by floats."""
     steps = 3
-    plan = plan_own_noise(sums_and_sizes(2, steps), Neighbors(ADD), Fraction(6), Fraction(1, 1000), law, 3, 2)
+    plan = plan_distributed_noise(
+        sums_and_sizes(2, steps), Neighbors(ADD), Fraction(6), Fraction(1, 1000), distribution, 3, 2
+    )
     assert plan.own is not None
-    one, ratio = law_of(plan.own, 1), exp_bounds(plan.exact.epsilon)[0]
-    curves = [curve_of_law(one, [moved]).pairs[0] for moved in range(1, steps + 1)]
+    one, ratio = distribution_of(plan.own, 1), exp_bounds(plan.exact.epsilon)[0]
+    curves = [curve_of_distribution(one, [moved]).pairs[0] for moved in range(1, steps + 1)]
     found = [lower_delta([curves[-1], *curves[value - 1 : value]], ratio) for value in range(steps + 1)]
     assert found == sorted(found) and found[0] < found[-1]
     assert found[-1] * (1 - 1e-6) <= plan.exact.delta
 
 
-def test_price_of_own_noise() -> None:
+def test_price_of_distributed_noise() -> None:
     """Its variance is r / (r - t) times that of the joint noise for the same guarantee."""
     joint = plan_noise(TREE, Neighbors(ADD), Fraction(1, 3), DELTA)
     for parties, tolerated in ((2, 1), (3, 1), (4, 1)):
-        plan = plan_own_noise(TREE, Neighbors(ADD), Fraction(1, 3), DELTA, LAPLACE, parties, tolerated)
+        plan = plan_distributed_noise(
+            TREE, Neighbors(ADD), Fraction(1, 3), DELTA, LAPLACE, parties, tolerated
+        )
         assert plan.own is not None
         ideal = 2 / (Fraction(1, 9) ** 2) * Fraction(parties, parties - tolerated)
         assert 0.99 * ideal < plan.own.mean_square_error < 1.01 * ideal
     assert joint.exact.epsilon <= Fraction(1, 3)
 
 
-@LAWS
-def test_of_clients_however_their_records_spread(law: NoiseLaw) -> None:
+@DISTRIBUTIONS
+def test_of_clients_however_their_records_spread(distribution: NoiseDistribution) -> None:
     """All ways in which three records spread over cells: none exceeds what is claimed."""
     for malleable in (False, True):
         asked = Fraction(3), Fraction(1, 10**5)
-        plan = plan_own_noise(each_cell_once(4), Neighbors(ZERO_OUT, 3, malleable), *asked, law, 2, 1)
+        plan = plan_distributed_noise(
+            each_cell_once(4), Neighbors(ZERO_OUT, 3, malleable), *asked, distribution, 2, 1
+        )
         assert plan.own is not None and plan.exact.epsilon <= 3 and plan.exact.delta <= Fraction(1, 10**5)
         ratio, sides = exp_bounds(plan.exact.epsilon)[0], 2 if malleable else 1
-        one = law_of(plan.own, 1)
+        one = distribution_of(plan.own, 1)
         for spread in ((3,), (2, 1), (1, 1, 1)):
-            found = lower_delta([curve_of_law(one, [s]).pairs[0] for s in spread * sides], ratio)
+            found = lower_delta([curve_of_distribution(one, [s]).pairs[0] for s in spread * sides], ratio)
             assert found * (1 - 1e-6) <= plan.exact.delta  # floats
 
 
@@ -169,8 +188,8 @@ def lower_delta(losses: list[tuple[Masses, ...]], ratio: Fraction) -> float:
 
 
 def test_laplace_as_dp_accounting_finds_it() -> None:
-    """Above its epsilon the ideal law has no delta, ours that of the cut; below, within 0.1%."""
-    own, exact = design_own(LAPLACE, Moves([(1,)]), Fraction(1, 2), DELTA, 3, 2)
+    """Above its epsilon the ideal distribution has no delta, ours that of the cut; below, within 0.1%."""
+    own, exact = design_distributed(LAPLACE, Moves([(1,)]), Fraction(1, 2), DELTA, 3, 2)
     ideal = pld.from_discrete_laplace_mechanism(float(own.rate), value_discretization_interval=1e-5)
     assert ideal.get_delta_for_epsilon(0.501) <= exact.delta <= DELTA
     for epsilon in (0.1, 0.3, 0.4):
@@ -181,7 +200,9 @@ def test_laplace_as_dp_accounting_finds_it() -> None:
 @pytest.mark.parametrize("honest", [1, 2, 3])
 def test_gaussian_as_dp_accounting_finds_it(honest: int) -> None:
     """For wide noise the sum is a discrete Gaussian but for 10^-9; its deltas agree within 1%."""
-    own, exact = design_own(GAUSSIAN, Moves([(1,)]), Fraction(1, 2), Fraction(1, 10**6), honest + 1, honest)
+    own, exact = design_distributed(
+        GAUSSIAN, Moves([(1,)]), Fraction(1, 2), Fraction(1, 10**6), honest + 1, honest
+    )
     sigma = math.sqrt(1 / (2 * float(own.rate)))
     ideal = pld.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=1e-4)
     assert abs(float(exact.delta) / ideal.get_delta_for_epsilon(0.5) - 1) < 1e-2
@@ -192,8 +213,8 @@ def divergence(one_rate: float, honest: int, moved: int, order: float) -> float:
     """Return D_order of the ideal sum and itself moved, by floats, far enough out."""
     x = np.arange(-400, 401)
     one = np.exp(-one_rate * x.astype(float) ** 2)
-    law = reduce(np.convolve, [one / one.sum()] * honest)
-    p, q = law[moved:], law[: law.size - moved]
+    distribution = reduce(np.convolve, [one / one.sum()] * honest)
+    p, q = distribution[moved:], distribution[: distribution.size - moved]
     used = (p > 1e-250) & (q > 1e-250)
     return float(logsumexp(order * np.log(p[used]) + (1 - order) * np.log(q[used]))) / (order - 1)
 
@@ -202,7 +223,7 @@ def divergence(one_rate: float, honest: int, moved: int, order: float) -> float:
 @pytest.mark.parametrize("one", [Fraction(2), Fraction(1), Fraction(1, 2), Fraction(1, 8), Fraction(1, 50)])
 def test_rho_of_the_ideal_sum(honest: int, one: Fraction) -> None:
     """Theorem 4, at many orders and moves; the formula for one discrete Gaussian alone is exceeded."""
-    own = OwnNoise(GAUSSIAN, one / honest, 5, 3, honest)
+    own = DistributedNoise(GAUSSIAN, one / honest, 5, 3, honest)
     for moved in (1, 2, 3, 4):
         for order in (1.01, 1.5, 2, 5, 20):
             found = divergence(float(one), honest, moved, order)
@@ -211,16 +232,16 @@ def test_rho_of_the_ideal_sum(honest: int, one: Fraction) -> None:
 
 def test_a_sum_of_discrete_gaussians_is_none() -> None:
     """Two of variance 1/4 have rho of 1.11 at least, where the formula for their variance says 1."""
-    own = OwnNoise(GAUSSIAN, Fraction(1), 5, 2, 2)
+    own = DistributedNoise(GAUSSIAN, Fraction(1), 5, 2, 2)
     worst = max(divergence(2.0, 2, 1, order) / order for order in (1.01, 1.1, 1.5, 2, 3))
     assert 1.11 <= worst <= float(rho(own)) == 2
-    wide = OwnNoise(GAUSSIAN, Fraction(1, 100), 50, 2, 2)
+    wide = DistributedNoise(GAUSSIAN, Fraction(1, 100), 50, 2, 2)
     assert wide.rate < rho(wide) < wide.rate * (1 + Fraction(1, 10**9))
 
 
 @pytest.mark.parametrize(("rate", "edge", "honest"), [(Fraction(1, 8), 6, 1), (Fraction(1, 50), 25, 2)])
 def test_distance_of_a_table_from_its_ideal(rate: Fraction, edge: int, honest: int) -> None:
-    own = OwnNoise(GAUSSIAN, rate, edge, 3, honest)
+    own = DistributedNoise(GAUSSIAN, rate, edge, 3, honest)
     x = np.arange(-400, 401)
     ideal = np.exp(-float(rate * honest) * x.astype(float) ** 2)
     ideal /= ideal.sum()
@@ -233,29 +254,29 @@ def test_distance_of_a_table_from_its_ideal(rate: Fraction, edge: int, honest: i
 def test_wrong_scales_are_not_claimed() -> None:
     """A table that is a tenth narrower, or ends earlier, protects less than was asked."""
     moves = Moves([(1, 1)])
-    for law in NoiseLaw:
-        own, _ = design_own(law, moves, Fraction(1), DELTA, 2, 1)
-        narrow = OwnNoise(law, own.rate * Fraction(6, 5), own.edge, 2, 1)
-        short = OwnNoise(law, own.rate, own.edge * 7 // 10, 2, 1)
-        found = guarantee_of_own(narrow, moves, Fraction(1))
+    for distribution in NoiseDistribution:
+        own, _ = design_distributed(distribution, moves, Fraction(1), DELTA, 2, 1)
+        narrow = DistributedNoise(distribution, own.rate * Fraction(6, 5), own.edge, 2, 1)
+        short = DistributedNoise(distribution, own.rate, own.edge * 7 // 10, 2, 1)
+        found = guarantee_of_distributed(narrow, moves, Fraction(1))
         assert found.epsilon > 1 or found.delta > DELTA
-        assert guarantee_of_own(short, moves, Fraction(1)).delta > DELTA
+        assert guarantee_of_distributed(short, moves, Fraction(1)).delta > DELTA
 
 
-@LAWS
+@DISTRIBUTIONS
 @pytest.mark.parametrize("cap", [1, 3])
 def test_every_machine_designs_the_same_noise(
-    law: NoiseLaw, cap: int, monkeypatch: pytest.MonkeyPatch
+    distribution: NoiseDistribution, cap: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hosts derive it for themselves: nothing is by the C library, whose last bits differ."""
     for name in ("exp", "log", "log2", "log1p", "expm1", "erfc", "erf", "pow"):
         monkeypatch.delattr(math, name)
-    own, found = design_own(law, Moves([(1, 1)], cap), Fraction(2), Fraction(1, 10**6), 3, 2)
-    assert own.law is law and found.delta <= Fraction(1, 10**6)
+    own, found = design_distributed(distribution, Moves([(1, 1)], cap), Fraction(2), Fraction(1, 10**6), 3, 2)
+    assert own.distribution is distribution and found.delta <= Fraction(1, 10**6)
 
 
 @pytest.mark.parametrize(
-    ("law", "epsilon", "delta", "release", "why"),
+    ("distribution", "epsilon", "delta", "release", "why"),
     [
         (GAUSSIAN, Fraction(1), Fraction(0), TREE, "Gaussian noise protects nothing at δ = 0"),
         (LAPLACE, Fraction(1), Fraction(0), TREE, "a table ends, and protects nothing at δ = 0"),
@@ -265,6 +286,6 @@ def test_every_machine_designs_the_same_noise(
         (LAPLACE, Fraction(1), DELTA, AboveThreshold(3), "with joint noise only"),
     ],
 )
-def test_what_no_table_reaches(law, epsilon, delta, release, why) -> None:
+def test_what_no_table_reaches(distribution, epsilon, delta, release, why) -> None:
     with pytest.raises(ValueError, match=why):
-        plan_own_noise(release, Neighbors(ADD), epsilon, delta, law, 3, 1)
+        plan_distributed_noise(release, Neighbors(ADD), epsilon, delta, distribution, 3, 1)

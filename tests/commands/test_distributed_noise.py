@@ -9,13 +9,15 @@ import pytest
 
 from harness.engines.registry import choose_model
 from harness.privacy.statement import SHIFTED
-from protocols.noise.added import OwnNoise
+from protocols.noise.added import DistributedNoise
 from tests.support.command import call
 
 MODEL = choose_model(None)
-OWN = ["--noise", "own", "--model", MODEL.name, "--population", "none", "--epsilon", "1"]
+DISTRIBUTED = ["--noise", "distributed", "--security", MODEL.name, "--population", "none", "--epsilon", "1"]
 COUNTS = {("a", "0"): 200, ("a", "1"): 150, ("b", "0"): 300, ("b", "1"): 250}
-LAWS = pytest.mark.parametrize(("noise", "law"), [("own", "laplace"), ("own-gaussian", "gaussian")])
+DISTRIBUTIONS = pytest.mark.parametrize(
+    ("noise", "distribution"), [("distributed", "laplace"), ("distributed-gaussian", "gaussian")]
+)
 NOISE = 120  # beyond it is no sum of the parties' noises at ε = 1
 
 
@@ -37,13 +39,17 @@ def of(directory: Path, name: str) -> dict[str, Any]:
 
 
 def test_weights_say_whose_noise_it_is_and_who_can_shift_them(records: Path, tmp_path: Path) -> None:
-    done = call("weights", "--records", str(records), "--out", "out", "--verbose", *OWN, cwd=tmp_path)
+    done = call("weights", "--records", str(records), "--out", "out", "--verbose", *DISTRIBUTED, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert " ".join(done.stdout.split()).count(SHIFTED) == 1
     assert "Counts end in .5" not in done.stdout
     privacy = of(tmp_path / "out", "manifest.json")["privacy"]
     honest = MODEL.parties - MODEL.corruptions
-    assert (privacy["noise"], privacy["law"], privacy["honest_parties"]) == ("own", "laplace", honest)
+    assert (privacy["noise"], privacy["distribution"], privacy["honest_parties"]) == (
+        "distributed",
+        "laplace",
+        honest,
+    )
     assert privacy["shifted"].startswith(SHIFTED)
     assert privacy["epsilon"] <= 1 and privacy["delta"] <= 2**-40
     counts = np.array(of(tmp_path / "out", "weights.json")["noisy_counts"]).ravel()
@@ -51,24 +57,32 @@ def test_weights_say_whose_noise_it_is_and_who_can_shift_them(records: Path, tmp
 
 
 def test_joint_noise_says_nothing_of_it(records: Path, tmp_path: Path) -> None:
-    joint = [*OWN[2:], "--noise", "joint"]
+    joint = [*DISTRIBUTED[2:], "--noise", "joint"]
     done = call("weights", "--records", str(records), "--out", "out", *joint, cwd=tmp_path)
     assert done.returncode == 0 and SHIFTED not in done.stdout
     assert "noise" not in of(tmp_path / "out", "manifest.json")["privacy"]
 
 
-@LAWS
-def test_thresholds_are_chosen_again_on_curves_with_own_noise(
-    noise: str, law: str, records: Path, tmp_path: Path
+@DISTRIBUTIONS
+def test_thresholds_are_chosen_again_on_curves_with_distributed_noise(
+    noise: str, distribution: str, records: Path, tmp_path: Path
 ) -> None:
     """As by the run itself, so that curves.json holds all that intervals need."""
     done = call(
-        "thresholds", "--records", str(records), "--out", "out", "--noise", noise, *OWN[2:], cwd=tmp_path
+        "thresholds",
+        "--records",
+        str(records),
+        "--out",
+        "out",
+        "--noise",
+        noise,
+        *DISTRIBUTED[2:],
+        cwd=tmp_path,
     )
     assert (tmp_path / "out").is_dir(), done.stderr
     curves = of(tmp_path / "out", "curves.json")
-    drawn = OwnNoise.from_json(curves["own_noise"])
-    assert (str(drawn.law), drawn.parties, curves["coins"]) == (law, MODEL.parties, [])
+    drawn = DistributedNoise.from_json(curves["distributed_noise"])
+    assert (str(drawn.distribution), drawn.parties, curves["coins"]) == (distribution, MODEL.parties, [])
     again = call("thresholds", "--curves", "out", "--out", "again", cwd=tmp_path)
     assert again.returncode == done.returncode
     if done.returncode == 0:
@@ -78,23 +92,29 @@ def test_thresholds_are_chosen_again_on_curves_with_own_noise(
 def test_a_cap_is_chosen_with_joint_noise_before(records: Path, tmp_path: Path) -> None:
     asked = ["--cap", "auto", "--privacy-unit", "client", "--max-count", "4", "--groups", "a,b"]
     asked += ["--labels", "0,1", "--input-form", "split"]
-    done = call("weights", "--records", str(records), "--out", "out", *asked, *OWN, cwd=tmp_path)
+    done = call("weights", "--records", str(records), "--out", "out", *asked, *DISTRIBUTED, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     parts = of(tmp_path / "out", "manifest.json")["parts"]
-    assert "noise" not in parts["cap"]["privacy"] and parts["weights"]["privacy"]["noise"] == "own"
+    assert "noise" not in parts["cap"]["privacy"] and parts["weights"]["privacy"]["noise"] == "distributed"
 
 
 REFUSED = {
     "as published": (
-        ["thresholds", "--noise", "own", "--variant", "published"],
-        "pi_roc_published has no place for noise of the parties' own",
+        ["thresholds", "--noise", "distributed", "--variant", "published"],
+        "pi_roc_published has no place for distributed noise",
     ),
-    "a table too long": (["weights", "--noise", "own", "--epsilon", "0.00001"], "would need a table up to"),
+    "a table too long": (
+        ["weights", "--noise", "distributed", "--epsilon", "0.00001"],
+        "would need a table up to",
+    ),
     "a delta too small": (
-        ["weights", "--noise", "own-gaussian", "--delta", "1e-60"],
+        ["weights", "--noise", "distributed-gaussian", "--delta", "1e-60"],
         "No noise fits --epsilon 1 and",
     ),
-    "another noise": (["weights", "--noise", "own-cauchy"], "--noise must be joint, own or own-gaussian"),
+    "another noise": (
+        ["weights", "--noise", "own-cauchy"],
+        "--noise must be joint, own or distributed-gaussian",
+    ),
 }
 
 
@@ -105,7 +125,7 @@ def test_what_does_not_go_is_refused_in_one_sentence(case: str, records: Path, t
     epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
     run = ["--records", str(records), "--out", "out", "--population", "none", *epsilon]
     if case in ("weights alone", "as published"):
-        run += ["--model", "ring"]  # which has them
+        run += ["--security", "ring"]  # which has them
     done = call(task, *run, *options, cwd=tmp_path)
     assert done.returncode == 1 and said in done.stderr and done.stderr.count("Error:") == 1, done.stderr
     assert not (tmp_path / "out").exists()
@@ -115,7 +135,7 @@ def test_what_does_not_go_is_refused_in_one_sentence(case: str, records: Path, t
 def test_a_plan_of_others_is_refused(task: str, tmp_path: Path) -> None:
     clients = ["--plan", "100", "--groups", "2", "--epsilon", "1"]
     more = ["--release-epsilon", "1"] if task == "cap" else []
-    done = call(task, "--noise", "own", *clients, *more, cwd=tmp_path)
+    done = call(task, "--noise", "distributed", *clients, *more, cwd=tmp_path)
     assert done.returncode == 1 and f"{task} has no option --noise" in done.stderr
 
 
@@ -123,11 +143,11 @@ def test_a_plan_tells_models_apart_by_their_parties(tmp_path: Path) -> None:
     asked = ["--plan", "1000", "--groups", "2", "--epsilon", "1", "--json"]
     plans = {
         noise: json.loads(call("weights", "--noise", noise, *asked, cwd=tmp_path).stdout)["releases"]
-        for noise in ("joint", "own")
+        for noise in ("joint", "distributed")
     }
     (joint,) = plans["joint"]
     ratios: dict[str, float] = {}
-    for release in plans["own"]:
+    for release in plans["distributed"]:
         error = max(release["errors"]["rmse"].values()) / max(joint["errors"]["rmse"].values())
         ratios |= dict.fromkeys(release["models"], error)
     assert sorted(ratios) == sorted(joint["models"])
@@ -136,24 +156,24 @@ def test_a_plan_tells_models_apart_by_their_parties(tmp_path: Path) -> None:
     assert 1.0 < ratios["rep4-ring"] <= 1.16
 
 
-@pytest.mark.parametrize("noise", ["own", "own-gaussian"])
+@pytest.mark.parametrize("noise", ["distributed", "distributed-gaussian"])
 def test_an_audit_holds(noise: str, tmp_path: Path) -> None:
-    own = ["--noise", noise, "--model", MODEL.name]
+    own = ["--noise", noise, "--security", MODEL.name]
     done = call("audit", "--release", "thresholds", *own, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0 and "holds, by this second derivation" in done.stdout, done.stderr
     done = call("audit", "--release", "count", *own, "--out", "other", cwd=tmp_path)
     assert done.returncode == 1 and "pi_count has no place for noise" in done.stderr
-    done = call("audit", "--release", "weights", "--model", MODEL.name, "--out", "other", cwd=tmp_path)
-    assert done.returncode == 1 and "--model does not go with --release weights" in done.stderr
+    done = call("audit", "--release", "weights", "--security", MODEL.name, "--out", "other", cwd=tmp_path)
+    assert done.returncode == 1 and "--security does not go with --release weights" in done.stderr
 
 
-@LAWS
-def test_opened_noise_is_of_its_law(noise: str, law: str, tmp_path: Path) -> None:
-    own = ["--noise", noise, "--model", MODEL.name, "--epsilon", "1", "--n", "5000"]
+@DISTRIBUTIONS
+def test_opened_noise_is_of_its_distribution(noise: str, distribution: str, tmp_path: Path) -> None:
+    own = ["--noise", noise, "--security", MODEL.name, "--epsilon", "1", "--n", "5000"]
     done = call("noise", *own, "--json", "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["sampler"] == f"own, {law}"
+    assert found["sampler"] == f"own, {distribution}"
     assert found["summary"]["distance"] <= found["summary"]["distance_bound"]
     done = call("noise", *own, "--sampler", "published", "--out", "other", cwd=tmp_path)
     assert done.returncode == 1 and "--sampler published is of joint noise" in done.stderr
