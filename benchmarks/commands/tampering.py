@@ -88,7 +88,7 @@ def summary(attempts: Sequence[Attempt]) -> Rows:
     """
     by_place: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in attempts:
-        by_place.setdefault((attempt.model, attempt.operation), []).append(attempt)
+        by_place.setdefault((attempt.security, attempt.operation), []).append(attempt)
     rows = []
     for (model, operation), of in sorted(by_place.items()):
         counted = Counter(attempt.outcome for attempt in of)

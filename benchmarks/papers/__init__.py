@@ -60,7 +60,7 @@ class FigureClaim:
 
     title: str
     protocol: str
-    model: str
+    security: str
     factor: str
     at: tuple[int, int]
     seconds: float

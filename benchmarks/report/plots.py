@@ -178,7 +178,8 @@ def growth_figure(measured: Measured, claim: FigureClaim, rows: Sequence[Row]) -
         marks.append(_points(series, claim.factor, label=f"{model}, {name}{some}", **signs))
     for row in rows if claim.factor == "records" else ():
         # What all thresholds would take as published: ADS's extrapolation, scaled by records.
-        if (row.protocol, row.shape, row.model) == (claim.protocol, "ads", claim.model) and row.extrapolated:
+        is_of_claim = (row.protocol, row.shape, row.model) == (claim.protocol, "ads", claim.security)
+        if is_of_claim and row.extrapolated:
             seconds = (row.whole or 0) * claim.at[0] / privfairfl().shapes[row.shape].records
             label = f"{row.model}, as published, extrapolated to {privfairfl().thresholds:,}"
             points = {**_SIGNS[row.model], "linestyle": "none"}

@@ -283,7 +283,7 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
             bound = model.half_width(clients, FAILURE)
             drawn = model.errors(clients, runs, generator(name, epsilon, clients))
             row = {
-                "security": name,
+                "model": name,
                 **exact,
                 "delta_exact": float_up(model.guarantee.delta),
                 "clients": clients,
@@ -296,7 +296,7 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
                 "predicted_rms": rounded(model.deviation(clients)),
             }
             errors.append(row | measured)
-        needs += [{"security": name, **exact, **_needed(name, epsilon, error)} for error in setting.errors]
+        needs += [{"model": name, **exact, **_needed(name, epsilon, error)} for error in setting.errors]
     return Outcome(
         {
             "seed": SEED,
@@ -380,7 +380,7 @@ def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
 
 def _of(rows: Sequence[Row], epsilon: Fraction, name: str) -> list[Row]:
     """Return a model's rows at this epsilon."""
-    return [row for row in rows if (row["epsilon"], row["security"]) == (float(epsilon), name)]
+    return [row for row in rows if (row["epsilon"], row["model"]) == (float(epsilon), name)]
 
 
 def _bound(row: Row) -> str:
@@ -425,7 +425,7 @@ def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Itera
     wanted = setting.errors[len(setting.errors) // 2]
     for epsilon in setting.epsilons:
         proven = {
-            need["security"]: need["clients_proven"]
+            need["model"]: need["clients_proven"]
             for need in needs
             if (need["epsilon"], need["error"]) == (float(epsilon), wanted)
         }

@@ -36,7 +36,7 @@ class Pair:
     two, from the first message to the last of the slowest party.
     """
 
-    model: str
+    security: str
     operation: str
     same: bool
     seconds: Sequence[float]
@@ -112,7 +112,7 @@ def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     """
     cells: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
-        cells.setdefault((pair.model, pair.operation), []).append(pair)
+        cells.setdefault((pair.security, pair.operation), []).append(pair)
     rows = []
     for (model, operation), of in sorted(cells.items()):
         differences = [ones - zeros for zeros, ones in (pair.seconds for pair in of)]

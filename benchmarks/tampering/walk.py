@@ -49,7 +49,7 @@ class Attempt:
     was; only where noise is drawn.
     """
 
-    model: str
+    security: str
     operation: str
     tamperer: int
     turn: int
@@ -60,7 +60,7 @@ class Attempt:
     @property
     def site(self) -> Site:
         """What no other attempt of a walk has."""
-        return (self.model, self.operation, self.tamperer), self.change.message, self.turn
+        return (self.security, self.operation, self.tamperer), self.change.message, self.turn
 
 
 def change_of(model: SecurityModel, message: Message, rng: random.Random) -> Change:

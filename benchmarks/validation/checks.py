@@ -386,7 +386,7 @@ def _figure_1(measured: Measured) -> Check:
     """Compare the run with the most clients that the paper's sentence is about."""
     claim = privfairfl().figures["figure1"]
     cells = measured.where(
-        protocol=claim.protocol, variant=AS_PUBLISHED[claim.protocol], security=claim.model, network="none"
+        protocol=claim.protocol, variant=AS_PUBLISHED[claim.protocol], security=claim.security, network="none"
     )
     near = [cell for cell in cells if claim.at[0] <= cell.number(claim.factor) <= claim.at[1]]
     timed = {cell.number(claim.factor): found for cell in near if (found := cell.median_s) is not None}
@@ -399,7 +399,7 @@ def _figure_1(measured: Measured) -> Check:
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
     """Compare what ADS takes, scaled to the figure's records: see the checks of linearity in records."""
     claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
-    row = rows[claim.protocol, ads.name, claim.model]
+    row = rows[claim.protocol, ads.name, claim.security]
     scaled = None if row.whole is None else row.whole * claim.at[0] / ads.records
     told, seconds = f"{_said(scaled)}, scaled from {ads.records:,} records", (claim.seconds, claim.seconds)
     return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, seconds, told, row.why_not)

@@ -186,7 +186,7 @@ def evaluate(
                 figures = assess(
                     data.y_true[fold.test], predict(fold), data.sensitive_feature[fold.test], data.groups
                 )
-                rows.append({"split": seed, "security": name, **figures})
+                rows.append({"split": seed, "model": name, **figures})
             if progress is not None:
                 progress(done, len(seeds))
     return pd.DataFrame(rows, columns=["split", "model", *METRICS])

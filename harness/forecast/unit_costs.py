@@ -172,7 +172,7 @@ def _model_units(model: SecurityModel, found: dict[str, Any]) -> ModelUnits:
         raise ValueError
     if network is None:
         return ModelUnits(found)
-    return ModelUnits(found, network["round_round_trips_per_round"], network["link_share"])
+    return ModelUnits(found, network["round_trips_per_round"], network["link_share"])
 
 
 def _total(units: Mapping[str, float], things: Mapping[str, float]) -> float:

@@ -102,7 +102,7 @@ def _rule(table: Table) -> Rule:
     )
     for what, given, known in (
         ("task", table["tasks"], [*STATISTICS]),
-        ("security", table["security"], [*MODELS]),
+        ("security model", table["security"], [*MODELS]),
         ("unit", [table["unit"]], ["", *PrivacyUnit]),
         ("relation", [table["relation"]], ["", *NeighboringRelation]),
     ):

@@ -219,7 +219,7 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
         "nodes": plan.nodes,
-        **(plan.own.to_json() if plan.own else {}),
+        **(plan.own.arguments() if plan.own else {}),
         **prepared.arguments,
     }
     return Job(

@@ -27,7 +27,7 @@ from protocols.accounting.calibration import (
 from protocols.accounting.exact_privacy import curve_of_distribution
 from protocols.accounting.rounding import exact_text, float_up
 from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
+from protocols.circuits.noise import fair_bits_per_sample
 from protocols.guarantee import Guarantee
 from protocols.noise.added import NoiseDistribution, largest, mean_square_error, smallest
 from protocols.noise.truncated import cumulative, guarantee
@@ -124,7 +124,7 @@ def own_sampler(
     return Sampler(
         name=f"own, {distribution}",
         spec=PI_SUM,
-        arguments=dict(zip(OWN_ARGUMENTS, (own.distribution, own.rate, own.edge), strict=True)),
+        arguments=own.arguments(),
         fair_bits=0,
         unit=Fraction(1),
         centre=Fraction(0),

@@ -170,8 +170,8 @@ class Request(Spending):
             return spec.by(self.form.path)
         if self.form.path is REPLICATED:
             raise OptionError(
-                f"Replicated shares take joint noise only: distributed noise ({named('noise', DISTRIBUTED)}) is "
-                f"what a party could shift a result by; leave it out, or use {named('input_path', 'shares')}."
+                f"Replicated shares take joint noise only: {named('noise', DISTRIBUTED)} is what "
+                f"a party could shift a result by; leave it out, or use {named('input_path', 'shares')}."
             )
         found = with_distributed_noise(spec, self.form)
         if found is None:

@@ -220,7 +220,7 @@ def _costs(
             "Predicted seconds in each model.",
             logarithmic=True,
         )
-    yield Table(["security model", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
+    yield Table(["security", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):
         names = ", ".join(each.model.name for each in plans if each.refusal == reason)
         yield f"{names}: {reason}"
@@ -239,7 +239,7 @@ def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
     yield Table(
-        ["security model", "total", "start", "noise", "read", "share", "compile", "MPC", "derive"],
+        ["security", "total", "start", "noise", "read", "share", "compile", "MPC", "derive"],
         [[name, *map(_seconds, (wall.wall_s, *vars(wall).values()))] for name, wall in walls.items()],
     )
     yield (

@@ -147,7 +147,7 @@ def _parts(manifest: dict[str, Any]) -> Iterator[Part]:
 
 def before_after(evaluation: pd.DataFrame, splits: int) -> Iterator[Part]:
     """View each model's mean and standard deviation over the splits, and how often they changed."""
-    names = list(evaluation["security"].unique())  # unmitigated first
+    names = list(evaluation["model"].unique())  # unmitigated first
     figures = summary(evaluation).set_index(["metric", "model"])
     for metric, (told, at) in TOLD.items():
         mean, spread = figures.loc[metric].loc[names, ["mean", "std"]].to_numpy().T

@@ -25,6 +25,7 @@ import numpy as np
 
 from protocols.arrays import Floats, Integers, Words
 from protocols.circuits.coins import MAX_EPSILON, Coin, exp_bounds
+from protocols.circuits.noise import OWN_ARGUMENTS
 from protocols.noise import truncated
 from protocols.noise.truncated import probability_mass
 
@@ -129,6 +130,10 @@ class DistributedNoise:
     def to_json(self) -> dict[str, Any]:
         """Return the parameters, from which the table follows."""
         return {**asdict(self), "distribution": str(self.distribution), "rate": str(self.rate)}
+
+    def arguments(self) -> dict[str, object]:
+        """Return the arguments of a program whose parties draw it, by name."""
+        return dict(zip(OWN_ARGUMENTS, (self.distribution, self.rate, self.edge), strict=True))
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "DistributedNoise":

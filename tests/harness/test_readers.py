@@ -114,7 +114,7 @@ FIGURES = {"sent_bytes": {"run": 0.5}, "mpc_s": {"run": 0.5}}
 UNIT_COSTS = {
     "schema": 1,
     "measured": {},
-    "models": {"mpyc": {**FIGURES, "network": {"round_round_trips_per_round": 0.5, "link_share": 0.5}}},
+    "models": {"mpyc": {**FIGURES, "network": {"round_trips_per_round": 0.5, "link_share": 0.5}}},
 }
 
 

@@ -59,7 +59,7 @@ def test_clients_under_each_trust_model(epsilon: Fraction) -> None:
     cells = row("| ε | M_R, repaired | simulated |", epsilon)
     assert cells[0] == row("| ε | M_R as published |", epsilon)[3]
     with (PROJECT / "benchmarks" / "results" / "trust" / NEEDED).open(newline="") as file:
-        on_file = {(r["security"], float(r["epsilon"]), float(r["error"])): r for r in csv.DictReader(file)}
+        on_file = {(r["model"], float(r["epsilon"]), float(r["error"])): r for r in csv.DictReader(file)}
     for i, name in enumerate((REPAIRED, PER_AGGREGATOR, IN_COMPUTATION)):
         assert cells[2 * i] == pytest.approx(needed(name, epsilon), rel=0.005)
         found = on_file[name, float(epsilon), ERROR]

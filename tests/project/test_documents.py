@@ -67,7 +67,7 @@ def given(directory: Path) -> dict[str, Any]:
     X = frame[["score"]].to_numpy()  # noqa: N806
     model = LogisticRegression().fit(X, frame.label)
     of_clients = {"groups": group.astype(int), "rates": score}
-    return {"df": frame, "X": X, "y": frame.label, "security": model, **of_clients}
+    return {"df": frame, "X": X, "y": frame.label, "model": model, **of_clients}
 
 
 def run_shell(text: str, directory: Path) -> str:

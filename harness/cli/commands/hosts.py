@@ -116,7 +116,7 @@ def verify(options: VerifyOptions) -> None:
     if cli.output.json:
         print_json({"signed_by": hosts, "epsilon": epsilon, "delta": delta, **ran})
         return
-    what = "{task} in model {model}".format(**first.ran.asked)
+    what = "{task} in model {security}".format(**first.ran.asked)
     spent = Guarantee(Fraction(epsilon), Fraction(delta))
     show(*view.signers(hosts, what, spent, ran, SOURCES[first.ran.source], compared=known is not None))
 

@@ -107,8 +107,8 @@ def test_cells_hold_the_last_attempt_of_each_repetition() -> None:
     again = sample(0, 0.75)
     found = by_cell([sample(1), sample(0, status="failed", reason="It did not end."), other, again])
     assert found == {
-        (("security", "ring"), ("records", 4)): [again, sample(1)],
-        (("security", "semi2k"), ("records", 4)): [other],
+        (("records", 4), ("security", "ring")): [again, sample(1)],
+        (("records", 4), ("security", "semi2k")): [other],
     }
 
 

@@ -15,7 +15,7 @@ from tests.support.command import call, refused
 NAMESPACE = Collection(*COMMANDS, hosts=HOSTS)
 KNOWN = {name: NAMESPACE[name] for name in NAMESPACE.task_names}
 FILE = """\
-model = "mpyc"
+security = "mpyc"
 epsilon = 0.5
 budget = [3, 1e-6]
 [weights]
@@ -59,12 +59,12 @@ def test_a_table_goes_before_and_what_is_typed_before_both() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("modle = 1", "fairshares.toml: no command has an option 'modle' (did you mean model?)."),
+        ("securty = 1", "fairshares.toml: no command has an option 'securty' (did you mean security?)."),
         ("[weights]\nscore = 1", "fairshares.toml: [weights] has not got an option 'score'."),
         ("[wieghts]", "fairshares.toml: there is no command [wieghts] (did you mean weights?)."),
         ("json = true", "fairshares.toml: json takes no value; give --json as you run a command."),
-        ("model = []", "--security is empty; leave it out, or give it a value."),
-        ("model =", "fairshares.toml is not a file of options: it is not TOML in UTF-8"),
+        ("security = []", "--security is empty; leave it out, or give it a value."),
+        ("security =", "fairshares.toml is not a file of options: it is not TOML in UTF-8"),
     ],
 )
 def test_what_no_command_takes_is_refused(text: str, said: str, here: Path) -> None:
@@ -82,6 +82,6 @@ def test_a_command_says_what_it_took(here: Path) -> None:
     assert {model["security"] for model in json.loads(done.stdout)["models"]} == {"mpyc"}
     said = call(*planned, cwd=here).stderr
     assert said == f"{taken}\n"
-    (here / "fairshares.toml").write_text("modle = 1")
-    assert "did you mean model?" in refused(*planned, cwd=here)
+    (here / "fairshares.toml").write_text("securty = 1")
+    assert "did you mean security?" in refused(*planned, cwd=here)
     assert call("--list", cwd=here).returncode == 0

@@ -266,7 +266,7 @@ def rigged_runs() -> pd.DataFrame:
 
 
 def pick(table: pd.DataFrame, model: str, metric: str) -> dict[str, float]:
-    row = table[(table["security"] == model) & (table["metric"] == metric)]
+    row = table[(table["model"] == model) & (table["metric"] == metric)]
     return {str(name): float(value) for name, value in row.drop(columns=["model", "metric"]).iloc[0].items()}
 
 
@@ -281,7 +281,7 @@ def test_summary_states_mean_spread_and_defined_splits() -> None:
 
 def test_changes_are_paired_by_split() -> None:
     moved = changes(rigged_runs())
-    assert set(moved["security"]) == {"m"}
+    assert set(moved["model"]) == {"m"}
     assert pick(moved, "m", "accuracy") == pytest.approx(
         {"mean": -0.125, "std": np.sqrt(0.03125), "splits": 2, "lower": 1, "higher": 0}
     )

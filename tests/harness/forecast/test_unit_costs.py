@@ -101,7 +101,7 @@ def test_planted_costs_are_found_again(tmp_path: Path) -> None:
         assert cost.rounds == pytest.approx(run.rounds, rel=0.02)
         assert run.compile_s is None or cost.compile_s == pytest.approx(run.compile_s, rel=0.02)
     # 10 Gbit/s is not quite no limit: 40 kB in all, 8 us of 4 s.
-    assert units["network"]["round_round_trips_per_round"] == pytest.approx(0.5, rel=1e-3)
+    assert units["network"]["round_trips_per_round"] == pytest.approx(0.5, rel=1e-3)
     assert units["network"]["link_share"] == pytest.approx(0.25, rel=1e-3)
 
 

@@ -60,7 +60,7 @@ def digest(host: Path) -> str:
         ({"epsilon": "3"}, RULE, PolicyError, "epsilon_per_run = 2; this one needs ε = 2.9"),
         ({"delta": "1/1024"}, RULE + 'delta_per_run = "2^-30"', PolicyError, "delta_per_run"),
         ({}, RULE + 'tasks = ["gap"]', PolicyError, "does not allow 'weights' .*tasks: 'gap'"),
-        ({}, RULE + 'models = ["ring"]', PolicyError, "does not allow 'mpyc' .*models: 'ring'"),
+        ({}, RULE + 'security = ["ring"]', PolicyError, "does not allow 'mpyc' .*security: 'ring'"),
         ({}, RULE + 'unit = "client"', PolicyError, "does not allow 'record' .*unit: 'client'"),
         ({}, RULE + 'relation = "replace_one"', PolicyError, "wants relation = 'replace_one'"),
         ({"population": "laons"}, RULE, PolicyError, "no population 'laons' .did you mean loans"),

@@ -58,7 +58,7 @@ def test_a_population_is_the_same_in_any_spelling(host: Path) -> None:
         (RULE.replace('"2^-20"', "1"), "delta of population 'loans' must be a number above 0 and below 1"),
         (RULE + 'delta_per_run = "x"', "delta_per_run of population 'loans' must be a number"),
         (RULE + 'tasks = ["wieghts"]', "There is no task 'wieghts' .did you mean weights"),
-        (RULE + 'models = ["rign"]', "There is no model 'rign' .did you mean ring"),
+        (RULE + 'security = ["rign"]', "There is no security model 'rign' .did you mean ring"),
         (RULE + 'unit = "person"', "There is no unit 'person'; it is one of 'record', 'client'"),
         (RULE + 'relation = "replace"', "There is no relation 'replace' .did you mean replace_one"),
         (RULE + RULE.replace("loans", "Loans"), "has two tables; leave one"),
