@@ -27,6 +27,7 @@ OF_ALL = {
     "quiet": "print the answer only, and on standard error errors only",
     "verbose": "print all that there is to say of privacy, cost and where it ran",
 }
+OF_RUNS = ("shares", "hosts", "invite", "clients", "arrivals")  # of a release that is run, not of its plan
 _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"
 
 
@@ -166,7 +167,8 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
     for context in given:
         for name, text in {**texts[""], **texts.get(str(context.name), {})}.items():
             flag = options[name].flag
-            if flag in context.flags and not context.flags[flag].got_value:
+            planned = name in OF_RUNS and "--plan" in context.flags and context.flags["--plan"].got_value
+            if flag in context.flags and not context.flags[flag].got_value and not planned:
                 context.flags[flag].value, taken[flag] = text, text
     return f"From {FILE}: {', '.join(f'{flag} {text}' for flag, text in taken.items())}" if taken else ""
 

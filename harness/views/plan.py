@@ -142,15 +142,16 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
     if len(errors.each) > _MOST_ROWS:
         more = len(errors.each) - _MOST_ROWS
         rows.append([f"… {more} more; the worst: {worst}", _share(errors.each[worst])])
-    yield Table(["of" if valued else "group, label", f"error of the {errors.what} (RMS)"], rows)
+    by_group = errors.each.keys() == {*asked.domain.groups}
+    yield Table(["group" if by_group else "group, label", f"error of the {errors.what} (RMS)"], rows)
     if asked.held is not None:
         held = (
-            f"{asked.sizes[asked.domain.groups.index(worst), 0]:,.0f} clients"
-            if valued
-            else f"{by_cell(asked.domain, asked.sizes)[worst]:,.0f} records"
+            asked.sizes[asked.domain.groups.index(worst)].sum()
+            if by_group
+            else by_cell(asked.domain, asked.sizes)[worst]
         )
         verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
-        yield f"The worst is {worst}, with {held} that count: it {verdict}."
+        yield f"The worst is {worst}, with {held:,.0f} {_unit(asked)} that count: it {verdict}."
     if errors.gap is not None:
         yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
     if not errors.known:

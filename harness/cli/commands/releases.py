@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import terminal as cli
+from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
 from harness.cli.report import tell, write_beside
 from harness.cli.terminal import show
@@ -152,9 +153,7 @@ def _plan(options: Any) -> None:
     from harness.forecast.requested import planned
     from harness.views import plan as view
 
-    others = [
-        name for name in ("shares", "hosts", "invite", "clients", "arrivals") if getattr(options, name, None)
-    ]
+    others = [name for name in OF_RUNS if getattr(options, name, None)]
     if others:
         raise OptionError(f"--plan runs nothing: leave out {', '.join(map(named, others))}.")
     of_file = not options.plan["clients"]

@@ -56,6 +56,12 @@ def test_a_table_goes_before_and_what_is_typed_before_both() -> None:
     assert filled("weights")[1]["--timeout"] == ""
 
 
+def test_a_plan_takes_no_hosts_from_the_file() -> None:
+    Path("fairshares.toml").write_text('hosts = "hosts.toml"')
+    assert filled("weights")[1]["--hosts"] == "hosts.toml"
+    assert filled("weights", "--plan", "100")[1]["--hosts"] == ""
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
