@@ -202,5 +202,13 @@ class UsedUploadsError(FairSharesError):
     """Uploads went into a run before, and nobody would count that their privacy is spent again."""
 
 
+class StockError(FairSharesError):
+    """Noise that was made ahead is not there, was used before, or may be known to others."""
+
+
+class UsedNoiseError(StockError):
+    """Noise that was made ahead was used by another run."""
+
+
 class PlanError(FairSharesError):
     """What a run would cost cannot be told here."""

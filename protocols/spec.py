@@ -114,7 +114,8 @@ class ProtocolSpec:
     fair_bits: from the program's arguments to how many fair bits a sample of its noise takes of each party;
     compared: to how many integers it compares, whose masks in a field hide them but for a small probability
     each; not known of programs that are not portable; distributed_noise: whether it has a place for noise of
-    the parties' own, see `with_distributed_noise`; made_up: whether it is for benchmarks, on records of its
+    the parties' own, see `with_distributed_noise`; makes_piece, uses_piece: whether it keeps shares of noise
+    for another run, or takes such shares in; made_up: whether it is for benchmarks, on records of its
     own alone. [test: tests/harness/engines/test_mpyc_masks.py]
     """
 
@@ -133,6 +134,8 @@ class ProtocolSpec:
     fair_bits: Callable[[Mapping[str, str]], int] = _of_default_noise
     compared: Callable[[Mapping[str, str]], int] = lambda _: 0
     distributed_noise: bool = False
+    makes_piece: bool = False
+    uses_piece: bool = False
     made_up: bool = False
 
     @property
@@ -357,6 +360,25 @@ PI_SUM = ProtocolSpec(
     fair_bits=lambda _: 0,
 )
 
+PI_PREPROCESS = ProtocolSpec(
+    name="pi_preprocess",
+    source="PrivFairFL (Pentyala et al. 2022), Appendix D: noise before there are inputs",
+    arguments=("parties", "nodes", "epsilon", "delta_bits"),
+    input_forms={NO_INPUT.name: NO_INPUT},
+    outputs=("made",),
+    revealed=("nothing",),
+    release=lambda arguments: each_cell_once(int(arguments["nodes"])),
+    makes_piece=True,
+)
+
+PI_SUM_OFFLINE = replace(
+    PI_SUM,
+    name="pi_sum_offline",
+    source="PrivFairFL (Pentyala et al. 2022), Appendix D: noise that was made before",
+    arguments=("parties", "nodes"),
+    uses_piece=True,
+)
+
 PI_ROUNDS = ProtocolSpec(
     name="pi_rounds",
     source="secure aggregation with distributed noise (Dwork et al. 2006), round by round",
@@ -383,11 +405,21 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
     return replace(spec, arguments=(*spec.arguments[:-2], *OWN_ARGUMENTS), fair_bits=lambda _: 0)
 
 
+def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
+    """Return the protocol with joint noise that its parties made before, None if it has no place for that.
+
+    It is π_SUM again: whatever is released has to be linear in the columns that the parties hold.
+    """
+    if not (spec.distributed_noise and form.summed_by_party and form.path is SHARES):
+        return None
+    return replace(PI_SUM_OFFLINE, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release)
+
+
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
         *(PI_LAP, PI_LAP_PUBLISHED, PI_RW, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
         *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP, PI_SUM),
-        PI_ROUNDS,
+        *(PI_ROUNDS, PI_PREPROCESS, PI_SUM_OFFLINE),
     )
 }

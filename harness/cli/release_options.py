@@ -14,15 +14,23 @@ from harness.request.calls import (
 )
 from harness.request.fields import Options, optional
 from harness.request.plans import parse_plan
-from harness.request.readers import parse_path
+from harness.request.readers import parse_path, whole
 
 _RUNS = "harness.cli.commands"
+
+
+PREPROCESS = optional(
+    whole(1, 1000),
+    "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
+    "declared, and on no record; --offline then takes it",
+)
 
 
 class ReleaseOptions(Options):
     """What a command takes besides its call. Attributes: place: of the function that runs it."""
 
     place: ClassVar[str]
+    preprocess: Any = None
     also = "--records my.csv"
 
     hosts = optional(
@@ -44,6 +52,7 @@ class WeightsOptions(ReleaseOptions, WeightsCall):
     """Compute DP sample weights per group and label (π_RW)."""
 
     place = f"{_RUNS}.weights:weights"
+    preprocess = PREPROCESS
     invite = INVITE
     clients = CLIENTS
     prints = "weights.json"
@@ -53,6 +62,7 @@ class ConfusionOptions(ReleaseOptions, ConfusionCall):
     """Compute a DP confusion matrix per group (π_CF)."""
 
     place = f"{_RUNS}.releases:confusion"
+    preprocess = PREPROCESS
     prints = "confusion.json"
 
 
@@ -60,6 +70,7 @@ class ThresholdsOptions(ReleaseOptions, ThresholdsCall, epsilon={"unless": "curv
     """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
 
     place = f"{_RUNS}.thresholds:thresholds"
+    preprocess = PREPROCESS
     curves = optional(
         parse_path,
         "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
@@ -83,6 +94,7 @@ class GapOptions(ReleaseOptions, GapCall):
     """Compute DP gaps between groups' mean performance values (π_GAP)."""
 
     place = f"{_RUNS}.releases:gap"
+    preprocess = PREPROCESS
     also = "--records values.csv --groups a,b --range 0,1"
     prints = "gap.json"
 

@@ -101,7 +101,9 @@ class Job:
     before it starts; given_bits: instead of random ones, per party, integers that a test feeds in
     (only a program outside `Programs/Source` may be given any), or noise where it is the party's own;
     clients: who sends values while the parties run, None if nobody does; compile_options: instead of the
-    model's, if there are any; own: how each party's own noise enters, None where noise is joint.
+    model's, if there are any; own: how what is added to a party's column enters, None where the program adds
+    noise itself; pieces: per party, the directory of its shares of noise, which a program that makes some
+    leaves there, and one that uses some takes from there.
     """
 
     spec: ProtocolSpec
@@ -113,6 +115,7 @@ class Job:
     clients: ClientInputs | None = None
     compile_options: tuple[str, ...] = ()
     own: DistributedNoiseInput | None = None
+    pieces: tuple[Path, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.given_bits is not None and self.is_production:
@@ -170,8 +173,13 @@ class Job:
                 f"model {model.name} has {model.parties}."
             )
         if self.is_production:
-            self._check_bits()
+            if not self.spec.uses_piece:
+                self._check_bits()
             self._check_distributed_noise(model)
+            if (self.spec.makes_piece or self.spec.uses_piece) != (self.pieces is not None):
+                raise UnsupportedError(
+                    f"{self.spec.name} was given noise of a stock where it takes none, or none."
+                )
 
     def distributed_noise(self, model: SecurityModel) -> DistributedNoise | None:
         """Return the distribution of each party's own noise, by the program's arguments; None: it draws none.
@@ -193,7 +201,8 @@ class Job:
 
     def _check_distributed_noise(self, model: SecurityModel) -> None:
         """Raise UnsupportedError unless each party draws a sample of its own for each value."""
-        if self.distributed_noise(model) is None or self.spec.release is None:
+        drawn = self.distributed_noise(model) is not None
+        if not (drawn or self.spec.uses_piece) or self.spec.release is None:
             return
         named = self._named_arguments
         noisy = int(named["nodes"]) if "nodes" in named else self.spec.release(named).nodes

@@ -278,11 +278,15 @@ def _one_of(ways: Sequence[str]) -> str:
 
 
 def _distributed_noise(job: Job, model: SecurityModel) -> dict[str, Any]:
-    """Return what a party's process needs to draw its own noise, all of it public; nothing if it has none."""
-    noise = job.distributed_noise(model)
-    if noise is None or job.own is None:
+    """Return what a party's process adds to its column, all of it public; nothing if it adds nothing.
+
+    Without a distribution its sums have no noise: the parties keep joint noise for them.
+    """
+    if job.own is None:
         return {}
-    return {"distributed_noise": {"noise": noise.to_json(), "domain": model.domain.name, **asdict(job.own)}}
+    noise = job.distributed_noise(model)
+    told = {"noise": noise and noise.to_json(), "domain": model.domain.name, **asdict(job.own)}
+    return {"distributed_noise": told}
 
 
 def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:

@@ -28,10 +28,12 @@ from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.shares.file_format import MAX_VALUES
 from harness.inputs.shares.party import UploadPolicy
 from harness.pipeline.arrivals import Arrivals, alone, read_arrivals, run_epoch
+from harness.pipeline.preprocessing import preprocess
 from harness.pipeline.run import Run, RunSettings, event_of, run_release
 from harness.pipeline.sources import RecordsSource, SharesSource
-from harness.privacy.ledger.charge import Entry, Say, chosen_account, entry, nothing_said
+from harness.privacy.ledger.charge import Entry, Say, chosen_account, chosen_ledger, entry, nothing_said
 from harness.privacy.ledger.populations import PrivacyEvent
+from harness.privacy.stock import Stock
 from harness.releases.base import Statistic
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.releases.registry import STATISTICS, statistic_of
@@ -75,12 +77,37 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
         _, left = cap_and_release(request)
         request = request.spending(left)
     account = chosen_account(call.population, call.budget, call.ledger, say)
-    settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts)
+    stock = None if hosts else _stock(call)
+    settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts, stock=stock)
     settings.check_supported(request.spec)
     if request.task == "cap" and request.curves:  # the model has to have these, too
         curves = ThresholdsRequest(epsilon=1, security=request.security, variant=request.variant)
         replace(settings, release=curves).check_supported(request.curves)
     return settings
+
+
+def preprocessed(call: ReleaseCall, runs: int, progress: Progress) -> tuple[Path, list[dict[str, Any]]]:
+    """Make the noise of so many runs of a release; return the stock's place, and what each took.
+
+    Raises: OptionError: it takes no such noise, or declares no domain; FairSharesError.
+    """
+    request = call.request.but(offline=True, security=call.security or choose_model(None))
+    of_values, thresholds = request.task == "gap", getattr(call, "thresholds", None)
+    domain = declared_domain(call, of_values=of_values, thresholds=thresholds)
+    if domain is None:
+        raise OptionError(
+            f"Noise depends on the domain; declare it by {named('domain')}, or {named('groups')} and "
+            f"{named('labels')}."
+        )
+    statistic = statistic_of(request)
+    RunSettings(request).check_supported(statistic.spec)
+    prepared = statistic.prepare(request, domain if of_values else domain.with_kind(statistic.kind))
+    stock = _stock(call)
+    return stock.directory, preprocess(prepared, stock, runs, call.timeout, progress)
+
+
+def _stock(call: ReleaseCall) -> Stock:
+    return Stock(call.stock or chosen_ledger(call.ledger).path.parent / "stock")
 
 
 def chooses_cap(call: ReleaseCall) -> bool:

@@ -18,16 +18,18 @@ from harness import __version__
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
-from harness.errors import ShareError, UnsupportedError, named
+from harness.errors import ShareError, UnsupportedError, UsedNoiseError, named
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline.party_inputs import PartyInputs
+from harness.pipeline.preprocessing import taken
 from harness.pipeline.sources import RunContext, Source
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from harness.privacy.statement import PrivacyStatement, read_statement, state_privacy
+from harness.privacy.stock import Stock
 from harness.releases.base import PreparedRelease, Statistic
 from harness.request.base import Request
 from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
@@ -49,7 +51,8 @@ class RunSettings:
     """How a release is run.
 
     Attributes: release: what is asked for; account: where it is charged; network: emulated between the
-    parties, None for the machine's loopback; hosts: that run the parties, None for this machine.
+    parties, None for the machine's loopback; hosts: that run the parties, None for this machine; stock: of
+    noise that was made ahead, None where there can be none.
     """
 
     release: Request
@@ -57,6 +60,7 @@ class RunSettings:
     account: Account = field(default_factory=Account)
     network: Network | None = None
     hosts: Runner | None = None
+    stock: Stock | None = None
 
     @property
     def runner(self) -> Runner:
@@ -136,25 +140,30 @@ def run_release(
             event = replace(event, exact=asked, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
         inputs = source.deliver(context, described)
+        piece = taken(prepared, settings.stock, partial / "piece")
         event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
+        if piece is not None:
+            event, job = replace(event, piece=piece.name), replace(job, pieces=piece.parties)
         result = settings.runner.run(
             job,
             release.security,
             partial / "parties",
             settings.timeout_s,
             progress,
-            starting=lambda: charging.start(event),
+            starting=lambda: _start(charging, event, settings.stock),
             network=settings.network,
         )
         progress("read")
         found = prepared.read(result.outputs, inputs.clients)
         privacy = privacy_of(prepared, job.compared).to_json()
-        taken = replace(inputs, excluded={**inputs.excluded, **result.left_out})
-        public, charged, wall_s = taken.public(release.form), charging.fields(), time.monotonic() - started
+        counted = replace(inputs, excluded={**inputs.excluded, **result.left_out})
+        public, charged, wall_s = counted.public(release.form), charging.fields(), time.monotonic() - started
         manifest = manifest_of(
             task, result, privacy, public, charged, wall_s, inputs.share_s, inputs.uploaded
         )
         manifest["request"] = release.to_json()
+        if piece is not None:
+            manifest["preprocessing"] = {"piece": piece.name, **piece.about}
         if earlier:
             manifest = combined_manifest(task, {**earlier, task: manifest}, asked)
             privacy = manifest["privacy"]
@@ -165,6 +174,16 @@ def run_release(
         files = {**result_files(statistic.files(found), privacy), MANIFEST: manifest}
         write_all(partial, files)
         return Run(found, manifest, charging, out, files)
+
+
+def _start(charging: Entry, event: PrivacyEvent, stock: Stock | None) -> None:
+    """Charge a run. Raises: UsedNoiseError: its noise was used before; no more of that stock is used then."""
+    try:
+        charging.start(event)
+    except UsedNoiseError as error:
+        if stock is not None:
+            stock.destroy()
+        raise UsedNoiseError(f"{error} All of it was removed; make new noise.") from None
 
 
 def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
@@ -228,10 +247,10 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
         arguments=tuple(str(arguments[name]) for name in spec.arguments),
         party_inputs=tuple(inputs.values),
         fair_bits=()
-        if plan.own
+        if plan.own or spec.uses_piece
         else tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
         clients=inputs.sending,
-        own=_own_input(prepared, inputs, rows) if plan.own else None,
+        own=_own_input(prepared, inputs, rows) if plan.own or spec.uses_piece else None,
     )
 
 

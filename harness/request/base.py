@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from harness.errors import OptionError, named
-from harness.request.fields import Option, Options, as_text, optional, required, usual
+from harness.request.fields import Option, Options, as_text, optional, required, switch, usual
 from harness.request.readers import (
     one_of,
     parse_choice,
@@ -57,6 +57,7 @@ NOISE = usual(
     "with larger errors; a party that deviates can shift the result unnoticed), which adds up to Laplace's; "
     "or distributed-gaussian, which adds up to Gauss's",
 )
+OFFLINE = switch("take joint noise that --preprocess made before; refused where none fits")
 AT_REST = (
     "shares (default): additive, sent before the run; replicated: no party can change one, but any two have "
     "all, in ps-rep-ring and rep4-ring"
@@ -107,6 +108,7 @@ class Request(Spending):
     neighboring_relation: Any = None
     input_form: Any = None
     noise: Any = JOINT
+    offline: Any = False
     cap: Any = None
     cap_epsilon: Any = None
     variant: Any = ""
@@ -164,8 +166,16 @@ class Request(Spending):
 
         Raises: OptionError: it has no place for the noise.
         """
-        from protocols.spec import REPLICATED, with_distributed_noise
+        from protocols.spec import REPLICATED, with_distributed_noise, with_noise_made_ahead
 
+        if self.offline:
+            ahead = with_noise_made_ahead(spec, self.form) if self.own_distribution is None else None
+            if ahead is None:
+                raise OptionError(
+                    f"{named('offline')} is for joint noise that is added to sums of plain shares; leave it "
+                    "out, or leave out what asks for other noise or another input form or path."
+                )
+            return ahead
         if self.own_distribution is None:
             return spec.by(self.form.path)
         if self.form.path is REPLICATED:

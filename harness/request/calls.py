@@ -61,6 +61,12 @@ OUT = optional(parse_path, "a new directory for the results; default: runs/<task
 TIMEOUT = usual("600", parse_seconds, "seconds that the parties may take")
 
 
+STOCK = optional(
+    parse_path,
+    "the directory of noise made ahead, by --preprocess, for --offline; default: stock, beside the ledger",
+)
+
+
 class Records(Options):
     """Where clients' records come from, and which there may be."""
 
@@ -99,6 +105,8 @@ class ReleaseCall(Run, Account, Records, Request):
 
     requested: ClassVar[type[Request]]
 
+    stock: Any = None
+
     @property
     def request(self) -> Any:
         """The request alone."""
@@ -110,6 +118,7 @@ class WeightsCall(ReleaseCall, WeightsRequest, epsilon={"unless": "arrivals"}):
 
     requested = WeightsRequest
 
+    stock = STOCK
     arrivals = optional(
         parse_path,
         "with --shares: a folder for a series of runs, epochs; each counts what arrived since the last, and "
@@ -122,6 +131,7 @@ class ConfusionCall(ReleaseCall, ConfusionRequest):
 
     requested = ConfusionRequest
 
+    stock = STOCK
     records = RECORDS.but(help=f"{RECORDS.help}, prediction (a label); with --threshold: score")
     shares = SHARES.but(help="instead of --records: what `share --task confusion` or `aggregate` wrote")
     threshold = THRESHOLD
@@ -133,6 +143,7 @@ class ThresholdsCall(ReleaseCall, ThresholdsRequest):
 
     requested = ThresholdsRequest
 
+    stock = STOCK
     records = RECORDS.but(
         help=f"{RECORDS.help}, score (from 0 to 1, of records that the model was not trained on)"
     )
@@ -149,6 +160,7 @@ class GapCall(ReleaseCall, GapRequest):
 
     requested = GapRequest
 
+    stock = STOCK
     records = RECORDS.but(
         help="CSV or Parquet with client_id, group, value; a number, or a fraction of counts as 17/20"
     )

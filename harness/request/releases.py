@@ -9,6 +9,7 @@ from harness.errors import OptionError, named
 from harness.request.base import (
     AT_REST,
     NOISE,
+    OFFLINE,
     RELATION,
     UNIT,
     Request,
@@ -78,6 +79,7 @@ class WeightsRequest(Request):
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
     noise = NOISE
+    offline = OFFLINE
     reweighing = usual(
         "balanced",
         one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
@@ -101,6 +103,7 @@ class ConfusionRequest(Request):
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
     noise = NOISE
+    offline = OFFLINE
     positive_label = POSITIVE_LABEL.but(
         help="the label whose rates are shown, and which --threshold predicts; default: the last in order; "
         "of more than two labels, each one's rates"
@@ -122,6 +125,7 @@ class ThresholdsRequest(Request):
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
     noise = NOISE
+    offline = OFFLINE
     variant = usual(
         "histogram",
         one_of(lambda: ThresholdsRequest.protocols),
@@ -171,6 +175,7 @@ class GapRequest(Request):
         help="record (default: a client's value replaced or removed), or client (all it sends, there or not)"
     )
     noise = NOISE
+    offline = OFFLINE
 
 
 _COUNT = whole(1, in_module("protocols.mechanisms.shifted_log:MOST_COUNT"))

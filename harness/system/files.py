@@ -123,6 +123,15 @@ def create_file(path: Path, *parts: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def sync(directory: Path) -> None:
+    """Write through to the disk what is in a directory, by name."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Open a file to be read that others may have put there: at once, and by no link.
 

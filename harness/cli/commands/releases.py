@@ -10,7 +10,7 @@ from harness.cli import terminal as cli
 from harness.cli.command_line import OF_RUNS
 from harness.cli.commands.choices import chosen_hosts
 from harness.cli.report import tell, write_beside
-from harness.cli.terminal import show
+from harness.cli.terminal import print_json, show
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, named, naming
@@ -20,6 +20,7 @@ from harness.pipeline.release import (
     chooses_cap,
     declared_domain,
     policy_of,
+    preprocessed,
     run_on_records,
     score_cut,
     settings_of,
@@ -84,6 +85,9 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
     if options.plan is not None:
         _plan(options)
         return None
+    if options.preprocess is not None:
+        _preprocess(options, steps)
+        return None
     hosts, model = None, options.security
     if options.hosts:
         if getattr(options, "arrivals", None) or getattr(options, "horizon", None):
@@ -145,6 +149,21 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
         f"{directory / 'client-<k>.json'}, k from 0, once that file is there."
     )
     return InvitedSource(domain, directory, clients)
+
+
+def _preprocess(options: Any, steps: dict[str, str]) -> None:
+    """Make the noise of a number of runs, and say what that took."""
+    others = [name for name in (*OF_RUNS, "plan", "records") if getattr(options, name, None)]
+    if others:
+        raise OptionError(
+            f"--preprocess makes noise and reads no record: leave out {', '.join(map(named, others))}."
+        )
+    with cli.steps(steps) as begin:
+        stock, made = preprocessed(options, options.preprocess, begin)
+    if cli.output.json:
+        print_json({"stock": str(stock), "pieces": made})
+    else:
+        show(*run_view.preprocessed(stock, made))
 
 
 def _plan(options: Any) -> None:

@@ -12,8 +12,10 @@ import numpy as np
 from harness.engines.parties.working_directory import bits_file, values_file
 from harness.errors import ShareError, UnsupportedFeature
 from harness.inputs.rings import FIELD
+from harness.system.files import create_file
 
 _BITS = 64  # of the integers, as MP-SPDZ's with `-R 64`
+_WORD = (1 << _BITS) - 1
 
 
 class Machine:
@@ -28,6 +30,7 @@ class Machine:
         self.array = mpc.SecInt(_BITS, p=FIELD.modulus).array
         self._elements = data / values_file(mpc.pid)
         self._integers = data / bits_file(mpc.pid)
+        self._kept = data.parent / f"Persistence/Transactions-P{mpc.pid}.data"  # where MP-SPDZ has it
         self._files: dict[Path, BinaryIO] = {}
         self._words: list[bytes] = []
         self._timers: dict[int, float] = {}
@@ -39,6 +42,21 @@ class Machine:
     def input_bits(self, party: int, width: int, lanes: int) -> Any:
         """Return `width` rows of `lanes` secret bits; `party` reads an integer of `width` bits per lane."""
         return self._share(party, self._own_bits, width, lanes)
+
+    def keep(self, lanes: Any) -> None:
+        """Write this party's Shamir shares of a vector to its file of shares, which must not be there yet."""
+        shares = np.array(self.mpc.run(self.mpc.gather(lanes)).value, dtype=object)
+        self._kept.parent.mkdir(mode=0o700, exist_ok=True)
+        words = np.stack([shares & _WORD, shares >> _BITS], axis=1).astype(np.uint64)
+        create_file(self._kept, FIELD.to_bytes(words))
+
+    def kept(self, first: int, size: int) -> Any:
+        """Return secret values of which this party kept shares. Raises: ShareError: there are fewer."""
+        words = FIELD.from_bytes(self._kept.read_bytes())[first : first + size]
+        if len(words) < size:
+            raise ShareError(f"Party {self.mpc.pid} kept {first + len(words)} shares, not {first + size}.")
+        shares = words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
+        return self.array(self.array.sectype.field.array(shares))
 
     def start_timer(self, number: int) -> None:
         """Start a timer, number 1 or more. Raises: UnsupportedFeature: it runs already, or is below 1."""

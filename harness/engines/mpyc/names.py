@@ -23,6 +23,8 @@ PORTABLE: dict[str, str] = {
     "stop_timer": "stop it; its time is in the party's log",
     "sint": "secret integer vector, from an integer, a list of them, a cint, a sint or secret bits; size=",
     "sint.get_input_from": "(party, binary=True, size=n): n values from that party's input file",
+    "sint.write_to_file": "(vector): keep each party's shares, in a file of its own",
+    "sint.read_from_file": "(start, size=n): (end, [vector]) of shares that were kept",
     "sint.get_random_bit": "(size=n): n secret bits as integers that no party knows",
     "sint.get_dabit": "(size=n): n such bits, the same as integers and as secret bits",
     "sint.get_vector": "(base, size): some lanes of a vector",
@@ -202,6 +204,16 @@ class Secret(_Vector, name="sint"):
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
         return cls._of(cls._machine.input_elements(_party(cls, party), _count(size)))
+
+    @classmethod
+    def write_to_file(cls, shares: Any) -> None:
+        """Keep each party's shares of a vector, in a file of its own."""
+        cls._machine.keep(_secret(shares)._lanes)
+
+    @classmethod
+    def read_from_file(cls, start: int, *, size: int = 1) -> tuple[int, list[Any]]:
+        """Return where the kept shares that were read end, and a list of one vector of them."""
+        return start + size, [cls._of(cls._machine.kept(start, _count(size)))]
 
     @classmethod
     def get_random_bit(cls, *, size: int = 1) -> Any:

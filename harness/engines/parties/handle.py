@@ -30,6 +30,7 @@ from harness.engines.parties.working_directory import (
     GIVEN_BITS,
     LOG,
     PEERS,
+    PIECE,
     SHARED_BITS,
     certificate_file,
     met,
@@ -136,7 +137,7 @@ class LocalProcess(PartyProcess):
     def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
         self.number: int = config["party"]
         self.name = f"Party {self.number}"
-        self._config, self._directory = config, directory
+        self._job, self._config, self._directory = job, config, directory
         self._has_children = job.clients is not None
         self._process: Any = None  # a subprocess.Popen[str], once it was started
         self._memory: PeakMemory | None = None
@@ -222,6 +223,11 @@ class LocalProcess(PartyProcess):
         if self._process is not None:
             with contextlib.suppress(BrokenPipeError), self._process:
                 self._process.wait()
+
+    def keep(self) -> None:
+        """Move the noise that the run made, if it made some, to where the job wants it."""
+        if self._job.spec.makes_piece and self._job.pieces is not None:
+            move_piece(self._directory, self._job.pieces[self.number])
 
     def send(self, column: bytes) -> None:
         """Hand it its column of a round, where there are rounds; return when it has taken all of it."""
@@ -316,6 +322,8 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
         values.unlink()
     elif values is not None:
         shutil.move(values, data / values_file(i))
+    if job.spec.uses_piece and job.pieces is not None:
+        move_piece(job.pieces[i], directory)
     if job.given_bits is not None:
         (data / GIVEN_BITS).write_text("\n".join(map(str, job.given_bits[i])))
     for name, text in config.pop("files", {}).items():
@@ -324,6 +332,16 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
         (directory / name).symlink_to(target)
     (directory / CONFIG).write_text(json.dumps(config))
     (directory / LOG).touch(mode=0o600)
+
+
+def move_piece(source: Path, target: Path) -> None:
+    """Move a party's shares of noise, and the key that checks them, between its directory and the stock."""
+    for pattern in PIECE:
+        for file in source.glob(pattern):
+            place = target / file.relative_to(source)
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.chmod(0o600)
+            file.rename(place)
 
 
 def _kept_lines(log: Path) -> Iterator[str]:

@@ -149,7 +149,10 @@ def _supply_secrets(config: dict[str, Any]) -> None:
 
         values = data / values_file(party)
         held = values.read_bytes() if values.exists() else b""
-        drawn = DistributedNoise.from_json(own["noise"]).draw(own["samples"]) if given is None else given
+        drawn: Any = given
+        if drawn is None:
+            noise = own["noise"]
+            drawn = DistributedNoise.from_json(noise).draw(own["samples"]) if noise else [0] * own["samples"]
         _link_to_memory(values, inputs.with_noise(own, held, drawn))
     bits = given
     if bits is None or own:

@@ -101,7 +101,10 @@ def run_parties(
     """
     fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
     with _laid_out(job, configs, work, job.party_inputs) as parties:
-        return run_to_completion(parties, timeout_s, starting, job.clients, fronts)
+        states = run_to_completion(parties, timeout_s, starting, job.clients, fronts)
+        for each in parties:
+            each.keep()
+        return states
 
 
 @contextmanager

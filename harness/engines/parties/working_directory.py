@@ -12,6 +12,7 @@ PEERS = "peers"  # the others' certificates, as P<i>.pem
 DATA = "Player-Data"  # where engines look for what follows
 SHARED_BITS = "shared-bits"  # of clients, which this party adds its own to
 GIVEN_BITS = "given-bits"  # of a test program, in place of random ones
+PIECE = ("Persistence/Transactions-P*.data", f"{DATA}/*/Player-MAC-Keys-*")  # of noise made ahead
 MET = "met"  # the SHA-256 of each certificate that a link of this party accepted, a line each
 LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine
 

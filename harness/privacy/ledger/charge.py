@@ -126,7 +126,7 @@ class Entry:
         account, release = self.account, self.of(release)
         if self._charged_before:
             return
-        if account.population is not None or release.uploads:
+        if account.population is not None or release.uploads or release.piece:
             with nothing_started():
                 account.ledger.check(account.population, account.budget, release)
 
@@ -139,7 +139,7 @@ class Entry:
         if self._charged_before:
             return
         SPENT.append(_spent(account, release))  # first, as it may be interrupted right after the charge
-        if account.population is not None or release.uploads:
+        if account.population is not None or release.uploads or release.piece:
             try:
                 with nothing_started():
                     self._charge, self.population = account.ledger.charge(

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-from harness.errors import PopulationError
+from harness.errors import PopulationError, UsedNoiseError
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import (
@@ -59,7 +59,7 @@ class Ledger(Database):
     Raises: LedgerError: the file is locked, damaged, not a ledger, or cannot be written.
     """
 
-    schema = 2
+    schema = 3
     tables = """
     CREATE TABLE populations (
         key TEXT PRIMARY KEY,
@@ -89,6 +89,10 @@ class Ledger(Database):
     ) WITHOUT ROWID;
     CREATE TABLE epochs (
         id TEXT PRIMARY KEY,
+        charge INTEGER REFERENCES charges
+    ) WITHOUT ROWID;
+    CREATE TABLE pieces (
+        name TEXT PRIMARY KEY,
         charge INTEGER REFERENCES charges
     ) WITHOUT ROWID;
     """
@@ -202,6 +206,11 @@ class Ledger(Database):
             refuse_contradictions(found, budget, release)
             refuse_overspending(replace(found, budget=budget or found.budget), release.loss)
         refuse_used(_uses(connection, release.uploads), name, release.uploads)
+        used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (release.piece,)).fetchone()
+        if used is not None:
+            raise UsedNoiseError(
+                f"Run {used[0]} of {self.path} used this noise, so the stock is a copy from before that."
+            )
         refuse_uncovered(release, _spent_on(connection, release.policies))
 
 
@@ -269,6 +278,8 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
     ).lastrowid
     assert number is not None
     _add(connection, number, release.uploads, [release.epoch] if release.epoch else [])
+    if release.piece:
+        connection.execute("INSERT INTO pieces VALUES (?, ?)", (release.piece, number))
     return number
 
 

@@ -44,6 +44,7 @@ class PrivacyEvent:
         uploads: the identities of those that it uses.
         policies: of the uploads whose clients have one, by identity.
         epoch: its identity; "" where the run is of no series.
+        piece: the name of the noise made ahead that it uses; "" if it makes its own.
     """
 
     task: str
@@ -56,6 +57,7 @@ class PrivacyEvent:
     uploads: tuple[str, ...] = ()
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
     epoch: str = ""
+    piece: str = ""
 
     @property
     def loss(self) -> Loss:
