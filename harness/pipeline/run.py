@@ -155,7 +155,7 @@ def run_release(
         )
         progress("read")
         found = prepared.read(result.outputs, inputs.clients)
-        privacy = privacy_of(prepared, job.compared).to_json()
+        privacy = privacy_of(prepared, job.compared, piece.attempts if piece else 0).to_json()
         counted = replace(inputs, excluded={**inputs.excluded, **result.left_out})
         public, charged, wall_s = counted.public(release.form), charging.fields(), time.monotonic() - started
         manifest = manifest_of(
@@ -196,12 +196,12 @@ def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
         )
 
 
-def privacy_of(prepared: PreparedRelease[Any], compared: int) -> PrivacyStatement:
-    """Return what a release states of its privacy. Args: compared: integers by its job."""
+def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0) -> PrivacyStatement:
+    """Return what a release states of its privacy. Args: compared, attempts: see `state_privacy`."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
     return state_privacy(
         *(prepared.program, release.form, release.security, plan, domain.inferred, domain.cap),
-        *(domain.max_count, compared),
+        *(domain.max_count, compared, attempts),
     )
 
 

@@ -61,6 +61,12 @@ _CHANGES_IN_FULL = {
 }
 
 
+MADE_AHEAD = (
+    "Noise: joint, made before the run. Who has as many parties' shares of it as can add it up knows the "
+    "exact values: it is guarded as clients' shares are, and used once."
+)
+
+
 @dataclass(frozen=True)
 class DistributedNoiseStatement:
     """What is said of distributed noise; of joint noise nothing is.
@@ -95,6 +101,7 @@ class PrivacyStatement:
         if_replaced: what protects what a client's only record says, where `exact` is for whether it exists.
         noise_for: what the noise is for, where that is more than the relation says.
         distributed_noise: of distributed noise, None where it is joint.
+        made_ahead: whether the noise, which is joint, was made before the run.
         assumed: what is assumed of clients.
         releases: how many releases it is of.
     """
@@ -114,6 +121,7 @@ class PrivacyStatement:
     if_replaced: Guarantee | None = None
     noise_for: str | None = None
     distributed_noise: DistributedNoiseStatement | None = None
+    made_ahead: bool = False
     assumed: str | None = None
     releases: int = 1
 
@@ -176,6 +184,7 @@ class PrivacyStatement:
             "if_replaced": exact_json(self.if_replaced),
             "noise_for": self.noise_for,
             **({"noise": "distributed", **asdict(self.distributed_noise)} if self.distributed_noise else {}),
+            "made_ahead": self.made_ahead or None,
             "assumed": self.assumed,
         }
         return {
@@ -245,6 +254,7 @@ class PrivacyStatement:
             self.noise_for and f"The noise is for {self.noise_for}.",
             self.distributed_noise
             and DISTRIBUTED.format(**asdict(self.distributed_noise), parties=model.parties),
+            self.made_ahead and MADE_AHEAD,
             self.assumed and f"Assumed: {self.assumed}.",
             f"Public: {', '.join(self.public)}.",
             f"Taking part is not protected: the number of clients is public, and with {named('records')} "
@@ -268,6 +278,7 @@ def state_privacy(
     cap: Cap | None = None,
     max_count: int | None = None,
     compared: int = 0,
+    attempts: int = 0,
 ) -> PrivacyStatement:
     """Return what a release states.
 
@@ -281,6 +292,7 @@ def state_privacy(
         max_count: the declared most records of a client. If that is 1, and whether it exists is what is
             protected, `if_replaced` is what protects what it says.
         compared: how many integers the program compares.
+        attempts: how often parties began to make its noise before the run, 0 where it makes its own.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     public = (
@@ -295,7 +307,8 @@ def state_privacy(
         epsilon_requested=plan.requested_epsilon,
         relation=plan.relation,
         unit=plan.unit,
-        failure=failure_of(model.security_bits(compared)),
+        failure=failure_of(model.security_bits(compared)) * (1 + attempts),
+        made_ahead=attempts > 0,
         input_form=form.name,
         input_path=form.path.described,
         revealed=spec.revealed,
@@ -336,6 +349,7 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
         if_replaced=replaced and Guarantee(Fraction(replaced["epsilon"]), Fraction(replaced["delta"])),
         noise_for=stated.get("noise_for"),
         distributed_noise=DistributedNoiseStatement(*distributed_noise) if "noise" in stated else None,
+        made_ahead=stated.get("made_ahead", False),
         assumed=stated.get("assumed"),
         releases=len(manifest["parts"]) if "parts" in manifest else epochs,
     )

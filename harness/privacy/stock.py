@@ -18,21 +18,24 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StockError, named
-from harness.system.files import create_file, scratch_directory, sync, writable_by_others
+from harness.system.files import create_file, scratch_directory, sync, writable_by_others, write_whole
 
 ABOUT = "piece.json"
+ATTEMPTS = "attempts"  # to make a piece since the last one
 
 
 @dataclass(frozen=True)
 class Piece:
     """One release's noise, taken out of the stock.
 
-    Attributes: name: its identity; parties: the directory of each party's shares; about: what is said of how
-    it was made.
+    Attributes: name: its identity; parties: the directory of each party's shares; attempts: how often it was
+    begun, as a run that failed could be begun again, and each may fool a check; about: what else is said of
+    how it was made.
     """
 
     name: str
     parties: tuple[Path, ...]
+    attempts: int
     about: dict[str, Any]
 
 
@@ -57,13 +60,18 @@ class Stock:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check()
         place.mkdir(mode=0o700, exist_ok=True)
+        attempts = place / ATTEMPTS
+        begun = 1 + (int(attempts.read_text()) if attempts.exists() else 0)
+        write_whole(attempts, str(begun).encode())
         with scratch_directory(self.directory) as scratch:
             made = scratch / "piece"
             directories = tuple(made / f"party-{i}" for i in range(parties))
             for directory in directories:
                 directory.mkdir(mode=0o700, parents=True)
             yield directories
+            about["attempts"] = begun
             create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
+            attempts.unlink()
             name = hashlib.sha256(f"{terms} {secrets.token_hex(32)}".encode()).hexdigest()
             made.rename(place / name)
             sync(place)
@@ -71,7 +79,7 @@ class Stock:
     def pieces(self, terms: str) -> list[str]:
         """Return the names of the pieces for that."""
         place = self.directory / terms
-        return sorted(each.name for each in place.iterdir()) if place.is_dir() else []
+        return sorted(each.name for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
 
     def take(self, terms: str, parties: int, target: Path) -> Piece:
         """Take a piece out of the stock, for good.
@@ -111,11 +119,12 @@ def _opened(name: str, place: Path, parties: int) -> Piece:
     directories: Sequence[Path] = [place / f"party-{i}" for i in range(parties)]
     try:
         about = json.loads((place / ABOUT).read_text())
-        if about.pop("sha256") != _digests(place):
+        attempts = int(about["attempts"])
+        if about.pop("sha256") != _digests(place) or attempts < 1:
             raise ValueError
-    except (OSError, ValueError, KeyError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise StockError(f"Piece {name[:12]} of the stock is not as it was made; it was removed.") from None
-    return Piece(name, tuple(directories), about)
+    return Piece(name, tuple(directories), attempts, about)
 
 
 def _digests(piece: Path) -> dict[str, str]:

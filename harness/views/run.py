@@ -42,7 +42,7 @@ def preprocessed(stock: Path, made: Sequence[Mapping[str, Any]]) -> Iterator[Par
     """View noise that was made ahead. Args: made: what each piece took."""
     seconds = median(piece["mpc_s"] for piece in made)
     sent = median(sum(piece["sent_bytes"]) for piece in made)
-    yield Findings([f"The noise of {len(made)} runs is in {stock}."])
+    yield f"The noise of {len(made)} runs is in {stock}."
     yield f"Each took {seconds:,.3g} s, and all parties sent {sent / 1e3:,.0f} kB (medians)."
     yield "Each run with --offline takes one piece; guard them as you guard shares."
 
