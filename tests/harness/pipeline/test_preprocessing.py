@@ -1,0 +1,143 @@
+"""Noise made ahead, in every model: its distribution, its one use, and what is said of it."""
+
+import json
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, Job
+from harness.engines.registry import engine_of
+from harness.inputs.record_schema import RecordDomain
+from harness.pipeline.preprocessing import noise_job, preprocess, taken, terms_of
+from harness.pipeline.run import privacy_of
+from harness.privacy.stock import Stock
+from harness.releases.base import PreparedRelease
+from harness.releases.weights import WeightsStatistic
+from harness.request.releases import WeightsRequest
+from harness.security_models import MODELS, SecurityModel
+from protocols.noise.truncated import probability_mass
+from protocols.spec import PI_SUM_OFFLINE
+from tests.support.command import call, refused, succeed
+from tests.support.distribution import distance, dkw_bound
+from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters
+
+DOMAIN = RecordDomain(tuple(map(str, range(40))), tuple(map(str, range(50))))
+RECORDS = "client_id,group,label\n" + "".join(f"{i},{'ab'[i % 2]},{i % 3 % 2}\n" for i in range(60))
+REQUEST = ("weights", "--epsilon", "1", "--groups", "a,b", "--labels", "0,1", "--security", QUICKEST)
+RUN = (*REQUEST, "--records", "records.csv", "--population", "people", "--offline")
+
+
+def prepared_by(model: SecurityModel, domain: RecordDomain = DOMAIN) -> PreparedRelease[object]:
+    request = WeightsRequest(epsilon=1).but(security=model, offline=True)
+    return WeightsStatistic().prepare(request, domain)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FAIRSHARES_LEDGER", str(tmp_path / "ledger.sqlite"))
+    (tmp_path / "records.csv").write_text(RECORDS)
+    return tmp_path
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_sums_have_the_distribution_of_joint_noise(model: SecurityModel, tmp_path: Path) -> None:
+    """The released values less the columns, of 2,000 values; DKW, 10^-9 of false alarms."""
+    prepared, stock = prepared_by(model), Stock(tmp_path / "stock")
+    preprocess(prepared, stock, 1, RUN_TIMEOUT_S, print)
+    piece = taken(prepared, stock, tmp_path / "piece")
+    assert piece is not None
+    nodes, columns = prepared.plan.nodes, []
+    for party in range(model.parties):
+        column = np.arange(nodes, dtype=np.int64) * (party + 1)
+        (tmp_path / f"column-{party}").write_bytes(model.domain.to_bytes(model.domain.encode(column)))
+        columns.append(tmp_path / f"column-{party}")
+    job = Job(
+        PI_SUM_OFFLINE,
+        PROGRAMS / "pi_sum_offline.mpc",
+        (str(model.parties), str(nodes)),
+        tuple(columns),
+        own=DistributedNoiseInput(nodes, nodes, (1, nodes, "1")),
+        pieces=piece.parties,
+    )
+    opened = engine_of(model).run(job, model, tmp_path / "run", RUN_TIMEOUT_S, print).outputs["sums"]
+    noise = np.array(opened) - np.arange(nodes) * sum(range(1, model.parties + 1))
+    expected = {x: float(p) for x, p in probability_mass(prepared.plan.coins).items()}
+    assert distance(noise.tolist(), expected) < dkw_bound(nodes)
+    assert not any(file.is_file() for party in piece.parties for file in party.rglob("*"))
+
+
+def test_noise_is_for_one_model_domain_and_guarantee() -> None:
+    """And for one engine and program: their hash is among the terms."""
+    model = MODELS[QUICKEST]
+    first = prepared_by(model)
+    others = [
+        prepared_by(model, replace(DOMAIN, labels=DOMAIN.labels[1:])),
+        WeightsStatistic().prepare(first.release.but(epsilon=Fraction(2)), DOMAIN),
+        WeightsStatistic().prepare(first.release.but(delta=Fraction(1, 2**50)), DOMAIN),
+    ]
+    if model.name != "mpyc":
+        others.append(prepared_by(MODELS["mpyc"]))
+    assert len({terms_of(each) for each in [first, *others]}) == 1 + len(others)
+    assert terms_of(prepared_by(model)) == terms_of(first)
+
+
+def test_failures_of_all_runs_count() -> None:
+    """Of the release, and of each attempt to make its noise."""
+    prepared = prepared_by(MODELS["spdz2k"])
+    assert privacy_of(prepared, 0, 3).failure == 4 * privacy_of(prepared, 0).failure > 0
+    full = " ".join(privacy_of(prepared, 0, 3).in_full())
+    assert "made before the run" in full and privacy_of(prepared, 0, 3).to_json()["made_ahead"]
+    assert "made before the run" not in " ".join(privacy_of(prepared, 0).in_full())
+
+
+def test_a_job_that_makes_noise_draws_the_bits_of_all_its_coins() -> None:
+    prepared = prepared_by(MODELS["ring"])
+    job = noise_job(prepared, [Path()] * 3)
+    job.check_parties(MODELS["ring"])
+    assert sum(width for width, _ in job.fair_bits) == 1 + sum(coin.bits for coin in prepared.plan.coins)
+
+
+def test_a_run_takes_a_piece_and_says_so(here: Path) -> None:
+    told = json.loads(succeed(*REQUEST, "--preprocess", "2", "--json", cwd=here))
+    assert [piece["attempts"] for piece in told["pieces"]] == [1, 1]
+    (terms,) = (here / "stock").iterdir()
+    succeed(*RUN, "--out", "first", cwd=here)
+    manifest = json.loads((here / "first" / "manifest.json").read_text())
+    assert manifest["preprocessing"]["mpc_s"] > 0 and manifest["privacy"]["made_ahead"]
+    (left,) = (each.name for each in terms.iterdir())
+    assert manifest["preprocessing"]["piece"] != left
+    said = refused(*RUN, "--delta", "2^-50", "--out", "second", cwd=here)
+    assert "no noise for this release" in said and len(list(terms.iterdir())) == 1
+
+
+def test_a_stock_that_went_back_in_time_is_destroyed(here: Path) -> None:
+    """One noise under two releases would give their difference away: the ledger remembers what it was."""
+    succeed(*REQUEST, "--preprocess", "1", cwd=here)
+    shutil.copytree(here / "stock", here / "copy")
+    succeed(*RUN, "--out", "first", cwd=here)
+    shutil.rmtree(here / "stock")
+    shutil.copytree(here / "copy", here / "stock")
+    done = call(*RUN, "--out", "second", cwd=here)
+    assert done.returncode == 1 and "used this noise" in done.stderr and "No party was started" in done.stderr
+    assert not (here / "second").exists() and not (here / "stock").exists()
+    charges = json.loads(succeed("ledger", "--json", cwd=here))["populations"][0]["charges"]
+    assert len(charges) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((*REQUEST, "--preprocess", "1", "--records", "records.csv"), "leave out --records"),
+        (("weights", "--epsilon", "1", "--preprocess", "1"), "Noise depends on the domain"),
+        ((*REQUEST, "--preprocess", "0"), "--preprocess must be"),
+        ((*RUN, "--noise", "distributed"), "--offline is for joint noise"),
+        ((*RUN, "--privacy-unit", "client", "--cap", "3"), "--offline is for joint noise"),
+        (RUN, "make some with --preprocess"),
+    ],
+)
+def test_mistakes(options: tuple[str, ...], said: str, here: Path) -> None:
+    assert said in refused(*options, cwd=here)

@@ -1,0 +1,95 @@
+"""The stock of noise made ahead: each piece is taken once, whole and as it was made, or by nobody."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from harness.errors import PartyFailedError, StockError
+from harness.privacy.stock import ABOUT, Piece, Stock
+
+TERMS = "weights"
+SHARES = "Persistence/Transactions-P0.data"
+
+
+def made(stock: Stock, content: str = "shares") -> None:
+    with stock.making(TERMS, 2, {}) as directories:
+        for directory in directories:
+            (directory / SHARES).parent.mkdir()
+            (directory / SHARES).write_text(content)
+
+
+def take(stock: Stock, target: Path) -> Piece | None:
+    try:
+        return stock.take(TERMS, 2, target)
+    except StockError:
+        return None
+
+
+@pytest.fixture
+def stock(tmp_path: Path) -> Stock:
+    return Stock(tmp_path / "stock")
+
+
+def test_a_piece_is_taken_once(stock: Stock, tmp_path: Path) -> None:
+    made(stock)
+    piece = stock.take(TERMS, 2, tmp_path / "run")
+    assert [(party / SHARES).read_text() for party in piece.parties] == ["shares", "shares"]
+    assert piece.attempts == 1 and stock.pieces(TERMS) == []
+    with pytest.raises(StockError, match=r"has no noise for this release .* leave out --offline"):
+        stock.take(TERMS, 2, tmp_path / "another")
+    assert take(stock, tmp_path / "others") is None
+
+
+def test_runs_that_race_take_different_pieces(stock: Stock, tmp_path: Path) -> None:
+    for _ in range(8):
+        made(stock)
+    with ThreadPoolExecutor(12) as pool:
+        taken = list(pool.map(lambda i: take(stock, tmp_path / f"run-{i}"), range(12)))
+    names = [piece.name for piece in taken if piece is not None]
+    assert len(names) == len(set(names)) == 8
+
+
+def test_what_fails_leaves_nothing_but_that_it_was_begun(stock: Stock, tmp_path: Path) -> None:
+    """Each attempt may fool a check, so the next piece counts with all of them."""
+    for _ in range(2):
+        with suppress(PartyFailedError), stock.making(TERMS, 2, {}) as directories:
+            (directories[0] / "key").write_text("of a check that failed")
+            raise PartyFailedError("A check failed.")
+    assert stock.pieces(TERMS) == [] and list(stock.directory.rglob("key")) == []
+    made(stock)
+    made(stock)
+    assert sorted(stock.take(TERMS, 2, tmp_path / str(i)).attempts for i in range(2)) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda piece: (piece / "party-1" / SHARES).write_text("sharer"),
+        lambda piece: (piece / "party-1" / SHARES).unlink(),
+        lambda piece: (piece / "party-0" / "more").write_text("more"),
+        lambda piece: (piece / ABOUT).write_text("[]"),
+        lambda piece: (piece / ABOUT).write_text('{"attempts": 0, "sha256": {}}'),
+    ],
+)
+def test_a_piece_that_was_changed_is_used_by_nobody(
+    change: Callable[[Path], object], stock: Stock, tmp_path: Path
+) -> None:
+    made(stock)
+    change(stock.directory / TERMS / stock.pieces(TERMS)[0])
+    with pytest.raises(StockError, match="is not as it was made"):
+        stock.take(TERMS, 2, tmp_path / "run")
+    assert stock.pieces(TERMS) == []
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o701, 0o722])
+def test_a_stock_that_others_may_read_or_write_is_refused(mode: int, stock: Stock, tmp_path: Path) -> None:
+    made(stock)
+    stock.directory.chmod(mode)
+    with pytest.raises(StockError, match="no secret any more"):
+        stock.take(TERMS, 2, tmp_path / "run")
+    with pytest.raises(StockError, match="no secret any more"):
+        made(stock)
+    assert len(stock.pieces(TERMS)) == 1
