@@ -1,7 +1,10 @@
 """Noise made ahead, in every model: its distribution, its one use, and what is said of it."""
 
+import ast
 import json
 import shutil
+import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +17,7 @@ from harness.engines.registry import engine_of
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.preprocessing import noise_job, preprocess, taken, terms_of
 from harness.pipeline.run import privacy_of
+from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
 from harness.releases.base import PreparedRelease
 from harness.releases.weights import WeightsStatistic
@@ -21,7 +25,7 @@ from harness.request.releases import WeightsRequest
 from harness.security_models import MODELS, SecurityModel
 from protocols.noise.truncated import probability_mass
 from protocols.spec import PI_SUM_OFFLINE
-from tests.support.command import call, refused, succeed
+from tests.support.command import INVOKE, call, refused, succeed
 from tests.support.distribution import distance, dkw_bound
 from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters
 
@@ -141,3 +145,42 @@ def test_a_stock_that_went_back_in_time_is_destroyed(here: Path) -> None:
 )
 def test_mistakes(options: tuple[str, ...], said: str, here: Path) -> None:
     assert said in refused(*options, cwd=here)
+
+
+def statements(name: str) -> list[str]:
+    tree = ast.parse((PROGRAMS / f"{name}.mpc").read_text(encoding="utf-8"))
+    return [ast.unparse(node) for node in tree.body if not isinstance(node, ast.ImportFrom)]
+
+
+def test_programs_are_these() -> None:
+    """No value is opened without noise, no noise is opened, and checks come before what they guard."""
+    assert statements("pi_preprocess") == [
+        "_, parties, nodes, epsilon, delta_bits = program.args",
+        "parties, nodes = (int(parties), int(nodes))",
+        "noise = default_noise(sint, sbitvec, parties, nodes, epsilon, delta_bits)",
+        "check_point()",
+        "sint.write_to_file(noise)",
+        "print_ln('OUT made %s', cint(nodes))",
+    ]
+    assert statements("pi_sum_offline") == [
+        "_, parties, nodes = program.args",
+        "parties, nodes = (int(parties), int(nodes))",
+        "sums = input_columns(sint, parties, nodes)",
+        "_, (noise,) = sint.read_from_file(0, size=nodes)",
+        "noisy = sums + noise",
+        "check_point()",
+        "print_ln('OUT sums %s', noisy.reveal())",
+    ]
+
+
+@pytest.mark.parametrize("after_s", [*np.linspace(0.3, 1.5, 13)])
+def test_whenever_a_run_is_killed_its_piece_is_used_once(after_s: float, here: Path) -> None:
+    """It is in the stock, and no run was charged for it; or it is gone."""
+    succeed(*REQUEST, "--preprocess", "1", cwd=here)
+    (terms,) = (here / "stock").iterdir()
+    with subprocess.Popen([*INVOKE, *RUN, "--out", "out"], cwd=here, stderr=subprocess.DEVNULL) as process:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(after_s)
+        process.kill()
+    charged = Ledger(here / "ledger.sqlite").populations("people")
+    assert not (list(terms.iterdir()) and charged)
