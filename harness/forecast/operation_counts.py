@@ -118,6 +118,7 @@ def usage_of(source: Path, arguments: Sequence[str]) -> Counts:
         "break_point": _do_nothing,
         "check_point": _do_nothing,
         "print_ln": _do_nothing,
+        "cint": _do_nothing,
     }
     exec(compile(source.read_text(encoding="utf-8"), source, "exec"), names)
     return usage
@@ -268,6 +269,9 @@ class _IntegerType:
 
     def read_from_file(self, _start: int, *, size: int) -> tuple[None, tuple[_Integers]]:
         return None, (_Integers(self._usage, size),)
+
+    def write_to_file(self, _shares: _Integers) -> None:
+        pass
 
     def concat(self, parts: Sequence[_Integers]) -> _Integers:
         lanes = sum(map(len, parts))

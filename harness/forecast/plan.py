@@ -42,6 +42,7 @@ from harness.inputs.record_schema import (
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import PartyInputs
+from harness.pipeline.preprocessing import noise_job
 from harness.pipeline.run import make_job, sum_if_known
 from harness.pipeline.sources import share_and_add_up
 from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
@@ -362,7 +363,7 @@ class ModelPlan:
 
     Attributes: costs: of its releases, one after the other, None if there are none; refusal: why not;
     missing: why the model cannot run here, None if it can; wall: of a command on records
-    that runs them here, None on a network.
+    that runs them here, None on a network; ahead: of making the noise of all before, None if none is.
     """
 
     model: SecurityModel
@@ -370,6 +371,7 @@ class ModelPlan:
     refusal: str | None
     missing: str | None
     wall: WallClock | None = None
+    ahead: Cost | None = None
 
     @property
     def cost(self) -> Cost | None:
@@ -392,7 +394,7 @@ def plan_model(
     begins, where that counts; design_s, derive_s: of all of its releases, as `WallClock` has them.
     Raises: OptionError; CompileError.
     """
-    engine, costs, compiling = engine_of(model), [], list[float | None]()
+    engine, costs, ahead, compiling = engine_of(model), [], [], list[float | None]()
     missing = engine.availability(model)
     asked_here = [asked.by(model) for asked in stages]
     for asked in asked_here:
@@ -402,11 +404,16 @@ def plan_model(
         try:
             job = asked.job()
             costs.append(units.predict(model, counts_of(job, model), network))
+            if asked.request.offline:
+                making = noise_job(asked.prepared, [Path()] * model.parties)
+                ahead.append(units.predict(model, counts_of(making, model), network))
         except PlanError as error:
             return ModelPlan(model, None, str(error), missing)
         compiling.append(0.0 if engine.is_compiled(job, model) else costs[-1].compile_s)
+    before = total_cost(ahead) if ahead else None
     if network is not None or isinstance(asked_here[-1].statistic, WeightsSeries):
-        return ModelPlan(model, tuple(costs), None, missing)  # nor is a series of records at hand
+        # Nor is a series of records at hand.
+        return ModelPlan(model, tuple(costs), None, missing, ahead=before)
     last = asked_here[-1]
     wall = WallClock(
         started() + sum(parties_start_s(asked.request) for asked in asked_here),
@@ -417,4 +424,4 @@ def plan_model(
         sum(cost.mpc_s for cost in costs),
         derive_s,
     )
-    return ModelPlan(model, tuple(costs), None, missing, wall)
+    return ModelPlan(model, tuple(costs), None, missing, wall, before)

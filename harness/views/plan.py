@@ -222,6 +222,10 @@ def _costs(
             logarithmic=True,
         )
     yield Table(["security", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
+    if any(each.ahead for each in plans):
+        yield Heading("What making the noise before would cost", f", {where}")
+        made = [[each.model.name, *_figures(each.ahead)] for each in plans]
+        yield Table(["security", "seconds", "sent by all", "rounds"], made, "lrrr")
     for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):
         names = ", ".join(each.model.name for each in plans if each.refusal == reason)
         yield f"{names}: {reason}"
@@ -355,6 +359,7 @@ def _model_json(stages: Sequence[PlannedRelease], each: ModelPlan) -> dict[str, 
         **({"runs": runs} if len(runs) > 1 else {}),
         "reason": each.refusal,
         "available": each.missing is None,
+        **({"preprocessing": _cost_json(each.ahead)} if each.ahead else {}),
     }
 
 

@@ -422,3 +422,12 @@ def test_shares_are_numbers_names_or_names_with_shares() -> None:
     for wrong in ("", "1", "1001", "a", "a,a", "a:0.5,b", "a:0.5,b:0.4", "a:1,b:0", "a:2,b:-1", ":0.5,b:0.5"):
         with pytest.raises(OptionError, match="--groups"):
             parse_shares(wrong, "groups")
+
+
+def test_noise_made_before_is_planned_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both together do what joint noise does; what is left for later is an opening."""
+    joint, offline = planned(capsys), planned(capsys, offline="True")
+    for now, later in zip(joint["models"], offline["models"], strict=True):
+        assert "preprocessing" not in now
+        assert later["preprocessing"]["sent_bytes"] > 0.5 * now["sent_bytes"]
+        assert later["sent_bytes"] < now["sent_bytes"] and later["mpc_s"] < now["mpc_s"]
