@@ -178,7 +178,7 @@ class Job:
             self._check_distributed_noise(model)
             if (self.spec.makes_piece or self.spec.uses_piece) != (self.pieces is not None):
                 raise UnsupportedError(
-                    f"{self.spec.name} was given noise of a stock where it takes none, or none."
+                    f"{self.spec.name} takes no noise of a stock, or was given none of it."
                 )
 
     def distributed_noise(self, model: SecurityModel) -> DistributedNoise | None:

@@ -275,7 +275,8 @@ class PlannedRelease:
         domain, release = self.domain, self.request
         rows = self.records if is_per_record(domain, release.form.name) else self.clients
         nothing = [None] * release.security.parties
-        return make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows, nothing))
+        job = make_job(self.prepared, PartyInputs(domain, self.clients, 1, rows, nothing))
+        return replace(job, pieces=tuple(Path() for _ in nothing)) if release.offline else job
 
 
 def expected_cap(clients: int, records: int, max_count: int) -> Cap:

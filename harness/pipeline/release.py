@@ -64,6 +64,8 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     request = call.request
     if call.invite:
         request = request.but(input_path=CLIENTS)
+    if request.offline and hosts is not None:
+        raise OptionError(f"Hosts keep no noise that was made ahead; leave out {named('offline')}.")
     if not any(form.capped for form in request.spec.input_forms.values()):
         parse_choice("privacy_unit", str(request.privacy_unit), [str(PrivacyUnit.RECORD)])
     _check_sources(call, at_hosts=hosts is not None)

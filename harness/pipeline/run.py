@@ -251,7 +251,6 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
         else tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
         clients=inputs.sending,
         own=_own_input(prepared, inputs, rows) if plan.own or spec.uses_piece else None,
-        pieces=(Path(),) * release.security.parties if spec.uses_piece else None,  # until it has taken some
     )
 
 
