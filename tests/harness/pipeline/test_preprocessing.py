@@ -14,11 +14,12 @@ import pytest
 
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, Job
 from harness.engines.registry import engine_of
+from harness.errors import OutputError, PartyFailedError
 from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.preprocessing import noise_job, preprocess, taken, terms_of
 from harness.pipeline.run import privacy_of
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.stock import Stock
+from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import WeightsRequest
@@ -47,18 +48,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("model", model_parameters())
-def test_sums_have_the_distribution_of_joint_noise(model: SecurityModel, tmp_path: Path) -> None:
-    """The released values less the columns, of 2,000 values; DKW, 10^-9 of false alarms."""
-    prepared, stock = prepared_by(model), Stock(tmp_path / "stock")
-    preprocess(prepared, stock, 1, RUN_TIMEOUT_S, print)
-    piece = taken(prepared, stock, tmp_path / "piece")
-    assert piece is not None
+def opened(model: SecurityModel, prepared: PreparedRelease[object], piece: Piece, at: Path) -> list[int]:
+    """Return the noise that a run with this piece adds to the columns of all parties."""
     nodes, columns = prepared.plan.nodes, []
     for party in range(model.parties):
         column = np.arange(nodes, dtype=np.int64) * (party + 1)
-        (tmp_path / f"column-{party}").write_bytes(model.domain.to_bytes(model.domain.encode(column)))
-        columns.append(tmp_path / f"column-{party}")
+        (at / f"column-{party}").write_bytes(model.domain.to_bytes(model.domain.encode(column)))
+        columns.append(at / f"column-{party}")
     job = Job(
         PI_SUM_OFFLINE,
         PROGRAMS / "pi_sum_offline.mpc",
@@ -67,11 +63,66 @@ def test_sums_have_the_distribution_of_joint_noise(model: SecurityModel, tmp_pat
         own=DistributedNoiseInput(nodes, nodes, (1, nodes, "1")),
         pieces=piece.parties,
     )
-    opened = engine_of(model).run(job, model, tmp_path / "run", RUN_TIMEOUT_S, print).outputs["sums"]
-    noise = np.array(opened) - np.arange(nodes) * sum(range(1, model.parties + 1))
+    sums = engine_of(model).run(job, model, at / "run", RUN_TIMEOUT_S, print).outputs["sums"]
+    return [total - at * sum(range(1, model.parties + 1)) for at, total in enumerate(sums)]
+
+
+def piece_of(prepared: PreparedRelease[object], at: Path, number: int = 1) -> list[Piece]:
+    stock = Stock(at / "stock")
+    preprocess(prepared, stock, number, RUN_TIMEOUT_S, print)
+    pieces = [taken(prepared, stock, at / f"piece-{i}") for i in range(number)]
+    return [piece for piece in pieces if piece is not None]
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_sums_have_the_distribution_of_joint_noise(model: SecurityModel, tmp_path: Path) -> None:
+    """The released values less the columns, of 2,000 values; DKW, 10^-9 of false alarms."""
+    prepared = prepared_by(model)
+    (piece,) = piece_of(prepared, tmp_path)
+    noise = opened(model, prepared, piece, tmp_path)
     expected = {x: float(p) for x, p in probability_mass(prepared.plan.coins).items()}
-    assert distance(noise.tolist(), expected) < dkw_bound(nodes)
+    assert distance(noise, expected) < dkw_bound(prepared.plan.nodes)
     assert not any(file.is_file() for party in piece.parties for file in party.rglob("*"))
+
+
+def with_a_bit_flipped(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-9] ^= 1
+    file.write_bytes(bytes(content))
+
+
+def changed_share(pieces: list[Piece]) -> None:
+    with_a_bit_flipped(next(pieces[0].parties[0].glob("Persistence/*")))
+
+
+def changed_key(pieces: list[Piece]) -> None:
+    for key in pieces[0].parties[0].glob("Player-Data/*/*"):
+        with_a_bit_flipped(key)
+
+
+def another_piece(pieces: list[Piece]) -> None:
+    shutil.rmtree(pieces[0].parties[0])
+    pieces[1].parties[0].rename(pieces[0].parties[0])
+
+
+ACTIVE = [model for model in MODELS.values() if model.tolerates == "active"]
+CHANGES = {"share": changed_share, "another piece": another_piece, "key": changed_key}
+
+
+@pytest.mark.parametrize("model", model_parameters(models=ACTIVE))
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_party_changes_its_part_of_the_noise_unnoticed(
+    change: str, model: SecurityModel, tmp_path: Path
+) -> None:
+    """All abort, or what they print differs; where the model has no key, there is none to change."""
+    prepared = prepared_by(model, RecordDomain(("a", "b"), ("0", "1")))
+    pieces = piece_of(prepared, tmp_path, 2)
+    if change == "key" and model.name != "spdz2k":
+        assert list(pieces[0].parties[0].glob("Player-Data/*/*")) == []
+        return
+    CHANGES[change](pieces)
+    with pytest.raises((PartyFailedError, OutputError)):
+        opened(model, prepared, pieces[0], tmp_path)
 
 
 def test_noise_is_for_one_model_domain_and_guarantee() -> None:
