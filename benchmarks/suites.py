@@ -38,7 +38,6 @@ Seconds = Annotated[float, Meta(gt=0)]
 Levels = str | int | float | list[str | int | float | dict[str, str | int | float]]
 """Of a factor: one level, several, or tables with levels of factors that go together."""
 
-_SAMPLERS = ("default", "published")
 REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
 _NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "cap", "inputs")
 _CHOICES: Mapping[str, Iterable[str]] = {
@@ -273,7 +272,7 @@ def _check_literal(place: str, cell: Mapping[str, Level]) -> None:
 def _variants(protocol: str) -> Sequence[str]:
     """Return what a protocol's factor `variant` may be."""
     if protocol == PI_LAP.name:
-        return [*_SAMPLERS, next(iter(FORMS))]
+        return ["default", next(iter(FORMS))]
     request = REQUEST_OF[protocol]
     first, *others = request.specs().items()
     product_form = [PRODUCT.name] if PRODUCT.name in first[1].input_forms else []

@@ -16,7 +16,6 @@ from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
 from protocols.mechanisms.count_tree import CountTree
 from protocols.mechanisms.shifted_log import ShiftedLog
-from protocols.published_baselines import protocol_4
 
 
 @dataclass(frozen=True)
@@ -169,14 +168,13 @@ SCORED_SPLIT = replace(SPLIT, public=(*_PUBLIC, "thresholds"))
 # A key enters as its bits, which are bits whatever a server adds to its share: that moves a record to
 # another cell, or out of all, and the key of none into a cell.
 KEYS = InputForm("keys", False, False, (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"), capped=ENFORCED)
-SCORES = InputForm("scores", True, False, (*_PUBLIC, RECORDS_OF_UPLOADS, "thresholds"))
 # A slot is bits, which are bits whatever a server does to its share: that moves what is in it, empty or not.
 SLOTS = InputForm("slots", False, False, _PUBLIC, capped=ENFORCED, shares_bits=True)
 VALUED_SPLIT = replace(
     SPLIT, public=("groups", "range and grid of values", "number of clients", "number of uploads")
 )
 NO_INPUT = InputForm("none", False, False, ())
-INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SCORES, SLOTS)}  # of what clients share
+INPUT_FORMS = {form.name: form for form in (SPLIT, PRODUCT, KEYS, SLOTS)}  # of what clients share
 
 PI_LAP = ProtocolSpec(
     name="pi_lap",
@@ -186,17 +184,6 @@ PI_LAP = ProtocolSpec(
     outputs=("noise",),
     revealed=("the samples, to all parties",),
     release=lambda arguments: each_cell_once(int(arguments["samples"])),
-)
-
-PI_LAP_PUBLISHED = ProtocolSpec(
-    name="pi_lap_published",
-    source="PrivFairFL (Pentyala et al. 2022), Protocol 1, with the sign corrected; for comparison only",
-    arguments=("form", "samples", "epsilon"),
-    input_forms={NO_INPUT.name: NO_INPUT},
-    outputs=("noise",),
-    revealed=("the samples, to all parties",),
-    portable=False,  # comparisons, divisions and shifts of MP-SPDZ's fixed point
-    fair_bits=lambda _: 0,  # MP-SPDZ's own random numbers
 )
 
 PI_RW = ProtocolSpec(
@@ -274,20 +261,6 @@ PI_ROC_RECORDS = replace(
     arguments=("parties", "records", "groups", "labels", "bins", "blocks", "epsilon", "delta_bits"),
     input_forms={KEYS.name: KEYS},
     portable=False,  # loops, and memory of secret bits
-)
-
-PI_ROC_PUBLISHED = ProtocolSpec(
-    name="pi_roc_published",
-    source="PrivFairFL (Pentyala et al. 2022), Protocol 4, for comparison only",
-    arguments=(
-        *("path", "parties", "records", "parts", "groups", "labels", "bins", "epsilon", "delta_bits"),
-    ),
-    input_forms={SCORES.name: SCORES},
-    input_paths=(SHARES, CLIENTS, REPLICATED),
-    outputs=("nodes",),
-    revealed=("noisy counts per (group, label), above and below each threshold, to all parties",),
-    release=lambda arguments: protocol_4(int(arguments["groups"]), int(arguments["bins"])),
-    portable=False,  # loops and arrays
 )
 
 PI_GAP = ProtocolSpec(
@@ -418,8 +391,8 @@ def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec |
 PROTOCOLS: dict[str, ProtocolSpec] = {
     spec.name: spec
     for spec in (
-        *(PI_LAP, PI_LAP_PUBLISHED, PI_RW, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
-        *(PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP, PI_SUM),
-        *(PI_ROUNDS, PI_PREPROCESS, PI_SUM_OFFLINE),
+        *(PI_LAP, PI_RW, PI_RW_SLOTS, PI_CF, PI_CF_SLOTS),
+        *(PI_ROC, PI_ROC_RECORDS, PI_GAP, PI_GAP_SLOTS, PI_COUNT, PI_CAP, PI_SUM, PI_ROUNDS),
+        *(PI_PREPROCESS, PI_SUM_OFFLINE),
     )
 }

@@ -29,7 +29,7 @@ from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.run import RunSettings, make_job, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
 from harness.releases.base import ExpectedError, Statistic
-from harness.releases.noise_samples import Sampler, choose_sampler
+from harness.releases.noise_samples import Sampler, joint_sampler
 from harness.releases.registry import statistic_of as statistic_of_request
 from harness.releases.score_curves import ThresholdsStatistic
 from harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
@@ -161,7 +161,7 @@ def trial_of(cell: Mapping[str, Level]) -> Trial:
     model, request = model_of(cell).name, request_of(cell)
     if cell["protocol"] == PI_LAP.name:
         exact = str(request.epsilon), str(request.delta)
-        return Trial(model, noise=Noise(str(cell["variant"]), exact, int(cell["samples"])))
+        return Trial(model, noise=Noise(exact, int(cell["samples"])))
     return Trial(model, request.to_json(), federation_of(cell, statistic_of(cell)))
 
 
@@ -263,4 +263,4 @@ def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Feder
 def sampler_of(cell: Mapping[str, Level]) -> Sampler:
     """Return what makes the samples of a cell of π_LAP."""
     epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA, "delta")
-    return choose_sampler(str(cell["variant"]), epsilon, delta, rounded=False)
+    return joint_sampler(epsilon, delta)

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.literal.iterations import view
 from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import FAILED, SKIPPED
 from benchmarks.papers import privfairfl
@@ -15,7 +16,7 @@ from benchmarks.report.plots import drawings
 from benchmarks.validation import texts
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.checks import Validation
-from benchmarks.validation.side_by_side import SCALE, Row
+from benchmarks.validation.side_by_side import SCALE
 from benchmarks.validation.texts import NONE
 from harness.security_models import get_model
 from harness.views.parts import Figure, Heading, Paragraph, Part, Sentences, Table
@@ -51,9 +52,10 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
     drawn = defaultdict[str, list[Part]](list)
     for section, figure in figures:
         drawn[section].append(figure)
-    extrapolated = [row for row in found.rows if row.extrapolated]
+    iterations = list(view([cell.runs for cell in measured.cells]))
     networks = [cell for cell in measured.where("network") if cell.ok]
     pairs = list(measured.pairs())
+    sending = [cell for cell in measured.where(input_path="clients") if cell.ok]
     noise = [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]
     claims = [f"The paper, {claim.title}: {claim.text}." for claim in privfairfl().figures.values()]
     deviations = [
@@ -75,10 +77,9 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
         "What is wrong with the published figures:",
         Sentences(privfairfl().caveats),
         *_where(
-            extrapolated,
-            Heading("From some thresholds to all"),
-            *drawn["extrapolation"],
-            _extrapolated(extrapolated),
+            iterations,
+            Heading("An iteration of the literal protocols"),
+            *iterations,
         ),
         *_where(
             measured.where(*SCALE, shape=""),
@@ -103,6 +104,11 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
             Heading("Noise"),
             *drawn["noise"],
             _table(_NOISE, [cell for cell in noise if cell.median_s and cell.number("samples")]),
+        ),
+        *_where(
+            sending,
+            Heading("Clients that send while the parties run"),
+            _table(_SENDING, sending, caption=_OF_SENDING),
         ),
         Heading("What was checked"),
         texts.by_kind(found.findings),
@@ -147,36 +153,6 @@ def _side_by_side(pairs: Sequence[tuple[CellRuns, CellRuns]]) -> Table:
     ]
     caption = "Medians (least – most); bytes of the party that sends most."
     return Table([*columns, "its error"], rows, caption=caption)
-
-
-def _extrapolated(rows: Sequence[Row]) -> Table:
-    cells = [
-        [
-            row.model,
-            row.shape,
-            ", ".join(map(str, line.levels)),
-            f"{texts.seconds(line.constant)} s",
-            f"{texts.seconds(line.slope)} s",
-            f"{line.residual:.1%}",
-            f"{texts.seconds(line.at(privfairfl().thresholds))} s",
-        ]
-        for row in rows
-        if (line := row.extrapolated) is not None
-    ]
-    columns = [
-        "security model",
-        "shape",
-        "thresholds run",
-        "constant",
-        "each threshold",
-        "off a run by at most",
-    ]
-    caption = (
-        "π_ROC as published: a line through the medians, by least squares of relative errors, and "
-        "how far it is off one of them at most. By the compiler's count each threshold takes as many "
-        "operations, whether few are compared or all."
-    )
-    return Table([*columns, "at 1,001"], cells, caption=caption)
 
 
 def _every_run(measured: Measured, suite: str) -> Iterator[Part]:
@@ -237,6 +213,8 @@ _NETWORK: Columns = [
     _SPREAD,
     _ROUNDS,
 ]
+_OF_SENDING = "Most of these seconds are clients' TLS connections to all parties, no part of the protocol."
+_SENDING: Columns = [("cell", attrgetter("name")), _SPREAD, _ROUNDS]
 _NOISE: Columns = [
     ("cell", attrgetter("name")),
     _SPREAD,

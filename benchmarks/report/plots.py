@@ -1,15 +1,13 @@
-"""Figures of measured runs: Table 2, extrapolation, growth beside the paper's claims, networks, noise."""
+"""Figures of measured runs: Table 2, growth beside the paper's claims, networks, noise."""
 
 from collections.abc import Iterator, Sequence
 from operator import methodcaller
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.figures import (
     GRID,
-    LEGEND,
     LEGEND_BESIDE,
     LOGARITHMIC,
     Mark,
@@ -21,10 +19,11 @@ from benchmarks.figures import (
     note,
     shown,
 )
+from benchmarks.literal import FORMS
 from benchmarks.measure.samples import Level, Summary
 from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured
-from benchmarks.validation.side_by_side import AS_PUBLISHED, SCALE, TABLE2, Row
+from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took
 from benchmarks.validation.texts import TITLES
 from harness.privacy.statement import SHIFTED
 from harness.request.base import DISTRIBUTED
@@ -44,9 +43,10 @@ _PRICE = (
 )
 _VARIANTS = {  # the style of a line, and its name
     "default": ("-", "default"),
-    "product": ("--", "product (published)"),
+    "product": ("--", "product"),
     "records": ("-.", "records counted by parties"),
-    "published": (":", "as published"),
+    PRINTED: (":", "literal"),
+    AT_ONCE: ((0, (1, 3)), "literal, all at once"),
 }
 
 
@@ -55,19 +55,13 @@ def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, par
     for section, name, drawn, description, caption in (
         (
             *("table2", "table2", table2_figure(rows)),
-            "Seconds of each model for weights and thresholds: the paper's, published protocol, default.",
+            "Seconds of each model for weights and thresholds: the paper's, literal forms, default.",
             "Table 2 for ADS, 109 clients with 26,160 records. Bars: from the least to the most of the runs. "
             f"{_PRICE}",
         ),
-        (
-            *("extrapolation", "extrapolation", extrapolation_figure(measured, rows)),
-            "Seconds against the number of thresholds, with a line for each model, out to 1,001.",
-            "π_ROC as published on ADS: runs with some thresholds (filled), the line through them, where "
-            "it ends (hollow), and the paper's figures (crosses).",
-        ),
         *(
             (
-                *("scale", name, growth_figure(measured, claim, rows)),
+                *("scale", name, growth_figure(measured, claim)),
                 f"Seconds against {claim.factor}, by variant and model.",
                 f"{claim.title} redrawn from our runs: medians, with the least and the most. Grey: what "
                 f"the paper's text says of ring. {_PRICE}",
@@ -82,7 +76,7 @@ def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, par
         (
             *("noise", "noise", noise_figure(measured)),
             "Seconds a sample against the number of samples, by model.",
-            "The default sampler at ε = 1, and the published one where it was run (hollow).",
+            "Joint noise at ε = 1.",
         ),
     ):
         if drawn is not None:
@@ -93,29 +87,26 @@ def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, par
 
 
 def table2_figure(rows: Sequence[Row]) -> Figure | None:
-    """Draw the paper's, the published and the default seconds of each model, for ADS."""
-    if not any(row.published or row.default for row in rows):
+    """Draw the paper's, the literal and the default seconds of each model, for ADS."""
+    if not any(row.printed or row.at_once or row.default for row in rows):
         return None
     panels = [
         _table2(protocol, [row for row in rows if (row.protocol, row.shape) == (protocol, "ads")])
-        for protocol in AS_PUBLISHED
+        for protocol in PROTOCOLS
     ]
     return draw([panels], (10.5, 3.4), x=_SECONDS[0])
 
 
 def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
     marks: list[Mark] = []
-    hollow, large = {"markerfacecolor": "none"}, {"markersize": 7}
+    hollow = {"markerfacecolor": "none"}
     for y, row in enumerate(rows):
         marks += [
             level(y, color=GREY, alpha=0.25, linewidth=0.8),
             line(row.paper.seconds, y, "kx", markersize=8, label="PrivFairFL"),
         ]
-        if row.extrapolated is not None:
-            label = "published, run here, extrapolated"
-            marks.append(line(row.whole, y, "s", color=COLOURS[1], label=label, **hollow, **large))
-        elif row.whole is not None:
-            marks += _timed(row.published, y, "s", color=COLOURS[1], label="published, run here", **large)
+        marks += _literal(row.printed, y, "D", color=COLOURS[2], label="literal, run here")
+        marks += _literal(row.at_once, y, "s", color=COLOURS[1], label="all instances at once")
         marks += _timed(row.default, y, "o", color=COLOURS[0], label="default")
         marks += _timed(row.own, y, "o", color=COLOURS[0], label="with distributed noise", **hollow)
     return [
@@ -137,30 +128,15 @@ def _timed(found: Summary | None, y: float, marker: str, color: str, **style: An
     return [span, line(found.median, y, marker, color=color, **style)]
 
 
-def extrapolation_figure(measured: Measured, rows: Sequence[Row]) -> Figure | None:
-    """Draw the runs with some thresholds, the line through them, and where it ends."""
-    if not any(row.extrapolated for row in rows):
-        return None
-    whole, marks = privfairfl().thresholds, list[Mark]()
-    for row in rows:
-        if row.extrapolated is None or row.shape != "ads":
-            continue
-        through, colour = row.extrapolated, {"color": _SIGNS[row.model]["color"]}
-        points = {**_SIGNS[row.model], "linestyle": "none"}
-        path = "clients" if row.clients_send else "shares"
-        where = {"shape": row.shape, "security": row.model, "input_path": path}
-        cells = measured.where(*TABLE2, protocol="pi_roc", variant="published", **where)
-        at = np.geomspace(through.levels[0], whole, 61)
-        marks += [
-            _points(cells, "thresholds", **points),
-            line(at, [through.at(x) for x in at], linewidth=1.2, label=row.model, **colour),
-            line(whole, through.at(whole), markerfacecolor="none", **points),
-            line(whole, row.paper.seconds, "x", markersize=8, **colour),
-        ]
-    return draw([[[*marks, LOGARITHMIC, GRID, LEGEND]]], (6.6, 4.6), x="thresholds", y=_SECONDS)
+def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -> list[Mark]:
+    """Return a literal form's median, or the ends of its range, hollow, where it did not run whole."""
+    if form is None or form.runs:
+        return _timed(form.runs if form else None, y, marker, color=color, label=label)
+    style = {"color": color, "marker": marker, "markerfacecolor": "none", "label": label}
+    return [line([form.low, form.high], [y, y], **style)]
 
 
-def growth_figure(measured: Measured, claim: FigureClaim, rows: Sequence[Row]) -> Figure | None:
+def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
     """Draw seconds against a factor for each variant and model, with what the paper says."""
     of_protocol = measured.where(*SCALE, protocol=claim.protocol, shape="")
     cells = [cell for cell in of_protocol if cell.ok and cell.number(claim.factor)]
@@ -170,20 +146,13 @@ def growth_figure(measured: Measured, claim: FigureClaim, rows: Sequence[Row]) -
     for series in measured.series(claim.factor, cells, ("records",) if claim.factor == "clients" else ()):
         first = series[0]
         model, variant = str(first["security"]), str(first["variant"])
-        some = f", {first.number('thresholds')} thresholds" if variant == "published" else ""
+        few = variant in FORMS and first["thresholds"]
+        some = f", {few} thresholds" if few else ""
         style, name = _VARIANTS[variant]
         signs = {**_SIGNS[model], "linestyle": style}
         if first["noise"] == DISTRIBUTED:
             signs, some = {**signs, **_OWN}, ", distributed noise"
         marks.append(_points(series, claim.factor, label=f"{model}, {name}{some}", **signs))
-    for row in rows if claim.factor == "records" else ():
-        # What all thresholds would take as published: ADS's extrapolation, scaled by records.
-        is_of_claim = (row.protocol, row.shape, row.model) == (claim.protocol, "ads", claim.security)
-        if is_of_claim and row.extrapolated:
-            seconds = (row.whole or 0) * claim.at[0] / privfairfl().shapes[row.shape].records
-            label = f"{row.model}, as published, extrapolated to {privfairfl().thresholds:,}"
-            points = {**_SIGNS[row.model], "linestyle": "none"}
-            marks.append(line(low, seconds, markerfacecolor="none", label=label, **points))
     one = low == high
     shape: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
     about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"
@@ -226,19 +195,16 @@ def network_figure(measured: Measured) -> Figure | None:
 
 
 def noise_figure(measured: Measured) -> Figure | None:
-    """Draw seconds a sample against samples, of the default and of the published sampler at ε = 1."""
+    """Draw seconds a sample against samples, of joint noise at ε = 1."""
     marks: list[Mark] = []
     cells = [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]
     if not cells:
         return None
     for series in measured.series("samples", [cell for cell in cells if cell["epsilon"] == "1"]):
-        model, variant = str(series[0]["security"]), str(series[0]["variant"])
+        model = str(series[0]["security"])
         found = {cell.number("samples"): seconds for cell in series if (seconds := cell.seconds())}
-        style = {**_SIGNS[model], "label": model}
-        if variant == "published":
-            style |= {"markerfacecolor": "none", "label": f"{model}, published"}
         a_sample = [seconds.median / samples for samples, seconds in found.items()]
-        marks.append(line(list(found), a_sample, linestyle=_VARIANTS[variant][0], **style))
+        marks.append(line(list(found), a_sample, label=model, **_SIGNS[model]))
     marks += [LOGARITHMIC, GRID, LEGEND_BESIDE]
     return draw([[marks]], (6.6, 4.4), x="samples", y=["seconds a sample"])
 

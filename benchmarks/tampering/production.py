@@ -74,12 +74,9 @@ def _programs() -> tuple[Operation, ...]:
     sums = np.array(reference.sums_and_sizes(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
     blocks = np.array(reference.block_counts(_LABEL, _SCORE.tolist(), _LABELS, range(_BINS), (1, 2)))
     keys = _LABEL * _BINS + _SCORE
-    reached = [_SCORE[y == _LABEL, np.newaxis] >= np.arange(_BINS) for y in range(_LABELS)]
-    compared = np.array([side.sum(axis=0) for each in reached for side in (each, ~each)])
     logarithms = np.array([reference.shifted_log(int(n), _OFFSET, _MOST) for n in counts.ravel()])
     columns = np.concatenate([_GROUP == 0, _LABEL == 0, _LABEL == 1]).astype(np.int64)
     predicted = np.concatenate([_GROUP == 0, _LABEL == 0, _PREDICTION == 0]).astype(np.int64)
-    scored = np.concatenate([(_LABEL == 0).astype(np.int64), _SCORE])
     pair = _GROUP * _LABELS + _LABEL
     of_group, of_cap = slot_bits(_GROUPS), slot_bits(len(_CAPS) - 1)
     nothing = np.zeros(4, dtype=np.int64)
@@ -117,13 +114,6 @@ def _programs() -> tuple[Operation, ...]:
             np.bincount(keys, minlength=_LABELS * _BINS),
         ),
         make("pi_roc_records", (2, _N, 1, _LABELS, _BINS, "1.2", *_LAW), blocks.size, _plus(blocks), keys),
-        make(
-            "pi_roc_published",
-            ("shares", 2, _N, 0, 1, _LABELS, _BINS, *_LAW),
-            compared.size,
-            _plus(compared),
-            scored,
-        ),
         make("pi_gap", (2, _GROUPS, *_LAW), 4, _plus(sums), sums),
         make(
             "pi_gap_slots",

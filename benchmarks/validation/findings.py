@@ -52,13 +52,24 @@ class Check:
 class Explanation:
     """Why some checks deviate, and by how much they may for that reason.
 
-    Attributes: checks: a pattern of their keys; low, high: the values that it explains.
+    Attributes: checks: a pattern of their keys; low, high: the values that it explains; experiment: the runs
+    that show it, which an explanation of Table 2's times has to name.
     """
 
     checks: str
     low: float
     high: float
     because: str
+    experiment: str = ""
+
+    def __post_init__(self) -> None:
+        if self.checks.startswith("ratio.table2") and not self.experiment:
+            raise ValueError(f"what explains {self.checks} has to name an experiment that shows it")
+
+    @property
+    def reason(self) -> str:
+        """Why, and what shows it."""
+        return f"{self.because} ({self.experiment})" if self.experiment else self.because
 
     def explains(self, check: Check) -> bool:
         """Return whether it is about that check, and its value is one that it explains."""
@@ -114,7 +125,7 @@ def _judge(check: Check, known: Sequence[Explanation]) -> Finding:
         return Finding(check, Status.PASSED)
     for explanation in known:
         if explanation.explains(check):
-            return Finding(check, Status.EXPLAINED, explanation.because)
+            return Finding(check, Status.EXPLAINED, explanation.reason)
     return Finding(check, Status.FAILED, "no known explanation covers this")
 
 

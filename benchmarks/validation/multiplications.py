@@ -14,15 +14,14 @@ from harness.engines.mpspdz.discovery import find_installation
 from harness.security_models import get_model
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
-from protocols.spec import PI_CF, PI_ROC, PI_ROC_PUBLISHED, PI_RW, PROTOCOLS, ProtocolSpec
+from protocols.spec import PI_CF, PI_ROC, PI_RW, PROTOCOLS, ProtocolSpec
 
-PRODUCTS, COMPARISONS, ANDS = "integer triples", "integer 3-way splits", "bit triples"
+PRODUCTS, ANDS = "integer triples", "bit triples"
 _MODEL = get_model("ring")  # the program is the same in all of them
 _GROUPS = _LABELS = 2  # as in the paper
 _BLOCKS = "1.14.196"  # of π_ROC
 _NOISE: Mapping[str, object] = {"epsilon": 1, "delta_bits": 40}
-_FEW = 7  # thresholds
-UNITS = {PRODUCTS: "products", COMPARISONS: "comparisons", ANDS: "ANDs"}
+UNITS = {PRODUCTS: "products", ANDS: "ANDs"}
 
 Requirements = Callable[[ProtocolSpec, Mapping[str, object]], Mapping[str, int]]
 
@@ -45,7 +44,7 @@ class Implied:
 def implied() -> list[Implied]:
     """Return what follows from the protocols at the paper's sizes.
 
-    Source: PrivFairFL, Protocol 2, lines 5-8; Protocol 3, lines 4-7; Protocol 4, lines 3-8.
+    Source: PrivFairFL, Protocol 2, lines 5-8; Protocol 3, lines 4-7.
     """
     cells, grid, shapes = _GROUPS * _LABELS, privfairfl().thresholds, privfairfl().shapes
     records = shapes["ads"].records
@@ -76,23 +75,6 @@ def implied() -> list[Implied]:
             4 * records,
             f"tp, ys, ps and tps of each of {records:,} records",
         ),
-        Implied(
-            "pi_roc.published.ads",
-            PI_ROC_PUBLISHED,
-            _compared(grid),
-            PRODUCTS,
-            records * (1 + cells * grid),
-            f"{cells} at each of {grid:,} thresholds for each of {records:,} records, as tp, ys, ps and tps "
-            "are, and one to begin with",
-        ),
-        Implied(
-            "pi_roc.comparisons.ads",
-            PI_ROC_PUBLISHED,
-            _compared(grid),
-            COMPARISONS,
-            records * grid,
-            f"each of {records:,} records with each of {grid:,} thresholds",
-        ),
         Implied("pi_roc.default", PI_ROC, tree, PRODUCTS, 0, "none: clients count, parties add up"),
         Implied("pi_roc.noise", PI_ROC, tree, ANDS, nodes * _ands(third), f"the noise of {nodes:,} counts"),
     ]
@@ -110,28 +92,12 @@ def checks(count: Requirements | None = None) -> Iterator[Check]:
         says = f"{each.number:,} {UNITS[each.what]}: {each.why}"
         number = counts(each.spec, each.arguments).get(each.what, 0)
         yield _exactly(key, says, number, each.number, f"the compiler counts {number:,}", missing)
-    grid = privfairfl().thresholds
-    few, many = (counts(PI_ROC_PUBLISHED, _compared(bins)).get(ANDS, 0) / bins for bins in (_FEW, grid))
-    says = f"with {_FEW} thresholds each takes as many ANDs as with {grid:,}, so seconds can be extrapolated"
-    said = f"{few:,.0f} ANDs against {many:,.0f}"
-    yield _exactly("exact.ANDs.pi_roc.each_threshold", says, few, many, said, missing)
 
 
 def _exactly(key: str, says: str, number: float, wanted: float, found: str, missing: str) -> Check:
     if missing:
         return Check(key, says, unjudged=missing)
     return Check(key, says, number, wanted, wanted, found)
-
-
-def _compared(bins: int) -> dict[str, object]:
-    """Return the arguments of π_ROC as published, with some of its thresholds."""
-    return {
-        "path": "shares",
-        "parts": 0,
-        "records": privfairfl().shapes["ads"].records,
-        "bins": bins,
-        **_NOISE,
-    }
 
 
 def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping[str, int]:

@@ -1,21 +1,26 @@
-"""Table 2 beside what was measured: the paper's protocol as run here, or extrapolated, and our default."""
+"""Table 2, cell by cell: the paper's seconds, those of its protocol as printed, run here, and our default."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
+from benchmarks.literal import FORMS
+from benchmarks.literal.slopes import slopes
 from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import Summary
 from benchmarks.papers import Printed, privfairfl
-from benchmarks.validation.cells import CellRuns, Measured, fullest
+from benchmarks.validation.cells import Measured, fullest
 
-TABLE2 = ("table2", "paper")  # the suites that have its cells
+TABLE2 = ("table2", "paper")  # the suites that have our forms of its cells
+LITERAL = ("literal", "paper")  # and those that have the protocols as printed
 SCALE = ("scale", "paper")  # and those of the figures
-# The variant that does what the paper's protocol does.
-AS_PUBLISHED = {"pi_rw": "product", "pi_roc": "published"}
+PROTOCOLS = ("pi_rw", "pi_roc")
+PRINTED, AT_ONCE = FORMS  # an instance after the other, as printed; all instances at once
+NOT_YET = "not measured yet"
 BESIDE = {"ps-rep-ring": "sy-rep-ring"}  # a model that the paper has not, beside its active one of as many
 LEAST_LEVELS = 3  # that tell a line
 LEAST_RATIO = 4  # of the largest level to the smallest
@@ -25,17 +30,12 @@ LEAST_RATIO = 4  # of the largest level to the smallest
 class Line:
     """A cost as constant + slope * level.
 
-    Attributes: residual: the largest, as a share of the cost there; levels: that it was fitted to.
+    Attributes: residual: the largest, as a share of the cost there.
     """
 
     constant: float
     slope: float
     residual: float
-    levels: tuple[float, ...]
-
-    def at(self, level: float) -> float:
-        """Return the cost that the line has at a level."""
-        return self.constant + self.slope * level
 
 
 def fit(levels: Sequence[float], costs: Sequence[float]) -> Line:
@@ -45,30 +45,43 @@ def fit(levels: Sequence[float], costs: Sequence[float]) -> Line:
     """
     x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
-    residual = float(np.max(np.abs((constant + slope * x) / y - 1)))
-    return Line(constant, slope, residual, tuple(levels))
+    return Line(constant, slope, float(np.max(np.abs((constant + slope * x) / y - 1))))
+
+
+@dataclass(frozen=True)
+class Took:
+    """Seconds that a literal form takes at the paper's size.
+
+    Attributes: low, high: from and to; runs: of the whole, None where only some iterations ran; basis: which
+    these were, "" if all; a_round: seconds of a round, here and by the paper, where iterations tell.
+    """
+
+    low: float
+    high: float
+    runs: Summary | None = None
+    basis: str = ""
+    a_round: tuple[float, float] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it; a range that did not run says from what it follows."""
+        return {"low": self.low, "high": self.high, "runs": self.runs and vars(self.runs), "of": self.basis}
 
 
 @dataclass(frozen=True)
 class Row:
     """One cell of Table 2, and what became of it here.
 
-    Attributes: published: the paper's protocol, as it was run whole, or with `thresholds` of its
-    thresholds, the most that were run; clients_send: and had to be waited for; extrapolated: seconds by
-    thresholds, where not all were run; why_not: there is neither, why; default: ours; own: the same with
-    distributed noise, whose standard error is `error_ratio` times as large; beside: the paper's model
-    whose figure is meant, None: its own.
+    Attributes: printed, at_once: the paper's protocol, an instance after the other and all at once; default:
+    ours; own: the same with distributed noise, whose standard error is `error_ratio` times as large; beside:
+    the paper's model whose figure is meant, None: its own.
     """
 
     protocol: str
     shape: str
     model: str
     paper: Printed
-    published: Summary | None
-    thresholds: int | None
-    clients_send: bool
-    extrapolated: Line | None
-    why_not: str
+    printed: Took | None
+    at_once: Took | None
     default: Summary | None
     why_no_default: str
     own: Summary | None = None
@@ -76,40 +89,24 @@ class Row:
     beside: str | None = None
 
     @property
-    def whole(self) -> float | None:
-        """Seconds of the whole protocol as published, measured or extrapolated."""
-        thresholds = privfairfl().thresholds
-        if self.extrapolated is not None:
-            return self.extrapolated.at(thresholds)
-        partial = self.thresholds not in (None, thresholds)
-        return None if self.published is None or partial else self.published.median
+    def gain(self) -> float | None:
+        """How many times as long as our default the faster literal form takes, at least."""
+        return self.at_once.low / self.default.median if self.at_once and self.default else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row; what is extrapolated has a key of its own."""
-
-        line = self.extrapolated
+        """Return the row."""
         return {
             "protocol": self.protocol,
             "shape": self.shape,
             "security": self.model,
             "paper_s": self.paper.seconds,
-            "published_s": self.published and vars(self.published),
-            "published_thresholds": self.thresholds,
-            "published_clients_send": self.clients_send,
-            "extrapolated_s": line
-            and {
-                "seconds": self.whole,
-                "constant_s": line.constant,
-                "s_per_threshold": line.slope,
-                "largest_relative_residual": line.residual,
-                "thresholds": list(line.levels),
-            },
-            "why_not": self.why_not or None,
+            "literal_s": self.printed and self.printed.to_json(),
+            "literal_at_once_s": self.at_once and self.at_once.to_json(),
             "default_s": self.default and vars(self.default),
             "distributed_noise_s": self.own and vars(self.own),
             "distributed_noise_error_ratio": self.error_ratio,
             "paper_figure_is_of": self.beside or self.model,
-            "paper_over_published": self.whole and self.paper.seconds / self.whole,
+            "literal_at_once_over_default": self.gain,
             "paper_over_default": self.default and self.paper.seconds / self.default.median,
         }
 
@@ -120,56 +117,60 @@ def rows(measured: Measured) -> list[Row]:
     models = [each for model in paper.parties for each in (model, *(m for m in BESIDE if BESIDE[m] == model))]
     return [
         _row(measured, protocol, shape, model, paper.table2[BESIDE.get(model, model), shape, protocol])
-        for protocol in AS_PUBLISHED
+        for protocol in PROTOCOLS
         for shape in paper.shapes
         for model in models
-        if model in paper.parties or measured.where(*TABLE2, security=model)
+        if model in paper.parties or measured.where(*TABLE2, *LITERAL, security=model)
     ]
 
 
-def _row(measured: Measured, protocol: str, shape: str, model: str, printed: Printed) -> Row:
+def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Printed) -> Row:
     where = {"protocol": protocol, "shape": shape, "security": model}
-    ours = fullest(measured.where(*TABLE2, variant="default", noise="joint", **where))
-    own = fullest([pair[1] for pair in measured.pairs(variant="default", **where) if pair[1].suite in TABLE2])
-    published = measured.where(*TABLE2, variant=AS_PUBLISHED[protocol], **where)
-    most = fullest(published)
-    seconds, default = (cell.seconds() if cell else None for cell in (most, ours))
-    line, why = None, ""
-    if protocol == "pi_roc" and most and seconds:
-        line, why = extrapolate([cell for cell in published if cell["input_path"] == most["input_path"]])
+    # Those that ran in turn with the literal ones, where there are any, so that the ratio is of one run.
+    suite = next((s for s in LITERAL if measured.where(s, variant="default", **where)), TABLE2[0])
+    ours = fullest(measured.where(suite, variant="default", noise="joint", **where))
+    own = fullest([pair[1] for pair in measured.pairs(variant="default", **where) if pair[1].suite == suite])
+    default = ours.seconds() if ours else None
     return Row(
         protocol,
         shape,
         model,
-        printed,
-        seconds,
-        (most.number("thresholds") or None) if most and seconds else None,
-        bool(most and most["input_path"] == "clients"),
-        line,
-        why or ("" if seconds else _reason(most)),
+        paper,
+        took(measured, PRINTED, protocol, shape, model),
+        took(measured, AT_ONCE, protocol, shape, model),
         default,
-        "" if default else _reason(ours),
+        "" if default else ours.reason if ours else "not in the suite",
         own.seconds() if own else None,
         error_ratio(own.runs[0].cell) if own else None,
         BESIDE.get(model),
     )
 
 
-def _reason(cell: CellRuns | None) -> str:
-    return cell.reason if cell else "not in the suite"
+def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -> Took | None:
+    """Return what a literal form takes, None where nothing ran that tells.
 
-
-def extrapolate(cells: list[CellRuns]) -> tuple[Line | None, str]:
-    """Extrapolate seconds to all thresholds; where that would be a guess, say why instead.
-
-    Args: cells: alike in all but their thresholds.
+    Computes: what ran whole; else, of π_ROC, whose iterations all do the same, where lines of all measured
+    slopes lead. One instance after the other, what ran of one federation tells of the other, by its records.
     """
-    whole = privfairfl().thresholds
-    found = {cell.number("thresholds"): cell.median_s for cell in cells if cell.number("thresholds")}
-    points = {thresholds: seconds for thresholds, seconds in found.items() if seconds}
-    if whole in points:
-        return None, ""
-    levels = sorted(points)
-    if len(levels) < LEAST_LEVELS or levels[-1] < LEAST_RATIO * levels[0]:
-        return None, f"too few thresholds were run to extrapolate ({', '.join(map(str, levels)) or 'none'})"
-    return fit(levels, [points[level] for level in levels]), ""
+    where = {"protocol": protocol, "variant": form, "security": model}
+    shapes, whole = privfairfl().shapes, privfairfl().thresholds
+    for suite in LITERAL:
+        cells = [cell for cell in measured.where(suite, **where) if cell.ok and cell["shape"] in shapes]
+        here = [cell for cell in cells if cell["shape"] == shape]
+        complete = [cell for cell in here if cell["thresholds"] in (None, whole)]
+        if complete and (seconds := complete[0].seconds()):
+            return Took(seconds.low, seconds.high, seconds)
+        of_form = here or (cells if form == PRINTED else [])
+        found = slopes({cell.number("thresholds"): cell.ok for cell in of_form if cell["thresholds"]})
+        if found is not None:
+            records = of_form[0].number("records")
+            scale = shapes[shape].records / records
+            levels = ", ".join(str(each) for each in sorted(cell.number("thresholds") for cell in of_form))
+            other = "" if here else f" of {shapes[str(cells[0]['shape'])].title}"
+            low, high = (seconds * scale for seconds in found.whole)
+            a_round = None
+            if rounds := median(found.rounds):
+                of_paper = privfairfl().table2[BESIDE.get(model, model), shape, protocol].seconds
+                a_round = (median(found.each) / rounds, of_paper / (whole * rounds * scale))
+            return Took(low, high, None, f"{levels} thresholds{other}", a_round)
+    return None

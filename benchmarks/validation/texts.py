@@ -7,7 +7,7 @@ from math import floor, log10
 from benchmarks.measure.samples import Summary
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Finding, Status
-from benchmarks.validation.side_by_side import AS_PUBLISHED, Row
+from benchmarks.validation.side_by_side import NOT_YET, PROTOCOLS, Row, Took
 from harness.privacy.statement import SHIFTED
 from harness.security_models import get_model
 from harness.views.parts import Part, Sentences, Table
@@ -23,7 +23,7 @@ KINDS = {
     "network": "emulated networks bite",
     "own": "distributed noise sends less and takes less time than joint noise, and errs by what is stated",
     "ratio": "times within a factor of 3 of the paper's",
-    "gain": "the default against the protocol as published",
+    "gain": "the default against the faster literal form",
 }
 
 
@@ -57,58 +57,52 @@ def table2(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
 
     Args: over: which hosts they were measured, "" on one machine.
     """
-    for protocol in AS_PUBLISHED:
+    for protocol in PROTOCOLS:
         of_protocol = [row for row in rows if row.protocol == protocol]
         for shape in privfairfl().shapes.values():
             size = f"{shape.clients:,} clients, {shape.records:,} records"
             yield _side_by_side(
-                protocol,
                 [row for row in of_protocol if row.shape == shape.name],
                 f"{TITLES[protocol]}, {shape.title}: {size}.",
             )
-        yield Sentences(list(_notes(of_protocol, protocol, over)))
+        yield Sentences(list(_notes(of_protocol, over)))
 
 
-def _side_by_side(protocol: str, rows: Sequence[Row], caption: str) -> Table:
-    """Return a row of seconds for each model. What is extrapolated is in a column of its own."""
-    whole, roc = f"{privfairfl().thresholds:,}", protocol == "pi_roc"
+def _side_by_side(rows: Sequence[Row], caption: str) -> Table:
+    """Return a row of seconds for each model."""
     columns = {
         "security": [row.model + " †" * bool(row.beside) for row in rows],
         "PrivFairFL": [
             str(row.paper) if row.paper.seconds < 100 else f"{row.paper.seconds:,.0f}" for row in rows
         ],
-        "published, run here": [
-            spread(row.published) + " *" * bool(row.clients_send and row.published) for row in rows
-        ],
+        "literal, run here": [_took(row.printed) for row in rows],
+        "all instances at once": [_took(row.at_once) for row in rows],
+        "default": [spread(row.default) for row in rows],
     }
-    if roc:
-        columns[f"of {whole}"] = [f"{row.thresholds:,}" if row.thresholds else NONE for row in rows]
-        columns[f"extrapolated to {whole}"] = [
-            f"{seconds(row.whole)} ± {row.extrapolated.residual:.1%}"
-            if row.extrapolated and row.whole
-            else NONE
-            for row in rows
-        ]
-    columns["default"] = [spread(row.default) for row in rows]
     if any(row.own for row in rows):
         columns["with distributed noise"] = [spread(row.own) for row in rows]
         columns["its error"] = [
             NONE if row.error_ratio is None else f"×{row.error_ratio:.2f}" for row in rows
         ]
-    columns["paper ÷ published"] = [_gain(row, row.whole) for row in rows]
-    columns["paper ÷ default"] = [_gain(row, row.default.median if row.default else None) for row in rows]
-    if any(row.own for row in rows):
-        columns["paper ÷ distributed noise"] = [
-            _gain(row, row.own.median if row.own else None) for row in rows
-        ]
+    columns["at once ÷ default"] = [NONE if row.gain is None else times(row.gain) for row in rows]
+    columns["paper ÷ default"] = [
+        times(row.paper.seconds / row.default.median) if row.default else NONE for row in rows
+    ]
     return Table(list(columns), list(zip(*columns.values(), strict=True)), caption=caption)
 
 
-def _gain(row: Row, ours: float | None) -> str:
-    return NONE if ours is None else times(row.paper.seconds / ours)
+def took(form: Took | None) -> str:
+    """Return the seconds of a literal form: a median with the least and the most, or from and to."""
+    if form is None or form.runs:
+        return spread(form.runs if form else None)
+    return f"{seconds(form.low)} – {seconds(form.high)}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def _notes(rows: Sequence[Row], protocol: str, over: str) -> Iterator[str]:
+def _took(form: Took | None) -> str:
+    return NOT_YET if form is None else took(form) + " ‡" * bool(form.basis)
+
+
+def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
     ours = over or "for all parties on one machine"
     yield (
         "Seconds in the computation, preprocessing included: median (least – most). The paper's are for "
@@ -121,21 +115,13 @@ def _notes(rows: Sequence[Row], protocol: str, over: str) -> Iterator[str]:
             f"† {row.model} is no row of the paper's: {get_model(row.model).parties} parties as in "
             f"{row.beside}, whose figure stands there, {get_model(row.model).tolerates}."
         )
-    if protocol == "pi_rw":
-        yield "Published: product form, group indicators times label counts, noisy counts opened."
-    else:
-        yield (
-            "Published: every record is compared with some of the 1,001 thresholds; each count gets noise. "
-            "Extrapolated: a line through the medians of runs with different numbers of thresholds; ± is "
-            "how far the line is off one of them at most."
-        )
-        why = dict.fromkeys(f"{row.model}: {row.why_not}" for row in rows if row.why_not)
-        yield from (f"{each.rstrip('.')}." for each in why)
-    if any(row.clients_send for row in rows):
-        yield (
-            "* Active models refuse products of plain shares, so clients send while the parties run, and "
-            "their TLS connections are part of the time."
-        )
+    yield (
+        "Literal: the paper's protocol as printed, an instance after the other, on made-up records. What it "
+        "reveals is not private. Both of its forms are in benchmarks/literal; none has clients that send."
+    )
+    for basis in dict.fromkeys(form.basis for row in rows for form in (row.printed, row.at_once) if form):
+        if basis:
+            yield f"‡ From and to, by what each iteration took in runs with {basis}. It did not run whole."
 
 
 def deviating(findings: Sequence[Finding]) -> list[Finding]:
@@ -160,7 +146,16 @@ def counts(findings: Sequence[Finding]) -> str:
     return (
         f"{len(findings):,} checks: {numbers[Status.PASSED]:,} passed, "
         f"{numbers[Status.EXPLAINED]:,} deviate as explained, {numbers[Status.FAILED]:,} failed, "
-        f"{numbers[Status.NOT_JUDGED]:,} could not be judged"
+        f"{numbers[Status.NOT_JUDGED]:,} could not be judged. {table2_counts(findings)}"
+    )
+
+
+def table2_counts(findings: Sequence[Finding]) -> str:
+    """Say how many of the paper's ratios hold."""
+    of = Counter(each.status for each in findings if each.check.key.startswith("ratio.table2."))
+    return (
+        f"Of Table 2's {of.total()} times {of[Status.PASSED]} hold, {of[Status.EXPLAINED]} fail with an "
+        f"experiment as the reason, {of[Status.FAILED]} fail without, {of[Status.NOT_JUDGED]} are {NOT_YET}"
     )
 
 

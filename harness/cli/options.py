@@ -42,7 +42,6 @@ from harness.request.readers import (
 from harness.request.releases import CAP_OF_SHARES, INPUT_FORM, POSITIVE_LABEL
 from harness.training.request import TrainRequest
 
-SAMPLERS = ("default", "published", "published-rounded")
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
 SHARES_OF_A_PARTY = required(parse_path, "what `share` wrote", "shares")
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
@@ -191,7 +190,7 @@ class NoiseOptions(
     epsilon={"help": "the ε that each sample would give a count, of which a record changes 1"},
     delta={
         "default": "",
-        "help": "the δ of such a count; default: 2^-40 (not for the published sampler)",
+        "help": "the δ of such a count; default: 2^-40",
     },
 ):
     """Reveal samples of noise, which then protect nothing, for audits and benchmarks (π_LAP)."""
@@ -200,12 +199,6 @@ class NoiseOptions(
         whole(1, in_module("harness.releases.noise_samples:MOST_SAMPLES")),
         "how many samples, up to 100000",
         "1000",
-    )
-    sampler = usual(
-        "default",
-        one_of(lambda: SAMPLERS),
-        "default (default: as in all releases), published (for comparison; MP-SPDZ only), or "
-        "published-rounded, which rounds in the computation",
     )
     noise = NOISE
     security = SECURITY
@@ -250,7 +243,8 @@ class AuditOptions(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"
     )
     noise = optional(
-        NOISES, "of a release: joint (default), own or distributed-gaussian; of the parties of --security"
+        NOISES,
+        "of a release: joint (default), distributed or distributed-gaussian; of the parties of --security",
     )
     security = SECURITY.but(help="with --noise distributed: the model; see `./inv security`")
     cap = optional(

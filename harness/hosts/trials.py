@@ -13,7 +13,7 @@ from harness.inputs.synthetic import MOST, Federation
 from harness.pipeline.noise_samples import noise_job
 from harness.pipeline.run import RunSettings, make_job
 from harness.pipeline.sources import request_of_run, synthetic_inputs
-from harness.releases.noise_samples import choose_sampler
+from harness.releases.noise_samples import joint_sampler
 from harness.releases.registry import statistic_of
 from harness.request.base import Request
 from harness.security_models import SecurityModel, get_model
@@ -25,10 +25,9 @@ from protocols.spec import CLIENTS
 class Noise:
     """Samples of noise.
 
-    Attributes: sampler: its name; exact: its ε and δ, as `p/q`; samples: how many.
+    Attributes: exact: their ε and δ, as `p/q`; samples: how many.
     """
 
-    sampler: str
     exact: tuple[str, str]
     samples: int
 
@@ -65,7 +64,7 @@ class Trial:
         if self.noise is not None:
             if not 0 < self.noise.samples <= MOST:
                 raise HostUnfitError(f"It was asked for no samples of noise, or for more than {MOST:,}.")
-            sampler = choose_sampler(self.noise.sampler, *map(positive, self.noise.exact), rounded=False)
+            sampler = joint_sampler(*map(positive, self.noise.exact))
             return noise_job(sampler, self.noise.samples, self.of)
         release, federation = self._release()
         statistic = statistic_of(release)

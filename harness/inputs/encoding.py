@@ -9,14 +9,14 @@ from harness.inputs.rings import XOR, Ring
 from protocols.arrays import Integers
 from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
 from protocols.circuits.slots import slot_bits, slot_blocks
-from protocols.spec import KEYS, PRODUCT, SCORES, SLOTS, SPLIT, InputForm
+from protocols.spec import KEYS, PRODUCT, SLOTS, SPLIT, InputForm
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
     """Return whether there is a row per record, not per client: then how many there are is public."""
     if form == KEYS.name:
         return domain.cap is None  # else each client has as many keys
-    return form == SCORES.name or (form == PRODUCT.name and domain.kind is RecordKind.PREDICTION)
+    return form == PRODUCT.name and domain.kind is RecordKind.PREDICTION
 
 
 def shared_over(form: InputForm, domain: Ring) -> Ring:
@@ -31,8 +31,7 @@ def count_columns(domain: RecordDomain, form: str) -> int:
     a value has on either side, 0 and 0 unless it is in the group. `product` (the papers' form): an indicator
     per group but the last, then a count per cell of one group; of predictions, per record: an indicator per
     group, label and predicted label, but for the last of each. `keys`: per record, its cell; with a cap per
-    client, the cell in each of its slots. `scores`: per record, an indicator per group and label, but for
-    the last of each, and the score's bin. `slots`: the code of what is in each slot; of sizes, how many caps
+    client, the cell in each of its slots. `slots`: the code of what is in each slot; of sizes, how many caps
     the client exceeds.
     Raises: RecordDomainError: slots without a cap.
     """
@@ -42,8 +41,6 @@ def count_columns(domain: RecordDomain, form: str) -> int:
         )
     if form in (KEYS.name, SLOTS.name):
         return domain.cap.slots if domain.cap else 1
-    if form == SCORES.name:
-        return len(domain.groups) + len(domain.labels) - 1
     if form == SPLIT.name:
         return domain.cells
     if is_per_record(domain, form):
@@ -84,11 +81,6 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
         return records.counts_per_client()
     if form.name == KEYS.name:
         return records.cell[np.newaxis]
-    if form.name == SCORES.name:
-        assert records.detail is not None
-        groups, labels, _ = domain.shape
-        indicators = _indicators(records.group, groups), _indicators(records.label, labels)
-        return np.concatenate([*indicators, records.detail[np.newaxis]])
     assert form.name == PRODUCT.name
     if is_per_record(domain, form.name):
         assert records.detail is not None

@@ -159,7 +159,7 @@ def _as_written(found: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> 
         names
         and {**fields, "standard_error": errors} == written
         and np.allclose(fields["standard_error"], errors, rtol=_CLOSE, atol=0)
-        and (not found.blocks or np.allclose(*counts, rtol=_CLOSE, atol=_CLOSE))
+        and np.allclose(*counts, rtol=_CLOSE, atol=_CLOSE)
     )
 
 

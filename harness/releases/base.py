@@ -20,6 +20,7 @@ import numpy as np
 from harness.errors import OptionError, UnsupportedError, named
 from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.curves import CurveNoise
+from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from harness.request.base import Request
 from protocols.accounting.calibration import (
     LinearQueries,
@@ -28,11 +29,9 @@ from protocols.accounting.calibration import (
     NoisePlan,
     plan_distributed_noise,
     plan_noise,
-    plan_nominal_noise,
 )
 from protocols.accounting.rounding import exact_text
 from protocols.arrays import Floats
-from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.shifted_log import ErrorTarget, ShiftedLog
 from protocols.noise.added import Noise, NoiseDistribution, mean_square_error
@@ -305,13 +304,10 @@ def plan_release(
     release: Request,
     domain: RecordDomain,
     epsilon: Fraction | None = None,
-    *,
-    per_value: bool = False,
 ) -> NoisePlan:
     """Choose the noise from the linear map that the protocol declares.
 
-    Args: epsilon: that noise is made for, where less than the release's will do; per_value: epsilon and delta
-    are each opened value's, as published, and what is spent is their sum.
+    Args: epsilon: that noise is made for, where less than the release's will do.
     Raises: UnsupportedError: it declares none; OptionError: no noise fits the budget, or the protocol has no
     place for it.
     """
@@ -324,9 +320,6 @@ def plan_release(
     with fitting(release.epsilon, release.delta):
         queries = spec.release({name: str(value) for name, value in arguments.items()})
         neighbors, epsilon = release.neighbors_in(domain), release.epsilon if epsilon is None else epsilon
-        if per_value:
-            assert isinstance(queries, LinearQueries)
-            return plan_nominal_noise(queries, neighbors, epsilon, release.delta)
         asked = (queries, neighbors, epsilon, release.delta)
         if release.own is None:
             plan = plan_noise(*asked)

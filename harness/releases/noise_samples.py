@@ -3,7 +3,6 @@
 Opened noise protects nothing; the guarantee that is stated is that of a sample which stays secret.
 """
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from itertools import accumulate
 from math import log, sqrt
 from typing import Any
 
-from harness.errors import OptionError
 from harness.releases.base import fitting
 from harness.security_models import SecurityModel
 from harness.system.result_files import SCHEMA
@@ -24,22 +22,19 @@ from protocols.accounting.calibration import (
     each_cell_once,
     plan_distributed_noise,
 )
-from protocols.accounting.exact_privacy import curve_of_distribution
-from protocols.accounting.rounding import exact_text, float_up
+from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.guarantee import Guarantee
 from protocols.noise.added import NoiseDistribution, largest, mean_square_error, smallest
 from protocols.noise.truncated import cumulative, guarantee
-from protocols.published_baselines import ONE, laplace_distribution, mp_spdz_log
-from protocols.spec import PI_LAP, PI_LAP_PUBLISHED, PI_SUM, ProtocolSpec
+from protocols.spec import PI_LAP, PI_SUM, ProtocolSpec
 
 WARNING = "The samples were revealed, so they protect nothing: never add one to a count that is released."
 MOST_SAMPLES = 100_000
 FALSE_ALARM = 1e-9  # the probability that fair noise is further from its distribution than the bound
 
 _EPSILON_GRID = 10**12  # the program's epsilon is rounded down to it: it names the compiled program
-_LEAST_PUBLISHED_EPSILON = Fraction(1, 1000)  # MP-SPDZ's 15 bits before the point hold no more
 
 
 @dataclass(frozen=True)
@@ -47,8 +42,8 @@ class Sampler:
     """One way to make noise, at one epsilon and delta.
 
     Attributes: arguments: of the program, by name, all but the parties and the samples; fair_bits: of
-    each party, per sample; unit: what 1 stands for in what is opened; centre: the distribution's mean, in
-    units; mean_square: around it, in squared units; edges: least and largest value; cumulative: P(X <= x);
+    each party, per sample; centre: the distribution's mean;
+    mean_square: around it; edges: least and largest value; cumulative: P(X <= x);
     guarantee: of one count that moves by 1 and carries a secret sample.
     """
 
@@ -56,7 +51,6 @@ class Sampler:
     spec: ProtocolSpec
     arguments: Mapping[str, object]
     fair_bits: int
-    unit: Fraction
     centre: Fraction
     mean_square: Fraction
     edges: tuple[int, int]
@@ -66,7 +60,7 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Summary:
-    """Opened samples beside their exact distribution; means in the noise's own scale, edges too.
+    """Opened samples beside their exact distribution.
 
     Attributes: distance: sup |F_n - F|; bound: fair noise exceeds it with probability 1e-9 at most
     (Dvoretzky, Kiefer, Wolfowitz; Massart's constant), whatever the distribution.
@@ -82,14 +76,9 @@ class Summary:
     bound: float
 
 
-@lru_cache(maxsize=16)  # the published one's exact distribution takes a second
-def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool) -> Sampler:
-    """Return the sampler of that name. Args: rounded: what the published one opens.
-
-    Raises: OptionError: no coins reach epsilon and delta.
-    """
-    if name == "published":
-        return _published(epsilon, rounded)
+@lru_cache(maxsize=16)
+def joint_sampler(epsilon: Fraction, delta: Fraction) -> Sampler:
+    """Return the sampler of joint noise. Raises: OptionError: no coins reach epsilon and delta."""
     grid = Fraction(epsilon * _EPSILON_GRID // 1, _EPSILON_GRID)
     bits = bits_at_most(delta)
     with fitting(epsilon, delta):
@@ -99,7 +88,6 @@ def choose_sampler(name: str, epsilon: Fraction, delta: Fraction, rounded: bool)
         spec=PI_LAP,
         arguments={"epsilon": grid, "delta_bits": bits},
         fair_bits=fair_bits_per_sample(coins),
-        unit=Fraction(1),
         centre=Fraction(-1, 2),
         mean_square=mean_square_error(coins),
         edges=(smallest(coins), largest(coins)),
@@ -126,7 +114,6 @@ def own_sampler(
         spec=PI_SUM,
         arguments=own.arguments(),
         fair_bits=0,
-        unit=Fraction(1),
         centre=Fraction(0),
         mean_square=own.mean_square_error,
         edges=(smallest(own), largest(own)),
@@ -135,42 +122,16 @@ def own_sampler(
     )
 
 
-def _published(epsilon: Fraction, rounded: bool) -> Sampler:
-    if epsilon < _LEAST_PUBLISHED_EPSILON:
-        raise OptionError(
-            f"--sampler published takes --epsilon from {_LEAST_PUBLISHED_EPSILON}: its fixed point holds no "
-            f"larger noise; got {exact_text(epsilon)}."
-        )
-    distribution = laplace_distribution(1 / epsilon, mp_spdz_log, rounded=rounded)
-    unit = 1 if rounded else ONE  # values per unit of a count
-    values = list(distribution)
-    below = [Fraction(0), *accumulate(distribution.values())]
-    centre = sum((p * x for x, p in distribution.items()), Fraction(0))
-    return Sampler(
-        name="published",
-        spec=PI_LAP_PUBLISHED,
-        arguments={"epsilon": epsilon, "form": "rounded" if rounded else "raw"},
-        fair_bits=0,
-        unit=Fraction(1, unit),
-        centre=centre,
-        mean_square=sum((p * x * x for x, p in distribution.items()), Fraction(0)) - centre**2,
-        edges=(values[0], values[-1]),
-        cumulative=lambda x: below[bisect_right(values, x)],
-        guarantee=Guarantee(epsilon, curve_of_distribution(distribution, [unit]).delta_bounds(epsilon)[1]),
-    )
-
-
 def summarise(samples: Sequence[int], sampler: Sampler) -> Summary:
     """Hold opened samples against the sampler's exact distribution."""
-    n, unit, edges = len(samples), float(sampler.unit), sampler.edges
-    centre = float(sampler.centre)
+    n, centre, edges = len(samples), float(sampler.centre), sampler.edges
     return Summary(
-        mean=sum(samples) / n * unit,
-        exact_mean=centre * unit,
-        mean_square=sum((x - centre) ** 2 for x in samples) / n * unit**2,
-        exact_mean_square=float(sampler.mean_square) * unit**2,
-        extremes=(min(samples) * unit, max(samples) * unit),
-        exact_extremes=(edges[0] * unit, edges[1] * unit),
+        mean=sum(samples) / n,
+        exact_mean=centre,
+        mean_square=sum((x - centre) ** 2 for x in samples) / n,
+        exact_mean_square=float(sampler.mean_square),
+        extremes=(min(samples), max(samples)),
+        exact_extremes=edges,
         distance=distance(samples, sampler.cumulative),
         bound=sqrt(log(2 / FALSE_ALARM) / (2 * n)),
     )
@@ -201,7 +162,6 @@ def to_json(sampler: Sampler, samples: Sequence[int], summary: Summary) -> dict[
             "delta_exact": str(stated.delta),
             "sensitivity": 1,
         },
-        "unit": str(sampler.unit),
         "summary": {
             "samples": len(samples),
             "mean": summary.mean,

@@ -41,7 +41,7 @@ from protocols.arrays import Floats
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import DistributedNoise, Noise, NoiseDistribution
-from protocols.spec import PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
+from protocols.spec import PI_ROC, PI_ROC_RECORDS, ProtocolSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class NoisyCurves:
     """Score curves of each group's positives and negatives, and how they were released; all of it public.
 
     Attributes: positive, negative: the label that counts as positive, and the other; blocks: bins per opened
-    block of each level, empty if none were opened (as published).
+    block of each level.
     """
 
     positive: str
@@ -113,9 +113,7 @@ class CurvesStatistic(Statistic[NoisyCurves]):
     """Score curves of each group's positives and negatives.
 
     Args: flat: open every bin's count and nothing else, instead of the blocks with the least error; positive:
-    the label that counts as positive, the last one if empty; spec: π_ROC of clients' counts, or of records;
-    or as in Protocol 4, for comparison: noise for each count at each threshold, as if it were the only one,
-    so that all that is opened spends epsilon once per threshold.
+    the label that counts as positive, the last one if empty; spec: π_ROC of clients' counts, or of records.
     """
 
     flat: bool = False
@@ -136,13 +134,11 @@ class CurvesStatistic(Statistic[NoisyCurves]):
                 "for each label against the rest, with the scores for it and a share of epsilon."
             )
         positive = domain.labels[domain.positive(self.positive)]
-        published = self.spec is PI_ROC_PUBLISHED
-        tree = None if published else self._tree(release, domain)
+        tree = self._tree(release, domain)
         groups, labels, bins = domain.shape
-        arguments: dict[str, object] = {"groups": groups, "labels": labels, "bins": bins}
-        if tree is not None:
-            arguments["blocks"] = ".".join(map(str, tree.blocks))
-        plan = plan_release(self.spec, arguments, release, domain, per_value=published)
+        blocks = ".".join(map(str, tree.blocks))
+        arguments = {"groups": groups, "labels": labels, "bins": bins, "blocks": blocks}
+        plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> NoisyCurves:
             most = clients * domain.max_contribution
@@ -179,19 +175,17 @@ def _expected_error(found: NoisyCurves, domain: RecordDomain, sizes: Floats) -> 
 
 
 def noisy_curves(
-    opened: Floats, domain: RecordDomain, positive: str, tree: CountTree | None, noise: Noise
+    opened: Floats, domain: RecordDomain, positive: str, tree: CountTree, noise: Noise
 ) -> NoisyCurves:
     """Estimate score curves from unbiased counts.
 
-    Computes: by least squares from the blocks of a tree; without one, as published, takes the count at each
-    threshold as it is, and as the total the mean of both counts' sum.
-    Args: opened: of a tree level by level, in each a (group, label) pair after the other, from the lowest
-    block up; else per pair the counts predicted positive at each threshold, then the others.
+    Computes: by least squares from the blocks of a tree.
+    Args: opened: level by level, in each a (group, label) pair after the other, from the lowest block up.
     """
-    pairs, blocks = len(domain.groups) * len(domain.labels), tree.blocks if tree else ()
-    ends = np.cumsum([pairs * count for count in tree.counts])[:-1] if tree else np.zeros(0, dtype=np.int64)
+    pairs = len(domain.groups) * len(domain.labels)
+    ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
     nodes = np.concatenate([level.reshape(pairs, -1) for level in np.split(opened, ends)], axis=1)
-    curve = curve_noise(len(domain.thresholds), blocks, domain.cap, noise)
+    curve = curve_noise(len(domain.thresholds), tree.blocks, domain.cap, noise)
     counts = (nodes @ curve.linear.T).reshape(len(domain.groups), len(domain.labels), -1)
     at = domain.labels.index(positive)
     of_positives, of_negatives = counts[:, at], counts[:, 1 - at]
@@ -204,7 +198,7 @@ def noisy_curves(
         of_negatives[:, -1],
         curve,
     )
-    return NoisyCurves(positive, domain.labels[1 - at], blocks, noise, curves)
+    return NoisyCurves(positive, domain.labels[1 - at], tree.blocks, noise, curves)
 
 
 def noise_to_json(noise: Noise) -> dict[str, Any]:
@@ -233,12 +227,8 @@ def curve_noise(bins: int, blocks: tuple[int, ...], cap: Cap | None, node: Noise
 
     Args: blocks: as `NoisyCurves` has them. Raises: ValueError: there is no such tree.
     """
-    if blocks:
-        linear = curve_map(CountTree(bins, blocks))
-    else:
-        linear = np.concatenate([np.eye(bins, 2 * bins), np.full((1, 2 * bins), 1 / bins)])
     # A client that weighs 1 counts as one, not as its slots.
-    return CurveNoise(linear / scale_of(cap), node)
+    return CurveNoise(curve_map(CountTree(bins, blocks)) / scale_of(cap), node)
 
 
 @dataclass(frozen=True)

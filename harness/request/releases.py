@@ -117,10 +117,9 @@ class ThresholdsRequest(Request):
     protocols: ClassVar = {
         "histogram": "pi_roc",
         "records": "pi_roc_records",
-        "published": "pi_roc_published",
     }
 
-    input_form = INPUT_FORM.but(help="follows from --variant: split, keys or scores")
+    input_form = INPUT_FORM.but(help="follows from --variant: split or keys")
     neighboring_relation = RELATION
     cap = CHOSEN_CAP
     cap_epsilon = CAP_EPSILON
@@ -129,9 +128,8 @@ class ThresholdsRequest(Request):
     variant = usual(
         "histogram",
         one_of(lambda: ThresholdsRequest.protocols),
-        "histogram (default: clients count their records per bin of scores), records (a key per record, "
-        "which the parties count; not with mpyc) or published (for comparison: spends ε at every "
-        "threshold)",
+        "histogram (default: clients count their records per bin of scores) or records (a key per record, "
+        "which the parties count; not with mpyc)",
     )
     constraint = usual(
         "equalized_odds",
@@ -288,7 +286,7 @@ class NoiseRequest(Request):
     """Reveal samples of noise, which then protect nothing, for audits and benchmarks (π_LAP)."""
 
     task = "noise"
-    protocols: ClassVar = {"default": "pi_lap", "published": "pi_lap_published"}
+    protocols: ClassVar = {"default": "pi_lap"}
 
     population: Any = None
     privacy_unit: Any = None

@@ -341,23 +341,6 @@ def _coins(
     return node_epsilon, bits, design_coins(node_epsilon, bits)
 
 
-def plan_nominal_noise(
-    release: LinearQueries, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
-) -> NoisePlan:
-    """Give every value the noise that would suit it alone, and compute what all of them really protect.
-
-    For comparison with protocols that are published with the epsilon of one value.
-    Computes: the number of values that two neighbours differ in, times epsilon and delta of one.
-    Guarantees: an upper bound (basic composition).  [test: tests/harness/releases/test_score_curves.py]
-    Raises: ValueError: no coins reach epsilon and delta.
-    """
-    changed = nodes_changed(release, neighbors)
-    bits = bits_at_most(delta)
-    coins = design_coins(epsilon, bits)
-    exact = guarantee(coins) * changed
-    return NoisePlan(neighbors, epsilon, release.nodes, changed, epsilon, bits, coins, exact, release=release)
-
-
 def bits_at_most(delta: Fraction) -> int:
     """Return the least delta_bits of coins, b, with 2^-b <= delta."""
     return max(MIN_DELTA_BITS, (math.ceil(1 / delta) - 1).bit_length())

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.literal.iterations import slopes, view
+from benchmarks.literal.iterations import view
+from benchmarks.literal.slopes import slopes
 from benchmarks.measure.samples import Sample
 from harness.views.parts import Table
 

@@ -55,20 +55,25 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_files_are_whole(rendered: Path) -> None:
     names = {path.name for path in rendered.iterdir()}
-    figures = {f"{name}.png" for name in ("table2", "extrapolation", "figure1", "network", "noise")}
+    figures = {f"{name}.png" for name in ("table2", "figure1", "network", "noise")}
     assert names == {"report.html", *figures}
     html = (rendered / "report.html").read_text()
     assert html.count("data:image/png;base64,") == len(figures)
     assert len(html) < 2**20
 
 
-def test_extrapolated_figures_are_in_a_column_of_their_own(rendered: Path) -> None:
-    rows = rows_of((rendered / "report.html").read_text())
-    header = next(row for row in rows if "extrapolated to 1,001" in row)
-    column = header.index("extrapolated to 1,001")
-    cells = next(row for row in rows[rows.index(header) :] if row[0] == "semi2k")
-    assert cells[column] == f"{texts.seconds(43093.79 * 1.01)} ± 0.0%"
-    assert cells[column - 1] == "20"  # thresholds that were run
+def test_ranges_are_marked_and_have_no_residual(rendered: Path) -> None:
+    page = (rendered / "report.html").read_text()
+    rows = rows_of(page)
+    header = next(row for row in rows if "literal, run here" in row)
+    cells = [
+        row[header.index("literal, run here")]
+        for row in rows
+        if row[:2] in (["semi2k", "0.10"], ["semi2k", "43,094"])
+    ]
+    assert [each.endswith(" ‡") for each in cells] == [False, False, True] and "±" not in page
+    assert "by what each iteration took in runs with 1, 2, 4 thresholds" in unescape(page)
+    assert any("an instance, µs" in row for row in rows)
 
 
 def test_failed_runs_and_networks_are_shown(rendered: Path) -> None:

@@ -40,7 +40,6 @@ KINDS: dict[str, dict[str, Level]] = {
     "weights": {**WEIGHTS, "security": "mpyc"},
     "product": {**WEIGHTS, **SENT, "security": "ring"},
     "records": {**CURVES, "variant": "records", "security": "ring"},
-    "published": {**CURVES, "variant": "published", "thresholds": 2, "security": "semi2k"},
     "noise": {**NOISE, "security": "ring"},
 }
 LEFT = {"samples.jsonl", "about.json", "experiment.toml", "programs"}

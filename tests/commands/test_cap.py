@@ -126,7 +126,7 @@ def test_shares_of_sizes_are_for_this_alone(model: SecurityModel, here: Path) ->
         ("--epsilon 1 --release-epsilon 1 --counts 4", "--release counts and --counts"),
         ("--epsilon 1 --release-epsilon 1 --variant records", "--variant goes with --release thresholds"),
         (
-            "--epsilon 1 --release-epsilon 1 --release thresholds --variant published",
+            "--epsilon 1 --release-epsilon 1 --release thresholds --variant split",
             "--variant must be histogram or records",
         ),
         (

@@ -275,10 +275,6 @@ def test_curves_and_gaps_of_clients(model: SecurityModel, here: Path) -> None:
             ("confusion", *CLIENT, *DECLARED, *PREDICTED, "--cap", "3", "--input-form", "product"),
             "Input form product keeps no client to a cap",
         ),
-        (
-            ("thresholds", *CLIENT, *DECLARED, "--cap", "3", "--variant", "published"),
-            "--privacy-unit must be record; got 'client'",
-        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(options: tuple[str, ...], message: str, here: Path) -> None:

@@ -99,10 +99,6 @@ def test_a_cap_is_chosen_with_joint_noise_before(records: Path, tmp_path: Path) 
 
 
 REFUSED = {
-    "as published": (
-        ["thresholds", "--noise", "distributed", "--variant", "published"],
-        "pi_roc_published has no place for distributed noise",
-    ),
     "a table too long": (
         ["weights", "--noise", "distributed", "--epsilon", "0.00001"],
         "would need a table up to",
@@ -124,8 +120,6 @@ def test_what_does_not_go_is_refused_in_one_sentence(case: str, records: Path, t
     task, *options = words
     epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
     run = ["--records", str(records), "--out", "out", "--population", "none", *epsilon]
-    if case in ("weights alone", "as published"):
-        run += ["--security", "ring"]  # which has them
     done = call(task, *run, *options, cwd=tmp_path)
     assert done.returncode == 1 and said in done.stderr and done.stderr.count("Error:") == 1, done.stderr
     assert not (tmp_path / "out").exists()
@@ -175,5 +169,3 @@ def test_opened_noise_is_of_its_distribution(noise: str, distribution: str, tmp_
     found = json.loads(done.stdout)
     assert found["sampler"] == f"own, {distribution}"
     assert found["summary"]["distance"] <= found["summary"]["distance_bound"]
-    done = call("noise", *own, "--sampler", "published", "--out", "other", cwd=tmp_path)
-    assert done.returncode == 1 and "--sampler published is of joint noise" in done.stderr

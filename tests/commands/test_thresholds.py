@@ -151,27 +151,6 @@ def test_a_key_for_each_record(model: SecurityModel, here: Path) -> None:
     assert "These shares are keys over" in refused("thresholds", *run[:-2], cwd=here)
 
 
-@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_what_the_published_protocol_spends(model: SecurityModel, here: Path) -> None:
-    """Epsilon is what the paper calls so, of one count; what is printed and charged is what all spend."""
-    options = [
-        "--variant",
-        "published",
-        "--domain",
-        "domain.json",
-        "--security",
-        model.name,
-        "--out",
-        "results",
-    ]
-    done = call("thresholds", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
-    assert done.returncode == 0, done.stderr
-    privacy = read(here / "results" / "manifest.json")["privacy"]
-    assert 0.99 * 2 * GRID < Fraction(privacy["epsilon_exact"]) <= 2 * GRID
-    assert privacy["epsilon_requested"] == "1" and privacy["neighboring_relation"] == "replace_one"
-    assert "calibrated as if it were the only one revealed" in done.stdout
-
-
 def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
     """Their epsilon is spent; the exit code tells that there are no thresholds."""
     options = ["--domain", "domain.json", "--security", QUICKEST, "--deterministic", "--tolerance", "0"]
@@ -237,9 +216,8 @@ def test_bad_records_and_domains(case: str, here: Path) -> None:
         (["--objective", "auc"], "--objective must be accuracy_score or"),
         (["--positive-label", "yes"], "The positive label 'yes' is not declared (declared: 0, 1)"),
         (["--input-form", "product"], "--input-form must be split"),
-        (["--variant", "fast"], "--variant must be histogram, records or published"),
+        (["--variant", "fast"], "--variant must be histogram or records"),
         (["--variant", "records"], "pi_roc_records uses features that only MP-SPDZ has"),
-        (["--variant", "published", "--security", "spdz2k"], "multiplies plain shares"),
         (["--epsilon", "1e-9"], "No noise fits --epsilon"),
     ],
 )

@@ -44,7 +44,7 @@ NOTES = {
 # What the compiler adds to the end of a loop: it counts rounds, in public.
 LOOP = ["ldint", "addint", "ldint", "addint", "ldint", "ltc", "jmpnz"]
 # Programs that turn integers into bits or compare them: MP-SPDZ opens these under a mask.
-MASKED = {"pi_roc_records", "pi_roc_published", "pi_cap"}
+MASKED = {"pi_roc_records", "pi_cap"}
 # Programs without a guarantee are for comparison, and no command runs them; others that are not linear in
 # their shares, unless these are bits or replicated, do not run in active models.
 RELEASING = [
@@ -133,9 +133,7 @@ def test_nothing_is_opened_before_all_is_checked(
     instructions = assembly(spec, PROGRAMS, model, tmp_path / "compiled")
     assert ("ands" in instructions) == (not spec.draws_distributed_noise)  # joint noise is made here
     assert faults(instructions, masked=spec.name in MASKED) == []
-    # In spdz2k one honest party alone computes with what it was sent; other programs as published are for
-    # comparison.
-    if model.name != "spdz2k" and spec.name != "pi_roc_published":
+    if model.name != "spdz2k":  # in which one honest party alone computes with what it was sent
         assert unchecked(instructions) == []
 
 

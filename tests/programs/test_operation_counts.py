@@ -6,7 +6,6 @@ from benchmarks.measure.cell import job_of
 from harness.forecast import operation_counts as counts
 from harness.forecast.operation_counts import counts_of, read_estimate
 from harness.security_models import MODELS
-from tests.recorded.estimates import compiled_jobs, key, recorded
 
 CELLS: dict[str, dict[str, str | int]] = {
     "pi_lap": {"protocol": "pi_lap", "variant": "default", "samples": 70, "epsilon": "0.05"},
@@ -71,11 +70,3 @@ def test_counts_of_comparisons_are_the_compilers(cell: dict[str, str | int]) -> 
     merged = 2 * (cell["protocol"] == CAP["protocol"])  # rounds of slots with those of noise: ANDs, and bits
     assert 0 <= counted.rounds - compiled.rounds <= merged
     assert {**vars(counted), **INSIDE, "rounds": compiled.rounds} == vars(compiled)
-
-
-@pytest.mark.mpspdz("ring")
-def test_recorded_estimates_are_the_compilers() -> None:
-    found = recorded()
-    job, model = next(each for each in compiled_jobs() if each[0].spec.name == "pi_roc_published")
-    text = counts.estimate(job, model)
-    assert found[key(job, model)] == text[text.index("Program requires") :]

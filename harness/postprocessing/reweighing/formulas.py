@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts
-from protocols.circuits.weights import BALANCED, KAMIRAN_CALDERS, LABEL
 from protocols.noise.added import Distribution, Noise as NoiseOfCount, error_bound, noise_sum, weighted_sum
 
 Table = npt.NDArray[np.float64]
 
+BALANCED, LABEL, KAMIRAN_CALDERS = "balanced", "label", "kamiran-calders"
 CONFIDENCE = Fraction(95, 100)
 FLOOR = 1.0
 _FAILURE = float(1 - CONFIDENCE)

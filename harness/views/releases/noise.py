@@ -34,11 +34,7 @@ def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, 
     )
     yield Paragraph(WARNING, strong=WARNING)
     epsilon, delta = digits_up(sampler.guarantee.epsilon, 4), digits_up(sampler.guarantee.delta, 4)
-    of = "A count that moves by 1 and carries such a sample, kept secret, has"
-    if sampler.name == "published":
-        yield f"{of} δ = {delta} at the requested ε = {epsilon}: this sampler is here for comparison only."
-    else:
-        yield f"{of} ε = {epsilon} and δ = {delta}."
+    yield f"A count that moves by 1 and carries a secret sample like these has ε = {epsilon} and δ = {delta}."
     each = f"{manifest['mpc_s'] / samples * 1e6:,.1f} µs a sample, "
     yield (
         f"Cost: {run.seconds_and_traffic(manifest, each)} ({manifest['engine_version']}, model "

@@ -48,11 +48,6 @@ def thresholds(found: Thresholds) -> Iterator[Part]:
         "noise. Scores have to come from records that the model was not trained on: on training records it "
         "looks better than it is, and the thresholds come out wrong."
     )
-    if not found.curves.blocks:
-        yield (
-            "As published, the noise of each count is calibrated as if it were the only one revealed; the "
-            "guarantee below is of all counts together."
-        )
 
 
 def chosen_again(earlier: str) -> str:

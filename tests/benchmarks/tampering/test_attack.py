@@ -114,8 +114,7 @@ def test_two_honest_parties_alone_make_what_a_program_opens(operation: str, make
 
 
 def test_all_programs_are_tampered_with() -> None:
-    """But for the published noise, whose bits are MP-SPDZ's own, and which opens no fixed result."""
-    assert {operation.program for operation in PROGRAMS} == set(PROTOCOLS) - {"pi_lap_published"}
+    assert {operation.program for operation in PROGRAMS} == set(PROTOCOLS)
 
 
 @pytest.mark.parametrize(("checked", "outcome"), [(False, Outcome.SHIFTED), (True, Outcome.ABORTED)])

@@ -388,7 +388,7 @@ def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.C
         ({"task": "count", "epsilon": "0.01", "error_from": "1", "error_to": "2"}, "cannot be reached"),
         ({"task": "count", "privacy_unit": "client"}, "needs to know how much of a client counts"),
         ({**AUTO, "privacy_unit": "record"}, "say --privacy-unit client"),
-        ({**OF_CAP, "release": "thresholds", "variant": "published"}, "--variant"),
+        ({**OF_CAP, "release": "thresholds", "variant": "split"}, "--variant"),
         ({**OF_CAP, "variant": "records"}, "--variant goes with --release thresholds only"),
         ({**AUTO, "cap_epsilon": "1"}, "leaves nothing"),
         ({**AUTO, "cap": "9", "cap_epsilon": "0.1"}, "give both, or neither"),

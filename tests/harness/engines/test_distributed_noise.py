@@ -25,7 +25,6 @@ from protocols.spec import (
     PI_COUNT,
     PI_GAP,
     PI_LAP,
-    PI_ROC_PUBLISHED,
     PI_RW,
     PI_RW_SLOTS,
     PI_SUM,
@@ -242,7 +241,7 @@ def test_which_protocols_have_a_place_for_distributed_noise() -> None:
     assert slots is not None and slots.arguments[-3:] == ("law", "rate", "edge")
 
 
-@pytest.mark.parametrize("spec", [PI_COUNT, PI_CAP, PI_ROC_PUBLISHED], ids=lambda one: one.name)
+@pytest.mark.parametrize("spec", [PI_COUNT, PI_CAP], ids=lambda one: one.name)
 def test_others_are_refused_by_name(spec: Any) -> None:
     form = next(iter(spec.input_forms.values()))
     release = request_of(

@@ -66,7 +66,7 @@ class Everywhere(MpSpdzEngine):
 
 def allowed(spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> bool:
     """The rule, written out: no product of plain client shares where a party may deviate."""
-    plain = form.name in ("product", "scores") and form.path.name == "shares"
+    plain = form.name == "product" and form.path.name == "shares"
     plain = plain or (spec.name == "pi_count" and form.path.name == "shares")  # pi_cap is of bits
     known = form.name in spec.input_forms and form.path in spec.input_paths
     able = form.path is not REPLICATED or model.name in ("ps-rep-ring", "rep4-ring")
@@ -144,10 +144,10 @@ def test_an_unsound_combination_is_refused_as_such_even_if_the_model_is_missing(
 
 @pytest.mark.parametrize("spec", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_specs_say_of_their_forms_what_the_rule_needs(spec: ProtocolSpec) -> None:
-    """A form that is summed before the run cannot be multiplied in it; only `product` and `scores` are."""
+    """A form that is summed before the run cannot be multiplied in it; only `product` is."""
     for name, form in spec.input_forms.items():
         assert form.name == name
-        assert form.multiplies_client_values == (name in ("product", "scores"))
+        assert form.multiplies_client_values == (name == "product")
         assert not (form.multiplies_client_values and form.summed_by_party)
 
 
@@ -218,7 +218,6 @@ def test_no_production_program_is_given_bits(name: str, tmp_path: Path) -> None:
     [
         (PROTOCOLS["pi_lap"], ("3", "2", "1", "40"), [59]),
         (PROTOCOLS["pi_lap"], ("3", "2", "1/3", "60"), [63, 26]),
-        (PROTOCOLS["pi_lap_published"], ("raw", "2", "1"), []),
         (PROTOCOLS["pi_cap"], ("3", "8", "63", "4", "2", "1/4", "60"), [63, 63, 4]),
     ],
     ids=lambda value: value.name if isinstance(value, ProtocolSpec) else "",

@@ -180,7 +180,7 @@ def test_mpyc_compares_integers_bit_by_bit() -> None:
 
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts, "find_installation", lambda: "MP-SPDZ was not found.")
-    cell = {**CELL, "protocol": "pi_roc", "variant": "published", "thresholds": 3, "security": "ring"}
-    with pytest.raises(PlanError, match=r"pi_roc_published.*MP-SPDZ was not found"):
+    cell = {**CELL, "input_path": "clients", "security": "ring"}
+    with pytest.raises(PlanError, match=r"pi_rw.*MP-SPDZ was not found"):
         counts_of(job_of(cell), MODELS["ring"])
     assert counts_of(job_of({**CELL, "security": "ring"}), MODELS["ring"]).inputs == 3 * 6

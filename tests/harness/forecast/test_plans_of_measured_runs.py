@@ -12,13 +12,11 @@ import pytest
 from benchmarks.measure.cell import model_of
 from benchmarks.measure.samples import Sample, load
 from benchmarks.measure.units import Measured, measured
-from harness.engines.base import Job
-from harness.forecast import operation_counts as counts
 from harness.forecast.plan import MOST_PLANNED
 from harness.forecast.unit_costs import MPC_S, RECORDED, ROUNDS, SENT_BYTES, Cost, read_units
-from harness.security_models import SecurityModel
-from tests.recorded.estimates import RESULTS, key, recorded
+from tests.conftest import PROJECT
 
+RESULTS = PROJECT / "benchmarks" / "results"
 FACTORS = {MPC_S: 2.0, SENT_BYTES: 1.5, ROUNDS: 1.5}
 FLOOR_S = 0.02
 SUITES = ("table2", "scale", "noise", "network", "clients")
@@ -88,18 +86,6 @@ def runs_of(suite: str) -> list[Measured]:
     )
 
 
-@pytest.fixture
-def without_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = recorded()
-
-    def look_up(job: Job, model: SecurityModel) -> str:
-        name = key(job, model)
-        assert name in known, f"{name} is not recorded: run python -m tests.recorded.estimates"
-        return known[name]
-
-    monkeypatch.setattr(counts, "estimate", look_up)
-
-
 def deviations(run: Measured, planned: Cost) -> dict[str, float]:
     """Return planned over measured, of each figure that there is."""
     found = {SENT_BYTES: planned.sent_bytes / run.sent_bytes}
@@ -118,7 +104,6 @@ def is_exception(suite: str, figure: str, run: Measured) -> bool:
     )
 
 
-@pytest.mark.usefixtures("without_compiling")
 @pytest.mark.parametrize("suite", [*SUITES, UNITS])
 def test_plans_are_within_a_factor_of_what_was_measured(suite: str) -> None:
     units, far, total = read_units(RECORDED), [], 0

@@ -25,7 +25,7 @@ from tests.support.coordinators import MODEL, RULE, Coordinator, asked, make_hos
 ALLOWED = "benchmark = true\n"
 RUN = "0" * 32
 OF_WEIGHTS = Trial(MODEL.name, asked(population=None), Federation(7, 23, 2, 2))
-OF_NOISE = Trial(MODEL.name, noise=Noise("default", ("1", f"1/{2**40}"), 3))
+OF_NOISE = Trial(MODEL.name, noise=Noise(("1", f"1/{2**40}"), 3))
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_host_makes_up_no_more_than_it_has_room_for(sizes: tuple[int, int, int
 @pytest.mark.parametrize("samples", [0, 10**9])
 def test_a_host_draws_no_more_samples_than_it_has_room_for(samples: int) -> None:
     with pytest.raises(HostUnfitError, match="no samples of noise, or for more than 10,000,000"):
-        replace(OF_NOISE, noise=Noise("default", ("1", f"1/{2**40}"), samples)).job()
+        replace(OF_NOISE, noise=Noise(("1", f"1/{2**40}"), samples)).job()
 
 
 @pytest.mark.parametrize("trial", [OF_WEIGHTS, OF_NOISE], ids=["weights", "noise"])
@@ -145,7 +145,7 @@ def job_at(work: Work, trial: Trial) -> Job:
         Trial(MODEL.name, asked(population=None)),
         replace(OF_WEIGHTS, model="ring"),
         Trial(MODEL.name, asked(population=None, task="pi_cf"), Federation(2, 2, 2, 2)),
-        Trial(MODEL.name, noise=Noise("default", ("-1", "1"), 1)),
+        Trial(MODEL.name, noise=Noise(("-1", "1"), 1)),
     ],
 )
 def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:

@@ -33,7 +33,7 @@ from harness.system.result_files import write_files
 from harness.views.releases.thresholds import another_choice
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import KEYS, PI_ROC, PI_ROC_PUBLISHED, PI_ROC_RECORDS, ProtocolSpec
+from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, ProtocolSpec
 from tests.support.requests import request_of
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
@@ -101,13 +101,8 @@ def a_run(
     runner = Opening([])
     release = request_of(MODELS["ring"], form, Fraction(4), Fraction(1, 2**40), unit=unit)
     curves = CurvesStatistic(False, positive, spec)
-    if spec is PI_ROC_PUBLISHED:
-        counts = [[(SCORE[pair == i] >= t).sum() for t in GRID] for i in range(4)]
-        both = [[*row, *((pair == i).sum() - np.array(row))] for i, row in enumerate(counts)]
-        opened = np.array(both).ravel()
-    else:
-        blocks = tuple(map(int, str(curves.prepare(release, domain).arguments["blocks"]).split(".")))
-        opened = np.array(reference.block_counts(pair, scores, 4, GRID, blocks)) * (kept.slots if kept else 1)
+    blocks = tuple(map(int, str(curves.prepare(release, domain).arguments["blocks"]).split(".")))
+    opened = np.array(reference.block_counts(pair, scores, 4, GRID, blocks)) * (kept.slots if kept else 1)
     runner.values = opened.tolist()
     source = Given(PartyInputs(domain, N, 1, N, [None] * 3))
     settings = RunSettings(release, hosts=runner)
@@ -124,7 +119,7 @@ def call(directory: Path, **given: str | bool) -> None:
     thresholds(ThresholdsOptions(**{**chosen, **given}))
 
 
-@pytest.mark.parametrize("spec", [PI_ROC, PI_ROC_RECORDS, PI_ROC_PUBLISHED], ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", [PI_ROC, PI_ROC_RECORDS], ids=lambda spec: spec.name)
 def test_the_same_choice_gives_the_same_files(spec: ProtocolSpec, tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", spec=spec)
     write_again(tmp_path / "again", read_curves(tmp_path / "run"), ODDS, "")

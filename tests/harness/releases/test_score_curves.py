@@ -24,14 +24,12 @@ from protocols.circuits.blocks import block_sizes, block_sums, count_blocks
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.mechanisms.count_tree import CountTree
-from protocols.noise.truncated import guarantee, mean_square_error
+from protocols.noise.truncated import mean_square_error
 from protocols.spec import (
     KEYS,
     PI_ROC,
-    PI_ROC_PUBLISHED,
     PI_ROC_RECORDS,
     SCORED_SPLIT,
-    SCORES,
     InputForm,
     declared_release,
 )
@@ -153,33 +151,6 @@ def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
     assert found.curves.tp == pytest.approx(plain.curves.tp)
     errors = [np.array(each.to_json()["standard_error"]) for each in (found, plain)]
     assert errors[0] * cap.scale == pytest.approx(errors[1])
-
-
-@pytest.mark.parametrize(("relation", "times"), [(None, 16), (NeighboringRelation.REPLACE_ONE, 16)])
-def test_as_published_epsilon_is_spent_at_every_threshold(
-    relation: NeighboringRelation | None, times: int
-) -> None:
-    """Eight thresholds; a replaced record leaves one count and joins another at each."""
-    settings = request_of(MODELS["ring"], SCORES, Fraction(1), Fraction(1, 2**40), relation)
-    plan = CurvesStatistic(spec=PI_ROC_PUBLISHED).prepare(settings, DOMAIN).plan
-    assert (plan.nodes, plan.changed) == (2 * 6 * 8, times)
-    assert plan.coins == design_coins(Fraction(1), 40)  # of each count, as if it were the only one
-    one = guarantee(plan.coins)
-    assert (plan.exact.epsilon, plan.exact.delta) == (times * one.epsilon, times * one.delta)
-    assert plan.exact.epsilon > 15
-
-
-def test_curves_as_published() -> None:
-    """A group's count at a threshold is what was opened; its total the mean of what both sides add up to."""
-    opened = np.arange(6 * 2 * 8, dtype=float)
-    found = noisy_curves(opened, DOMAIN, "yes", None, COINS)
-    assert found.curves.fp[0].tolist() == list(range(8))
-    assert found.curves.tp[0].tolist() == list(range(16, 24))
-    assert found.curves.negatives[0] == pytest.approx(np.mean([t + 8 + t for t in range(8)]))
-    assert found.curves.noise is not None and found.to_json()["blocks"] == []
-    variance = float(mean_square_error(COINS))
-    errors = found.curves.noise.standard_errors()
-    assert errors == pytest.approx([variance**0.5] * 8 + [(2 * variance / 8) ** 0.5])
 
 
 def test_curves_tell_two_labels_apart() -> None:

@@ -1,0 +1,24 @@
+"""The page that sets the papers beside the project has the tables of the recorded results, all of them."""
+
+import re
+
+from benchmarks.commands.judged import RESULTS
+from benchmarks.report.paper import PAGE, TABLES, filled
+from benchmarks.validation.cells import Measured
+from tests.support import synthetic as made_up
+
+
+def test_the_pages_tables_are_those_of_the_recorded_results() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert filled(page, Measured.read(RESULTS)) == page, "run python -m benchmarks.report.paper"
+    assert re.findall(r"<!-- recorded: ([\w-]+) -->", page) == list(TABLES)
+
+
+def test_literal_runs_take_their_places() -> None:
+    """With a suite of literal runs: a median where it ran whole, a marked range where it did not."""
+    page = "<!-- recorded: weights -->\n| |\n\n<!-- recorded: thresholds -->\n| |\n"
+    weights, thresholds = filled(page, Measured.of(made_up.samples())).split("<!-- recorded: thresholds -->")
+    assert "not measured yet" not in weights + thresholds
+    (ring,) = (line.split(" | ") for line in thresholds.splitlines() if line.startswith("| `ring`"))
+    assert ring[1] == "7,994; 2,428" and ring[2].count("‡") == 2 and "‡" not in ring[3]
+    assert all("×" in line for line in (weights + thresholds).splitlines() if line.startswith("| `"))
