@@ -17,22 +17,20 @@ from harness.engines.registry import engine_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
-from harness.inputs.shares.client import split_into_shares
 from harness.pipeline.run import Run, RunSettings, run_release
 from harness.pipeline.sources import RecordsSource, SharesSource, Source
 from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
-from harness.request.base import Request
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.coins import design_coins
-from protocols.circuits.slots import cell_of_code, slot_bits
 from protocols.guarantee import Guarantee
 from protocols.spec import PI_CAP, SLOTS
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.support.requests import request_of
 from tests.support.running import model_parameters, noise_of, opened_with
 from tests.support.sharing import share
+from tests.support.slots import cells_of_words, changed, shares_of_words
 
 EPSILON, DELTA_BITS = "1/4", 45
 COINS = design_coins(Fraction(EPSILON), DELTA_BITS)
@@ -64,19 +62,7 @@ class Case:
 
     def sizes(self) -> list[int]:
         """Return how many records the parties take each client to have, if no cap tells more."""
-        codes = [
-            (word ^ self.flipped.get(client, 0)) & ((1 << slot_bits(QUERIES)) - 1)
-            for client, word in enumerate(self.words)
-        ]
-        return [CAPS[cell_of_code(code, QUERIES) + 1] for code in codes]
-
-    def shares(self, parties: int) -> list[npt.NDArray[np.uint64]]:
-        """Return each party's words, as sharing makes them, party 1's with the flips."""
-        words = XOR.encode(np.array(self.words, dtype=np.int64))
-        shares = [share.ravel() for _, share in split_into_shares(words, XOR, parties)]
-        for client, bits in self.flipped.items():
-            shares[1][client] ^= np.uint64(bits)
-        return shares
+        return [CAPS[cell + 1] for cell in cells_of_words(changed(self.words, self.flipped), QUERIES)]
 
 
 def bits_of(noise: Sequence[int]) -> npt.NDArray[np.bool_]:
@@ -97,7 +83,8 @@ def opened(case: Case, model: SecurityModel, directory: Path) -> list[int]:
     assert noise_of(COINS, bits) == list(case.noise)
     size = (len(case.words), model.slots_per_lane, QUERIES, case.above)
     arguments = (model.parties, *size, EPSILON, DELTA_BITS)
-    return opened_with(bits, PI_CAP, arguments, model, directory, words=case.shares(model.parties))
+    words = shares_of_words(case.words, model.parties, case.flipped)
+    return opened_with(bits, PI_CAP, arguments, model, directory, words=words)
 
 
 def expected(case: Case) -> int:
@@ -119,9 +106,8 @@ CASES = {
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-@pytest.mark.parametrize("name", CASES)
-def test_index(name: str, model: SecurityModel, tmp_path: Path) -> None:
-    case, index = CASES[name]
+@pytest.mark.parametrize(("case", "index"), CASES.values(), ids=CASES)
+def test_index(case: Case, index: int, model: SecurityModel, tmp_path: Path) -> None:
     assert expected(case) == index
     assert opened(case, model, tmp_path) == [index]
 
@@ -150,14 +136,11 @@ STATISTIC = CapStatistic(
 )  # 7 clients may exceed the cap
 
 
-def settings(model: SecurityModel) -> Request:
-    """At ε = 20, where noise decides nothing."""
-    form = PI_CAP.input_forms[SLOTS.name]
-    return request_of(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
-
-
 def cap_of(source: Source, model: SecurityModel, out: Path) -> Run[ChosenCap]:
-    return run_release(STATISTIC, source, RunSettings(settings(model)), out, lambda step: None)
+    """Choose a cap at ε = 20, where noise decides nothing."""
+    form = PI_CAP.input_forms[SLOTS.name]
+    request = request_of(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
+    return run_release(STATISTIC, source, RunSettings(request), out, lambda step: None)
 
 
 def records(sizes: Sequence[int]) -> ClientRecords:
