@@ -18,36 +18,6 @@ LARGE = DistributedNoise(GAUSSIAN, Fraction(1, 2 * 400**2), 2500, 3, 2)
 SEVERAL = added.Several((COINS, design_coins(Fraction(1), 40), COINS, SMALL))
 
 
-def test_joint_noise_is_as_it_was() -> None:
-    assert added.mean_square_error(COINS) == truncated.mean_square_error(COINS)
-    assert added.error_bound(COINS, Fraction(1, 20)) == truncated.error_bound(COINS, Fraction(1, 20))
-    assert (added.smallest(COINS), added.largest(COINS)) == (-(1 << len(COINS)), (1 << len(COINS)) - 1)
-    assert added.offset(COINS) == 0.5
-
-
-def test_distributed_noise_is_right_on_average_as_it_is() -> None:
-    assert added.offset(SMALL) == 0 and added.largest(SMALL) == -added.smallest(SMALL) == 120
-    assert added.mean_square_error(SMALL) == SMALL.mean_square_error
-    assert added.error_bound(SMALL, Fraction(1, 20)) == SMALL.error_bound(Fraction(1, 20))
-
-
-@pytest.mark.parametrize("own", [SMALL, LARGE])
-@pytest.mark.parametrize("positive", [False, True])
-def test_sums_of_errors(own: DistributedNoise, positive: bool) -> None:
-    """Quantiles of a sum of two are never below those of the exact distribution, and near them."""
-    exact = np.array([mass / (1 << 128 * own.parties) for mass in own.summed(own.parties)])
-    if positive:
-        exact = np.concatenate(
-            [np.zeros(own.largest), [exact[: own.largest + 1].sum()], exact[own.largest + 1 :]]
-        )
-    both = np.convolve(exact, exact)
-    beyond = np.concatenate([np.cumsum(both[::-1])[::-1][1:], [0.0]])
-    for failure in (0.2, 0.01, 1e-6):
-        least = int(np.argmax(beyond <= failure)) - 2 * own.largest
-        found = added.noise_sum(own, 2, positive).quantile(failure)
-        assert least <= found <= least + 2 * (2 * own.largest / 2048 + 1)
-
-
 def distribution(noise: added.Noise) -> tuple[int, Floats]:
     """Return the least value of a noise, and the mass of each value from there on."""
     if isinstance(noise, DistributedNoise):
@@ -59,32 +29,42 @@ def distribution(noise: added.Noise) -> tuple[int, Floats]:
 
 
 @pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("noise", [SMALL, COINS, SEVERAL])
 @pytest.mark.parametrize("terms", [1, 2])
-def test_errors_of_several_values_that_are_added_up(terms: int, positive: bool) -> None:
-    """Against the exact distribution, value by value."""
-    distributions = [distribution(each) for each in SEVERAL.each]
-    start, masses = (
-        sum(first for first, _ in distributions),
-        reduce(np.convolve, [mass for _, mass in distributions]),
-    )
-    assert (added.smallest(SEVERAL), added.largest(SEVERAL)) == (start, start + len(masses) - 1)
-    errors = start + np.arange(len(masses)) + added.offset(SEVERAL)
+def test_errors(terms: int, noise: added.Noise, positive: bool) -> None:
+    """Of values, and of several that are added up, against the exact distribution, value by value."""
+    distributions = [
+        distribution(each) for each in (noise.each if isinstance(noise, added.Several) else (noise,))
+    ]
+    start = sum(first for first, _ in distributions)
+    masses = reduce(np.convolve, [mass for _, mass in distributions])
+    assert (added.smallest(noise), added.largest(noise)) == (start, start + len(masses) - 1)
+    errors = start + np.arange(len(masses)) + added.offset(noise)
     assert abs(masses @ errors) < 1e-9
-    assert masses @ errors**2 == pytest.approx(float(added.mean_square_error(SEVERAL)))
-    if positive:
-        errors, masses = (
-            np.append(0, errors[errors > 0]),
-            np.append(masses[errors <= 0].sum(), masses[errors > 0]),
-        )
-    pairs = np.add.outer(errors, errors if terms == 2 else [0]).ravel()
+    assert masses @ errors**2 == pytest.approx(float(added.mean_square_error(noise)))
+    if terms == 1 and not positive:
+        beyond = float(added.error_bound(noise, Fraction(1, 20)))
+        assert masses[abs(errors) > beyond].sum() <= 1 / 20 < masses[abs(errors) > beyond - 3].sum()
+    off = np.maximum(errors, 0) if positive else errors
+    pairs = np.add.outer(off, off if terms == 2 else [0]).ravel()
     both = np.multiply.outer(masses, masses if terms == 2 else [1]).ravel()
     order = np.argsort(-pairs)
     for failure in (0.2, 0.01, 1e-6):
         least = pairs[order][np.searchsorted(np.cumsum(both[order]), failure)]
-        assert least <= added.noise_sum(SEVERAL, terms, positive).quantile(failure) <= least + 3
-    if terms == 1 and not positive:
-        beyond = float(added.error_bound(SEVERAL, Fraction(1, 20)))
-        assert masses[abs(errors) > beyond].sum() <= 1 / 20 < masses[abs(errors) > beyond - 3].sum()
+        assert least <= added.noise_sum(noise, terms, positive).quantile(failure) <= least + 3
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_sums_of_large_errors(positive: bool) -> None:
+    """Quantiles of a sum of two are never below those of the exact distribution, and near them."""
+    start, masses = distribution(LARGE)
+    exact = np.bincount(np.maximum(np.arange(masses.size), -start * positive), masses)
+    both = np.convolve(exact, exact)
+    beyond = np.concatenate([np.cumsum(both[::-1])[::-1][1:], [0.0]])
+    for failure in (0.2, 0.01, 1e-6):
+        least = int(np.argmax(beyond <= failure)) + 2 * start
+        found = added.noise_sum(LARGE, 2, positive).quantile(failure)
+        assert least <= found <= least + 2 * (2 * LARGE.largest / 2048 + 1)
 
 
 @pytest.mark.parametrize("noise", [SMALL, COINS, SEVERAL])

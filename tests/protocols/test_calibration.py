@@ -11,7 +11,6 @@ from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
-    PrivacyUnit,
     default_relation,
     each_cell_once,
     nodes_changed,
@@ -93,15 +92,6 @@ def test_two_cells_by_enumeration(coins: tuple[Coin, ...], relation: Neighboring
         )
 
 
-def test_replacing_needs_more_than_adding() -> None:
-    """The guarantee for add_or_remove_one is false for replace_one: the test above can fail."""
-    coins = TINY[0]
-    one = guarantee(coins)
-    distribution = joint(coins, 2)
-    assert least_delta(distribution, (1, -1), worst_ratio(coins)) > one.delta
-    assert least_delta(distribution, (1, 0), worst_ratio(coins)) == one.delta
-
-
 @pytest.mark.parametrize("relation", NeighboringRelation)
 def test_nodes_of_a_tree_by_enumeration(relation: NeighboringRelation) -> None:
     coins = TINY[0]
@@ -131,12 +121,6 @@ def test_nodes_changed(release: LinearQueries, adding: int, replacing: int) -> N
 def test_a_column_names_distinct_nodes(column: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="does not name distinct nodes below 4"):
         LinearQueries(4, ((0,), column))
-
-
-def test_the_release_of_every_cell() -> None:
-    release = each_cell_once(6)
-    assert (release.nodes, release.cells, release.most_nodes_of_a_record) == (6, 6, 1)
-    assert release.columns == ((0,), (1,), (2,), (3,), (4,), (5,))
 
 
 def below(plan: NoisePlan, epsilon: Fraction, delta: Fraction, nodes: int) -> None:
@@ -221,11 +205,6 @@ def test_half_of_the_budget_per_count_when_one_is_replaced(relation: Neighboring
 def test_budgets_that_no_noise_fits(epsilon: Fraction, delta: Fraction, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plan_noise(each_cell_once(2), Neighbors(ADD), epsilon, delta)
-
-
-def test_names_of_relation_and_unit() -> None:
-    assert list(map(str, NeighboringRelation)) == ["add_or_remove_one", "replace_one", "zero_out_one"]
-    assert list(map(str, PrivacyUnit)) == ["record", "client"]
 
 
 def test_one_record_each_is_protected_in_what_it_says() -> None:

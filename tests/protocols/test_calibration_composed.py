@@ -41,16 +41,6 @@ def test_two_releases_by_enumeration(adaptive: bool) -> None:
     assert claimed.delta - edge_mass(ONE) * edge_mass(OTHER) <= needed <= claimed.delta
 
 
-def test_the_larger_of_the_two_is_not_enough() -> None:
-    """The test above can fail: neither epsilon nor delta of one release covers both."""
-    larger = max(edge_mass(ONE), edge_mass(OTHER))
-    assert worst_of_both(worst_ratio(ONE) * worst_ratio(OTHER), adaptive=False) > larger
-    assert (
-        worst_of_both(max(worst_ratio(ONE), worst_ratio(OTHER)), adaptive=False)
-        > compose([guarantee(ONE), guarantee(OTHER)]).delta
-    )
-
-
 def test_composition_is_exact_and_of_nothing_nothing() -> None:
     tenth = Guarantee(Fraction(1, 10), Fraction(1, 2**40))
     assert compose(itertools.repeat(tenth, 10)) == Guarantee(Fraction(1), Fraction(10, 2**40))

@@ -11,7 +11,6 @@ from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     bits_at_most,
-    each_cell_once,
     plan_noise,
     possible_moves,
     sums_and_sizes,
@@ -67,24 +66,6 @@ def test_what_a_count_that_moves_uncovers() -> None:
     assert guarantee_of_moves(TINY, [(1, 1)]).delta == guarantee(TINY, 2).delta
 
 
-def test_a_move_s_guarantee_is_that_of_the_joint_distribution() -> None:
-    """Two counts that move by 2 and 1: at the epsilon stated, the joint delta is at most the one stated."""
-    distribution = {
-        (x, y): p * q
-        for (x, p), (y, q) in product(probability_mass(TINY).items(), probability_mass(TINY).items())
-    }
-    stated = guarantee_of_moves(TINY, [(1, 2)])
-    assert stated.epsilon >= 0
-    ratio = worst_ratio(TINY) ** 3
-    assert ratio <= exp_bounds(stated.epsilon)[1]
-    excess = sum(
-        max(p - ratio * distribution.get((x - 2, y - 1), Fraction(0)), Fraction(0))
-        for (x, y), p in distribution.items()
-    )
-    assert 0 < excess <= stated.delta
-    assert excess > guarantee(TINY, 1).delta  # moved by more than a unit
-
-
 @pytest.mark.parametrize("coins", [TINY[:2], (Coin(3, 2), Coin(5, 3))], ids=["tiny", "odd"])
 def test_all_moves_of_two_values_keep_to_their_guarantee(coins: tuple[Coin, ...]) -> None:
     """Theorem 8, by the joint distribution: up and down, also by more than all that the noise can be."""
@@ -126,13 +107,6 @@ def test_plans_keep_to_epsilon_and_delta(epsilon: Fraction, relation: Neighborin
     assert worst_ratio(plan.coins) ** plan.changed <= exp_bounds(epsilon)[0]
     moves = amounts_moved(sums_and_sizes(2, 50), Neighbors(relation))
     assert max(impossible_mass(plan.coins, move) for move in moves) == plan.exact.delta
-
-
-def test_counts_of_records_have_the_noise_that_they_had() -> None:
-    for relation, changed in ((ADD, 1), (REPLACE, 2)):
-        plan = plan_noise(each_cell_once(4), Neighbors(relation), Fraction(1), DELTA)
-        assert (plan.changed, plan.largest) == (changed, 1)
-        assert plan.coins == design_coins(Fraction(1, changed), 39 + changed)
 
 
 def test_amounts_that_do_not_fit_are_refused() -> None:

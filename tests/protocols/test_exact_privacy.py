@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 
 from protocols.accounting.exact_privacy import (
     MAX_SENSITIVITY,
-    PrivacyCurve,
     composed,
     cost,
     curve_of_coins,
@@ -23,7 +22,6 @@ from protocols.noise.truncated import guarantee, probability_mass
 
 Distribution = Mapping[int, Fraction]
 
-AT = tuple(Fraction(1, 2**bits) for bits in (10, 20, 30, 40, 60))
 DEFAULT = design_coins(Fraction(1), 40)
 
 
@@ -118,13 +116,6 @@ def test_visible_distribution() -> None:
     assert curve.least_epsilon(quarter) == Fraction(693147180560, 10**12)  # ln 2, rounded up
 
 
-@given(small_coins(), ratios, ratios)
-def test_delta_falls_with_epsilon(coins: tuple[Coin, ...], one: Fraction, other: Fraction) -> None:
-    curve = curve_of_coins(coins)
-    low, high = min(one, other), max(one, other)
-    assert curve.impossible <= curve.delta(high) <= curve.delta(low) <= 1
-
-
 @given(small_coins(), st.fractions(min_value=0, max_value=1, max_denominator=10**6))
 def test_least_ratio_is_the_least(coins: tuple[Coin, ...], delta: Fraction) -> None:
     curve = curve_of_coins(coins)
@@ -145,19 +136,6 @@ def test_curve_of_coins_equals_the_enumerated_distributions(
     distribution = probability_mass(coins)
     for shift, pair in enumerate(curve_of_coins(coins, sensitivity).pairs, 1):
         assert curve_of_distribution(distribution, [shift]).pairs == (pair, pair)
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(5)])
-@pytest.mark.parametrize("sensitivity", [1, 3])
-def test_curve_of_designed_coins_equals_the_enumerated_distributions(
-    epsilon: Fraction, sensitivity: int
-) -> None:
-    coins = design_coins(epsilon, 40)
-    pairs = curve_of_coins(coins, min(sensitivity, 2 ** len(coins) - 1)).pairs
-    distribution = probability_mass(coins)
-    assert [
-        curve_of_distribution(distribution, [shift]).pairs[0] for shift in range(1, len(pairs) + 1)
-    ] == list(pairs)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 50), Fraction(1, 10**6)])
@@ -259,13 +237,6 @@ def test_composition_equals_the_joint_distribution(moves: tuple[int, ...], ratio
     assert composed([curve_of_coins(TINY)] * len(moves)).delta(Fraction(ratio)) == delta
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
-def test_composition_is_never_worse_than_basic(times: int) -> None:
-    joint, basic = composed([curve_of_coins(DEFAULT)] * times), guarantee(DEFAULT, times)
-    assert joint.delta(exp_bounds(basic.epsilon)[0]) <= basic.delta
-    assert joint.impossible < basic.delta or times == 1
-
-
 def test_composition_that_is_too_large_to_list() -> None:
     with pytest.raises(ValueError, match="9 noisy values have too many likelihood ratios"):
         composed([curve_of_coins(DEFAULT)] * 9)
@@ -282,10 +253,3 @@ def test_cost_is_the_circuits() -> None:
     # Less than 1: all three bits are 0; the run of two in one tree, then the last.
     assert taken(Coin(1, 3)) == {"ands": 2, "depth": 2, "fair_bits": 4}
     assert taken(Coin(3, 2), Coin(1, 5)) == {"ands": 5, "depth": 3, "fair_bits": 8}
-
-
-@given(small_coins())
-def test_a_curve_has_both_sides_of_every_outcome(coins: tuple[Coin, ...]) -> None:
-    for pair in curve_of_coins(coins).pairs:
-        mirrored = PrivacyCurve((tuple(sorted((q, p) for p, q in pair)),))
-        assert tuple(sorted(pair)) == mirrored.pairs[0]

@@ -5,7 +5,6 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from benchmarks.studies.utility.curves import LocalMechanism, cumulative, design_local
@@ -70,48 +69,11 @@ def test_design_spends_epsilon_and_no_more(groups: int, epsilon: Fraction) -> No
     ).mean_square_error(10_000)
 
 
-def one_by_one(
-    mechanism: LocalMechanism, histogram: npt.NDArray[np.int64], rng: np.random.Generator
-) -> npt.NDArray[np.float64]:
-    """Let every client publish what it does, and estimate the cumulative counts from that."""
-    response, tree = mechanism.response, mechanism.tree
-    groups = response.groups
-    published = np.zeros((groups, 2, tree.nodes))
-    blocks = [tree.block_of(level) + sum(tree.counts[:level]) for level in range(len(tree.blocks))]
-    stop = 1 - float(mechanism.ratio)
-    for group, label, score in zip(*np.nonzero(histogram), strict=True):
-        for _ in range(int(histogram[group, label, score])):
-            values = rng.geometric(stop, (2, tree.nodes)) - rng.geometric(stop, (2, tree.nodes))
-            for block in blocks:
-                values[label, block[score]] += 1
-            chances = np.where(np.arange(groups) == group, float(response.keep), float(response.move))
-            published[rng.choice(groups, p=chances)] += values
-    inverse = np.linalg.inv(mechanism.reported())
-    counts = np.einsum("rg,rln->gln", inverse, published) @ tree.estimator().T
-    return np.concatenate([counts, counts[..., :1]], axis=-1)
-
-
-def test_simulation_does_what_clients_do_one_by_one() -> None:
-    """n = 4000 and 1000; means within 8 standard errors of the truth, variances within a quarter."""
-    mechanism = LocalMechanism(Grr(2, Fraction(7, 8)), CountTree(3, (1, 2)), ratio=Fraction(1, 2))
-    histogram = np.array([[[3, 0, 1], [1, 2, 0]], [[0, 1, 1], [2, 0, 1]]])
-    rng = np.random.default_rng(11)
-    at_once = mechanism.estimate(np.broadcast_to(histogram, (4000, *histogram.shape)), rng)
-    singly = np.array([one_by_one(mechanism, histogram, rng) for _ in range(1000)])
-    for found in (at_once, singly):
-        error = found.mean(axis=0) - cumulative(histogram)
-        assert (abs(error) < DEVIATIONS * found.std(axis=0) / np.sqrt(len(found))).all()
-    np.testing.assert_allclose(at_once.var(axis=0), singly.var(axis=0), rtol=0.25)
-    wrong = replace(mechanism, ratio=Fraction(1, 4)).estimate(
-        np.broadcast_to(histogram, (4000, *histogram.shape)), rng
-    )
-    assert (wrong.var(axis=0) < 0.75 * singly.var(axis=0)).all()
-
-
 def test_predicted_error_is_the_simulated_one() -> None:
-    """Four cells of one size, scores spread evenly: n = 400, within a tenth."""
+    """Four cells of one size, scores spread evenly: n = 400, within a tenth; right on average."""
     mechanism = LocalMechanism(Grr(2, Fraction(3, 4)), CountTree(10, (1, 5)), ratio=Fraction(9, 10))
     histogram = np.full((2, 2, 10), 25)
     found = mechanism.estimate(np.broadcast_to(histogram, (400, *histogram.shape)), np.random.default_rng(2))
-    squares = (found[..., :-1] - cumulative(histogram)[..., :-1]) ** 2
-    assert squares.mean() == pytest.approx(mechanism.mean_square_error(1000), rel=0.1)
+    errors = found[..., :-1] - cumulative(histogram)[..., :-1]
+    assert (errors**2).mean() == pytest.approx(mechanism.mean_square_error(1000), rel=0.1)
+    assert (abs(errors.mean(axis=0)) < DEVIATIONS * errors.std(axis=0) / 20).all()

@@ -4,7 +4,7 @@ Circuits run on all that others can send in a small ring, for every client that 
 the exception, which `test_logarithm.py` has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -14,9 +14,8 @@ import pytest
 
 from protocols.circuits.counts import column_totals, confusion_by_product, counts_by_product
 from protocols.circuits.first_below import counts_from_each_on
-from protocols.circuits.logarithm import shifted_log
 from protocols.circuits.slots import counts_of_slots, slot_bits, sums_of_slots, value_bits
-from tests.support.clear import no_check, wrapped
+from tests.support.clear import wrapped
 
 Integers = npt.NDArray[np.int64]
 BITS = 3
@@ -118,12 +117,3 @@ def test_any_two_codes_exceed_caps_of_which_one_has_all_that_the_other_has(queri
         moves = [a - b for a, b in zip(found[sent ^ mask], found[mask], strict=True)]
         assert set(moves) <= {0, 1} or set(moves) <= {0, -1}
     assert found[0] == [0] * queries and found[queries] == [1] * queries
-
-
-def test_a_logarithm_is_the_exception() -> None:
-    """What a record moves there depends on what others send."""
-
-    def opened(numbers: Sequence[int]) -> int:
-        return int(shifted_log(wrapped(8), no_check, wrapped(8)([sum(numbers)]), 1, 6).values[0])
-
-    assert {opened((1, other)) - opened((0, other)) for other in range(8)} == {8, 4, 2}

@@ -45,8 +45,8 @@ KNOWN_ARGUMENTS = {
     *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most", "queries", "above"),
     *("delta_bits", "nodes", "law", "rate", "edge", "rounds", "coordinates"),
 }
-# The last arguments may say distributed noise's distribution, however many these are.
-DISTRIBUTION = "*distribution"
+# The last arguments may say the distribution of distributed noise, however many these are.
+DISTRIBUTION = "*law"
 
 
 @dataclass(frozen=True)
@@ -301,18 +301,18 @@ SWITCHES = {
         "another integer": ("noise = ", "sint = cint\nnoise = "),
         "bits of one party": ("default_noise(sint, sbitvec, parties,", "default_noise(sint, sbitvec, 1,"),
         "fewer parties": ("noise = ", "parties = 1\nnoise = "),
-        "the same noise everywhere": ("parties, cells, *distribution", "parties, 1, *distribution"),
+        "the same noise everywhere": ("parties, cells, *law", "parties, 1, *law"),
         "another distribution": ("noise = ", "law = ['20', '20']\nnoise = "),
-        "other coins": ("cells, *distribution)", "cells, '20', '20')"),
-        "a distribution more": ("cells, *distribution)", "cells, 1, *distribution)"),
+        "other coins": ("cells, *law)", "cells, '20', '20')"),
+        "a distribution more": ("cells, *law)", "cells, 1, *law)"),
         "a walrus": ("print_ln(", "print_ln('%s', (noise := counts))\nprint_ln("),
         "a loop": ("print_ln(", "for noise in [0]:\n    pass\nprint_ln("),
         "a function": ("print_ln(", "def default_noise(*_):\n    return 0\nprint_ln("),
         "circuit redefined": ("noise = ", "default_noise = max\nnoise = "),
         "circuit under another name": ("import default_noise", "import xor_of_inputs as default_noise"),
         "an argument more": (
-            "labels, *distribution = program.args",
-            "labels, given, *distribution = program.args",
+            "labels, *law = program.args",
+            "labels, given, *law = program.args",
         ),
         "an argument by number": ("cells = ", "given = program.args[9]\ncells = "),
         "the environment": ("from protocols.circuits.noise", "import os\nfrom protocols.circuits.noise"),
@@ -335,7 +335,7 @@ SWITCHES = {
         "somebody's column alone": ("noise.reveal()", "(noise - noise).reveal()"),
         "a column more": (
             "check_point()",
-            "noise = default_noise(sint, sbitvec, 1, nodes, *distribution)\ncheck_point()",
+            "noise = default_noise(sint, sbitvec, 1, nodes, *law)\ncheck_point()",
         ),
     },
     PI_ROUNDS.name: {

@@ -14,7 +14,6 @@ from benchmarks.studies.utility.curves import (
     PER_THRESHOLD,
     TREE,
     computed,
-    cumulative,
     curves_of,
     release_for,
 )
@@ -110,22 +109,8 @@ def test_error_at_a_thousand_thresholds_and_epsilon_one(method: str, records: fl
     assert abs(squares.mean() - records**2) < 8 * squares.std() / np.sqrt(4 * n) + 0.1 * records**2
 
 
-def test_one_threshold_of_its_own_epsilon_is_a_thousand_times_too_noisy() -> None:
-    """As published, each count is used as it is: 1416 records of error at a true epsilon of 1."""
-    coins = computed(PER_THRESHOLD, 1001, Fraction(1), ADD).noise.node
-    assert float(mean_square_error(coins)) ** 0.5 == pytest.approx(1416, rel=0.01)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_no_release_spends_more_than_it_was_given(method: str) -> None:
     for epsilon in (Fraction(1, 4), Fraction(50)):
         found = release_for(method, BINS, 3, 1000, epsilon, REPLACE).guarantee
         assert found.epsilon <= (epsilon if method == LOCAL else min(epsilon, MAX_EPSILON))
-
-
-def test_without_noise_the_counts_are_exact() -> None:
-    histograms = np.random.default_rng(4).integers(0, 9, (2, 3, 2, 5))
-    found = cumulative(histograms)
-    assert (found[..., 0] == histograms.sum(axis=-1)).all()
-    assert (found[..., -1] == histograms.sum(axis=-1)).all()
-    assert cumulative(np.array([3, 0, 2])).tolist() == [5, 2, 2, 5]

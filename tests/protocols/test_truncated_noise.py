@@ -18,7 +18,6 @@ from protocols.circuits.noise import (
     fair_bits_per_sample,
     flip,
     input_widths,
-    to_integer,
     two_sided_geometric,
     xor_of_inputs,
 )
@@ -128,14 +127,6 @@ def test_guarantee_of_one_count_and_of_several() -> None:
     assert 3 * one.epsilon - Fraction(3, 10**12) <= three.epsilon <= 3 * one.epsilon
 
 
-def uniform_precision(bits: int) -> Coins:
-    """Return the textbook's coins at epsilon = 1, q^(2^i) / (1 + q^(2^i)), all cut off after so many bits."""
-    with localcontext(prec=60):
-        odds = [(-Decimal(2**i)).exp() for i in range(4)]
-        p = [Fraction(int(o / (1 + o) * 2**bits), 2**bits) for o in odds]
-    return tuple(Coin(x.numerator, x.denominator.bit_length() - 1) for x in p)
-
-
 @pytest.mark.parametrize(
     ("coins", "why"),
     [
@@ -149,8 +140,6 @@ def uniform_precision(bits: int) -> Coins:
         pytest.param(design_coins(Fraction(11, 10), 40), "epsilon", id="designed for 1.1"),
         pytest.param(design_coins(Fraction(1), 20), "delta", id="designed for 2^-20"),
         pytest.param((Coin(1, 60),), "epsilon", id="next to no noise"),
-        pytest.param(uniform_precision(16), "epsilon", id="16 bits each, rounded down"),
-        pytest.param(uniform_precision(48), "epsilon", id="48 bits each, rounded down"),
     ],
 )
 def test_wrong_coins_are_refused(coins: Coins, why: str) -> None:
@@ -279,20 +268,8 @@ class Wire:
         return self
 
 
-def runs(coin: Coin) -> list[int]:
-    """Return the lengths of the runs of equal bits above the numerator's lowest bit."""
-    digits = f"{coin.numerator:0{coin.bits}b}"[:-1]
-    return [len(list(same)) for _, same in itertools.groupby(digits)]
-
-
 @pytest.mark.parametrize("coins", [*SMALL.values(), *[row[0] for row in DESIGNED.values()]])
-def test_flip_takes_one_and_per_bit_but_one_and_is_shallow(coins: Coins) -> None:
-    for coin in coins:
-        Wire.ands = 0
-        depth = flip(coin, [Wire() for _ in range(coin.bits)]).depth
-        assert Wire.ands == coin.bits - 1
-        lengths = runs(coin) or [1]
-        assert depth <= len(lengths) // 2 + 1 + max(run - 1 for run in lengths).bit_length()
+def test_noise_takes_one_and_per_bit_but_one_of_each_coin(coins: Coins) -> None:
     Wire.ands = 0
     two_sided_geometric(coins, [Wire() for _ in range(fair_bits_per_sample(coins))])
     assert Wire.ands == sum(coin.bits - 1 for coin in coins)
@@ -371,16 +348,3 @@ def test_every_party_counts_and_every_bit_is_taken_once() -> None:
 )
 def test_input_widths(bits: int, widths: list[int]) -> None:
     assert input_widths(bits) == widths
-
-
-def test_bits_must_be_as_many_as_the_coins_take() -> None:
-    coins = SMALL["short"]
-    for n in (fair_bits_per_sample(coins) - 1, fair_bits_per_sample(coins) + 1):
-        with pytest.raises(AssertionError):
-            two_sided_geometric(coins, patterns(n))
-
-
-def test_integers_of_twos_complement_bits() -> None:
-    bits = patterns(4)
-    values = to_integer(bits, int_of_bit)
-    assert values.tolist() == [n if n < 8 else n - 16 for n in range(16)]
