@@ -351,7 +351,7 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
     """Return the distribution of a sum of `terms` independent errors, or of their positive parts.
 
     Guarantees: a quantile is never below the exact one.
-    [test: tests/protocols/test_added_noise.py, tests/protocols/test_sums.py]
+    [test: tests/protocols/test_added_noise.py]
     """
     if isinstance(noise, Several):
         distribution = _errors_of_several(noise, positive)

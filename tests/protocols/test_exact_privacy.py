@@ -242,14 +242,16 @@ def test_composition_that_is_too_large_to_list() -> None:
         composed([curve_of_coins(DEFAULT)] * 9)
 
 
-def test_cost_is_the_circuits() -> None:
-    def taken(*coins: Coin) -> dict[str, int]:
-        gates = cost(coins)
-        return {"ands": gates.ands, "depth": gates.depth, "fair_bits": fair_bits_per_sample(coins)}
-
-    assert taken(*DEFAULT) == {"ands": 53, "depth": 5, "fair_bits": 59}
-    assert taken(Coin(1, 1), Coin(3, 3)) == {"ands": 2, "depth": 2, "fair_bits": 5}
-    assert taken(Coin(1, 1)) == {"ands": 0, "depth": 0, "fair_bits": 2}  # the fair bit itself
-    # Less than 1: all three bits are 0; the run of two in one tree, then the last.
-    assert taken(Coin(1, 3)) == {"ands": 2, "depth": 2, "fair_bits": 4}
-    assert taken(Coin(3, 2), Coin(1, 5)) == {"ands": 5, "depth": 3, "fair_bits": 8}
+@pytest.mark.parametrize(
+    ("coins", "ands", "depth", "fair_bits"),
+    [
+        (DEFAULT, 53, 5, 59),
+        ((Coin(1, 1), Coin(3, 3)), 2, 2, 5),
+        ((Coin(1, 1),), 0, 0, 2),  # the fair bit itself
+        ((Coin(1, 3),), 2, 2, 4),  # all three bits are 0
+        ((Coin(3, 2), Coin(1, 5)), 5, 3, 8),
+    ],
+)
+def test_cost_is_the_circuits(coins: tuple[Coin, ...], ands: int, depth: int, fair_bits: int) -> None:
+    found = cost(coins)
+    assert (found.ands, found.depth, fair_bits_per_sample(coins)) == (ands, depth, fair_bits)

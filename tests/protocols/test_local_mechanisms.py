@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,18 +104,21 @@ def test_grr_protects_the_group_alone() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [MechanismR.private(2, ONE), MechanismL.private(2, ONE)])
-def test_a_client_s_mistake_is_named(mechanism: MechanismR | MechanismL) -> None:
-    with pytest.raises(ValueError, match=r"group 2 is unknown; the declared ones are 0 to 1"):
-        mechanism.perturb([0, 2], [0, 0])
-    with pytest.raises(ValueError, match=r"group -1 is unknown"):
-        mechanism.perturb([-1], [0])
-    for value in (1.01, -7.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match=r"outside the declared range \[-1, 1\]"):
-            mechanism.perturb([0, 1], [0.5, value])
-    with pytest.raises(ValueError, match="each client has one group and one value"):
-        mechanism.perturb([0, 1], [0.5])
-    with pytest.raises(ValueError, match="groups are a list of integers"):
-        mechanism.perturb([0.5], [0.5])
+@pytest.mark.parametrize(
+    ("groups", "values", "why"),
+    [
+        ([0, 2], [0, 0], "group 2 is unknown; the declared ones are 0 to 1"),
+        ([-1], [0], "group -1 is unknown"),
+        *(([0, 1], [0.5, value], r"range \[-1, 1\]") for value in (1.01, -7.0, math.nan, math.inf)),
+        ([0, 1], [0.5], "each client has one group and one value"),
+        ([0.5], [0.5], "groups are a list of integers"),
+    ],
+)
+def test_a_client_s_mistake_is_named(
+    mechanism: MechanismR | MechanismL, groups: list[Any], values: list[float], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        mechanism.perturb(groups, values)
     assert mechanism.perturb([], []).groups.size == 0
 
 
@@ -126,7 +130,7 @@ def test_a_client_s_mistake_is_named(mechanism: MechanismR | MechanismL) -> None
         (Grr.private, (1, ONE), "2 to 65536 groups"),
         (Grr, (2, ONE), "kept with"),
         (MechanismR, (Grr.private(2, ONE), Fraction(1, 3)), "truth is told with"),
-        (MechanismL, (Grr.private(2, ONE), ONE, ValueRange(), 0), "steps"),
+        (MechanismL, (Grr.private(2, ONE), ONE, 0), "steps"),
         (MechanismL, (Grr.private(2, ONE), Fraction(1, 3)), "multiple of 10"),
         (ValueRange, (1.0, 1.0), "two finite ends"),
         (discrete_laplace, (Fraction(2**51), 1), "numerator must be"),

@@ -5,7 +5,6 @@ import random
 from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,7 @@ from protocols.noise.truncated import (
     probability_mass,
 )
 from protocols.reference import noise_of_bits
+from tests.support.clear import CountedBits, PartyInputs
 
 Coins = tuple[Coin, ...]
 Lanes = npt.NDArray[np.bool_]
@@ -249,37 +249,18 @@ def test_circuit_agrees_with_the_reference_on_long_coins(coins: Coins) -> None:
     assert min(expected) < 0 < max(expected)
 
 
-class Wire:
-    """A bit that counts the ANDs made from it and knows how deep it lies."""
-
-    ands = 0
-
-    def __init__(self, depth: int = 0) -> None:
-        self.depth = depth
-
-    def __and__(self, other: "Wire") -> "Wire":
-        Wire.ands += 1
-        return Wire(max(self.depth, other.depth) + 1)
-
-    def __xor__(self, other: "Wire") -> "Wire":
-        return Wire(max(self.depth, other.depth))
-
-    def __invert__(self) -> "Wire":
-        return self
-
-
 @pytest.mark.parametrize("coins", [*SMALL.values(), *[row[0] for row in DESIGNED.values()]])
 def test_noise_takes_one_and_per_bit_but_one_of_each_coin(coins: Coins) -> None:
-    Wire.ands = 0
-    two_sided_geometric(coins, [Wire() for _ in range(fair_bits_per_sample(coins))])
-    assert Wire.ands == sum(coin.bits - 1 for coin in coins)
+    CountedBits.ands = 0
+    two_sided_geometric(coins, [CountedBits() for _ in range(fair_bits_per_sample(coins))])
+    assert CountedBits.ands == sum(coin.bits - 1 for coin in coins)
 
 
 @pytest.mark.parametrize("epsilon", ["0.05", "0.1", "1/3", "0.5", "1", "2", "4", "10"])
 def test_default_noise_is_as_deep_as_a_balanced_tree(epsilon: str) -> None:
     """Of the longest coin's bits: no circuit of ANDs in which each bit counts is less deep."""
     coins = design_coins(Fraction(epsilon), 42)
-    depth = max(flip(coin, [Wire() for _ in range(coin.bits)]).depth for coin in coins)
+    depth = max(flip(coin, [CountedBits() for _ in range(coin.bits)]).depth for coin in coins)
     assert depth == max((coin.bits - 1).bit_length() for coin in coins)
 
 
@@ -289,29 +270,6 @@ def test_flip_compares_every_integer_with_every_numerator(bits: int) -> None:
     fair = [(drawn >> i & 1).astype(bool) for i in range(bits)]
     for numerator in range(1, 1 << bits, 2):
         assert flip(Coin(numerator, bits), fair).tolist() == (drawn < numerator).tolist()
-
-
-class PartyInputs:
-    """Stands in for sbitvec: each party's private bits are rows of an array."""
-
-    def __init__(self, parties: list[list[Lanes]]) -> None:
-        self.queues = [list(bits) for bits in parties]
-        self.lanes = len(parties[0][0])
-
-    def get_type(self, width: int) -> "PartyInputs":
-        assert 1 <= width <= 63
-        self.width = width
-        return self
-
-    def get_input_from(self, party: int, size: int) -> Any:
-        assert size == self.lanes
-        taken, self.queues[party] = self.queues[party][: self.width], self.queues[party][self.width :]
-        assert len(taken) == self.width
-
-        class Columns:
-            v = taken
-
-        return Columns
 
 
 @pytest.mark.parametrize("honest", range(3))

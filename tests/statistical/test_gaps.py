@@ -4,7 +4,6 @@ N runs a case, noise from its probability mass function. If an interval holds wi
 that does is below x with probability at most exp(-N KL(x, 0.95)) (Chernoff), 10^-9 for the x used here.
 """
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -20,9 +19,9 @@ from protocols.accounting.calibration import (
     sums_and_sizes,
 )
 from protocols.circuits.coins import Coin
+from tests.support.distribution import accepted
 
 N = 400
-ACCEPTED = 0.86
 STEPS = 20
 DOMAIN = RecordDomain(("a", "b", "c"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, STEPS))
 SIZES = (300, 90, 6)
@@ -59,14 +58,8 @@ def shares(noise: NoisePlan, claimed: NoisePlan) -> np.ndarray:
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(6)])
 def test_intervals_hold_as_often_as_they_say(epsilon: Fraction) -> None:
-    assert shares(plan(epsilon), plan(epsilon)).min() >= ACCEPTED
+    assert shares(plan(epsilon), plan(epsilon)).min() >= accepted(N, float(CONFIDENCE))
 
 
 def test_intervals_for_less_noise_are_noticed() -> None:
     assert shares(plan(Fraction(1, 2)), plan(Fraction(4))).min() < 0.7
-
-
-def test_what_is_accepted() -> None:
-    x, p = ACCEPTED, float(CONFIDENCE)
-    divergence = x * math.log(x / p) + (1 - x) * math.log((1 - x) / (1 - p))
-    assert N * divergence > math.log(1e9)
