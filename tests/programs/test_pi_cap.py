@@ -3,7 +3,6 @@
 Its own text, run with noise that the test gives, on shares that the harness turns into parties' bits.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,9 +16,9 @@ from harness.engines.registry import engine_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
-from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import RecordsSource, SharesSource, Source
-from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
+from harness.pipeline.run import RunSettings, run_release
+from harness.pipeline.sources import SharesSource
+from harness.releases.contribution_cap import CapStatistic, CapTarget, sizes_alone
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
@@ -136,13 +135,6 @@ STATISTIC = CapStatistic(
 )  # 7 clients may exceed the cap
 
 
-def cap_of(source: Source, model: SecurityModel, out: Path) -> Run[ChosenCap]:
-    """Choose a cap at ε = 20, where noise decides nothing."""
-    form = PI_CAP.input_forms[SLOTS.name]
-    request = request_of(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
-    return run_release(STATISTIC, source, RunSettings(request), out, lambda step: None)
-
-
 def records(sizes: Sequence[int]) -> ClientRecords:
     client = np.repeat(np.arange(len(sizes)), sizes)
     zeros = np.zeros(len(client), dtype=np.int64)
@@ -150,18 +142,6 @@ def records(sizes: Sequence[int]) -> ClientRecords:
 
 
 HONEST = [0] * 5 + [1] * 5 + [3] * 10 + [4] * 10 + [6] * 10  # 10 have more than 4 records, nobody over 6
-
-
-@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_from_records_to_a_cap(model: SecurityModel, tmp_path: Path) -> None:
-    run = cap_of(RecordsSource(records(HONEST)), model, tmp_path / "out")
-    assert (run.found.above, run.found.cap) == (7, 6)
-    privacy = run.manifest["privacy"]
-    assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
-    assert Fraction(privacy["epsilon_exact"]) <= 20 and privacy["revealed"] == list(PI_CAP.revealed)
-    assert "cap" not in privacy and "noise_for" not in privacy
-    found = json.loads((tmp_path / "out" / "cap.json").read_text())
-    assert found == {"schema": 1, **run.found.to_json(), "privacy": privacy}
 
 
 @pytest.mark.parametrize("model", model_parameters())
@@ -175,8 +155,14 @@ def test_uploads_that_are_not_sound_are_out_at_every_party(model: SecurityModel,
         alike, party = what.at_all and i % 2, i % model.parties
         misbehave(what.change, shares, bad, range(model.parties) if alike else range(party, party + 1))
     copy_under_another_name(shares, honest, 1)
-    run = cap_of(SharesSource(shares), model, tmp_path / "out")
+    request = request_of(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)  # noise decides nothing
+    source, settings = SharesSource(shares), RunSettings(request)
+    run = run_release(STATISTIC, source, settings, tmp_path / "out", lambda step: None)
     inputs = run.manifest["inputs"]
     assert (inputs["clients"], inputs["uploads"]) == (45, 3)
     assert inputs["excluded_uploads"] == len(MISBEHAVIOURS) + 1 == sum(inputs["excluded_because"].values())
-    assert run.found.cap == 6  # 5 have more, and the others would be too many
+    assert (run.found.above, run.found.cap) == (7, 6)  # 5 have more, and the others would be too many
+    privacy = run.manifest["privacy"]
+    assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
+    assert Fraction(privacy["epsilon_exact"]) <= 20 and privacy["revealed"] == list(PI_CAP.revealed)
+    assert "cap" not in privacy and "noise_for" not in privacy

@@ -21,7 +21,6 @@ from protocols.local_dp.estimators import (
 )
 from protocols.local_dp.exact_privacy import distribution_of_r
 from protocols.local_dp.randomizers import Grr, Mechanism, MechanismL, MechanismR, Reports, ValueRange
-from tests.support.local import chebyshev
 
 ONE = Fraction(1)
 EASY = MechanismR(Grr(2, Fraction(3, 4)), Fraction(3, 4))  # a c = 3/8
@@ -118,17 +117,12 @@ def test_means_and_gaps_are_unbiased_with_the_variance_stated(groups: int) -> No
         assert found <= variance(mechanism, sizes, np.array(weights, dtype=np.float64))
 
 
-def test_equations_19_and_20() -> None:
-    """The paper's closed forms, two groups, continuous noise."""
+def test_equation_19() -> None:
+    """The paper's closed form of M_L, two groups, continuous noise."""
     n, clients, square = 30, 100, 0.3
-    r = MechanismR.with_budgets(2, ONE, Fraction(2))
-    a, b = float(r.grr.keep), float(r.truth)
-    eq_20 = (1 - a * (2 * b - 1) ** 2 * square + (clients - n) / n * (1 - a) / a) / (a * (2 * b - 1) ** 2 * n)
     sizes, squares = [n, clients - n], [square, 0.0]
-    assert variance(r, sizes, mean_weights(sizes, 0), squares) == pytest.approx(eq_20)
     fine = MechanismL.with_budgets(2, ONE, Fraction(2))
-    noise = 2 * (2 / 2) ** 2
-    e = math.exp(-1)
+    noise, e = 2 * (2 / 2) ** 2, math.exp(-1)
     eq_19 = (square * e + (1 + e) * (noise + (clients - n) / n * noise * e)) / n
     assert variance(fine, sizes, mean_weights(sizes, 0), squares) == pytest.approx(eq_19, rel=1e-8)
 
@@ -148,13 +142,10 @@ def test_moments_of_the_noise_against_its_distribution() -> None:
 @pytest.mark.parametrize("mechanism", [MechanismR.private(3, ONE), MechanismL.private(3, ONE)])
 def test_half_widths(mechanism: Mechanism) -> None:
     """Close to the normal distribution's 2.576 deviations at 1 %, never below; Chebyshev's is 10."""
-    sizes = [4000, 5000, 9000]
+    sizes, few = [4000, 5000, 9000], [3, 2, 2]
     for weights in (mean_weights(sizes, 0), gap_weights(sizes, 0, 2)):
         deviation = math.sqrt(variance(mechanism, sizes, weights))
-        assert chebyshev(mechanism, sizes, weights, 0.01) == pytest.approx(10 * deviation)
         assert 2.576 < half_width(mechanism, sizes, weights, 0.01) / deviation < 3.3
-        assert half_width(mechanism, sizes, weights, 1e-9) / deviation < 6.8
-    few = [3, 2, 2]
     assert half_width(mechanism, few, gap_weights(few, 0, 1), 0.01) > 2
 
 

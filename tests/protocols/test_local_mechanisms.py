@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from protocols.circuits.coins import exp_bounds
-from protocols.local_dp import randomizers as local_dp
 from protocols.local_dp.exact_privacy import (
     distribution_of_r,
     epsilon_of_l,
@@ -175,14 +174,3 @@ def test_rounding_at_random_at_its_edges(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_uniform_integers_reject_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     given_words(monkeypatch, 3, 1, 4 + 2)
     assert below(3, 2).tolist() == [2, 1]
-
-
-def test_m_r_by_given_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two clients of value 1 and 0.5: the first keeps its group and tells the truth, the second neither."""
-    mechanism = MechanismR.private(2, ONE)
-    last = 2**64 - 1
-    given_words(monkeypatch, *(0, last), *(0, 0), *(0, 0), *(0, last))
-    found = mechanism.perturb([1, 0], [1.0, 0.5])
-    assert found.groups.tolist() == [1, 1]  # kept; moved
-    assert found.values.tolist() == [1, -1]  # 1 told truly; a 0 rounded up to 1, then a lie
-    assert local_dp.Mechanism.perturb is MechanismR.perturb
