@@ -30,9 +30,10 @@ def distribution(noise: added.Noise) -> tuple[Floats, Floats]:
         else [float(mass) for mass in truncated.probability_mass(one).values()]
         for one in singles(noise)
     ]
-    masses = reduce(np.convolve, map(np.array, parts))
-    assert added.largest(noise) - added.smallest(noise) == masses.size - 1
-    return added.smallest(noise) + np.arange(masses.size) + added.offset(noise), masses
+    masses: Floats = reduce(np.convolve, map(np.array, parts))
+    values = np.arange(added.smallest(noise), added.largest(noise) + 1, dtype=np.float64)
+    assert values.size == masses.size
+    return values + added.offset(noise), masses
 
 
 @pytest.mark.parametrize("noise", [SMALL, COINS, SEVERAL])
