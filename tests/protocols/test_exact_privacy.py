@@ -16,7 +16,7 @@ from protocols.accounting.exact_privacy import (
     curve_of_coins,
     curve_of_distribution,
 )
-from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
+from protocols.circuits.coins import Coin, design_coins, edge_mass, worst_ratio
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise.truncated import guarantee, probability_mass
 
@@ -150,14 +150,6 @@ def test_audit_confirms_the_design(epsilon: Fraction) -> None:
     assert low == high == edge_mass(coins)
 
 
-def test_bounds_of_delta_enclose_it_and_are_close() -> None:
-    curve = curve_of_coins(DEFAULT)
-    low, high = curve.delta_bounds(Fraction(1, 2))
-    assert low < high < low + Fraction(1, 2**100)
-    e = Fraction(math.e) ** Fraction(1, 2)
-    assert math.isclose(low, curve.delta(Fraction(e)), rel_tol=1e-12)
-
-
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3)])
 def test_another_accountant_agrees(epsilon: Fraction) -> None:
     """Google's, in floats; its discretisation may only add to delta, by 10^-4 of epsilon at most."""
@@ -196,15 +188,6 @@ def test_broken_coins_are_found(coins: tuple[Coin, ...], found: Fraction | None)
         assert epsilon is None
     else:
         assert epsilon is not None and epsilon > found > 1
-
-
-def test_a_wrong_sensitivity_is_found() -> None:
-    """Coins that are right for counts that move by 1, under counts that move by 2."""
-    two = curve_of_coins(DEFAULT, 2)
-    assert two.impossible > edge_mass(DEFAULT)
-    assert two.delta(exp_bounds(Fraction(1))[1]) > Fraction(1, 10)
-    epsilon = two.least_epsilon(two.impossible)
-    assert epsilon is not None and Fraction(19, 10) < epsilon <= 2
 
 
 def test_masses_that_are_no_distribution_are_refused() -> None:

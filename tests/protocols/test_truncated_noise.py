@@ -20,11 +20,9 @@ from protocols.circuits.noise import (
     two_sided_geometric,
     xor_of_inputs,
 )
-from protocols.guarantee import Guarantee
 from protocols.noise.truncated import (
     cumulative,
     error_bound,
-    guarantee,
     largest_noise,
     log_upper_bound,
     magnitude_below,
@@ -116,15 +114,6 @@ def test_delta_is_the_edge_and_no_less(coins: Coins, epsilon: Fraction, bits: in
         assert hockey_stick(mass, shift, worst) == edge
         assert hockey_stick(mass, shift, exp_bounds(epsilon)[0]) == edge
         assert hockey_stick(mass, shift, worst * Fraction(999, 1000)) > edge
-
-
-def test_guarantee_of_one_count_and_of_several() -> None:
-    coins = design_coins(Fraction(1), 40)
-    one, three = guarantee(coins), guarantee(coins, 3)
-    assert one == Guarantee(log_upper_bound(worst_ratio(coins)), edge_mass(coins))
-    assert Fraction(99, 100) < one.epsilon <= 1
-    assert three.delta == 3 * one.delta
-    assert 3 * one.epsilon - Fraction(3, 10**12) <= three.epsilon <= 3 * one.epsilon
 
 
 @pytest.mark.parametrize(

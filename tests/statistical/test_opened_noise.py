@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from harness.engines.base import PROGRAMS
+from harness.engines.registry import engine_of
+from harness.pipeline.noise_samples import noise_job
+from harness.releases.noise_samples import distance as distance_from, own_sampler
 from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
+from protocols.noise.added import NoiseDistribution
 from protocols.spec import PI_LAP, PI_RW
 from tests.support.distribution import (
     DELTA_BITS,
@@ -20,9 +24,9 @@ from tests.support.distribution import (
     hoeffding_bound,
     noise_distribution,
 )
-from tests.support.running import Inputs, model_parameters, run
+from tests.support.running import RUN_TIMEOUT_S, Inputs, model_parameters, run
 
-EPSILON = Fraction(1)
+EPSILON, HALF = Fraction(1), Fraction(1, 2)
 DISTRIBUTION = noise_distribution(EPSILON)
 # How many samples, and the factors by which a wrong scale must be off to be told apart for certain.
 LARGE, NEAR = 20_000, (Fraction(7, 10), Fraction(13, 10))
@@ -97,3 +101,23 @@ def test_two_runs_on_one_input_open_different_noise(model: SecurityModel, tmp_pa
         for name in ("one", "other")
     )
     assert one != other
+
+
+@pytest.mark.parametrize("distribution", NoiseDistribution)
+@pytest.mark.parametrize("model", model_parameters())
+def test_distributed_noise_is_of_the_distribution_of_all_parties(
+    model: SecurityModel, distribution: NoiseDistribution, tmp_path: Path
+) -> None:
+    """n = 20 000: DKW at 10^-9 accepts it, and rejects 0.7 and 1.3 times the scale; and one party's too few.
+
+    Each party draws in its own process: the job that reaches it holds public numbers only.
+    """
+    sampler = own_sampler(distribution, HALF, Fraction(1, 2**DELTA_BITS), model)
+    job = noise_job(sampler, LARGE, model)
+    assert job.given_bits is None and job.fair_bits == ()
+    result = engine_of(model).run(job, model, tmp_path / "run", RUN_TIMEOUT_S, lambda step: None)
+    (opened,) = result.outputs.values()
+    assert distance_from(opened, sampler.cumulative) <= dkw_bound(LARGE)
+    for factor in NEAR:
+        other = own_sampler(distribution, HALF / factor, Fraction(1, 2**DELTA_BITS), model)
+        assert distance_from(opened, other.cumulative) > dkw_bound(LARGE)
