@@ -17,10 +17,9 @@ from protocols.accounting.calibration import (
     plan_noise,
     unit_of,
 )
-from protocols.circuits.coins import MAX_DELTA_BITS, Coin, design_coins, edge_mass, worst_ratio
+from protocols.circuits.coins import MAX_DELTA_BITS, Coin, edge_mass, worst_ratio
 from protocols.guarantee import NOTHING, Budget, Guarantee, compose, weakest
 from protocols.noise.truncated import guarantee, probability_mass
-from protocols.spec import PI_RW
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 DELTA = Fraction(1, 2**40)
@@ -155,15 +154,6 @@ def test_totals_never_exceed_what_was_asked(
     plan = plan_noise(release, Neighbors(relation), epsilon, delta)
     below(plan, epsilon, delta, nodes_changed(release, Neighbors(relation)))
     assert (plan.relation, plan.unit, plan.requested_epsilon) == (relation, unit_of(relation), epsilon)
-
-
-def test_the_program_is_compiled_with_what_was_planned() -> None:
-    """π_RW designs its coins from node_epsilon and node_delta_bits alone, as text."""
-    plan = plan_noise(each_cell_once(4), Neighbors(REPLACE), Fraction(2, 3), DELTA)
-    assert plan.node_epsilon == Fraction(333333333333, 10**12)
-    assert plan.node_delta_bits == 41
-    assert design_coins(Fraction(str(plan.node_epsilon)), int(str(plan.node_delta_bits))) == plan.coins
-    assert {"epsilon", "delta_bits"} <= set(PI_RW.arguments)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 A program is refused unless it makes noise once, by the circuit, of its epsilon and delta and from bits of all
 parties; adds it to what circuits make of the inputs; and opens that sum, or what is computed from it, and
-nothing else. A program does no arithmetic on secrets, so what a record moves is up to its circuits.
+nothing else. A program does no arithmetic on secrets, so what a record moves is up to its circuits. Circuits
+read nothing from outside and open nothing, but for the masks and sums of clients' input.
 """
 
 import ast
@@ -417,7 +418,7 @@ def test_circuits_read_nothing_from_outside(name: str) -> None:
     assert not names & {"open", "eval", "exec", "getattr", "globals", "__import__", "input"}
 
 
-OPENING = {
+CALLS_THAT_OPEN = {
     "reveal",
     "reveal_to",
     "reveal_list",
@@ -436,7 +437,9 @@ def opened_by_a_circuit(source: str) -> set[str]:
     """Return what a circuit calls that could open a value, or hand it out: only programs may."""
     called = {node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)}
     names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in called}
-    return {name for name in names if name in OPENING or name.startswith(("reveal", "print", "write"))}
+    return {
+        name for name in names if name in CALLS_THAT_OPEN or name.startswith(("reveal", "print", "write"))
+    }
 
 
 def test_circuits_open_nothing(project: Path) -> None:

@@ -18,7 +18,7 @@ from protocols.accounting.calibration import (
     plan_noise,
     sums_and_sizes,
 )
-from protocols.circuits.coins import Coin
+from protocols.noise.added import simulated_noise
 from tests.support.distribution import accepted
 
 N = 400
@@ -32,14 +32,6 @@ def plan(epsilon: Fraction) -> NoisePlan:
     return plan_noise(sums_and_sizes(3, STEPS), Neighbors(relation), epsilon, Fraction(1, 2**40))
 
 
-def drawn(coins: tuple[Coin, ...], shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
-    """Return noise + 1/2, by the independent bits of its magnitude."""
-    magnitude = sum(
-        (rng.random(shape) < float(coin.probability)).astype(np.int64) << i for i, coin in enumerate(coins)
-    )
-    return np.where(rng.random(shape) < 0.5, magnitude, -1 - magnitude) + 0.5
-
-
 def shares(noise: NoisePlan, claimed: NoisePlan) -> np.ndarray:
     """Return the share of runs in which each mean, and each gap, is in its interval."""
     rng = np.random.default_rng(5)
@@ -48,7 +40,7 @@ def shares(noise: NoisePlan, claimed: NoisePlan) -> np.ndarray:
     assert DOMAIN.values is not None
     truth = [x for each in values for x in (DOMAIN.values.nearest(each).sum(), STEPS * len(each))]
     held = np.zeros(6)
-    for opened in np.array(truth) + drawn(noise.coins, (N, 6), rng):
+    for opened in np.array(truth) + simulated_noise(noise.coins, rng, (N, 6)):
         found = gaps(opened, DOMAIN, claimed)
         wanted = [*means, *(means[a] - means[b] for a, b in found.gaps)]
         each = zip([*found.means, *found.gaps.values()], wanted, strict=True)

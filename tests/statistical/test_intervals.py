@@ -129,6 +129,16 @@ def test_sampling_part_is_the_inequalitys_and_half_of_it_would_not_do() -> None:
     assert misses <= most_misses(SAMPLES, FAILURE) < misses_of_half
 
 
+def test_half_of_the_failure_is_the_noises() -> None:
+    """What the sample adds to the noise's bands is one margin for all thresholds of a group."""
+    rng = np.random.default_rng(12)
+    curves = released(sample(rng, 2000), rng)
+    noise = noise_bands(curves, FAILURE / 2)["true_positive_rate"]
+    both = population_bands(curves, FAILURE)["true_positive_rate"]
+    margins = np.abs(both - noise)[:, 20:30].reshape(2, -1)  # where no band is cut off at 0 or 1
+    assert np.ptp(margins, axis=1).max() < 1e-9 and margins.min() > 0.05
+
+
 @pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_intervals_cover_although_thresholds_are_chosen_from_the_same_curves(
