@@ -418,7 +418,7 @@ def test_circuits_read_nothing_from_outside(name: str) -> None:
     assert not names & {"open", "eval", "exec", "getattr", "globals", "__import__", "input"}
 
 
-CALLS_THAT_OPEN = {
+OPENS = {
     "reveal",
     "reveal_to",
     "reveal_list",
@@ -437,9 +437,7 @@ def opened_by_a_circuit(source: str) -> set[str]:
     """Return what a circuit calls that could open a value, or hand it out: only programs may."""
     called = {node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)}
     names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in called}
-    return {
-        name for name in names if name in CALLS_THAT_OPEN or name.startswith(("reveal", "print", "write"))
-    }
+    return {name for name in names if name in OPENS or name.startswith(("reveal", "print", "write"))}
 
 
 def test_circuits_open_nothing(project: Path) -> None:
