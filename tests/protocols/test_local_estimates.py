@@ -53,16 +53,13 @@ def test_estimates_are_in_the_declared_range() -> None:
     found = Tally(np.array([5500, 6500]), np.array([600.0, -300.0]))
     rate = MechanismR(EASY.grr, EASY.truth, ValueRange(0, 1))
     for sizes in ([4000, 8000], None):
-        for own, base in zip(
-            estimate_means(found, rate, sizes), estimate_means(found, EASY, sizes), strict=True
-        ):
-            ends = (own.value, own.low, own.high)
-            assert ends == pytest.approx([(1 + x) / 2 for x in (base.value, base.low, base.high)])
-        (own,), (base,) = estimate_gaps(found, rate, sizes), estimate_gaps(found, EASY, sizes)
-        assert (own.value, own.low, own.high) == pytest.approx(
-            [x / 2 for x in (base.value, base.low, base.high)]
-        )
-        assert own.says_something
+        for estimate, start in ((estimate_means, 1 / 2), (estimate_gaps, 0)):
+            scaled, base = (
+                [x for one in estimate(found, mechanism, sizes) for x in (one.value, one.low, one.high)]
+                for mechanism in (rate, EASY)
+            )
+            assert scaled == pytest.approx([start + x / 2 for x in base])
+        assert estimate_gaps(found, rate, sizes)[0].says_something
 
 
 def test_what_is_too_little_to_say_anything() -> None:
