@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 
 from harness.privacy.audit.releases import audit_command
+from protocols import reference
 from protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
@@ -20,17 +21,10 @@ from protocols.circuits.coins import Coin, design_coins, exp_bounds, worst_ratio
 from protocols.noise.truncated import guarantee, guarantee_of_moves, outer_mass, probability_mass
 from protocols.spec import PI_GAP
 
-ADD, REPLACE, ZERO_OUT = NeighboringRelation
+ADD, REPLACE, _ = NeighboringRelation
 RELATIONS = pytest.mark.parametrize("relation", [ADD, REPLACE])
 TINY = (Coin(3, 3), Coin(1, 2), Coin(1, 5))
 DELTA = Fraction(1, 2**40)
-
-
-def vector(groups: int, steps: int, group: int, value: int) -> list[int]:
-    """Return what a client adds to each node, by the definition of the protocol."""
-    found = [0] * (2 * groups)
-    found[2 * group], found[2 * group + 1] = value, steps
-    return found
 
 
 @RELATIONS
@@ -39,7 +33,8 @@ def test_sensitivity_of_sums_and_sizes_over_all_clients(
     relation: NeighboringRelation, groups: int, steps: int
 ) -> None:
     """Not only its corners: every value of every group, replaced by every other."""
-    clients = [vector(groups, steps, g, v) for g, v in product(range(groups), range(-steps, steps + 1))]
+    values = product(range(groups), range(-steps, steps + 1))
+    clients = [reference.sums_and_sizes([group], [value], groups, steps) for group, value in values]
     others = clients if relation is REPLACE else [[0] * (2 * groups)]
     differences = [
         [abs(x - y) for x, y in zip(one, other, strict=True)] for one, other in product(clients, others)

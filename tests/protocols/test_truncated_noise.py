@@ -93,20 +93,6 @@ def test_mass_is_a_two_sided_distribution(coins: Coins) -> None:
 
 
 @designed_for
-def test_all_neighbouring_atoms_are_within_epsilon(coins: Coins, epsilon: Fraction, bits: int) -> None:
-    assert edge_mass(coins) <= Fraction(1, 2**bits)
-    atoms = list(probability_mass(coins).values())
-    ratios = [a / b for a, b in itertools.pairwise(atoms)]
-    worst = max(max(ratio, 1 / ratio) for ratio in ratios)
-    assert worst == worst_ratio(coins)
-    with localcontext(prec=100):
-        assert (
-            Decimal(worst.numerator) / worst.denominator
-            <= (Decimal(epsilon.numerator) / epsilon.denominator).exp()
-        )
-
-
-@designed_for
 def test_delta_is_the_edge_and_no_less(coins: Coins, epsilon: Fraction, bits: int) -> None:
     mass, worst, edge = probability_mass(coins), worst_ratio(coins), edge_mass(coins)
     assert edge == mass[largest_noise(coins)] <= Fraction(1, 2**bits)
