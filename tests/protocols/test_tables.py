@@ -88,28 +88,6 @@ def test_words_are_inverted_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own.draw(len(words)).tolist() == np.repeat(np.arange(-20, 21), 2).tolist()
 
 
-def farthest(drawn: np.ndarray, own: DistributedNoise) -> float:
-    """Return sup |F_n - F|."""
-    x = np.arange(-own.edge, own.edge + 1)
-    empirical = np.searchsorted(np.sort(drawn), x, side="right") / len(drawn)
-    return float(np.abs(empirical - np.cumsum(masses(own.weights))).max())
-
-
-@pytest.mark.parametrize("own", [WIDE[1], WIDE[4]])
-def test_draws_follow_the_table(own: DistributedNoise) -> None:
-    """By DKW the right table is rejected with probability 10^-9; 0.7 and 1.3 times the scale have to be."""
-    n = 60_000
-    bound = math.sqrt(math.log(2 / 1e-9) / (2 * n))
-    drawn = own.draw(n)
-    assert farthest(drawn, own) < bound
-    for scale in (Fraction(7, 10), Fraction(13, 10)):
-        rate = own.rate / scale ** (1 if own.distribution is LAPLACE else 2)
-        wrong = noise(own.distribution, rate, own.edge * 13 // 20, own.honest)
-        every = np.repeat(np.arange(-own.edge, own.edge + 1), np.round(masses(own.weights) * 1e6).astype(int))
-        assert farthest(every, wrong) > 2 * bound  # so that it is, but with probability 10^-9
-        assert farthest(drawn, wrong) > bound
-
-
 def test_draws_are_many_chunks_and_fresh() -> None:
     own = noise(GAUSSIAN, Fraction(1, 200), 100, 1)
     drawn = own.draw(200_001)
