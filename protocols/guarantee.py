@@ -74,7 +74,7 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
 
     Computes: the sums of epsilon and of delta (basic composition), exactly.
     Guarantees: holds although later releases are chosen after earlier ones were seen.
-    [test: tests/protocols/test_calibration_composed.py]
+    [test: tests/protocols/test_calibration.py]
     """
     return sum(guarantees, NOTHING)
 

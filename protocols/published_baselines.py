@@ -106,8 +106,8 @@ def composed_laplace(epsilon: float, times: int, delta: float) -> float:
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
         above = losses > middle
-        found = float(np.sum(total[above] * -np.expm1(middle - losses[above])))
-        low, high = (low, middle) if found <= delta else (middle, high)
+        reached = float(np.sum(total[above] * -np.expm1(middle - losses[above])))
+        low, high = (low, middle) if reached <= delta else (middle, high)
     return high
 
 

@@ -69,11 +69,11 @@ def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Se
 
 def sums_and_sizes(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
     """Return, per group, the sum of its clients' values, and their number times the steps."""
-    found = []
+    totals = []
     for s in range(groups):
         members = [v for g, v in zip(group, value, strict=True) if g == s]
-        found += [sum(members), steps * len(members)]
-    return found
+        totals += [sum(members), steps * len(members)]
+    return totals
 
 
 def shifted_log(count: int, offset: int, most: int) -> int:

@@ -144,8 +144,8 @@ class ProtocolSpec:
 
     def by(self, path: InputPath) -> "ProtocolSpec":
         """Return the protocol for values that come by `path`, of which its program may have to be told."""
-        told = path is not REPLICATED or "path" in self.arguments
-        return self if told else replace(self, arguments=("path", *self.arguments))
+        known = path is not REPLICATED or "path" in self.arguments
+        return self if known else replace(self, arguments=("path", *self.arguments))
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:

@@ -60,7 +60,7 @@ class Moves:
         return self.cap * self.levels
 
 
-def guarantee_of_distributed(own: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
+def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return what the honest parties' noises protect.
 
     Computes: Laplace: epsilon is the rate times all units that move; delta the sum of the moved values' own,
@@ -70,20 +70,20 @@ def guarantee_of_distributed(own: DistributedNoise, moves: Moves, epsilon: Fract
     Guarantees: upper bounds, of the exact distribution of the sum.  [test:
     tests/protocols/test_distributed_noise.py]
     """
-    if own.distribution is NoiseDistribution.LAPLACE:
-        return Guarantee(own.rate * moves.units, _laplace_delta(own, moves))
+    if noise.distribution is NoiseDistribution.LAPLACE:
+        return Guarantee(noise.rate * moves.units, _laplace_delta(noise, moves))
     if moves.cap > 1:
-        apart = moves.values * own.honest * distance(own)
-        found = renyi_delta(rho(own) * moves.squares, epsilon)
-        return Guarantee(epsilon, min(Fraction(1), found + (1 + exp_bounds(epsilon)[1]) * apart))
-    spread = math.sqrt(2 * float(own.rate) * moves.squares)
+        apart = moves.values * noise.honest * distance(noise)
+        spent = renyi_delta(rho(noise) * moves.squares, epsilon)
+        return Guarantee(epsilon, min(Fraction(1), spent + (1 + exp_bounds(epsilon)[1]) * apart))
+    spread = math.sqrt(2 * float(noise.rate) * moves.squares)
     step = Fraction(max(1, round(spread / _STEPS * RATE_GRID)), RATE_GRID)
-    return Guarantee(epsilon, max(_losses(own, move, step).delta(epsilon) for move in moves.each))
+    return Guarantee(epsilon, max(_losses(noise, move, step).delta(epsilon) for move in moves.each))
 
 
-def _laplace_delta(own: DistributedNoise, moves: Moves) -> Fraction:
+def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
     amounts = {a for move in moves.each for a in move} if moves.cap == 1 else range(1, moves.cap + 1)
-    of_move = {s: move_delta(own, s, own.rate * s) for s in amounts}
+    of_move = {s: move_delta(noise, s, noise.rate * s) for s in amounts}
     if moves.cap == 1:
         return max(sum((of_move[a] for a in move), Fraction(0)) for move in moves.each)
     heaviest = [Fraction(0)]  # of values that move by so many units in all
@@ -93,34 +93,34 @@ def _laplace_delta(own: DistributedNoise, moves: Moves) -> Fraction:
 
 
 @lru_cache(maxsize=256)
-def move_delta(own: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
+def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
     """Return the delta at epsilon of a value that moves by so much: the exact hockey-stick divergence.
 
     The distribution is its own mirror image, so that it is the same for a move down.
     """
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
-    weights = own.summed(own.honest)
+    weights = noise.summed(noise.honest)
     before = (0,) * moved + weights
-    found = sum(
+    total = sum(
         excess for p, q in zip(weights, before, strict=False) if (excess := (p << _FIXED) - ratio * q) > 0
     )
-    return Fraction(found, 1 << _FIXED + BITS * own.honest)
+    return Fraction(total, 1 << _FIXED + BITS * noise.honest)
 
 
 @lru_cache(maxsize=64)
-def _losses(own: DistributedNoise, move: tuple[int, ...], step: Fraction) -> LossDistribution:
-    each = [_loss(own, amount, step).times(n) for amount, n in Counter(move).items()]
-    return reduce(LossDistribution.composed, each)
+def _losses(noise: DistributedNoise, move: tuple[int, ...], step: Fraction) -> LossDistribution:
+    losses = [_loss(noise, amount, step).times(n) for amount, n in Counter(move).items()]
+    return reduce(LossDistribution.composed, losses)
 
 
 @lru_cache(maxsize=64)
-def _loss(own: DistributedNoise, moved: int, step: Fraction) -> LossDistribution:
-    weights = own.summed(own.honest)
+def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistribution:
+    weights = noise.summed(noise.honest)
     outcomes = zip(weights, (0,) * moved + weights, strict=False)  # the neighbour's last values are not ours
-    return loss_distribution(outcomes, 1 << BITS * own.honest, step)
+    return loss_distribution(outcomes, 1 << BITS * noise.honest, step)
 
 
-def rho(own: DistributedNoise) -> Fraction:
+def rho(noise: DistributedNoise) -> Fraction:
     """Return rho such that D_alpha <= alpha rho s^2 for the ideal sum and that moved by any integer s.
 
     The ideal: `honest` independent discrete Gaussians with the table's ratio. Two bounds, the smaller holds:
@@ -129,33 +129,33 @@ def rho(own: DistributedNoise) -> Fraction:
     distributions add up under the root: rho = (sqrt(1 / (2 sigma^2)) + sqrt(2) tau)^2.
     Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_distributed_noise.py]
     """
-    one = own.rate * own.honest  # 1 / (2 sigma_i^2)
-    if own.honest == 1:
-        return own.rate
+    one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
+    if noise.honest == 1:
+        return noise.rate
     tau = Fraction(0)
-    for j in range(1, own.honest):
+    for j in range(1, noise.honest):
         exponent = 2 * _PI_SQUARED * Fraction(j, j + 1) / (2 * one)
         eta = 1 / exp_bounds(min(exponent, Fraction(64)))[0]
         eta /= 1 - eta
         if eta >= Fraction(1, 4):
             return one
         tau += 4 * eta / (1 - 2 * eta)  # >= ln((1 + 2 eta) / (1 - 2 eta))
-    return min(one, own.rate + 3 * _root_up(own.rate) * tau + 2 * tau**2)
+    return min(one, noise.rate + 3 * _root_up(noise.rate) * tau + 2 * tau**2)
 
 
 def _root_up(x: Fraction) -> Fraction:
     return Fraction(math.isqrt(int(x * RATE_GRID**2)) + 1, RATE_GRID)
 
 
-def distance(own: DistributedNoise) -> Fraction:
+def distance(noise: DistributedNoise) -> Fraction:
     """Return a bound of the total variation distance of a party's Gaussian table from its ideal distribution.
 
     Computes: the ideal mass beyond the edge, which falls by e^(-one (2 edge + 3)) from one value to the next,
     from at most sqrt(one / pi) at 0 (Poisson summation); and a rounding of each entry.
     """
-    one = own.rate * own.honest
-    outside = 2 * _power_below(one * (own.edge + 1) ** 2) / (1 - _power_below(one * (2 * own.edge + 3)))
-    return outside * min(Fraction(1), _root_up(one / 3)) + Fraction(2 * (2 * own.edge + 2), 1 << BITS)
+    one = noise.rate * noise.honest
+    outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
+    return outside * min(Fraction(1), _root_up(one / 3)) + Fraction(2 * (2 * noise.edge + 2), 1 << BITS)
 
 
 def _power_below(exponent: Fraction) -> Fraction:
@@ -214,10 +214,10 @@ def design_distributed(
     margin = (float(gmpy2.log(float(64 * moves.values * honest / delta))) + float(epsilon)) / float(rate)
     edge = math.ceil(margin if distribution is NoiseDistribution.LAPLACE else math.sqrt(margin / honest))
     for _ in range(TRIES):
-        own = DistributedNoise(distribution, rate, edge, parties, honest)
-        found = guarantee_of_distributed(own, moves, epsilon)
-        if found.delta <= delta:
-            return own, found
+        noise = DistributedNoise(distribution, rate, edge, parties, honest)
+        exact = guarantee_of_distributed(noise, moves, epsilon)
+        if exact.delta <= delta:
+            return noise, exact
         if distribution is NoiseDistribution.LAPLACE:
             edge += 1 + edge // 50
         else:
@@ -235,10 +235,10 @@ def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
     for _ in range(60):
         middle = math.sqrt(low * high)
         if moves.cap > 1:
-            found = float(renyi_delta(Fraction(middle * middle / 2), epsilon)) * 1.05
+            reached = float(renyi_delta(Fraction(middle * middle / 2), epsilon)) * 1.05
         else:
             far = float(epsilon) / middle
             near, over = (gmpy2.erfc((far + sign * middle / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
-            found = float(near - gmpy2.exp(float(epsilon)) * over)
-        low, high = (middle, high) if found <= delta else (low, middle)
+            reached = float(near - gmpy2.exp(float(epsilon)) * over)
+        low, high = (middle, high) if reached <= delta else (low, middle)
     return low * low / (2 * moves.squares)

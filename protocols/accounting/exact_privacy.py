@@ -103,14 +103,14 @@ class PrivacyCurve:
         """Return the least e^epsilon >= 1 that has at most this delta, exactly; None if none has."""
         if self.impossible > delta:
             return None
-        found = Fraction(1)
+        least = Fraction(1)
         for ratios, sums in self._sums:  # p - ratio q = delta, for p and q of all groups above the ratio
             exceeding = (
                 above for ratio, above in zip(ratios, sums[:-1], strict=True) if _excess(above, ratio) > delta
             )
             p, q = next(exceeding, sums[-1])
-            found = max(found, (p - delta) / q)
-        return found
+            least = max(least, (p - delta) / q)
+        return least
 
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
         """Return an upper bound, within 10^-12, of the least epsilon at this delta; None if none has it."""

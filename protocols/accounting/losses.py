@@ -40,17 +40,17 @@ class LossDistribution:
         first = max(int(epsilon / self.step) + 1, self.lowest)  # the least loss above epsilon
         beyond = first * self.step - epsilon
         shrunk = _reciprocal(exp_bounds(beyond)[1]) if beyond <= 64 else 0
-        per_step, found = _reciprocal(exp_bounds(self.step)[1]), self.certain * _ONE
+        per_step, bound = _reciprocal(exp_bounds(self.step)[1]), self.certain * _ONE
         for mass in self.masses[first - self.lowest :]:
-            found += mass * (_ONE - shrunk)
+            bound += mass * (_ONE - shrunk)
             shrunk = shrunk * per_step >> _FIXED
-        return Fraction(found, 1 << BITS + _FIXED)
+        return Fraction(bound, 1 << BITS + _FIXED)
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
         """Return the distribution of both losses together. Args: other: of the same step."""
         products = convolution([self.masses, other.masses])
-        found = [-(-each >> BITS) for each in products]
-        return _trimmed(self.step, self.lowest + other.lowest, found, self.certain + other.certain)
+        masses = [-(-each >> BITS) for each in products]
+        return _trimmed(self.step, self.lowest + other.lowest, masses, self.certain + other.certain)
 
     def times(self, n: int) -> "LossDistribution":
         """Return the distribution of n >= 1 such losses together."""

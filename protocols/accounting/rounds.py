@@ -39,7 +39,7 @@ def plan_rounds(
     rounds: int,
     epsilon: Fraction,
     delta: Fraction,
-    own: tuple[int, int] | None = None,
+    distributed: tuple[int, int] | None = None,
 ) -> RoundsPlan:
     """Choose the noise of each coordinate of each round, with nearly as little of it as possible.
 
@@ -47,8 +47,8 @@ def plan_rounds(
     [test: tests/protocols/test_rounds.py]
     Args:
         squares: the most that the squares by which two neighbours' sums of a round differ add up to.
-        own: how many parties there are, and how many of them nobody corrupts, where each adds discrete
-            Gaussian noise of its own; None for joint, discrete Laplace noise.
+        distributed: how many parties there are, and how many of them nobody corrupts, where each adds
+            discrete Gaussian noise of its own; None for joint, discrete Laplace noise.
     Raises: ValueError: no noise reaches epsilon and delta; the message says why.
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
@@ -58,12 +58,14 @@ def plan_rounds(
         raise ValueError("so small an epsilon takes a larger delta, by the bound that is used")
     lost = delta * _LOST / (1 + exp_bounds(epsilon)[1]) / rounds  # what a round may be apart
     for _ in range(TRIES):
-        each = total / (rounds * squares)
+        per_unit = total / (rounds * squares)
         noise, distribution = (
-            _coins(each, squares, coordinates, lost) if own is None else _table(each, squares, lost, *own)
+            _coins(per_unit, squares, coordinates, lost)
+            if distributed is None
+            else _table(per_unit, squares, lost, *distributed)
         )
-        found, apart = zcdp(noise, squares, coordinates, rounds)
-        spent = renyi_delta(found, epsilon) + (1 + exp_bounds(epsilon)[1]) * apart
+        rho_of_all, apart = zcdp(noise, squares, coordinates, rounds)
+        spent = renyi_delta(rho_of_all, epsilon) + (1 + exp_bounds(epsilon)[1]) * apart
         if spent <= delta:
             return RoundsPlan(noise, distribution, Guarantee(epsilon, spent))
         total *= SHRINK
@@ -128,5 +130,5 @@ def _table(
         raise ValueError("no table has so much noise; more ε, or fewer rounds, needs less")
     need = 4 * squares * honest / lost
     margin = float((Decimal(need.numerator) / need.denominator).ln()) / float(rate * honest)
-    own = DistributedNoise(NoiseDistribution.GAUSSIAN, rate, math.ceil(math.sqrt(margin)), parties, honest)
-    return own, (str(own.distribution), str(rate), str(own.edge))
+    noise = DistributedNoise(NoiseDistribution.GAUSSIAN, rate, math.ceil(math.sqrt(margin)), parties, honest)
+    return noise, (str(noise.distribution), str(rate), str(noise.edge))

@@ -67,10 +67,10 @@ class Estimate:
     says_something: bool = True
 
 
-def estimate_sizes(found: Tally, mechanism: Mechanism) -> Floats:
+def estimate_sizes(totals: Tally, mechanism: Mechanism) -> Floats:
     """Return each group's estimated size, unbiased, shape (d,): (reports - p K) / (a - p), K clients."""
     keep, move = _grr(mechanism)
-    return np.asarray((found.counts - move * found.clients) / (keep - move), dtype=np.float64)
+    return np.asarray((totals.counts - move * totals.clients) / (keep - move), dtype=np.float64)
 
 
 def size_half_width(mechanism: Mechanism, clients: int, failure: float) -> float:
@@ -83,7 +83,7 @@ def size_half_width(mechanism: Mechanism, clients: int, failure: float) -> float
 
 
 def estimate_means(
-    found: Tally,
+    totals: Tally,
     mechanism: Mechanism,
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
@@ -96,11 +96,11 @@ def estimate_means(
     Edge cases: a group of size 0, or whose size may be 0 for all that the reports say: the whole range.
     Args: sizes: true ones, if they are known.  Raises: ValueError: they do not add up to the clients.
     """
-    return [_in_range(mean, mechanism) for mean in _means(found, mechanism, sizes, 1 - confidence)]
+    return [_in_range(mean, mechanism) for mean in _means(totals, mechanism, sizes, 1 - confidence)]
 
 
 def estimate_gaps(
-    found: Tally,
+    totals: Tally,
     mechanism: Mechanism,
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
@@ -112,7 +112,7 @@ def estimate_gaps(
     Guarantees, Edge cases, Args, Raises: as for `estimate_means`.
     """
     failure = 1 - confidence
-    means = _means(found, mechanism, sizes, failure / 2)
+    means = _means(totals, mechanism, sizes, failure / 2)
     gaps = []
     for a, b in combinations(means, 2):
         low, high = a.low - b.high, a.high - b.low
@@ -211,23 +211,25 @@ def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
     return math.ceil(high)
 
 
-def _means(found: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float) -> list[Estimate]:
+def _means(
+    totals: Tally, mechanism: Mechanism, sizes: Sequence[int] | None, failure: float
+) -> list[Estimate]:
     """Return the means in the scale from -1 to 1, intervals not yet cut to it.
 
     Where sizes are estimated, half of the failure goes to the group's size, half to its sum. The bound of
     the sum grows with the group's size, as a kept client spreads more than a moved one (a >= p), so that the
     largest size in its interval bounds all. A true mean is a sum in its interval over a size in its own.
     """
-    groups, clients = mechanism.grr.groups, found.clients
+    groups, clients = mechanism.grr.groups, totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):
         raise ValueError(f"sizes of all {groups} groups must add up to the {clients} clients heard of")
     around, of_sum, listed = 0.0, failure, sizes
     if listed is None:
         around, of_sum = size_half_width(mechanism, clients, failure / 2), failure / 2
-        listed = estimate_sizes(found, mechanism).tolist()
+        listed = estimate_sizes(totals, mechanism).tolist()
     scale, means = float(mechanism.grr.keep) * mechanism.gain, []
     for g, n in enumerate(listed):
-        total = float(found.sums[g]) / scale
+        total = float(totals.sums[g]) / scale
         value, low, high = total / n if n > 0 else math.nan, -math.inf, math.inf
         least, most = n - around, min(n + around, clients)
         if least > 0:

@@ -19,9 +19,9 @@ def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Dis
     for said in range(grr.groups):
         chance = grr.keep if said == group else (1 - grr.keep) / (grr.groups - 1)
         up = (1 + (value if said == group else Fraction(0))) / 2
-        for told in (-1, 1):
-            right = up if told == 1 else 1 - up
-            distribution[said, told] = chance * (
+        for answer in (-1, 1):
+            right = up if answer == 1 else 1 - up
+            distribution[said, answer] = chance * (
                 right * mechanism.truth + (1 - right) * (1 - mechanism.truth)
             )
     return distribution

@@ -253,8 +253,8 @@ class MechanismR(Mechanism):
         rise, fall = slope * np.sinh(theta), slope * theta
         with np.errstate(divide="ignore", invalid="ignore"):
             best = np.clip(np.nan_to_num(1 / fall - (1 + base) / rise), -1.0, 1.0)
-        found: Floats = np.max([np.log1p(base + rise * v) - fall * v for v in (best, -1.0, 1.0)], axis=0)
-        return found
+        largest: Floats = np.max([np.log1p(base + rise * v) - fall * v for v in (best, -1.0, 1.0)], axis=0)
+        return largest
 
     def moved_moment(self, theta: Floats) -> Floats:
         return np.cosh(theta)
@@ -339,8 +339,8 @@ class MechanismL(Mechanism):
         keep = float(self.grr.keep)
         noise = np.log(self.moved_moment(theta)) + theta**2 / (8 * self.steps**2)
         ends = [np.log1p(rest + keep * np.expm1(noise + theta * v)) - keep * theta * v for v in (-1.0, 1.0)]
-        found: Floats = np.max(ends, axis=0)
-        return found
+        largest: Floats = np.max(ends, axis=0)
+        return largest
 
     def moved_moment(self, theta: Floats) -> Floats:
         """With r = 1/scale and x = theta/steps, (1 - e^-r)^2 / ((1 - e^(x-r)) (1 - e^(-x-r)))."""

@@ -211,7 +211,7 @@ def neighbours(tree: CountTree) -> list[CountTree]:
         for i in range(len(factors))
         for step in (1, -1)
     ]
-    return [found for each in changed if (found := _tree(tree.bins, each)) is not None]
+    return [neighbour for blocks in changed if (neighbour := _tree(tree.bins, blocks)) is not None]
 
 
 def _tree(bins: int, factors: tuple[int, ...]) -> CountTree | None:

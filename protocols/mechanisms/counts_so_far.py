@@ -49,11 +49,11 @@ class Schedule:
     @cached_property
     def _shares(self) -> list[list[Fraction]]:
         """The shares of the parts that each epoch is in."""
-        found: list[list[Fraction]] = [[] for _ in self.parts]
+        shares: list[list[Fraction]] = [[] for _ in self.parts]
         for t, part in enumerate(self.parts):
-            for of_epoch in found[part.first : t + 1]:
+            for of_epoch in shares[part.first : t + 1]:
                 of_epoch.append(part.share)
-        return found
+        return shares
 
     def to_json(self) -> list[tuple[int, str]]:
         """Return each part's first epoch and its share."""
@@ -111,8 +111,8 @@ def best_schedule(horizon: int) -> Schedule:
         if not r:
             continue
         length = lengths[r]
-        own = cbrt(r - length + 1) / (cbrt(r - length + 1) + cbrt(least[length - 1]))
-        share = left if length == 1 else Fraction(round(own * left * _GRID), _GRID)
+        portion = cbrt(r - length + 1) / (cbrt(r - length + 1) + cbrt(least[length - 1]))
+        share = left if length == 1 else Fraction(round(portion * left * _GRID), _GRID)
         parts[first + length - 1] = Part(first, share)
         blocks += [(first, length - 1, left - share), (first + length, r - length, left)]
     return Schedule(tuple(parts[t] for t in range(horizon)))

@@ -128,12 +128,12 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
     """
     points = _points(least, distribution.most)
     above, below = _error_parts(distribution, points, coins)
-    found = float(((above + below) / points).max())
+    worst = float(((above + below) / points).max())
     wide = np.flatnonzero(np.diff(points) > 1)
     if len(wide):
         gaps = points[wide + 1] - points[wide]
-        found = max(found, float(((above[wide + 1] + below[wide] + gaps) / points[wide]).max()))
-    return found
+        worst = max(worst, float(((above[wide + 1] + below[wide] + gaps) / points[wide]).max()))
+    return worst
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,10 @@ def plan_logarithm(
 def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) -> int:
     """Return how many parts of a unit's epsilon keep to the target with ideal coins, as all of them do."""
     shares = range(_SHARES // 4, _SHARES)
-    found = bisect_left(
+    index = bisect_left(
         shares, True, key=lambda share: target.met_by(distribution, _ideal_coins(unit * share / _SHARES))
     )
-    return shares.start + found
+    return shares.start + index
 
 
 def _ideal_coins(epsilon: Fraction) -> list[float]:

@@ -98,7 +98,7 @@ class DistributedNoise:
         """
         high, low = _cumulative(self.weights)
         steps = high.size.bit_length() - 1
-        found = np.empty(n, dtype=np.int64)
+        places = np.empty(n, dtype=np.int64)
         for start in range(0, n, _CHUNK):
             size = min(_CHUNK, n - start)
             words = np.frombuffer(os.urandom(size * BITS // 8), dtype=np.uint64).reshape(2, size)
@@ -106,8 +106,8 @@ class DistributedNoise:
             for step in (1 << i for i in reversed(range(steps))):
                 last, rest = high.take(place + (step - 1)), low.take(place + (step - 1))
                 place += step * ((words[0] > last) | ((words[0] == last) & (words[1] > rest)))
-            found[start : start + size] = place
-        return found - self.edge
+            places[start : start + size] = place
+        return places - self.edge
 
     @property
     def mean_square_error(self) -> Fraction:
@@ -182,9 +182,9 @@ def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
     """Return the convolution of sequences of integers >= 0, exactly: as one product of long integers."""
     width = prod(map(sum, factors)).bit_length() + 1
     product = prod(gmpy2.pack(list(factor), width) for factor in factors)
-    found = [int(value) for value in gmpy2.unpack(product, width)]
+    coefficients = [int(value) for value in gmpy2.unpack(product, width)]
     length = sum(map(len, factors)) - len(factors) + 1
-    return found + [0] * (length - len(found))
+    return coefficients + [0] * (length - len(coefficients))
 
 
 @lru_cache(maxsize=16)
@@ -351,7 +351,7 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
     """Return the distribution of a sum of `terms` independent errors, or of their positive parts.
 
     Guarantees: a quantile is never below the exact one.
-    [test: tests/protocols/test_added_noise.py, tests/protocols/test_sums.py]
+    [test: tests/protocols/test_added_noise.py]
     """
     if isinstance(noise, Several):
         distribution = _errors_of_several(noise, positive)
@@ -392,9 +392,9 @@ def _errors_of_coins(coins: tuple[Coin, ...], positive: bool) -> Distribution:
     return Distribution((0.5 - magnitudes.size) * unit, unit, masses, slack=slack)
 
 
-def _errors_of_tables(own: DistributedNoise, positive: bool) -> Distribution:
+def _errors_of_tables(noise: DistributedNoise, positive: bool) -> Distribution:
     """Return the distribution of an error, or of its positive part; 2,048 values at most."""
-    errors, masses = _values(own), _masses(own)
+    errors, masses = _values(noise), _masses(noise)
     width = -(-masses.size // _PLACES)
     places = np.rint((np.maximum(errors, 0) if positive else errors) / width).astype(np.int64)
     grid = np.bincount(places - places.min(), masses).astype(np.float64)
@@ -404,17 +404,17 @@ def _errors_of_tables(own: DistributedNoise, positive: bool) -> Distribution:
 def _errors_of_several(several: Several, positive: bool) -> Distribution:
     """Return the distribution of the sum of all these errors, on one grid, or of its positive part."""
     distributions = [noise_sum(each, terms) for each, terms in Counter(several.each).items()]
-    found = weighted_sum(distributions, [1.0] * len(distributions))
+    total = weighted_sum(distributions, [1.0] * len(distributions))
     if not positive:
-        return found
-    above = found.values > found.step / 2  # of a grid that 0 is on
-    return replace(found, start=0.0, masses=np.append(found.masses[~above].sum(), found.masses[above]))
+        return total
+    above = total.values > total.step / 2  # of a grid that 0 is on
+    return replace(total, start=0.0, masses=np.append(total.masses[~above].sum(), total.masses[above]))
 
 
-def _values(own: DistributedNoise) -> Integers:
-    return np.arange(-own.largest, own.largest + 1)
+def _values(noise: DistributedNoise) -> Integers:
+    return np.arange(-noise.largest, noise.largest + 1)
 
 
-def _masses(own: DistributedNoise) -> Floats:
+def _masses(noise: DistributedNoise) -> Floats:
     """Return the mass of each of these values of the sum of all parties' noises."""
-    return np.array([mass / (1 << BITS * own.parties) for mass in own.summed(own.parties)])
+    return np.array([mass / (1 << BITS * noise.parties) for mass in noise.summed(noise.parties)])

@@ -42,12 +42,12 @@ def round_at_random(x: Floats) -> Integers:
 def below(bound: int, n: int) -> Integers:
     """Return n uniform integers in [0, bound). Args: bound: 1 to 2^62."""
     mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
-    found = np.empty(n, dtype=np.int64)
+    drawn = np.empty(n, dtype=np.int64)
     todo = np.arange(n)
     while todo.size:
-        found[todo] = (words(todo.size) & mask).astype(np.int64)
-        todo = todo[found[todo] >= bound]
-    return found
+        drawn[todo] = (words(todo.size) & mask).astype(np.int64)
+        todo = todo[drawn[todo] >= bound]
+    return drawn
 
 
 def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
@@ -56,14 +56,14 @@ def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
     Source: von Neumann's series: of coins u/(t k), k = 1, 2, .., the first failure is at an odd k with
     probability 1 - u/t + (u/t)^2/2! - ..
     """
-    found = np.zeros(len(numerators), dtype=bool)
+    tossed = np.zeros(len(numerators), dtype=bool)
     alive, k = np.arange(len(numerators)), 1
     while alive.size:
         hit = below(denominator, alive.size) < numerators[alive]
         hit &= below(k, alive.size) == 0
-        found[alive[~hit]] = k % 2 == 1
+        tossed[alive[~hit]] = k % 2 == 1
         alive, k = alive[hit], k + 1
-    return found
+    return tossed
 
 
 def discrete_laplace(scale: Fraction, n: int) -> Integers:
@@ -78,23 +78,23 @@ def discrete_laplace(scale: Fraction, n: int) -> Integers:
     t, s = scale.numerator, scale.denominator
     if not 1 <= t <= MAX_NUMERATOR:
         raise ValueError(f"the scale's numerator must be from 1 to 2^50, not {t}")
-    found = np.empty(n, dtype=np.int64)
+    noise = np.empty(n, dtype=np.int64)
     todo = np.arange(n)
     while todo.size:
         part = below(t, todo.size)
         kept = _exponential_coins(part, t)
         magnitude = (part + t * _whole_scales(todo.size)) // s
         negative = coins(Fraction(1, 2), todo.size)
-        found[todo] = np.where(negative, -magnitude, magnitude)
+        noise[todo] = np.where(negative, -magnitude, magnitude)
         todo = todo[~kept | (negative & (magnitude == 0))]
-    return found
+    return noise
 
 
 def _whole_scales(n: int) -> Integers:
     """Return how often coins of probability e^-1 show True before the first that does not."""
-    found = np.zeros(n, dtype=np.int64)
+    tosses = np.zeros(n, dtype=np.int64)
     alive = np.arange(n)
     while alive.size:
         alive = alive[_exponential_coins(np.ones(alive.size, dtype=np.int64), 1)]
-        found[alive] += 1
-    return found
+        tosses[alive] += 1
+    return tosses

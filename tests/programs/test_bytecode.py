@@ -16,13 +16,10 @@ from pathlib import Path
 import pytest
 
 from harness.engines import program_hash as hashing
-from harness.engines.base import PROGRAMS, PROJECT, Job
+from harness.engines.base import PROJECT, Job
 from harness.engines.mpspdz.compiler import Bytecode, cache_directory, compile_program
-from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.errors import CompileError
-from harness.security_models import MODELS
 from harness.system import processes as leash
-from protocols.spec import PI_LAP, PI_RW
 from tests.support.command import processes_below
 from tests.support.running import program_spec, signals_not_ignored, until
 
@@ -134,44 +131,45 @@ def hash_with(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
     return hashed
 
 
+# A part of the code, what is put in its place, and whether the hash stays the same.
+CHANGES = [
+    ("# of numbers", "# of all numbers", True),
+    ("  # of numbers", "", True),
+    ("A sum.", "The sum.", True),
+    ("Add numbers.", "Add two numbers.", True),
+    ("Attributes: value: it.", "Attributes: value: that.", True),
+    ('"Return nothing."', '"""Return None."""', True),
+    ('"Return nothing."', "pass", False),
+    ("\n\n", "\n\n\n", True),
+    (', "a"', ",\\\n'a'", True),
+    (', "a"', ', "b"', False),
+    ("Not a docstring.", "No docstring.", False),
+    ('        "Not a docstring."\n', "", False),
+    ("None", "'None'", False),
+    ("None", "0", False),
+    ("1", "1.0", False),
+    ("1", "True", False),
+    ('b"a"', '"a"', False),
+    ("{one!r", "{one!s", False),
+    (">{two}", ">{one}", False),
+    ("{{two}}", "{two}", False),
+    ("async def", "def", False),
+    ("/, *", "*", False),
+    ("= 0", "= 1", False),
+    (": int", "", False),
+    ("def add", "def sub", False),
+    ("[*self]", "[self]", False),
+    ("import math", "import cmath as math", False),
+]
+
+
 @pytest.mark.parametrize("where", ["program", "circuit"])
-@pytest.mark.parametrize(
-    ("part", "other", "same"),
-    [
-        ("# of numbers", "# of all numbers", True),
-        ("  # of numbers", "", True),
-        ("A sum.", "The sum.", True),
-        ("Add numbers.", "Add two numbers.", True),
-        ("Attributes: value: it.", "Attributes: value: that.", True),
-        ('"Return nothing."', '"""Return None."""', True),
-        ('"Return nothing."', "pass", False),
-        ("\n\n", "\n\n\n", True),
-        (', "a"', ",\\\n'a'", True),
-        (', "a"', ', "b"', False),
-        ("Not a docstring.", "No docstring.", False),
-        ('        "Not a docstring."\n', "", False),
-        ("None", "'None'", False),
-        ("None", "0", False),
-        ("1", "1.0", False),
-        ("1", "True", False),
-        ('b"a"', '"a"', False),
-        ("{one!r", "{one!s", False),
-        (">{two}", ">{one}", False),
-        ("{{two}}", "{two}", False),
-        ("async def", "def", False),
-        ("/, *", "*", False),
-        ("= 0", "= 1", False),
-        (": int", "", False),
-        ("def add", "def sub", False),
-        ("[*self]", "[self]", False),
-        ("import math", "import cmath as math", False),
-    ],
-)
 def test_code_makes_the_hash_and_comments_and_docstrings_do_not(
-    part: str, other: str, same: bool, where: str, hash_with: Callable[[str, str], str]
+    where: str, hash_with: Callable[[str, str], str]
 ) -> None:
-    assert part in CODE
-    assert (hash_with(CODE.replace(part, other), where) == hash_with(CODE, where)) == same
+    for part, other, same in CHANGES:
+        assert part in CODE
+        assert (hash_with(CODE.replace(part, other), where) == hash_with(CODE, where)) == same, (part, other)
 
 
 def test_a_hash_is_the_same_in_all_versions_of_python(hash_with: Callable[[str, str], str]) -> None:
@@ -291,15 +289,10 @@ def test_a_cache_that_is_nowhere_in_particular_is_in_the_home(
 
 def test_a_refused_program_leaves_nothing(home: Path, job: Job) -> None:
     job.source.write_text("refuse")
-    for _ in range(2):
-        with pytest.raises(CompileError) as error:
+    for tried in (1, 2):
+        with pytest.raises(CompileError, match=r"refused sample 3: line 1 .* \| SyntaxError: refuse"):
             compile_program(job, home, VERSION, OPTIONS)
-        expected = (
-            "MP-SPDZ's compiler refused sample 3: line 1 of a long story | SyntaxError: refuse is not a word"
-        )
-        assert str(error.value) == expected
-        assert list(cache_directory().iterdir()) == []
-    assert calls(home) == 2
+        assert list(cache_directory().iterdir()) == [] and calls(home) == tried
 
 
 def test_two_at_once_both_succeed(home: Path, job: Job) -> None:
@@ -360,12 +353,8 @@ def test_a_program_that_others_could_have_exchanged_is_refused(
         assert directory.stat().st_mode & 0o777 == 0o700
     directory = entry if where == "entry" else home.parent / "cache" / where
     directory.chmod(mode)
-    with pytest.raises(CompileError) as error:
+    with pytest.raises(CompileError, match=rf"can write to {directory},.*or set XDG_CACHE_HOME"):
         compile_program(job, home, VERSION, OPTIONS)
-    assert str(error.value) == (
-        f"Other users can write to {directory}, so others could replace compiled programs; remove it, "
-        "or set XDG_CACHE_HOME to a directory that only you can change."
-    )
     if where != "entry":  # nor is another one put there
         job.source.write_text("print_ln('OUT n 2')\n")
         with pytest.raises(CompileError, match="Other users can write to"):
@@ -386,50 +375,6 @@ def test_a_full_disk_is_said_to_be_full(home: Path, job: Job, monkeypatch: pytes
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "symlink_to", full)
-    with pytest.raises(CompileError) as error:
+    with pytest.raises(CompileError, match=rf"in {cache_directory()}: No space.* XDG_CACHE_HOME"):
         compile_program(job, home, VERSION, OPTIONS)
-    assert str(error.value) == (
-        f"Cannot keep compiled programs in {cache_directory()}: No space left on device; "
-        "make room there, or set XDG_CACHE_HOME to another directory of yours."
-    )
-    assert list(cache_directory().iterdir()) == []
-
-
-@pytest.fixture
-def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = find_installation()
-    assert isinstance(found, Installation)
-    return found
-
-
-@pytest.mark.mpspdz("ring")
-def test_mp_spdz_compiles_once_two_at_once_and_per_option(installation: Installation) -> None:
-    job = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "5", "1/3", "40"), (None,) * 3)
-    options = [MODELS["ring"].compile_options] * 2 + [MODELS["sy-rep-ring"].compile_options]
-    with ThreadPoolExecutor() as pool:
-        running = [
-            pool.submit(compile_program, job, installation.home, installation.full_version, one)
-            for one in options
-        ]
-        ring, same, other = (future.result() for future in running)
-    assert ring.programs == same.programs != other.programs
-    assert ring.name == other.name == "pi_lap-3-5-1_3-40"
-    for bytecode in (ring, other):
-        assert (bytecode.programs / "Schedules" / f"{bytecode.name}.sch").is_file()
-    assert {path.name for path in cache_directory().iterdir()} == {ring.program_hash, other.program_hash}
-    again = compile_program(job, installation.home, installation.full_version, options[0])
-    assert again.compile_s == 0.0 and again.program_hash == ring.program_hash
-
-
-@pytest.mark.mpspdz("ring")
-def test_mp_spdz_refuses_in_one_line(installation: Installation) -> None:
-    arguments = ("neither", "shares", "3", "0", "0", "2", "2", "1", "40")
-    job = Job(PI_RW, PROGRAMS / "pi_rw.mpc", arguments, (None,) * 3)
-    with pytest.raises(CompileError) as error:
-        compile_program(job, installation.home, installation.full_version, MODELS["ring"].compile_options)
-    assert str(error.value) == (
-        "MP-SPDZ's compiler refused pi_rw neither shares 3 0 0 2 2 1 40: "
-        "ValueError: form must be split or product, not neither"
-    )
     assert list(cache_directory().iterdir()) == []

@@ -163,27 +163,3 @@ def test_no_client_is_told_a_sum_before_it_is_checked(
     ]
     told = max(at for at, name in enumerate(instructions) if name.endswith("writesocketc"))
     assert faults(instructions[told + 1 :]) == []
-
-
-@pytest.mark.mpspdz("spdz2k")
-def test_without_its_check_point_a_program_is_found_out(tmp_path: Path) -> None:
-    spec = PROTOCOLS["pi_rw"]
-    text = (PROGRAMS / "pi_rw.mpc").read_text(encoding="utf-8")
-    check = next(line for line in text.splitlines() if line.startswith("check_point()"))
-    print_ln = next(line for line in text.splitlines() if line.startswith("print_ln"))
-    for name, changed, found in (
-        ("none", text.replace(check, ""), ["no check before the opening"]),
-        (
-            "late",
-            text.replace(f"{check}\n{print_ln}", f"{print_ln}\n{check}"),
-            ["no check before the opening"],
-        ),
-        ("early", text.replace(check, "").replace("noise = ", f"{check}\nnoise = "), None),
-    ):
-        sources = tmp_path / name
-        sources.mkdir()
-        (sources / "pi_rw.mpc").write_text(changed, encoding="utf-8")
-        seen = faults(assembly(spec, sources, MODELS["spdz2k"], tmp_path / "compiled" / name))
-        assert seen == found or (
-            found is None and any("between check and opening" in fault for fault in seen)
-        )

@@ -1,6 +1,5 @@
 """The literal protocols reveal what their oracle says, and run on no shares of anybody's."""
 
-import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -9,9 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.literal import FORMS, SPECS, literal_job, literal_source
-from benchmarks.measure.cell import HERE, Place
 from benchmarks.measure.samples import Level
-from benchmarks.suites import Grid, Planned, Suite
+from benchmarks.suites import Grid, Suite
 from harness.engines.registry import engine_of
 from harness.errors import CompileError, ExperimentError, UnsupportedError
 from harness.security_models import MODELS, SecurityModel, get_model
@@ -148,17 +146,3 @@ def test_a_program_refuses_other_data_than_its_own(protocol: str, tmp_path: Path
 def test_a_cell_refuses_values_of_clients(strange: dict[str, Level]) -> None:
     with pytest.raises(ExperimentError, match=rf"takes no shares .*leave out {next(iter(strange))}"):
         Suite("some", "Some", [Grid({**CELL, **strange})])
-
-
-def test_the_embedded_engine_says_why_it_runs_none() -> None:
-    for protocol in SPECS:
-        reason = HERE.why_not(Planned({**CELL, "protocol": protocol, "security": "mpyc"}, 1, 9.0))
-        assert reason is not None and re.fullmatch(r"\w+ uses features that only MP-SPDZ has; .*\.", reason)
-
-
-def test_hosts_are_not_asked_for_what_they_cannot_derive() -> None:
-    class Hosts:
-        hosts = ()
-
-    reason = Place(hosts=Hosts()).why_not(Planned(CELL, 1, 9.0))  # type: ignore[arg-type]
-    assert reason is not None and "program of their owners" in reason

@@ -3,7 +3,6 @@
 Its own text, run with noise that the test gives, on shares that the harness turns into parties' bits.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,22 +16,20 @@ from harness.engines.registry import engine_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
-from harness.inputs.shares.client import split_into_shares
-from harness.pipeline.run import Run, RunSettings, run_release
-from harness.pipeline.sources import RecordsSource, SharesSource, Source
-from harness.releases.contribution_cap import CapStatistic, CapTarget, ChosenCap, sizes_alone
-from harness.request.base import Request
+from harness.pipeline.run import RunSettings, run_release
+from harness.pipeline.sources import SharesSource
+from harness.releases.contribution_cap import CapStatistic, CapTarget, sizes_alone
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.circuits.coins import design_coins
-from protocols.circuits.slots import cell_of_code, slot_bits
 from protocols.guarantee import Guarantee
 from protocols.spec import PI_CAP, SLOTS
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.support.requests import request_of
 from tests.support.running import model_parameters, noise_of, opened_with
 from tests.support.sharing import share
+from tests.support.slots import cells_of_words, changed, shares_of_words
 
 EPSILON, DELTA_BITS = "1/4", 45
 COINS = design_coins(Fraction(EPSILON), DELTA_BITS)
@@ -64,19 +61,7 @@ class Case:
 
     def sizes(self) -> list[int]:
         """Return how many records the parties take each client to have, if no cap tells more."""
-        codes = [
-            (word ^ self.flipped.get(client, 0)) & ((1 << slot_bits(QUERIES)) - 1)
-            for client, word in enumerate(self.words)
-        ]
-        return [CAPS[cell_of_code(code, QUERIES) + 1] for code in codes]
-
-    def shares(self, parties: int) -> list[npt.NDArray[np.uint64]]:
-        """Return each party's words, as sharing makes them, party 1's with the flips."""
-        words = XOR.encode(np.array(self.words, dtype=np.int64))
-        shares = [share.ravel() for _, share in split_into_shares(words, XOR, parties)]
-        for client, bits in self.flipped.items():
-            shares[1][client] ^= np.uint64(bits)
-        return shares
+        return [CAPS[cell + 1] for cell in cells_of_words(changed(self.words, self.flipped), QUERIES)]
 
 
 def bits_of(noise: Sequence[int]) -> npt.NDArray[np.bool_]:
@@ -97,7 +82,8 @@ def opened(case: Case, model: SecurityModel, directory: Path) -> list[int]:
     assert noise_of(COINS, bits) == list(case.noise)
     size = (len(case.words), model.slots_per_lane, QUERIES, case.above)
     arguments = (model.parties, *size, EPSILON, DELTA_BITS)
-    return opened_with(bits, PI_CAP, arguments, model, directory, words=case.shares(model.parties))
+    words = shares_of_words(case.words, model.parties, case.flipped)
+    return opened_with(bits, PI_CAP, arguments, model, directory, words=words)
 
 
 def expected(case: Case) -> int:
@@ -119,9 +105,8 @@ CASES = {
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-@pytest.mark.parametrize("name", CASES)
-def test_index(name: str, model: SecurityModel, tmp_path: Path) -> None:
-    case, index = CASES[name]
+@pytest.mark.parametrize(("case", "index"), CASES.values(), ids=CASES)
+def test_index(case: Case, index: int, model: SecurityModel, tmp_path: Path) -> None:
     assert expected(case) == index
     assert opened(case, model, tmp_path) == [index]
 
@@ -150,16 +135,6 @@ STATISTIC = CapStatistic(
 )  # 7 clients may exceed the cap
 
 
-def settings(model: SecurityModel) -> Request:
-    """At ε = 20, where noise decides nothing."""
-    form = PI_CAP.input_forms[SLOTS.name]
-    return request_of(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)
-
-
-def cap_of(source: Source, model: SecurityModel, out: Path) -> Run[ChosenCap]:
-    return run_release(STATISTIC, source, RunSettings(settings(model)), out, lambda step: None)
-
-
 def records(sizes: Sequence[int]) -> ClientRecords:
     client = np.repeat(np.arange(len(sizes)), sizes)
     zeros = np.zeros(len(client), dtype=np.int64)
@@ -167,18 +142,6 @@ def records(sizes: Sequence[int]) -> ClientRecords:
 
 
 HONEST = [0] * 5 + [1] * 5 + [3] * 10 + [4] * 10 + [6] * 10  # 10 have more than 4 records, nobody over 6
-
-
-@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_from_records_to_a_cap(model: SecurityModel, tmp_path: Path) -> None:
-    run = cap_of(RecordsSource(records(HONEST)), model, tmp_path / "out")
-    assert (run.found.above, run.found.cap) == (7, 6)
-    privacy = run.manifest["privacy"]
-    assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
-    assert Fraction(privacy["epsilon_exact"]) <= 20 and privacy["revealed"] == list(PI_CAP.revealed)
-    assert "cap" not in privacy and "noise_for" not in privacy
-    found = json.loads((tmp_path / "out" / "cap.json").read_text())
-    assert found == {"schema": 1, **run.found.to_json(), "privacy": privacy}
 
 
 @pytest.mark.parametrize("model", model_parameters())
@@ -192,8 +155,14 @@ def test_uploads_that_are_not_sound_are_out_at_every_party(model: SecurityModel,
         alike, party = what.at_all and i % 2, i % model.parties
         misbehave(what.change, shares, bad, range(model.parties) if alike else range(party, party + 1))
     copy_under_another_name(shares, honest, 1)
-    run = cap_of(SharesSource(shares), model, tmp_path / "out")
+    request = request_of(model, form, Fraction(20), DELTA, unit=PrivacyUnit.CLIENT)  # noise decides nothing
+    source, settings = SharesSource(shares), RunSettings(request)
+    run = run_release(STATISTIC, source, settings, tmp_path / "out", lambda step: None)
     inputs = run.manifest["inputs"]
     assert (inputs["clients"], inputs["uploads"]) == (45, 3)
     assert inputs["excluded_uploads"] == len(MISBEHAVIOURS) + 1 == sum(inputs["excluded_because"].values())
-    assert run.found.cap == 6  # 5 have more, and the others would be too many
+    assert (run.found.above, run.found.cap) == (7, 6)  # 5 have more, and the others would be too many
+    privacy = run.manifest["privacy"]
+    assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")
+    assert Fraction(privacy["epsilon_exact"]) <= 20 and privacy["revealed"] == list(PI_CAP.revealed)
+    assert "cap" not in privacy and "noise_for" not in privacy

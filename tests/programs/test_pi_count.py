@@ -3,13 +3,11 @@
 And what it opens where a client shares no count: in a ring what is charged still holds, in a field nothing.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
-from harness.engines.base import Job
 from harness.engines.registry import engine_of
 from harness.inputs.rings import FIELD
 from harness.privacy.statement import assumes_honest_clients
@@ -17,36 +15,16 @@ from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.mechanisms.shifted_log import ShiftedLog
 from protocols.spec import PI_COUNT, PI_RW, SPLIT
-from tests.support.running import (
-    RUN_TIMEOUT_S,
-    as_integers,
-    copy_of_program,
-    fair_bits,
-    model_parameters,
-    share_values,
-    xor_shares,
-)
+from tests.support.running import model_parameters, opened_less_noise
 
-EPSILON, DELTA_BITS = "1/4000", 40
 OFFSET, MOST = 20, 1000
 PASSIVE = [model for model in MODELS.values() if not model.active]
 
 
-def without_noise(shares: Sequence[Path], cells: int, model: SecurityModel, directory: Path) -> list[int]:
-    """Return what a run on these shares of counts opens, less the noise that its bits make."""
-    bits, noise = fair_bits(EPSILON, DELTA_BITS, cells)
-    program = copy_of_program(PI_COUNT.name, directory)
-    job = Job(
-        PI_COUNT,
-        program,
-        tuple(map(str, (model.parties, cells // 2, 2, OFFSET, MOST, EPSILON, DELTA_BITS))),
-        tuple(shares),
-        given_bits=tuple(
-            as_integers(one) for one in xor_shares(bits, model.parties, np.random.default_rng(3))
-        ),
-    )
-    result = engine_of(model).run(job, model, directory / "run", RUN_TIMEOUT_S, lambda step: None)
-    return [value - x for value, x in zip(result.outputs["logarithms"], noise, strict=True)]
+def opened(cells: int, model: SecurityModel, directory: Path, **fed: Any) -> list[int]:
+    """Return what a run on so many counts opens, less the noise that its bits make."""
+    arguments = (model.parties, cells // 2, 2, OFFSET, MOST, "1/4000", 40)
+    return opened_less_noise(PI_COUNT, arguments, cells, model, directory, **fed)
 
 
 @pytest.mark.parametrize("model", model_parameters(models=PASSIVE))
@@ -55,8 +33,7 @@ def test_opens_the_oracles_integers(model: SecurityModel, tmp_path: Path) -> Non
     assert engine_of(model).supports(PI_COUNT, model, SPLIT) is None
     counts = [0, 1, 11, 12, 43, 44, 107, 108, 235, 236, 491, 492, 1000, 3000]
     truth = [reference.shifted_log(count, OFFSET, MOST) for count in counts]
-    shares = share_values(counts, model, tmp_path)
-    assert without_noise(shares, len(counts), model, tmp_path) == truth
+    assert opened(len(counts), model, tmp_path, values=counts) == truth
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["semi2k"]]))
@@ -67,7 +44,7 @@ def test_whatever_is_shared_modulo_2_64_no_step_is_above_the_first(
     end = 2**63 - OFFSET
     before = [end - 1, end - 2, *(end + (1 << i) - 1 - 2**64 for i in range(5, 10)), -1 - OFFSET]
     counts = [count if count < 2**63 else count - 2**64 for one in before for count in (one, one + 1)]
-    found = without_noise(share_values(counts, model, tmp_path), len(counts), model, tmp_path)
+    found = opened(len(counts), model, tmp_path, values=counts)
     steps = [(after - one) % 2**64 for one, after in zip(found[::2], found[1::2], strict=True)]
     assert steps[:2] == [2, 2] and max(steps) == ShiftedLog(OFFSET, MOST).first_step
 
@@ -82,8 +59,8 @@ def test_in_a_field_one_client_can_have_exact_counts_opened(model: SecurityModel
     for i, path in enumerate(shares):
         sums = [(lie + count) % FIELD.modulus if i == 0 else 0 for count in honest]
         path.write_bytes(b"".join(value.to_bytes(FIELD.value_bytes, "little") for value in sums))
-    opened = without_noise(shares, len(honest), model, tmp_path)
-    assert [round((value - opened[0]) / steepness) for value in opened] == honest
+    values = opened(len(honest), model, tmp_path, files=shares)
+    assert [round((value - values[0]) / steepness) for value in values] == honest
     assert assumes_honest_clients(PI_COUNT, SPLIT, model)
     assert not assumes_honest_clients(PI_COUNT, SPLIT, MODELS["ring"])
     assert not assumes_honest_clients(PI_RW, SPLIT, model)

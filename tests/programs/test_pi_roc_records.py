@@ -54,8 +54,3 @@ def test_other_sizes(model: SecurityModel, records: int, tmp_path: Path) -> None
     arguments = (model.parties, records, 1, 1, 63, "1", EPSILON, DELTA_BITS)
     found = opened_less_noise(PI_ROC_RECORDS, arguments, 63, model, tmp_path, values=keys.tolist())
     assert found == truth
-
-
-def test_the_embedded_engine_says_that_it_cannot(tmp_path: Path) -> None:
-    reason = engine_of(MODELS["mpyc"]).supports(PI_ROC_RECORDS, MODELS["mpyc"], KEYS)
-    assert reason is not None and "features that only MP-SPDZ has" in reason

@@ -1,19 +1,66 @@
-"""π_RW of clients' slots opens the same known integers in every model, whatever clients send.
+"""Programs of clients' slots open the same known integers in every model, whatever clients send.
 
-Its own text, run with noise bits that the test gives, on shares that the harness turns into parties' bits.
+Their own text, run with noise bits that the test gives, on shares that the harness turns into parties' bits.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from harness.engines.registry import engine_of
+from harness.inputs.encoding import columns_of
+from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
+from harness.inputs.records import ClientRecords
 from harness.security_models import MODELS, SecurityModel
-from protocols.circuits.slots import MOST_LANES, cell_of_code
-from protocols.spec import PI_RW_SLOTS, SLOTS
-from tests.support.running import model_parameters
-from tests.support.slots import CAP, UPLOADS, Case, opened
+from protocols import reference
+from protocols.circuits.slots import MOST_LANES, slot_bits, value_bits
+from protocols.spec import PI_CF_SLOTS, PI_GAP_SLOTS, PI_RW_SLOTS, SLOTS, ProtocolSpec
+from tests.support.running import model_parameters, opened_less_noise
+from tests.support.slots import cells_of_words, changed, counted, shares_of_words
+
+CAP = 4
+# Codes of 2 groups and 2 labels take 3 bits, with predictions 4. Words have 64; the rest is not used.
+UPLOADS: dict[str, list[int]] = {
+    "honest": [1, 2, 2, 4],
+    "honest, one record": [3, 0, 0, 0],
+    "honest, no record": [0, 0, 0, 0],
+    "all ones": [-1, -1, -1, -1],
+    "codes of no cell": [5, 6, 7, 7],
+    "one cell, in all slots": [4, 4, 4, 4],
+    "large values": [2**62 + 1, -(2**40), 8, 16],
+    "random": np.random.default_rng(4).integers(-(2**63), 2**63 - 1, CAP).tolist(),
+}
+STEPS = 5  # 2 bits for one of 3 groups, 4 for v + 5, of which 11 to 15 stand for nothing
+
+
+def check(
+    spec: ProtocolSpec,
+    words: npt.ArrayLike,
+    truth: Callable[[list[int]], list[int]],
+    model: SecurityModel,
+    directory: Path,
+    sizes: Sequence[int] = (2, 2),
+    flipped: Mapping[int, int] | None = None,
+) -> list[int]:
+    """Assert that a run opens the truth of what its parties' shares make; return that.
+
+    Args: sizes: groups, then labels or steps; flipped: bits of slots that one server flips in its shares.
+    """
+    form = spec.input_forms[SLOTS.name]
+    assert engine_of(model).supports(spec, model, form) is None
+    shares = shares_of_words(words, model.parties, flipped or {})
+    arguments = (model.parties, len(shares[0]), model.slots_per_lane, *sizes, "1/3", 40)
+    expected = truth(changed(words, flipped or {}))
+    opened = opened_less_noise(spec, arguments, len(expected), model, directory, words=shares)
+    assert opened == expected
+    return opened
+
+
+def counts_of(cells: int) -> Callable[[list[int]], list[int]]:
+    return lambda words: counted(words, cells)
 
 
 @pytest.mark.parametrize("model", model_parameters())
@@ -23,17 +70,78 @@ def test_whatever_clients_send_each_counts_cap_records_at_most(model: SecurityMo
     It moves a record to another cell, and puts one into an empty slot: of 40 clients with one of the first
     cell, and of 30 with none.
     """
-    assert engine_of(model).supports(PI_RW_SLOTS, model, SLOTS) is None
-    rng = np.random.default_rng(8)
-    others = rng.integers(0, 5, (130 - len(UPLOADS), CAP)).tolist()
-    flipped = {(len(UPLOADS), 0): 1, (len(UPLOADS), 1): 7, (len(UPLOADS) + 1, 3): 2**63 + 4}
-    honest = Case([*UPLOADS.values(), *others], flipped=flipped)
-    words = [*honest.words, *[[1, 0, 0, 0]] * 40, *[[0, 0, 0, 0]] * 30]
-    moved = Case(words, flipped={**flipped, **{(client, 0): 2 for client in range(130, 200)}})
-    counts = opened(moved, model, tmp_path)
-    assert counts == moved.counts()
-    added = [after - before for after, before in zip(counts, honest.counts(), strict=True)]
+    others = np.random.default_rng(8).integers(0, 5, (130 - len(UPLOADS), CAP)).tolist()
+    flipped = {CAP * len(UPLOADS): 1, CAP * len(UPLOADS) + 1: 7, CAP * (len(UPLOADS) + 1) + 3: 2**63 + 4}
+    words = [*UPLOADS.values(), *others, *[[1, 0, 0, 0]] * 40, *[[0, 0, 0, 0]] * 30]
+    moved = {**flipped, **{CAP * client: 2 for client in range(130, 200)}}
+    counts = check(PI_RW_SLOTS, words, counts_of(4), model, tmp_path, flipped=moved)
+    before = counted(changed(words[:130], flipped), 4)
+    added = [after - one for after, one in zip(counts, before, strict=True)]
     assert added == [0, 30, 40, 0]  # code 1 is 3 by then, and 0 is 2
+
+
+def predictions(groups: int, labels: int) -> tuple[list[list[int]], list[int]]:
+    """Return what clients with at most `CAP` records send, the last without any, and the oracle's counts."""
+    rng, clients = np.random.default_rng(groups), 50
+    client = np.repeat(np.arange(clients), rng.integers(0, CAP + 1, clients))
+    group, label, prediction = (rng.integers(0, n, len(client)) for n in (groups, labels, labels))
+    prediction[group == 0] = label[group == 0]  # so that no two cells can be taken for each other
+    names = tuple("abc"[:groups]), tuple("012"[:labels])
+    domain = RecordDomain(*names, CAP, kind=RecordKind.PREDICTION, cap=Cap(CAP))
+    ids = np.arange(clients + 1).astype(str)
+    words = columns_of(ClientRecords(domain, ids, client, group, label, prediction), SLOTS).T.tolist()
+    assert words[-1] == [0] * CAP
+    return words, reference.confusion(group, label, prediction, groups, labels).ravel().tolist()
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_confusion_whatever_others_send(model: SecurityModel, tmp_path: Path) -> None:
+    """Words of all kinds beside honest ones; a server moves a record, and puts one into an empty slot."""
+    words, truth = predictions(2, 2)
+    flipped = {CAP * len(words): 0b101, CAP * (len(words) - 1) + 2: 0b0110}
+    words += UPLOADS.values()
+    counts = check(PI_CF_SLOTS, words, counts_of(8), model, tmp_path, flipped=flipped)
+    added = [after - one for after, one in zip(counts, truth, strict=True)]
+    assert min(added) >= 0 and sum(added) <= CAP * len(UPLOADS) + 1  # and what is in the filled slot
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
+def test_confusion_of_several_labels(model: SecurityModel, tmp_path: Path) -> None:
+    """27 cells: 5 bits."""
+    words, truth = predictions(3, 3)
+    assert check(PI_CF_SLOTS, words, lambda _: truth, model, tmp_path, (3, 3)) == truth
+
+
+def moved(words: Sequence[int]) -> list[int]:
+    """Return sums and scaled sizes of three groups, by what a slot's lowest bits mean."""
+    cells = cells_of_words(words, 3)
+    values = [(word >> slot_bits(3) & ((1 << value_bits(STEPS)) - 1)) - STEPS for word in words]
+    there = [(cell, v) for cell, v in zip(cells, values, strict=True) if cell >= 0 and v <= STEPS]
+    return reference.sums_and_sizes([cell for cell, _ in there], [v for _, v in there], 3, STEPS)
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_gaps_whatever_others_send(model: SecurityModel, tmp_path: Path) -> None:
+    """60 honest clients, one without a value; every string of 6 bits, and words with more of them.
+
+    Each moves one sum by the grid's end at most, and its group's size alone. A server changes its share of
+    three slots: another group, another value, and a client that had none.
+    """
+    rng, client = np.random.default_rng(3), np.arange(60)
+    group, value = rng.integers(0, 3, 60), rng.integers(-STEPS, STEPS + 1, 60)
+    grid = ValueGrid(0.0, 1.0, STEPS)
+    domain = RecordDomain(tuple("abc"), (), 1, kind=RecordKind.VALUE, values=grid, cap=Cap(1))
+    records = ClientRecords(domain, np.arange(61).astype(str), client, group, np.zeros_like(group), value)
+    honest = columns_of(records, PI_GAP_SLOTS.input_forms[SLOTS.name]).ravel().tolist()
+    assert honest[-1] == 0
+    assert moved(honest) == reference.sums_and_sizes(group.tolist(), value.tolist(), 3, STEPS)
+    words = [*honest, *range(64), -1, 2**62 + 1, -(2**40)]
+    for word in words:
+        sums, sizes = np.array(moved([word])).reshape(3, 2).T
+        assert sizes.sum() in (0, STEPS) and (np.abs(sums) <= sizes).all()
+    flipped = {58: 0b11, 59: 0b1100, 60: 0b1110}
+    assert all(moved([words[at]]) != moved([words[at] ^ mask]) for at, mask in flipped.items())
+    check(PI_GAP_SLOTS, words, moved, model, tmp_path, (3, STEPS), flipped)
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
@@ -46,32 +154,8 @@ def test_other_sizes(model: SecurityModel, clients: int, tmp_path: Path) -> None
     compiler keeps in order (`GC/instructions.py`, lines 625 and 645; `allocator.py`, lines 703 to 707). Sizes
     1, 2, 1 of inputs 1 2 3 4 give 1, [3, 4], 2. Mend: keep inputs of a party in order across kinds.
     """
-    case = Case(np.random.default_rng(7).integers(0, 16, (clients, CAP)).tolist(), groups=3, labels=5)
-    assert opened(case, model, tmp_path) == case.counts()
-
-
-@pytest.mark.parametrize("bad", UPLOADS)
-def test_a_clients_contribution_is_bounded_whatever_it_sends(bad: str) -> None:
-    """By the oracle that runs are held to: honest clients' counts stay, and CAP are added at most."""
-    honest = Case([UPLOADS["honest"]] * 3)
-    more = Case([*honest.words, UPLOADS[bad]])
-    added = [after - before for after, before in zip(more.counts(), honest.counts(), strict=True)]
-    assert min(added) >= 0 and sum(added) <= CAP
-
-
-@pytest.mark.parametrize("bits", range(1, 8))
-@pytest.mark.parametrize("slot", range(CAP))
-def test_a_server_that_flips_bits_moves_one_record(slot: int, bits: int) -> None:
-    words = [UPLOADS["honest"]] * 2
-    before, after = Case(words).counts(), Case(words, flipped={(1, slot): bits}).counts()
-    moved = [a - b for a, b in zip(after, before, strict=True)]
-    assert max(map(abs, moved)) <= 1 and sum(map(abs, moved)) <= 2
-
-
-def test_two_counts_tell_whether_a_record_is_there_whose_slot_a_server_flips() -> None:
-    """Not one, as without: so noise for records that are there or not would be too little."""
-    there, gone = (Case([[code, 0, 0, 0]], flipped={(0, 0): 2}).counts() for code in (1, 0))
-    assert [a - b for a, b in zip(there, gone, strict=True)] == [0, -1, 1, 0]
+    words = np.random.default_rng(7).integers(0, 16, (clients, CAP))
+    check(PI_RW_SLOTS, words, counts_of(15), model, tmp_path, (3, 5))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +169,4 @@ def test_slots_that_are_read_in_a_loop_are_counted_once_each(model: SecurityMode
     slots = 63 * (2 * MOST_LANES + 70) + 5
     words = np.random.default_rng(3).integers(0, 8, (slots // CAP + 1) * CAP)
     words[: 63 * MOST_LANES] = 1  # so that a block that is left out, or taken twice, shows
-    found = opened(Case(words.reshape(-1, CAP).tolist()), model, tmp_path)
-    codes = np.bincount(words, minlength=8)
-    assert found == [
-        sum(n for code, n in enumerate(codes) if cell_of_code(code, 4) == cell) for cell in range(4)
-    ]
+    check(PI_RW_SLOTS, words, counts_of(4), model, tmp_path)

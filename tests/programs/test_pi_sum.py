@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.engines.base import DistributedNoiseInput
+from harness.engines.base import DistributedNoiseInput, Job
 from harness.engines.registry import engine_of
 from harness.errors import PartyFailedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid, even_grid
@@ -37,8 +37,10 @@ from protocols.spec import (
     PI_SUM,
     PRODUCT,
     PRODUCT_PER_RECORD,
+    SCORED_SPLIT,
     SLOTS,
     SPLIT,
+    VALUED_SPLIT,
     InputForm,
 )
 from tests.support.requests import request_of
@@ -48,6 +50,7 @@ from tests.support.sharing import context
 GROUPS, LABELS = 2, 2
 GRID = even_grid(7)
 N = 40
+KEYS_IN = [MODELS["ring"], MODELS["rep4-ring"]]  # where loops over keys are tried
 
 
 def records(kind: RecordKind, cap: Cap | None = None) -> ClientRecords:
@@ -68,115 +71,71 @@ def records(kind: RecordKind, cap: Cap | None = None) -> ClientRecords:
     return ClientRecords(domain, ids, np.arange(N), group, label, detail.get(kind))
 
 
-def truth(held: ClientRecords, blocks: Sequence[int] = ()) -> list[int]:
+def truth(drawn: ClientRecords, blocks: Sequence[int]) -> list[int]:
     """Return what would be opened without noise, by the reference."""
-    kind = held.domain.kind
+    group, label, detail, kind = drawn.group, drawn.label, drawn.detail, drawn.domain.kind
     if kind is RecordKind.NONE:
-        return [int(n) for n in reference.counts(held.group, held.label, GROUPS, LABELS).ravel()]
-    assert held.detail is not None
+        return reference.counts(group, label, GROUPS, LABELS).ravel().tolist()
+    assert detail is not None
     if kind is RecordKind.PREDICTION:
-        return [
-            int(n) for n in reference.confusion(held.group, held.label, held.detail, GROUPS, LABELS).ravel()
-        ]
+        return reference.confusion(group, label, detail, GROUPS, LABELS).ravel().tolist()
     if kind is RecordKind.SCORE:
-        pair, scores = held.group * LABELS + held.label, [GRID[at] for at in held.detail]
-        return [int(n) for n in reference.block_counts(pair, scores, GROUPS * LABELS, GRID, tuple(blocks))]
-    sums = [
-        (int(held.detail[held.group == g].sum()), 5 * int((held.group == g).sum())) for g in range(GROUPS)
-    ]
-    return [value for pair in sums for value in pair]
+        scores = [GRID[at] for at in detail]
+        return reference.block_counts(group * LABELS + label, scores, GROUPS * LABELS, GRID, tuple(blocks))
+    return reference.sums_and_sizes(group.tolist(), detail.tolist(), GROUPS, 5)
 
 
-def opened(
-    statistic: Statistic[Any],
-    held: ClientRecords,
-    form: InputForm,
-    model: SecurityModel,
-    directory: Path,
-    unit: PrivacyUnit = PrivacyUnit.RECORD,
-) -> tuple[list[int], list[int]]:
-    """Return what a run opens less the noise that its parties were given, and what it should."""
+WEIGHTS, VALUES, KEYED = WeightsStatistic(), GapStatistic(), CurvesStatistic(spec=PI_ROC_RECORDS)
+CASES: dict[str, tuple[Statistic[Any], RecordKind, InputForm]] = {
+    "weights": (WEIGHTS, RecordKind.NONE, SPLIT),
+    "confusion": (ConfusionStatistic(), RecordKind.PREDICTION, SPLIT),
+    "curves": (CurvesStatistic(), RecordKind.SCORE, SCORED_SPLIT),
+    "gap": (VALUES, RecordKind.VALUE, VALUED_SPLIT),
+    "weights by": (WEIGHTS, RecordKind.NONE, PRODUCT),
+    "confusion by": (ConfusionStatistic(), RecordKind.PREDICTION, PRODUCT_PER_RECORD),
+    "weights in": (WeightsStatistic(spec=PI_RW_SLOTS), RecordKind.NONE, SLOTS),
+    "confusion in": (ConfusionStatistic(PI_CF_SLOTS), RecordKind.PREDICTION, SLOTS),
+    "gap in": (GapStatistic(PI_GAP_SLOTS), RecordKind.VALUE, PI_GAP_SLOTS.input_forms[SLOTS.name]),
+    "curves of": (KEYED, RecordKind.SCORE, KEYS),
+}
+
+
+@pytest.mark.parametrize(
+    ("statistic", "kind", "form", "model"),
+    [
+        pytest.param(*case[:2], *chosen.values, id=f"{name}-{chosen.id}", marks=chosen.marks)
+        for name, case in CASES.items()
+        for chosen in model_parameters(case[2], models=KEYS_IN if case[2] is KEYS else MODELS.values())
+    ],
+)
+def test_what_is_opened_less_all_noise_is_the_oracles(
+    statistic: Statistic[Any], kind: RecordKind, form: InputForm, model: SecurityModel, tmp_path: Path
+) -> None:
+    slots = form.name == SLOTS.name
+    unit = PrivacyUnit.CLIENT if slots else PrivacyUnit.RECORD
     release = request_of(model, form, Fraction(1), Fraction(1, 2**40), None, unit, NoiseDistribution.LAPLACE)
-    source, scratch = RecordsSource(held), directory / "inputs"
-    scratch.mkdir()
-    run = context(release, scratch)
+    drawn = records(kind, Cap(1) if slots else None)
+    source, run = RecordsSource(drawn), context(release, tmp_path)
     described = source.describe(run)
     prepared = statistic.prepare(release, described.domain)
-    inputs = source.deliver(run, described)
-    job = make_job(prepared, inputs)
+    job = make_job(prepared, source.deliver(run, described))
     assert engine_of(model).supports(job.spec, model, form) is None
     noise = np.random.default_rng(5).integers(-(2**40), 2**40, (model.parties, prepared.plan.nodes))
-    given = tuple(tuple(each) for each in noise.tolist())
-    job = replace(job, source=copy_of_program(job.source.stem, directory), given_bits=given)
-    result = engine_of(model).run(job, model, directory / "parties", RUN_TIMEOUT_S, lambda step: None)
+    given = tuple(map(tuple, noise.tolist()))
+    job = replace(job, source=copy_of_program(job.source.stem, tmp_path), given_bits=given)
+    result = engine_of(model).run(job, model, tmp_path / "run", RUN_TIMEOUT_S, lambda step: None)
     (values,) = result.outputs.values()
     blocks = [int(size) for size in str(prepared.arguments.get("blocks", "1")).split(".")]
-    return (np.array(values) - noise.sum(axis=0)).tolist(), truth(held, blocks)
+    assert (np.array(values) - noise.sum(axis=0)).tolist() == truth(drawn, blocks)
 
 
-STATISTICS: dict[str, tuple[Statistic[Any], RecordKind]] = {
-    "weights": (WeightsStatistic(), RecordKind.NONE),
-    "confusion": (ConfusionStatistic(), RecordKind.PREDICTION),
-    "curves": (CurvesStatistic(), RecordKind.SCORE),
-    "gap": (GapStatistic(), RecordKind.VALUE),
-}
-
-
-@pytest.mark.parametrize("name", STATISTICS)
-@pytest.mark.parametrize("model", model_parameters())
-def test_columns_of_sums_open_the_oracles_integers(name: str, model: SecurityModel, tmp_path: Path) -> None:
-    statistic, kind = STATISTICS[name]
-    form = next(iter(statistic.spec.input_forms.values()))
-    assert form.name == SPLIT.name
-    found, expected = opened(statistic, records(kind), form, model, tmp_path)
-    assert found == expected
-
-
-@pytest.mark.parametrize(("form", "model"), model_parameters(PRODUCT, PRODUCT_PER_RECORD))
-def test_noise_after_indicators_opens_the_oracles_integers(
-    form: InputForm, model: SecurityModel, tmp_path: Path
-) -> None:
-    of_records = form is PRODUCT_PER_RECORD
-    statistic, kind = STATISTICS["confusion" if of_records else "weights"]
-    found, expected = opened(statistic, records(kind), form, model, tmp_path)
-    assert found == expected
-
-
-SLOTTED: dict[str, tuple[Statistic[Any], RecordKind]] = {
-    "weights": (WeightsStatistic(spec=PI_RW_SLOTS), RecordKind.NONE),
-    "confusion": (ConfusionStatistic(PI_CF_SLOTS), RecordKind.PREDICTION),
-    "gap": (GapStatistic(PI_GAP_SLOTS), RecordKind.VALUE),
-}
-
-
-@pytest.mark.parametrize("name", SLOTTED)
-@pytest.mark.parametrize("model", model_parameters())
-def test_noise_beside_slots_opens_the_oracles_integers(
-    name: str, model: SecurityModel, tmp_path: Path
-) -> None:
-    statistic, kind = SLOTTED[name]
-    form = statistic.spec.input_forms[SLOTS.name]
-    held = records(kind, Cap(1))
-    found, expected = opened(statistic, held, form, model, tmp_path, PrivacyUnit.CLIENT)
-    assert found == expected
-
-
-@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["rep4-ring"]]))
-def test_noise_after_keys_opens_the_oracles_integers(model: SecurityModel, tmp_path: Path) -> None:
-    statistic = CurvesStatistic(spec=PI_ROC_RECORDS)
-    found, expected = opened(statistic, records(RecordKind.SCORE), KEYS, model, tmp_path)
-    assert found == expected
-
-
-@pytest.mark.parametrize("held", [5, 7])
+@pytest.mark.parametrize("length", [5, 7])
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-def test_a_column_of_another_length_is_refused(model: SecurityModel, held: int, tmp_path: Path) -> None:
+def test_a_column_of_another_length_is_refused(model: SecurityModel, length: int, tmp_path: Path) -> None:
     """Values that are left over would be read as noise, which comes after them."""
-    from harness.engines.base import Job
-
     arguments = (str(model.parties), "6", "laplace", "1", "40")
-    paths = tuple(share_values(range(held), model, tmp_path))
+    paths = tuple(share_values(range(length), model, tmp_path))
     program = copy_of_program(PI_SUM.name, tmp_path)
     job = Job(PI_SUM, program, arguments, paths, own=DistributedNoiseInput(6, 6, (6, 1, "1")))
-    with pytest.raises(PartyFailedError, match=f"holds {held} values, not the 6 that are to be counted"):
+    with pytest.raises(PartyFailedError, match=f"holds {length} values, not the 6 that are to be counted"):
         engine_of(model).run(job, model, tmp_path / "parties", RUN_TIMEOUT_S, lambda step: None)

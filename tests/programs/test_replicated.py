@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from harness.engines import engine
-from harness.engines.base import Job
 from harness.engines.output_parser import parse_outputs
 from harness.engines.registry import engine_of
 from harness.errors import OutputError, PartyFailedError
 from harness.inputs.rings import RING
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
-from protocols.circuits.slots import cell_of_code
 from protocols.spec import PI_COUNT, PI_RW, PI_RW_SLOTS, REPLICATED, ProtocolSpec
 from tests.support.running import (
     RUN_TIMEOUT_S,
@@ -26,6 +24,7 @@ from tests.support.running import (
     opened_less_noise,
     xor_shares,
 )
+from tests.support.slots import counted
 
 ABLE = [model for model in MODELS.values() if model.replicated]
 DISTRIBUTION = ("1/3", 40)
@@ -44,11 +43,6 @@ def codes(slots: int) -> list[int]:
     return np.random.default_rng(slots).integers(-(2**63), 2**63 - 1, slots).tolist()
 
 
-def counted(words: Sequence[int]) -> list[int]:
-    found = [cell_of_code(word % 8, GROUPS * LABELS) for word in words]
-    return [found.count(cell) for cell in range(GROUPS * LABELS)]
-
-
 OF_PRODUCT = [0, 1, 1, 3, 2, 3, 3]
 SUMS = (PI_RW, ("split", "replicated", "{}", 0, 0, GROUPS, LABELS, *DISTRIBUTION), COUNTS, COUNTS)
 CASES: dict[str, tuple[ProtocolSpec, tuple[object, ...], list[int], list[int]]] = {
@@ -65,7 +59,7 @@ CASES: dict[str, tuple[ProtocolSpec, tuple[object, ...], list[int], list[int]]] 
             PI_RW_SLOTS.by(REPLICATED),
             ("replicated", "{}", slots, 63, GROUPS, LABELS, *DISTRIBUTION),
             codes(slots),
-            counted(codes(slots)),
+            counted(codes(slots), GROUPS * LABELS),
         )
         for slots in (1, 130)
     },
@@ -78,24 +72,16 @@ CASES: dict[str, tuple[ProtocolSpec, tuple[object, ...], list[int], list[int]]] 
 }
 
 
+def laid_out(arguments: Sequence[object], model: SecurityModel) -> list[object]:
+    return [model.parties if argument == "{}" else argument for argument in arguments]
+
+
 @pytest.mark.parametrize("model", model_parameters(models=ABLE))
 @pytest.mark.parametrize("case", CASES)
 def test_opens_the_oracles_integers(case: str, model: SecurityModel, tmp_path: Path) -> None:
     spec, arguments, values, truth = CASES[case]
-    laid_out = [model.parties if argument == "{}" else argument for argument in arguments]
-    assert opened_less_noise(spec, laid_out, len(truth), model, tmp_path, values=values) == truth
-
-
-def job_of(
-    spec: ProtocolSpec, arguments: Sequence[object], values: list[int], model: SecurityModel, at: Path
-) -> Job:
-    """Return a job with files of replicated shares, on bits that a test knows."""
-    laid_out = [model.parties if argument == "{}" else argument for argument in arguments]
-    bits, _ = fair_bits(*DISTRIBUTION, GROUPS * LABELS)
-    given = xor_shares(bits, model.parties, np.random.default_rng(1))
-    at.mkdir()
-    inputs = Inputs(given_bits=given, values=values)
-    return make_job(spec, copy_of_program(spec.name, at), laid_out, inputs, model, at / "run")
+    opened = opened_less_noise(spec, laid_out(arguments, model), len(truth), model, tmp_path, values=values)
+    assert opened == truth
 
 
 CHANGED = [
@@ -123,16 +109,21 @@ def test_a_share_changed_at_a_party_ends_the_run(
 
     monkeypatch.setattr(engine, "parse_outputs", noted)
     spec, arguments, values, truth = CASES[case]
-    for held in range(model.parties - 1):
+    bits, noise = fair_bits(*DISTRIBUTION, len(truth))
+    right = f"OUT {spec.outputs[0]} {[count + x for count, x in zip(truth, noise, strict=True)]}"
+    program, given = (
+        copy_of_program(spec.name, tmp_path),
+        xor_shares(bits, model.parties, np.random.default_rng(1)),
+    )
+    inputs = Inputs(given_bits=given, values=values)
+    for number in range(model.parties - 1):
         opened.clear()
-        job = job_of(spec, arguments, values, model, tmp_path / str(held))
+        job = make_job(spec, program, laid_out(arguments, model), inputs, model, tmp_path / str(number))
         path = job.party_inputs[party]
         assert path is not None
         words = RING.from_bytes(path.read_bytes()).copy()
-        words[held * len(values) + len(values) // 2] += np.uint64(1)
+        words[number * len(values) + len(values) // 2] += np.uint64(1)
         path.write_bytes(RING.to_bytes(words))
         with pytest.raises((PartyFailedError, OutputError)):
-            engine_of(model).run(job, model, tmp_path / f"run-{held}", RUN_TIMEOUT_S, lambda step: None)
-        noise = fair_bits(*DISTRIBUTION, len(truth))[1]
-        right = f"OUT {spec.outputs[0]} {[count + x for count, x in zip(truth, noise, strict=True)]}"
+            engine_of(model).run(job, model, tmp_path / f"run-{number}", RUN_TIMEOUT_S, lambda step: None)
         assert all(lines == (right,) for i, lines in enumerate(opened) if i != party)

@@ -11,16 +11,15 @@ from protocols.accounting.calibration import (
     NeighboringRelation,
     Neighbors,
     NoisePlan,
-    PrivacyUnit,
     default_relation,
     each_cell_once,
     nodes_changed,
     plan_noise,
     unit_of,
 )
-from protocols.circuits.coins import MAX_DELTA_BITS, Coin, design_coins, edge_mass, worst_ratio
+from protocols.circuits.coins import MAX_DELTA_BITS, Coin, edge_mass, worst_ratio
+from protocols.guarantee import NOTHING, Budget, Guarantee, compose, weakest
 from protocols.noise.truncated import guarantee, probability_mass
-from protocols.spec import PI_RW
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 DELTA = Fraction(1, 2**40)
@@ -93,15 +92,6 @@ def test_two_cells_by_enumeration(coins: tuple[Coin, ...], relation: Neighboring
         )
 
 
-def test_replacing_needs_more_than_adding() -> None:
-    """The guarantee for add_or_remove_one is false for replace_one: the test above can fail."""
-    coins = TINY[0]
-    one = guarantee(coins)
-    distribution = joint(coins, 2)
-    assert least_delta(distribution, (1, -1), worst_ratio(coins)) > one.delta
-    assert least_delta(distribution, (1, 0), worst_ratio(coins)) == one.delta
-
-
 @pytest.mark.parametrize("relation", NeighboringRelation)
 def test_nodes_of_a_tree_by_enumeration(relation: NeighboringRelation) -> None:
     coins = TINY[0]
@@ -131,12 +121,6 @@ def test_nodes_changed(release: LinearQueries, adding: int, replacing: int) -> N
 def test_a_column_names_distinct_nodes(column: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="does not name distinct nodes below 4"):
         LinearQueries(4, ((0,), column))
-
-
-def test_the_release_of_every_cell() -> None:
-    release = each_cell_once(6)
-    assert (release.nodes, release.cells, release.most_nodes_of_a_record) == (6, 6, 1)
-    assert release.columns == ((0,), (1,), (2,), (3,), (4,), (5,))
 
 
 def below(plan: NoisePlan, epsilon: Fraction, delta: Fraction, nodes: int) -> None:
@@ -170,15 +154,6 @@ def test_totals_never_exceed_what_was_asked(
     plan = plan_noise(release, Neighbors(relation), epsilon, delta)
     below(plan, epsilon, delta, nodes_changed(release, Neighbors(relation)))
     assert (plan.relation, plan.unit, plan.requested_epsilon) == (relation, unit_of(relation), epsilon)
-
-
-def test_the_program_is_compiled_with_what_was_planned() -> None:
-    """π_RW designs its coins from node_epsilon and node_delta_bits alone, as text."""
-    plan = plan_noise(each_cell_once(4), Neighbors(REPLACE), Fraction(2, 3), DELTA)
-    assert plan.node_epsilon == Fraction(333333333333, 10**12)
-    assert plan.node_delta_bits == 41
-    assert design_coins(Fraction(str(plan.node_epsilon)), int(str(plan.node_delta_bits))) == plan.coins
-    assert {"epsilon", "delta_bits"} <= set(PI_RW.arguments)
 
 
 @pytest.mark.parametrize(
@@ -223,11 +198,71 @@ def test_budgets_that_no_noise_fits(epsilon: Fraction, delta: Fraction, message:
         plan_noise(each_cell_once(2), Neighbors(ADD), epsilon, delta)
 
 
-def test_names_of_relation_and_unit() -> None:
-    assert list(map(str, NeighboringRelation)) == ["add_or_remove_one", "replace_one", "zero_out_one"]
-    assert list(map(str, PrivacyUnit)) == ["record", "client"]
-
-
 def test_one_record_each_is_protected_in_what_it_says() -> None:
     assert default_relation(1) is REPLACE
     assert default_relation(2) is default_relation(2**31) is ADD
+
+
+ONE, OTHER = TINY
+
+
+def worst_of_both(ratio: Fraction, adaptive: bool) -> Fraction:
+    """Return the least delta at e^epsilon = ratio of two releases of one count, between n and n + 1.
+
+    Args: adaptive: whether the second's count moves the other way after a positive first.
+    """
+    needed = Fraction(0)
+    first, second = probability_mass(ONE), probability_mass(OTHER)
+    for x in range(min(first) - 1, max(first) + 2):
+        move = -1 if adaptive and x > 0 else 1
+        for y in range(min(second) - 1, max(second) + 2):
+            here = first.get(x, Fraction(0)) * second.get(y, Fraction(0))
+            there = first.get(x - 1, Fraction(0)) * second.get(y - move, Fraction(0))
+            needed += max(here - ratio * there, Fraction(0))
+    return needed
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_two_releases_by_enumeration(adaptive: bool) -> None:
+    claimed = compose([guarantee(ONE), guarantee(OTHER)])
+    ratio = worst_ratio(ONE) * worst_ratio(OTHER)
+    with localcontext(prec=60):
+        spent = Decimal(claimed.epsilon.numerator) / claimed.epsilon.denominator
+        assert Fraction(spent.exp()) >= ratio
+    needed = worst_of_both(ratio, adaptive)
+    assert claimed.delta == edge_mass(ONE) + edge_mass(OTHER)
+    assert claimed.delta - edge_mass(ONE) * edge_mass(OTHER) <= needed <= claimed.delta
+
+
+def test_composition_is_exact_and_of_nothing_nothing() -> None:
+    tenth = Guarantee(Fraction(1, 10), Fraction(1, 2**40))
+    assert compose(itertools.repeat(tenth, 10)) == Guarantee(Fraction(1), Fraction(10, 2**40))
+    assert compose([]) == Guarantee(Fraction(0), Fraction(0)) == NOTHING
+
+
+def test_guarantees_are_scaled_subtracted_and_compared_in_both_figures() -> None:
+    less_epsilon = Guarantee(Fraction(1), Fraction(1, 4))
+    less_delta = Guarantee(Fraction(3), Fraction(1, 8))
+    assert less_epsilon * 3 == compose([less_epsilon] * 3)
+    assert less_epsilon * Fraction(1, 2) == Guarantee(Fraction(1, 2), Fraction(1, 8))
+    assert less_delta - less_epsilon == Guarantee(Fraction(2), Fraction(-1, 8))
+    both = weakest([less_epsilon, less_delta])
+    assert both == Guarantee(Fraction(3), Fraction(1, 4))
+    assert less_epsilon.within(both) and less_delta.within(both) and both.within(both)
+    assert not less_epsilon.within(less_delta) and not less_delta.within(less_epsilon)
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "allowed", "left"),
+    [
+        (Budget(Fraction(1)), ("1", "1/2"), True, Budget(Fraction(0))),
+        (Budget(Fraction(1)), ("1000000000001/1000000000000", "0"), False, Budget(Fraction(0))),
+        (Budget(Fraction(1), Fraction(1, 8)), ("1/4", "1/8"), True, Budget(Fraction(3, 4), Fraction(0))),
+        (Budget(Fraction(1), Fraction(1, 8)), ("1/4", "1/4"), False, Budget(Fraction(3, 4), Fraction(0))),
+        (Budget(Fraction(0)), ("0", "0"), True, Budget(Fraction(0))),
+    ],
+)
+def test_budgets(budget: Budget, spent: tuple[str, str], allowed: bool, left: Budget) -> None:
+    total = Guarantee(*map(Fraction, spent))
+    assert budget.allows(total) is allowed
+    assert budget.left(total) == left

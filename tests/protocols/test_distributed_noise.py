@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -60,22 +59,17 @@ def distribution_of(own: DistributedNoise, terms: int) -> Distribution:
 @DISTRIBUTIONS
 @pytest.mark.parametrize("tolerated", [1, 2])
 def test_every_coalition_leaves_enough(distribution: NoiseDistribution, tolerated: int) -> None:
-    """Of three parties any one or two are corrupted: the others' sum protects, enumerated."""
+    """Of three parties any one or two are corrupted: the others' sum, all alike, protects, enumerated."""
     plan = plan_distributed_noise(
         each_cell_once(2), Neighbors(REPLACE), Fraction(2), Fraction(1, 10**6), distribution, 3, tolerated
     )
     own = plan.own
     assert own is not None and own.honest == 3 - tolerated
-    for corrupted in combinations(range(3), tolerated):
-        honest = [party for party in range(3) if party not in corrupted]
-        both = composed([curve_of_distribution(distribution_of(own, len(honest)), [1])] * 2)
-        assert both.delta(exp_bounds(plan.exact.epsilon)[0]) <= plan.exact.delta <= Fraction(1, 10**6)
-    fewer = (
-        composed([curve_of_distribution(distribution_of(own, own.honest - 1), [1])] * 2)
-        if own.honest > 1
-        else None
-    )
-    assert fewer is None or fewer.delta(exp_bounds(plan.exact.epsilon)[1]) > Fraction(1, 10**6)
+    both = composed([curve_of_distribution(distribution_of(own, own.honest), [1])] * 2)
+    assert both.delta(exp_bounds(plan.exact.epsilon)[0]) <= plan.exact.delta <= Fraction(1, 10**6)
+    if own.honest > 1:
+        fewer = composed([curve_of_distribution(distribution_of(own, own.honest - 1), [1])] * 2)
+        assert fewer.delta(exp_bounds(plan.exact.epsilon)[1]) > Fraction(1, 10**6)
 
 
 @DISTRIBUTIONS
@@ -126,10 +120,6 @@ def test_a_shorter_move_tells_less_at_every_epsilon(
     )
 
 
-def test_of_a_distribution_with_two_peaks_a_longer_move_may_tell_less() -> None:
-    assert excesses((4, 1, 4), Fraction(1)) == [0, 7, 5, 9]
-
-
 @DISTRIBUTIONS
 def test_gaps_of_all_values_tell_no_more_than_those_at_the_ends(distribution: NoiseDistribution) -> None:
     """Theorem 15 for π_GAP: all values of a client; the joint distribution, by floats."""
@@ -147,7 +137,6 @@ def test_gaps_of_all_values_tell_no_more_than_those_at_the_ends(distribution: No
 
 def test_price_of_distributed_noise() -> None:
     """Its variance is r / (r - t) times that of the joint noise for the same guarantee."""
-    joint = plan_noise(TREE, Neighbors(ADD), Fraction(1, 3), DELTA)
     for parties, tolerated in ((2, 1), (3, 1), (4, 1)):
         plan = plan_distributed_noise(
             TREE, Neighbors(ADD), Fraction(1, 3), DELTA, LAPLACE, parties, tolerated
@@ -155,7 +144,6 @@ def test_price_of_distributed_noise() -> None:
         assert plan.own is not None
         ideal = 2 / (Fraction(1, 9) ** 2) * Fraction(parties, parties - tolerated)
         assert 0.99 * ideal < plan.own.mean_square_error < 1.01 * ideal
-    assert joint.exact.epsilon <= Fraction(1, 3)
 
 
 @DISTRIBUTIONS

@@ -11,19 +11,17 @@ from hypothesis import given, strategies as st
 
 from protocols.accounting.exact_privacy import (
     MAX_SENSITIVITY,
-    PrivacyCurve,
     composed,
     cost,
     curve_of_coins,
     curve_of_distribution,
 )
-from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
+from protocols.circuits.coins import Coin, design_coins, edge_mass, worst_ratio
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise.truncated import guarantee, probability_mass
 
 Distribution = Mapping[int, Fraction]
 
-AT = tuple(Fraction(1, 2**bits) for bits in (10, 20, 30, 40, 60))
 DEFAULT = design_coins(Fraction(1), 40)
 
 
@@ -118,13 +116,6 @@ def test_visible_distribution() -> None:
     assert curve.least_epsilon(quarter) == Fraction(693147180560, 10**12)  # ln 2, rounded up
 
 
-@given(small_coins(), ratios, ratios)
-def test_delta_falls_with_epsilon(coins: tuple[Coin, ...], one: Fraction, other: Fraction) -> None:
-    curve = curve_of_coins(coins)
-    low, high = min(one, other), max(one, other)
-    assert curve.impossible <= curve.delta(high) <= curve.delta(low) <= 1
-
-
 @given(small_coins(), st.fractions(min_value=0, max_value=1, max_denominator=10**6))
 def test_least_ratio_is_the_least(coins: tuple[Coin, ...], delta: Fraction) -> None:
     curve = curve_of_coins(coins)
@@ -147,19 +138,6 @@ def test_curve_of_coins_equals_the_enumerated_distributions(
         assert curve_of_distribution(distribution, [shift]).pairs == (pair, pair)
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(5)])
-@pytest.mark.parametrize("sensitivity", [1, 3])
-def test_curve_of_designed_coins_equals_the_enumerated_distributions(
-    epsilon: Fraction, sensitivity: int
-) -> None:
-    coins = design_coins(epsilon, 40)
-    pairs = curve_of_coins(coins, min(sensitivity, 2 ** len(coins) - 1)).pairs
-    distribution = probability_mass(coins)
-    assert [
-        curve_of_distribution(distribution, [shift]).pairs[0] for shift in range(1, len(pairs) + 1)
-    ] == list(pairs)
-
-
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 50), Fraction(1, 10**6)])
 def test_audit_confirms_the_design(epsilon: Fraction) -> None:
     """Two derivations: the design's k inequalities, and the groups of the whole distribution."""
@@ -170,14 +148,6 @@ def test_audit_confirms_the_design(epsilon: Fraction) -> None:
     assert curve.least_epsilon(edge_mass(coins)) == guarantee(coins).epsilon <= epsilon
     low, high = curve.delta_bounds(epsilon)
     assert low == high == edge_mass(coins)
-
-
-def test_bounds_of_delta_enclose_it_and_are_close() -> None:
-    curve = curve_of_coins(DEFAULT)
-    low, high = curve.delta_bounds(Fraction(1, 2))
-    assert low < high < low + Fraction(1, 2**100)
-    e = Fraction(math.e) ** Fraction(1, 2)
-    assert math.isclose(low, curve.delta(Fraction(e)), rel_tol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3)])
@@ -220,15 +190,6 @@ def test_broken_coins_are_found(coins: tuple[Coin, ...], found: Fraction | None)
         assert epsilon is not None and epsilon > found > 1
 
 
-def test_a_wrong_sensitivity_is_found() -> None:
-    """Coins that are right for counts that move by 1, under counts that move by 2."""
-    two = curve_of_coins(DEFAULT, 2)
-    assert two.impossible > edge_mass(DEFAULT)
-    assert two.delta(exp_bounds(Fraction(1))[1]) > Fraction(1, 10)
-    epsilon = two.least_epsilon(two.impossible)
-    assert epsilon is not None and Fraction(19, 10) < epsilon <= 2
-
-
 def test_masses_that_are_no_distribution_are_refused() -> None:
     with pytest.raises(ValueError, match="do not add up to 1"):
         curve_of_distribution({0: Fraction(1, 2), 1: Fraction(1, 3)}, [1])
@@ -259,33 +220,21 @@ def test_composition_equals_the_joint_distribution(moves: tuple[int, ...], ratio
     assert composed([curve_of_coins(TINY)] * len(moves)).delta(Fraction(ratio)) == delta
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
-def test_composition_is_never_worse_than_basic(times: int) -> None:
-    joint, basic = composed([curve_of_coins(DEFAULT)] * times), guarantee(DEFAULT, times)
-    assert joint.delta(exp_bounds(basic.epsilon)[0]) <= basic.delta
-    assert joint.impossible < basic.delta or times == 1
-
-
 def test_composition_that_is_too_large_to_list() -> None:
     with pytest.raises(ValueError, match="9 noisy values have too many likelihood ratios"):
         composed([curve_of_coins(DEFAULT)] * 9)
 
 
-def test_cost_is_the_circuits() -> None:
-    def taken(*coins: Coin) -> dict[str, int]:
-        gates = cost(coins)
-        return {"ands": gates.ands, "depth": gates.depth, "fair_bits": fair_bits_per_sample(coins)}
-
-    assert taken(*DEFAULT) == {"ands": 53, "depth": 5, "fair_bits": 59}
-    assert taken(Coin(1, 1), Coin(3, 3)) == {"ands": 2, "depth": 2, "fair_bits": 5}
-    assert taken(Coin(1, 1)) == {"ands": 0, "depth": 0, "fair_bits": 2}  # the fair bit itself
-    # Less than 1: all three bits are 0; the run of two in one tree, then the last.
-    assert taken(Coin(1, 3)) == {"ands": 2, "depth": 2, "fair_bits": 4}
-    assert taken(Coin(3, 2), Coin(1, 5)) == {"ands": 5, "depth": 3, "fair_bits": 8}
-
-
-@given(small_coins())
-def test_a_curve_has_both_sides_of_every_outcome(coins: tuple[Coin, ...]) -> None:
-    for pair in curve_of_coins(coins).pairs:
-        mirrored = PrivacyCurve((tuple(sorted((q, p) for p, q in pair)),))
-        assert tuple(sorted(pair)) == mirrored.pairs[0]
+@pytest.mark.parametrize(
+    ("coins", "ands", "depth", "fair_bits"),
+    [
+        (DEFAULT, 53, 5, 59),
+        ((Coin(1, 1), Coin(3, 3)), 2, 2, 5),
+        ((Coin(1, 1),), 0, 0, 2),  # the fair bit itself
+        ((Coin(1, 3),), 2, 2, 4),  # all three bits are 0
+        ((Coin(3, 2), Coin(1, 5)), 5, 3, 8),
+    ],
+)
+def test_cost_is_the_circuits(coins: tuple[Coin, ...], ands: int, depth: int, fair_bits: int) -> None:
+    found = cost(coins)
+    assert (found.ands, found.depth, fair_bits_per_sample(coins)) == (ands, depth, fair_bits)

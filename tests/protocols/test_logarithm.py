@@ -17,24 +17,8 @@ from tests.support.clear import Lanes, no_check, wrapped
 CASES = [(1, 1), (1, 40), (5, 40), (16, 300), (20, 1000), (64, 3), (7, 57)]
 
 
-class Vector(np.ndarray):
-    """Plain integers of any size in place of a secret vector."""
-
-    @staticmethod
-    def of(values: Sequence[int]) -> "Vector":
-        return np.array(values, dtype=object).view(Vector)
-
-    @staticmethod
-    def concat(parts: "Sequence[Vector]") -> "Vector":
-        return Vector.of(np.concatenate(parts).tolist())
-
-    def get_vector(self, base: int, size: int) -> "Vector":
-        assert 0 <= base < base + size <= len(self)
-        return Vector.of(self[base : base + size].tolist())
-
-
 def logarithms(counts: Sequence[int], offset: int, most: int) -> list[int]:
-    return [int(value) for value in shifted_log(Vector, no_check, Vector.of(counts), offset, most)]
+    return [int(value) for value in shifted_log(Lanes, no_check, Lanes.of(counts), offset, most)]
 
 
 @pytest.mark.parametrize(("offset", "most"), CASES)
@@ -118,11 +102,6 @@ def test_what_a_record_gives_away_wherever_others_shift_its_cell() -> None:
         others = [excess((honest + lie) % size, units) for lie in range(size)]
         assert max(others[: size // 2 - offset - honest - 1]) <= claimed  # they share counts, or too many
         assert max(others) > 2 * claimed  # or negative numbers
-
-
-def test_by_hand() -> None:
-    """offset 4, so from 2^2 up; most 11, so E = 4: steps of 4 below 8, of 2 from 8 on."""
-    assert logarithms([0, 1, 4, 5, 11, 13], 4, 11) == [0, 4, 16, 18, 30, 34]
 
 
 def test_the_same_in_real_numbers() -> None:

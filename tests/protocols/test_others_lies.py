@@ -4,7 +4,7 @@ Circuits run on all that others can send in a small ring, for every client that 
 the exception, which `test_logarithm.py` has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -14,9 +14,8 @@ import pytest
 
 from protocols.circuits.counts import column_totals, confusion_by_product, counts_by_product
 from protocols.circuits.first_below import counts_from_each_on
-from protocols.circuits.logarithm import shifted_log
 from protocols.circuits.slots import counts_of_slots, slot_bits, sums_of_slots, value_bits
-from tests.support.clear import no_check, wrapped
+from tests.support.clear import PartyInputs, wrapped
 
 Integers = npt.NDArray[np.int64]
 BITS = 3
@@ -29,24 +28,9 @@ def all_of(choices: int, places: int) -> Integers:
     return np.array(list(product(range(choices), repeat=places)), dtype=np.int64).T
 
 
-class Slots:
-    """Inputs the bits of slots, as the only party: words of shape (slots, runs)."""
-
-    def __init__(self, words: Integers, width: int) -> None:
-        self.bits = [(words >> i & 1).astype(bool) for i in range(width)]
-
-    def get_type(self, width: int) -> Any:
-        bits, self.bits = self.bits[:width], self.bits[width:]
-
-        class Columns:
-            v = bits
-
-            @staticmethod
-            def get_input_from(party: int, size: int) -> "type[Columns]":
-                assert party == 0 and size == len(bits[0])
-                return Columns
-
-        return Columns
+def slots(words: Integers, width: int) -> PartyInputs:
+    """Return the bits of slots, of the only party. Args: words: shape (slots, runs)."""
+    return PartyInputs([[(words >> i & 1).astype(bool) for i in range(width)]])
 
 
 def counts(columns: Integers, clients: int) -> Any:
@@ -80,12 +64,12 @@ def test_numbers_of_others_move_what_is_opened_and_not_what_a_client_moves(
 
 def counted(words: Integers) -> Any:
     width = slot_bits(CELLS)
-    return counts_of_slots(RING, Slots(words, width), 1, len(words), 1, CELLS)
+    return counts_of_slots(RING, slots(words, width), 1, len(words), 1, CELLS)
 
 
 def summed(words: Integers) -> Any:
     width = slot_bits(GROUPS) + value_bits(STEPS)
-    return sums_of_slots(RING, Slots(words, width), 1, len(words), 1, GROUPS, STEPS)
+    return sums_of_slots(RING, slots(words, width), 1, len(words), 1, GROUPS, STEPS)
 
 
 @pytest.mark.parametrize(
@@ -112,18 +96,9 @@ def test_any_two_codes_exceed_caps_of_which_one_has_all_that_the_other_has(queri
     codes = np.arange(1 << width)
     found = []
     for word in codes.tolist():
-        buckets = counts_of_slots(RING, Slots(np.array([[word], [0]]), width), 1, 2, 1, queries)
+        buckets = counts_of_slots(RING, slots(np.array([[word], [0]]), width), 1, 2, 1, queries)
         found.append(counts_from_each_on(RING, buckets).values[:, 0].tolist())
     for sent, mask in product(codes.tolist(), repeat=2):
         moves = [a - b for a, b in zip(found[sent ^ mask], found[mask], strict=True)]
         assert set(moves) <= {0, 1} or set(moves) <= {0, -1}
     assert found[0] == [0] * queries and found[queries] == [1] * queries
-
-
-def test_a_logarithm_is_the_exception() -> None:
-    """What a record moves there depends on what others send."""
-
-    def opened(numbers: Sequence[int]) -> int:
-        return int(shifted_log(wrapped(8), no_check, wrapped(8)([sum(numbers)]), 1, 6).values[0])
-
-    assert {opened((1, other)) - opened((0, other)) for other in range(8)} == {8, 4, 2}

@@ -3,8 +3,6 @@
 import math
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 
@@ -92,58 +90,6 @@ def test_a_scale_of_10_opens_the_count_modulo_5() -> None:
 def test_scale_that_does_not_fit() -> None:
     with pytest.raises(OverflowError, match="noise of scale 2000 does not fit 31 bits"):
         laplace_distribution(Fraction(2000), ideal_log, rounded=True)
-
-
-def test_scale_that_is_no_integer() -> None:
-    """b = 1/2: 2 x - x(b = 1) is rounding alone."""
-    whole = laplace_distribution(Fraction(1), ideal_log, rounded=False)
-    half = laplace_distribution(Fraction(1, 2), ideal_log, rounded=False)
-    assert max(half) == nearest(max(whole), 1)
-    assert sum(mass * x * x for x, mass in half.items()) == pytest.approx(
-        float(sum(mass * x * x for x, mass in whole.items())) / 4, rel=1e-4
-    )
-
-
-def test_noise_has_about_the_laplace_distributions_size() -> None:
-    distribution = laplace_distribution(Fraction(1), ideal_log, rounded=False)
-    assert float(sum(mass * x * x for x, mass in distribution.items())) / ONE**2 == pytest.approx(2, rel=2e-3)
-
-
-def test_rounding_up_and_down_are_within_an_atom_of_each_other() -> None:
-    """Half up moves only the two ties, so the rounded distribution is symmetric to 2 draws of 2^16."""
-    distribution = laplace_distribution(Fraction(1), ideal_log, rounded=True)
-    assert all(abs(distribution[x] - distribution[-x]) <= Fraction(2, ONE - 1) for x in distribution)
-
-
-def laplace_losses(step: float, *, up: bool) -> npt.NDArray[np.float64]:
-    """Return the masses of the loss of Laplace noise of scale 1, rounded up or down to the grid -1 .. 1.
-
-    The loss is 1 below 0, with mass 1/2; -1 above 1, with mass 1/(2e); 1 - 2x between.
-    """
-    n = round(2 / step)
-    edges = np.linspace(0, 1, n + 1)  # of x; the loss falls by `step` from each to the next
-    masses = np.zeros(n + 1)
-    masses[-1], masses[0] = 1 / 2, math.exp(-1) / 2
-    masses[n - np.arange(n) - (not up)] += (np.exp(-edges[:-1]) - np.exp(-edges[1:])) / 2
-    return masses
-
-
-@pytest.mark.parametrize("times", [1001, 2002])
-def test_composition_lies_between_two_discretisations(times: int) -> None:
-    """Losses rounded up bound delta from above, losses rounded down from below."""
-    epsilon, step = composed_laplace(1.0, times, 1e-6), 1 / 200
-
-    def delta(*, up: bool) -> float:
-        one = laplace_losses(step, up=up)
-        size = times * (len(one) - 1) + 1
-        padded = 1 << size.bit_length()
-        total = np.fft.irfft(np.fft.rfft(one, padded) ** times, padded)[:size]
-        losses = np.arange(size) * step - times
-        above = losses > epsilon
-        return float(np.sum(total[above] * -np.expm1(epsilon - losses[above])))
-
-    assert delta(up=False) < 1e-6 < delta(up=True)
-    assert delta(up=True) < 2 * delta(up=False)
 
 
 @pytest.mark.parametrize(("epsilon", "times"), [(1.0, 1001), (0.5, 100), (2.0, 1)])

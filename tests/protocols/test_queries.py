@@ -1,9 +1,10 @@
 """The releases that the utility benchmark compares: what they open, their epsilon, their exact error."""
 
+from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from benchmarks.studies.utility.curves import (
@@ -13,56 +14,39 @@ from benchmarks.studies.utility.curves import (
     METHODS,
     PER_THRESHOLD,
     TREE,
+    LocalMechanism,
     computed,
     cumulative,
     curves_of,
+    design_local,
     release_for,
 )
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
 from harness.releases.score_curves import noisy_curves
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
-from protocols.circuits.coins import MAX_EPSILON
-from protocols.guarantee import compose
+from protocols.circuits.coins import MAX_EPSILON, exp_bounds
+from protocols.local_dp.randomizers import Grr
 from protocols.mechanisms.count_tree import CountTree, best_tree
-from protocols.noise.added import mean_square_error, simulated_noise
-from protocols.noise.truncated import guarantee
+from protocols.noise.added import simulated_noise
+from protocols.noise.truncated import guarantee, log_upper_bound
 from protocols.published_baselines import each_threshold
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 BINS = 21
 
 
-def per_threshold_values(histogram: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return how many are at or above each threshold, then how many are below it."""
-    above = [histogram[t:].sum() for t in range(len(histogram))]
-    return np.array([*above, *(histogram.sum() - count for count in above)])
-
-
 @pytest.mark.parametrize(("relation", "values"), [(ADD, BINS), (REPLACE, 2 * BINS)])
 def test_epsilon_per_threshold_adds_up_to_the_total(relation: NeighboringRelation, values: int) -> None:
     plan = computed(PER_THRESHOLD, BINS, Fraction(1), relation).plan
-    assert plan.changed == values
-    assert plan.exact == guarantee(plan.coins, values)
-    assert Fraction(99, 100) < plan.exact.epsilon <= 1
-    added = compose([guarantee(plan.coins)] * values)
-    assert plan.exact.epsilon <= added.epsilon <= plan.exact.epsilon + Fraction(values, 10**12)
-    assert plan.exact.delta == added.delta <= DELTA
+    assert plan.changed == values and plan.exact == guarantee(plan.coins, values)
+    assert Fraction(99, 100) < plan.exact.epsilon <= 1 and plan.exact.delta <= DELTA
 
 
 def test_a_record_changes_one_count_at_each_threshold() -> None:
-    release, empty = each_threshold(1, BINS), np.zeros(BINS, dtype=np.int64)
-    for score, column in enumerate(release.columns):
-        one = empty.copy()
-        one[score] = 1
-        assert sorted(column) == np.flatnonzero(per_threshold_values(one)).tolist()
-        assert len(column) == BINS
-
-
-def test_per_threshold_counts_are_fitted_by_least_squares() -> None:
-    """Unknown: the counts at or above each threshold, and the total. Known: these, and total less these."""
-    rows = np.block([[np.eye(BINS), np.zeros((BINS, 1))], [-np.eye(BINS), np.ones((BINS, 1))]])
-    found = computed(PER_THRESHOLD, BINS, Fraction(1), ADD).noise.linear
-    np.testing.assert_allclose(found, np.linalg.pinv(rows), atol=1e-12)
+    records, thresholds = np.eye(BINS, dtype=np.int64), np.arange(BINS)
+    for score, column in enumerate(each_threshold(1, BINS).columns):
+        above = [records[score][threshold:].sum() for threshold in thresholds]
+        assert sorted(column) == np.flatnonzero([*above, *(1 - np.array(above))]).tolist()
 
 
 @pytest.mark.parametrize("flat", [False, True])
@@ -73,7 +57,7 @@ def test_computed_is_what_opened_nodes_lead_to(flat: bool) -> None:
     found = release.estimate(histogram[np.newaxis], np.random.default_rng(7))[0]
 
     noise = simulated_noise(release.noise.node, np.random.default_rng(7), (1, 2, 2, release.plan.nodes))[0]
-    tree = computed_tree(flat)
+    tree = CountTree(BINS, (1,)) if flat else best_tree(BINS, Neighbors(ADD), Fraction(1), DELTA)
     linear = tree.release(1)
     nodes = np.zeros((2, 2, linear.nodes))
     for score, column in enumerate(linear.columns):
@@ -87,35 +71,6 @@ def test_computed_is_what_opened_nodes_lead_to(flat: bool) -> None:
         np.testing.assert_allclose(getattr(curves, name), getattr(expected, name), atol=1e-9)
 
 
-def computed_tree(flat: bool) -> CountTree:
-    return CountTree(BINS, (1,)) if flat else best_tree(BINS, Neighbors(ADD), Fraction(1), DELTA)
-
-
-@pytest.mark.parametrize(
-    ("method", "records", "n"), [(TREE, 11.0, 25), (FLAT, 32.7, 25), (PER_THRESHOLD, 1001.5, 4)]
-)
-def test_error_at_a_thousand_thresholds_and_epsilon_one(method: str, records: float, n: int) -> None:
-    """Exact root mean square error of the 1001 cumulative counts, and the simulated one; total epsilon 1.
-
-    n repetitions of four histograms each; within 8 standard errors, and the 5 % that `records` may be off.
-    """
-    release = computed(method, 1001, Fraction(1), ADD)
-    square = float(mean_square_error(release.noise.node))
-    assert np.sqrt(square * (release.noise.linear[:-1] ** 2).sum(axis=1).mean()) == pytest.approx(
-        records, rel=0.05 if method == TREE else 0.01
-    )
-    none = np.zeros((n, 2, 2, 1001), dtype=np.int64)
-    errors = release.estimate(none, np.random.default_rng(3))[..., :-1]
-    squares = (errors**2).mean(axis=-1).ravel()
-    assert abs(squares.mean() - records**2) < 8 * squares.std() / np.sqrt(4 * n) + 0.1 * records**2
-
-
-def test_one_threshold_of_its_own_epsilon_is_a_thousand_times_too_noisy() -> None:
-    """As published, each count is used as it is: 1416 records of error at a true epsilon of 1."""
-    coins = computed(PER_THRESHOLD, 1001, Fraction(1), ADD).noise.node
-    assert float(mean_square_error(coins)) ** 0.5 == pytest.approx(1416, rel=0.01)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_no_release_spends_more_than_it_was_given(method: str) -> None:
     for epsilon in (Fraction(1, 4), Fraction(50)):
@@ -123,9 +78,67 @@ def test_no_release_spends_more_than_it_was_given(method: str) -> None:
         assert found.epsilon <= (epsilon if method == LOCAL else min(epsilon, MAX_EPSILON))
 
 
-def test_without_noise_the_counts_are_exact() -> None:
-    histograms = np.random.default_rng(4).integers(0, 9, (2, 3, 2, 5))
-    found = cumulative(histograms)
-    assert (found[..., 0] == histograms.sum(axis=-1)).all()
-    assert (found[..., -1] == histograms.sum(axis=-1)).all()
-    assert cumulative(np.array([3, 0, 2])).tolist() == [5, 2, 2, 5]
+SMALL = [(2, CountTree(2, (1,))), (3, CountTree(2, (1,))), (2, CountTree(2, (1, 2)))]
+DEVIATIONS = 8  # standard errors that a simulated mean may be off
+
+
+def worst_ratio(mechanism: LocalMechanism) -> Fraction:
+    """Return the largest ratio of probabilities of one output under two records, by enumeration.
+
+    An output is a reported group and a count per label and node. Noise of one more step away changes no
+    ratio, so counts from -1 to 2 show all there are.
+    """
+    tree, response, worst = mechanism.tree, mechanism.response, Fraction(0)
+    nodes = [
+        np.concatenate([tree.block_of(level) + sum(tree.counts[:level]) for level in range(len(tree.blocks))])
+        .reshape(len(tree.blocks), tree.bins)[:, score]
+        .tolist()
+        for score in range(tree.bins)
+    ]
+    records = list(product(range(response.groups), range(2), range(tree.bins)))
+    for output in product(range(-1, 3), repeat=2 * tree.nodes):
+        likelihoods = []
+        for _, label, score in records:
+            counted = {label * tree.nodes + node for node in nodes[score]}
+            distance = sum(abs(value - (place in counted)) for place, value in enumerate(output))
+            likelihoods.append(mechanism.ratio**distance)  # times a factor that all records share
+        for reported in range(response.groups):
+            each = [
+                likelihood * (response.keep if group == reported else response.move)
+                for likelihood, (group, _, _) in zip(likelihoods, records, strict=True)
+            ]
+            worst = max(worst, max(each) / min(each))
+    return worst
+
+
+@pytest.mark.parametrize(("groups", "tree"), SMALL)
+def test_epsilon_is_that_of_the_enumerated_outputs(groups: int, tree: CountTree) -> None:
+    mechanism = LocalMechanism(Grr(groups, Fraction(3, 4)), tree, ratio=Fraction(1, 2))
+    worst = worst_ratio(mechanism)
+    odds = Fraction(3, 4) / (Fraction(1, 4) / (groups - 1))
+    assert worst == odds * 2 ** (2 * len(tree.blocks))
+    assert mechanism.epsilon == log_upper_bound(worst)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(20), Fraction(50)])
+def test_design_spends_epsilon_and_no_more(groups: int, epsilon: Fraction) -> None:
+    trees = (CountTree(21, (1,)), CountTree(21, (1, 7)))
+    mechanism = design_local(groups, trees, 10_000, epsilon)
+    ratio = mechanism.response.odds / mechanism.ratio ** (2 * len(mechanism.tree.blocks))
+    assert ratio <= exp_bounds(epsilon)[1]
+    assert Fraction(999, 1000) * epsilon < mechanism.epsilon <= epsilon + Fraction(1, 10**12)
+    other = replace(mechanism, tree=trees[mechanism.tree == trees[0]])
+    assert mechanism.mean_square_error(10_000) <= design_local(
+        groups, (other.tree,), 10_000, epsilon
+    ).mean_square_error(10_000)
+
+
+def test_predicted_error_is_the_simulated_one() -> None:
+    """Four cells of one size, scores spread evenly: n = 400, within a tenth; right on average."""
+    mechanism = LocalMechanism(Grr(2, Fraction(3, 4)), CountTree(10, (1, 5)), ratio=Fraction(9, 10))
+    histogram = np.full((2, 2, 10), 25)
+    found = mechanism.estimate(np.broadcast_to(histogram, (400, *histogram.shape)), np.random.default_rng(2))
+    errors = found[..., :-1] - cumulative(histogram)[..., :-1]
+    assert (errors**2).mean() == pytest.approx(mechanism.mean_square_error(1000), rel=0.1)
+    assert (abs(errors.mean(axis=0)) < DEVIATIONS * errors.std(axis=0) / 20).all()

@@ -5,14 +5,12 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 
-import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from protocols.accounting.distributed_noise import renyi_delta
 from protocols.accounting.rounds import RoundsPlan, plan_rounds, zcdp
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds
-from protocols.noise import added
 from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.noise.truncated import outer_mass, probability_mass
 
@@ -113,11 +111,6 @@ def test_dp_accounting_agrees_on_joint_noise(moves: dict[int, int]) -> None:
     assert 0.55 <= total.get_epsilon_for_delta(float(DELTA)) <= 1.0
 
 
-def test_joint_noise_is_never_worse_than_the_root_of_two_of_a_gaussian() -> None:
-    joint, own = (math.sqrt(float(added.mean_square_error(planned(40, own).noise))) for own in (None, (1, 1)))
-    assert 1.3 * own <= joint <= 1.44 * own
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -133,22 +126,3 @@ def test_joint_noise_is_never_worse_than_the_root_of_two_of_a_gaussian() -> None
 def test_what_no_noise_reaches_is_refused(arguments: tuple[int, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plan_rounds(*arguments)  # type: ignore[arg-type]
-
-
-def accepts(drawn: np.ndarray, noise: DistributedNoise | tuple[Coin, ...], scale: float = 1.0) -> bool:
-    """By DKW: P(sup |F_n - F| > t) <= 2 exp(-2 n t^2), at 10^-9."""
-    reference = np.sort(scale * added.simulated_noise(noise, np.random.default_rng(3), (400_000,)))
-    t = math.sqrt(math.log(2e9) / 2) * (1 / math.sqrt(drawn.size) + 1 / math.sqrt(reference.size))
-    grid = np.quantile(reference, np.linspace(0.01, 0.99, 99))
-    of_drawn = np.searchsorted(np.sort(drawn), grid, side="right") / drawn.size
-    of_distribution = np.searchsorted(reference, grid, side="right") / reference.size
-    return bool(np.abs(of_drawn - of_distribution).max() <= t)
-
-
-def test_parties_that_draw_their_own_make_the_noise_that_was_planned() -> None:
-    """All parties' draws together, and not at 0.7 or 1.3 times the scale."""
-    noise = plan_rounds(16, 2, 4, EPSILON, DELTA, DISTRIBUTED).noise
-    assert isinstance(noise, DistributedNoise)
-    drawn = sum((noise.draw(100 * 200) for _ in range(noise.parties)), np.zeros(1))
-    assert accepts(drawn, noise)
-    assert not accepts(drawn, noise, 0.7) and not accepts(drawn, noise, 1.3)

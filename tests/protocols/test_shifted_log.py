@@ -2,7 +2,6 @@
 
 import itertools
 from fractions import Fraction
-from math import exp, log2
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from protocols.circuits.coins import Coin, design_coins, worst_ratio
 from protocols.mechanisms.shifted_log import (
     ErrorTarget,
     ShiftedLog,
-    _ideal_coins,
     expected_errors,
     plan_logarithm,
     worst_relative_error,
@@ -109,14 +107,6 @@ def test_the_plan_keeps_to_the_error_and_to_the_budget(relation: NeighboringRela
     assert distribution.guarantee_at(1000, plan.coins).epsilon < plan.exact.epsilon / 10
 
 
-def test_a_large_offset_is_plain_noise() -> None:
-    distribution = ShiftedLog(1 << 12, 1000)
-    assert {distribution.step(n) for n in range(1001)} == {distribution.first_step} == {2}
-    coins, plain = (design_coins(epsilon, 40) for epsilon in (Fraction(1, 20), Fraction(1, 10)))
-    noise = sum(float(p) * abs(x + 0.5) for x, p in probability_mass(plain).items())
-    assert expected_errors(distribution, [500], coins)[0] == pytest.approx(noise, rel=0.01)
-
-
 def test_what_cannot_be_reached_is_refused_with_what_can() -> None:
     with pytest.raises(ValueError, match=r"0\.1 from 5 records on cannot be reached; 0\.[12]\d* can"):
         plan_logarithm(ErrorTarget(0.1, 5, 1000), Neighbors(ADD), Fraction(1), DELTA)
@@ -132,13 +122,3 @@ def test_the_program_is_charged_for_the_first_step() -> None:
     arguments = {"groups": "2", "labels": "3", "offset": "20", "most": "100000"}
     assert PI_COUNT.release(arguments) == logarithms(6, ShiftedLog(20, 100_000).first_step)
     assert ShiftedLog(20, 100_000).first_step == 2 ** (17 - 4)
-
-
-@pytest.mark.parametrize(("coins", "expected"), [(17, -20.6), (19, -80.7)])
-def test_delta_of_the_designs_example(coins: int, expected: float) -> None:
-    """E = 17, offset 20, scale 9431: the outermost 2^13 atoms need every coin from the 14th on to show 1."""
-    distribution = ShiftedLog(20, 100_000)
-    chances = _ideal_coins(Fraction(1, 9431))[:coins]
-    assert chances[13] == 1 / (1 + exp(2**13 / 9431))
-    assert sum(map(log2, chances[13:])) - 1 == pytest.approx(expected, abs=0.1)
-    assert distribution.first_step == 1 << 13

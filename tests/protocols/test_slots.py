@@ -14,27 +14,9 @@ from protocols.circuits.slots import (
     slot_bits,
     slot_blocks,
 )
+from tests.support.clear import CountedBits
 
 Bits = npt.NDArray[np.bool_]
-
-
-class Counted:
-    """Bits in lanes that count the ANDs they meet."""
-
-    ands = 0
-
-    def __init__(self, lanes: Bits) -> None:
-        self.lanes = lanes
-
-    def __and__(self, other: "Counted") -> "Counted":
-        Counted.ands += 1
-        return Counted(self.lanes & other.lanes)
-
-    def __xor__(self, other: "Counted") -> "Counted":
-        return Counted(self.lanes ^ other.lanes)
-
-    def __invert__(self) -> "Counted":
-        return Counted(~self.lanes)
 
 
 @pytest.mark.parametrize("cells", [*range(1, 34), 100])
@@ -42,9 +24,9 @@ def test_every_code_is_one_cell_or_none(cells: int) -> None:
     """All strings of bits; null, and each cell, have the code that clients send."""
     width = slot_bits(cells)
     codes = np.arange(1 << width)
-    Counted.ands = 0
-    found = cell_indicators([Counted((codes >> i & 1).astype(bool)) for i in range(width)], cells)
-    assert Counted.ands == cells + 1 - width - (cells + 1 == 1 << width)
+    CountedBits.ands = 0
+    found = cell_indicators([CountedBits((codes >> i & 1).astype(bool)) for i in range(width)], cells)
+    assert CountedBits.ands == cells + 1 - width - (cells + 1 == 1 << width)
     indicators = np.array([each.lanes for each in found])
     assert indicators.shape == (cells, len(codes))
     assert (indicators.sum(axis=0) <= 1).all()
@@ -63,9 +45,9 @@ def test_bits_are_counted(bits: int, ands: int, planes: int) -> None:
     rng = np.random.default_rng(bits)
     lanes = np.concatenate([rng.random((bits, 200)) < rng.random(200), np.eye(bits, bits + 1, 1) > 0], axis=1)
     lanes[:, 0], lanes[:, 1] = True, False
-    Counted.ands = 0
-    found = bit_count([Counted(row) for row in lanes])
-    assert (Counted.ands, len(found)) == (ands, planes)
+    CountedBits.ands = 0
+    found = bit_count([CountedBits(row) for row in lanes])
+    assert (CountedBits.ands, len(found)) == (ands, planes)
     assert (sum(plane.lanes.astype(int) << i for i, plane in enumerate(found)) == lanes.sum(axis=0)).all()
 
 

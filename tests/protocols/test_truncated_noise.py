@@ -5,7 +5,6 @@ import random
 from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +17,12 @@ from protocols.circuits.noise import (
     fair_bits_per_sample,
     flip,
     input_widths,
-    to_integer,
     two_sided_geometric,
     xor_of_inputs,
 )
-from protocols.guarantee import Guarantee
 from protocols.noise.truncated import (
     cumulative,
     error_bound,
-    guarantee,
     largest_noise,
     log_upper_bound,
     magnitude_below,
@@ -34,6 +30,7 @@ from protocols.noise.truncated import (
     probability_mass,
 )
 from protocols.reference import noise_of_bits
+from tests.support.clear import CountedBits, PartyInputs
 
 Coins = tuple[Coin, ...]
 Lanes = npt.NDArray[np.bool_]
@@ -96,20 +93,6 @@ def test_mass_is_a_two_sided_distribution(coins: Coins) -> None:
 
 
 @designed_for
-def test_all_neighbouring_atoms_are_within_epsilon(coins: Coins, epsilon: Fraction, bits: int) -> None:
-    assert edge_mass(coins) <= Fraction(1, 2**bits)
-    atoms = list(probability_mass(coins).values())
-    ratios = [a / b for a, b in itertools.pairwise(atoms)]
-    worst = max(max(ratio, 1 / ratio) for ratio in ratios)
-    assert worst == worst_ratio(coins)
-    with localcontext(prec=100):
-        assert (
-            Decimal(worst.numerator) / worst.denominator
-            <= (Decimal(epsilon.numerator) / epsilon.denominator).exp()
-        )
-
-
-@designed_for
 def test_delta_is_the_edge_and_no_less(coins: Coins, epsilon: Fraction, bits: int) -> None:
     mass, worst, edge = probability_mass(coins), worst_ratio(coins), edge_mass(coins)
     assert edge == mass[largest_noise(coins)] <= Fraction(1, 2**bits)
@@ -117,23 +100,6 @@ def test_delta_is_the_edge_and_no_less(coins: Coins, epsilon: Fraction, bits: in
         assert hockey_stick(mass, shift, worst) == edge
         assert hockey_stick(mass, shift, exp_bounds(epsilon)[0]) == edge
         assert hockey_stick(mass, shift, worst * Fraction(999, 1000)) > edge
-
-
-def test_guarantee_of_one_count_and_of_several() -> None:
-    coins = design_coins(Fraction(1), 40)
-    one, three = guarantee(coins), guarantee(coins, 3)
-    assert one == Guarantee(log_upper_bound(worst_ratio(coins)), edge_mass(coins))
-    assert Fraction(99, 100) < one.epsilon <= 1
-    assert three.delta == 3 * one.delta
-    assert 3 * one.epsilon - Fraction(3, 10**12) <= three.epsilon <= 3 * one.epsilon
-
-
-def uniform_precision(bits: int) -> Coins:
-    """Return the textbook's coins at epsilon = 1, q^(2^i) / (1 + q^(2^i)), all cut off after so many bits."""
-    with localcontext(prec=60):
-        odds = [(-Decimal(2**i)).exp() for i in range(4)]
-        p = [Fraction(int(o / (1 + o) * 2**bits), 2**bits) for o in odds]
-    return tuple(Coin(x.numerator, x.denominator.bit_length() - 1) for x in p)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +115,6 @@ def uniform_precision(bits: int) -> Coins:
         pytest.param(design_coins(Fraction(11, 10), 40), "epsilon", id="designed for 1.1"),
         pytest.param(design_coins(Fraction(1), 20), "delta", id="designed for 2^-20"),
         pytest.param((Coin(1, 60),), "epsilon", id="next to no noise"),
-        pytest.param(uniform_precision(16), "epsilon", id="16 bits each, rounded down"),
-        pytest.param(uniform_precision(48), "epsilon", id="48 bits each, rounded down"),
     ],
 )
 def test_wrong_coins_are_refused(coins: Coins, why: str) -> None:
@@ -260,49 +224,18 @@ def test_circuit_agrees_with_the_reference_on_long_coins(coins: Coins) -> None:
     assert min(expected) < 0 < max(expected)
 
 
-class Wire:
-    """A bit that counts the ANDs made from it and knows how deep it lies."""
-
-    ands = 0
-
-    def __init__(self, depth: int = 0) -> None:
-        self.depth = depth
-
-    def __and__(self, other: "Wire") -> "Wire":
-        Wire.ands += 1
-        return Wire(max(self.depth, other.depth) + 1)
-
-    def __xor__(self, other: "Wire") -> "Wire":
-        return Wire(max(self.depth, other.depth))
-
-    def __invert__(self) -> "Wire":
-        return self
-
-
-def runs(coin: Coin) -> list[int]:
-    """Return the lengths of the runs of equal bits above the numerator's lowest bit."""
-    digits = f"{coin.numerator:0{coin.bits}b}"[:-1]
-    return [len(list(same)) for _, same in itertools.groupby(digits)]
-
-
 @pytest.mark.parametrize("coins", [*SMALL.values(), *[row[0] for row in DESIGNED.values()]])
-def test_flip_takes_one_and_per_bit_but_one_and_is_shallow(coins: Coins) -> None:
-    for coin in coins:
-        Wire.ands = 0
-        depth = flip(coin, [Wire() for _ in range(coin.bits)]).depth
-        assert Wire.ands == coin.bits - 1
-        lengths = runs(coin) or [1]
-        assert depth <= len(lengths) // 2 + 1 + max(run - 1 for run in lengths).bit_length()
-    Wire.ands = 0
-    two_sided_geometric(coins, [Wire() for _ in range(fair_bits_per_sample(coins))])
-    assert Wire.ands == sum(coin.bits - 1 for coin in coins)
+def test_noise_takes_one_and_per_bit_but_one_of_each_coin(coins: Coins) -> None:
+    CountedBits.ands = 0
+    two_sided_geometric(coins, [CountedBits() for _ in range(fair_bits_per_sample(coins))])
+    assert CountedBits.ands == sum(coin.bits - 1 for coin in coins)
 
 
 @pytest.mark.parametrize("epsilon", ["0.05", "0.1", "1/3", "0.5", "1", "2", "4", "10"])
 def test_default_noise_is_as_deep_as_a_balanced_tree(epsilon: str) -> None:
     """Of the longest coin's bits: no circuit of ANDs in which each bit counts is less deep."""
     coins = design_coins(Fraction(epsilon), 42)
-    depth = max(flip(coin, [Wire() for _ in range(coin.bits)]).depth for coin in coins)
+    depth = max(flip(coin, [CountedBits() for _ in range(coin.bits)]).depth for coin in coins)
     assert depth == max((coin.bits - 1).bit_length() for coin in coins)
 
 
@@ -312,29 +245,6 @@ def test_flip_compares_every_integer_with_every_numerator(bits: int) -> None:
     fair = [(drawn >> i & 1).astype(bool) for i in range(bits)]
     for numerator in range(1, 1 << bits, 2):
         assert flip(Coin(numerator, bits), fair).tolist() == (drawn < numerator).tolist()
-
-
-class PartyInputs:
-    """Stands in for sbitvec: each party's private bits are rows of an array."""
-
-    def __init__(self, parties: list[list[Lanes]]) -> None:
-        self.queues = [list(bits) for bits in parties]
-        self.lanes = len(parties[0][0])
-
-    def get_type(self, width: int) -> "PartyInputs":
-        assert 1 <= width <= 63
-        self.width = width
-        return self
-
-    def get_input_from(self, party: int, size: int) -> Any:
-        assert size == self.lanes
-        taken, self.queues[party] = self.queues[party][: self.width], self.queues[party][self.width :]
-        assert len(taken) == self.width
-
-        class Columns:
-            v = taken
-
-        return Columns
 
 
 @pytest.mark.parametrize("honest", range(3))
@@ -371,16 +281,3 @@ def test_every_party_counts_and_every_bit_is_taken_once() -> None:
 )
 def test_input_widths(bits: int, widths: list[int]) -> None:
     assert input_widths(bits) == widths
-
-
-def test_bits_must_be_as_many_as_the_coins_take() -> None:
-    coins = SMALL["short"]
-    for n in (fair_bits_per_sample(coins) - 1, fair_bits_per_sample(coins) + 1):
-        with pytest.raises(AssertionError):
-            two_sided_geometric(coins, patterns(n))
-
-
-def test_integers_of_twos_complement_bits() -> None:
-    bits = patterns(4)
-    values = to_integer(bits, int_of_bit)
-    assert values.tolist() == [n if n < 8 else n - 16 for n in range(16)]

@@ -27,7 +27,7 @@ from harness.postprocessing.thresholds.choose import choose_thresholds
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.added import simulated_noise
-from tests.support.distribution import FALSE_ALARM, distance, dkw_bound, noise_distribution
+from tests.support.distribution import FALSE_ALARM
 
 Floats = npt.NDArray[np.float64]
 
@@ -97,19 +97,6 @@ def test_noise_bands_cover_all_rates_at_once(claimed: Fraction, covers: bool) ->
     assert (misses <= most_misses(RELEASES, FAILURE)) == covers
 
 
-def test_noise_bands_are_not_wider_than_needed() -> None:
-    """At two thirds of their width around the estimate the bands of 1500 releases fail too often."""
-    rng = np.random.default_rng(2)
-    exact = sample(rng, 200_000)
-    truth = exact.points().true_positive_rate
-    misses = 0
-    for _ in range(RELEASES):
-        band = noise_bands(released(exact, rng), FAILURE)["true_positive_rate"]
-        middle, half = band.mean(axis=-1), np.diff(band)[..., 0] / 2
-        misses += outside(np.stack([middle - half * 2 / 3, middle + half * 2 / 3], axis=-1), truth)
-    assert misses > most_misses(RELEASES, FAILURE)
-
-
 def test_population_bands_cover_noise_and_sample() -> None:
     rng = np.random.default_rng(3)
     tpr, fpr = population()
@@ -148,20 +135,8 @@ def test_half_of_the_failure_is_the_noises() -> None:
     curves = released(sample(rng, 2000), rng)
     noise = noise_bands(curves, FAILURE / 2)["true_positive_rate"]
     both = population_bands(curves, FAILURE)["true_positive_rate"]
-    for low, high in zip(noise[..., 0] - both[..., 0], both[..., 1] - noise[..., 1], strict=True):
-        margins = np.concatenate([low[20:30], high[20:30]])  # where no band is cut off at 0 or 1
-        assert np.ptp(margins) < 1e-9 and margins[0] > 0.05
-
-
-def test_sampling_error_alone_needs_the_wider_bands() -> None:
-    """The noise's bands do not cover the population, so that the test above can fail."""
-    rng = np.random.default_rng(4)
-    tpr, _ = population()
-    misses = sum(
-        outside(noise_bands(released(sample(rng, 20_000), rng), FAILURE)["true_positive_rate"], tpr)
-        for _ in range(SAMPLES)
-    )
-    assert misses > most_misses(SAMPLES, FAILURE)
+    margins = np.abs(both - noise)[:, 20:30].reshape(2, -1)  # where no band is cut off at 0 or 1
+    assert np.ptp(margins, axis=1).max() < 1e-9 and margins.min() > 0.05
 
 
 @pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
@@ -193,14 +168,6 @@ def test_intervals_cover_although_thresholds_are_chosen_from_the_same_curves(
     assert misses <= most_misses(releases, 0.05)
 
 
-def test_exact_curves_have_bands_without_width() -> None:
-    exact = sample(np.random.default_rng(6), 500)
-    bands, points = noise_bands(exact, 0.01), exact.points()
-    assert np.diff(bands["true_positive_rate"]).max() == 0
-    assert bands["true_positive_rate"][..., 0] == pytest.approx(points.true_positive_rate)
-    assert bands["selection_rate"][..., 1] == pytest.approx(points.selection_rate)
-
-
 def test_at_both_ends_the_noise_is_known_not_to_matter() -> None:
     bands = noise_bands(released(sample(np.random.default_rng(7), 2000), np.random.default_rng(8)), 0.05)
     assert (bands["true_positive_rate"][:, 0] == 1).all() and (bands["true_positive_rate"][:, -1] == 0).all()
@@ -220,12 +187,3 @@ def test_order_statistic_is_too_small_once_in_a_million_at_most(failure: float) 
     simulations, beyond = _order_statistic(failure)
     assert beyond >= 0
     assert binom.cdf(beyond, simulations, failure) <= 1e-6 < binom.cdf(beyond + 1, simulations, failure)
-
-
-def test_simulated_noise_has_the_exact_distribution() -> None:
-    """n = 20 000; DKW at 10^-9 accepts it and rejects that of another epsilon."""
-    n = 20_000
-    drawn = simulated_noise(design_coins(Fraction(1, 3), 40), np.random.default_rng(10), (n, 1))[:, 0] - 0.5
-    samples = drawn.astype(int).tolist()
-    assert distance(samples, noise_distribution(Fraction(1, 3))) <= dkw_bound(n)
-    assert distance(samples, noise_distribution(Fraction(1, 2))) > dkw_bound(n)

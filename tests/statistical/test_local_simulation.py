@@ -7,7 +7,6 @@ counts.
 
 from collections import Counter
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from benchmarks.studies.local_simulation import (
     simulate,
 )
 from protocols.local_dp.estimators import tally
-from protocols.local_dp.exact_privacy import distribution_of_r
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports, ValueRange
 from tests.support.populations import population_of
 
@@ -59,42 +57,12 @@ def heard(mechanism: Mechanism) -> Outcomes:
     return Counter((*map(float, each.counts), *each.sums.tolist()) for each in tallies)
 
 
-def distribution_of_three(mechanism: MechanismR) -> dict[tuple[float, ...], float]:
-    """Return the probability of each outcome, from the distribution that is audited."""
-    distribution: dict[tuple[float, ...], float] = {}
-    clients = zip(GROUPS.tolist(), map(Fraction, VALUES.tolist()), strict=True)
-    for said in product(*(distribution_of_r(mechanism, *client).items() for client in clients)):
-        each, chance = [0.0] * 6, 1.0
-        for (group, told), p in said:
-            each[group] += 1
-            each[3 + group] += told
-            chance *= float(p)
-        distribution[tuple(each)] = distribution.get(tuple(each), 0) + chance
-    return distribution
-
-
-def agree_with(found: Outcomes, distribution: dict[tuple[float, ...], float]) -> bool:
-    common = [outcome for outcome, p in distribution.items() if N * p >= RARE]
-    expected = np.array([N * distribution[outcome] for outcome in common])
-    seen = np.array([found[outcome] for outcome in common])
-    rest, seen_rest = N - expected.sum(), N - seen.sum()
-    statistic = ((seen - expected) ** 2 / expected).sum() + (seen_rest - rest) ** 2 / max(rest, RARE)
-    return bool(statistic < chi2.isf(FALSE_ALARM, len(common)))
-
-
 def agree(one: Outcomes, other: Outcomes) -> bool:
     common = [outcome for outcome in {*one, *other} if one[outcome] + other[outcome] >= 2 * RARE]
     table = np.array([[each[outcome] for outcome in common] for each in (one, other)], dtype=np.float64)
     table = np.concatenate([table, N - table.sum(axis=1, keepdims=True)], axis=1)
     both = np.maximum(table.sum(axis=0), 1)
     return bool((((table[0] - table[1]) ** 2) / both).sum() < chi2.isf(FALSE_ALARM, len(common)))
-
-
-@populations
-def test_simulated_reports_of_m_r_have_the_distribution_that_is_audited(population: Population) -> None:
-    found = simulated(R, population)
-    assert agree_with(found, distribution_of_three(R))
-    assert not agree_with(found, distribution_of_three(MechanismR.with_budgets(3, Fraction(2), Fraction(2))))
 
 
 @populations

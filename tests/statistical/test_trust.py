@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.studies.trust import MODELS, STEPS, Central, trust_model
+from benchmarks.studies.trust import MODELS, trust_model
 
 N = 20_000
 EXCEEDED = 0.0151
@@ -36,26 +36,6 @@ def test_bounds_hold(name: str, clients: int) -> None:
     model = trust_model(name, Fraction(1))
     errors = abs(model.errors(clients, N, np.random.default_rng(12)))
     assert np.mean(errors > model.half_width(clients, FAILURE)) <= EXCEEDED
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in MODELS if isinstance(trust_model(name, Fraction(1)), Central)]
-)
-@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (0, 0.5)])
-def test_bounds_hold_at_the_ends_of_the_range_and_are_not_loose(
-    name: str, signs: tuple[float, float]
-) -> None:
-    """All clients of a group with one value, where a noisy size does most harm."""
-    model = trust_model(name, Fraction(1))
-    assert isinstance(model, Central)
-    clients = 1000
-    x, y = np.split(model.draw((N, 4), np.random.default_rng(13)), 2, axis=1)
-    n = STEPS * clients / 2
-    off = (np.array(signs) * n + x) / (n + y) - np.array(signs)
-    errors, bound = abs(off[:, 0] - off[:, 1]), model.half_width(clients, FAILURE)
-    assert np.mean(errors > bound) <= EXCEEDED
-    if 0 not in signs:
-        assert np.mean(errors > 0.62 * bound) > FAILURE
 
 
 def test_what_is_accepted() -> None:

@@ -5,7 +5,6 @@ with probability 95 %, the share that does is below x with probability at most e
 (Chernoff), 10^-9 for the x used here; all weights of all cases together: below 10^-7.
 """
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -17,6 +16,7 @@ from harness.postprocessing.reweighing.formulas import CONFIDENCE, FLOOR, count_
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import probability_mass
 from tests.support import exact_weights
+from tests.support.distribution import accepted
 
 N = 300
 ONE, TWO, THREE_TIMES, TWENTIETH = (
@@ -28,16 +28,6 @@ THREE = [[200, 300, 400], [900, 250, 300]]
 RARE = [[10**6, 100], [100, 100]]
 EMPTY = [[0, 3], [0, 40]]
 NOBODY = [[0, 0], [0, 0]]
-
-
-def accepted(n: int = N) -> float:
-    """Return x with n KL(x, 0.95) = ln 10^9."""
-    low, high = 0.5, float(CONFIDENCE)
-    for _ in range(60):
-        x = (low + high) / 2
-        divergence = x * math.log(x / 0.95) + (1 - x) * math.log((1 - x) / 0.05)
-        low, high = (x, high) if n * divergence > math.log(1e9) else (low, x)
-    return low
 
 
 def shares(
@@ -70,14 +60,14 @@ def test_intervals_cover_but_not_everything(
     table: list[list[int]], coins: tuple[Coin, ...], reweighing: str
 ) -> None:
     found = shares(reweighing, table, coins, coins, seed=31)
-    assert found.min() >= accepted()
+    assert found.min() >= accepted(N, float(CONFIDENCE))
     assert found.mean() < 0.995
 
 
 @pytest.mark.parametrize("reweighing", exact_weights.WEIGHTS)
 @pytest.mark.parametrize("table", [RARE, EMPTY, NOBODY], ids=["rare", "empty", "nobody"])
 def test_small_raised_and_empty_counts_are_covered(table: list[list[int]], reweighing: str) -> None:
-    assert shares(reweighing, table, ONE, ONE, seed=32).min() >= accepted()
+    assert shares(reweighing, table, ONE, ONE, seed=32).min() >= accepted(N, float(CONFIDENCE))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +75,4 @@ def test_small_raised_and_empty_counts_are_covered(table: list[list[int]], rewei
 )
 def test_intervals_for_less_noise_are_noticed(reweighing: str, claimed: tuple[Coin, ...]) -> None:
     """Half of it, or a third where intervals are wider than 95 % needs."""
-    assert shares(reweighing, MORTGAGES, ONE, claimed, seed=33).mean() < accepted()
-
-
-def test_what_is_accepted() -> None:
-    assert accepted() == pytest.approx(0.85, abs=0.005)
+    assert shares(reweighing, MORTGAGES, ONE, claimed, seed=33).mean() < accepted(N, float(CONFIDENCE))

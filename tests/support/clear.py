@@ -1,10 +1,11 @@
 """Plain integers in place of secret vectors, for circuits in the clear."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 def no_check() -> None:
@@ -72,3 +73,44 @@ def wrapped(bits: int) -> type[Any]:
             return Wrapped(self.values >= bound)
 
     return Wrapped
+
+
+class CountedBits:
+    """Bits in lanes, or none: how many ANDs they take all together, and how deep these lie."""
+
+    ands = 0
+
+    def __init__(self, lanes: Any = None, depth: int = 0) -> None:
+        self.lanes, self.depth = np.zeros(0, dtype=bool) if lanes is None else lanes, depth
+
+    def __and__(self, other: "CountedBits") -> "CountedBits":
+        CountedBits.ands += 1
+        return CountedBits(self.lanes & other.lanes, max(self.depth, other.depth) + 1)
+
+    def __xor__(self, other: "CountedBits") -> "CountedBits":
+        return CountedBits(self.lanes ^ other.lanes, max(self.depth, other.depth))
+
+    def __invert__(self) -> "CountedBits":
+        return CountedBits(~self.lanes, self.depth)
+
+
+class PartyInputs:
+    """Stands in for sbitvec: each party's private bits are rows of an array."""
+
+    def __init__(self, parties: Iterable[Iterable[npt.NDArray[np.bool_]]]) -> None:
+        self.queues = [list(bits) for bits in parties]
+
+    def get_type(self, width: int) -> "PartyInputs":
+        assert 1 <= width <= 63
+        self.width = width
+        return self
+
+    def get_input_from(self, party: int, size: int) -> Any:
+        queue = self.queues[party]
+        bits, self.queues[party] = queue[: self.width], queue[self.width :]
+        assert len(bits) == self.width and {len(lanes) for lanes in bits} == {size}
+
+        class Columns:
+            v = bits
+
+        return Columns

@@ -31,6 +31,19 @@ def hoeffding_bound(n: int, bounds: int = 1) -> float:
     return sqrt(log(2 * bounds / FALSE_ALARM) / (2 * n))
 
 
+def accepted(n: int, confidence: float = 0.95) -> float:
+    """Return a share x: of n intervals that hold at this confidence, fewer than x n do with probability 1e-9.
+
+    By Chernoff, n KL(x, confidence) = ln 10^9.
+    """
+    low, high = 0.5, confidence
+    for _ in range(60):
+        x = (low + high) / 2
+        divergence = x * log(x / confidence) + (1 - x) * log((1 - x) / (1 - confidence))
+        low, high = (x, high) if n * divergence > log(1 / FALSE_ALARM) else (low, x)
+    return low
+
+
 def distance(samples: Sequence[int], distribution: Distribution) -> float:
     """Return sup |F_n - F| over all integers."""
     drawn = np.sort(samples)

@@ -76,7 +76,8 @@ class Inputs:
 
     Attributes: fair_bits: (width, lanes) of each block that they draw; given_bits: instead of these,
     per party, shape (bits, lanes); values: integers that they hold shares of; sent: what each client sends
-    while they run; words: per party, its shares of what clients share bit by bit.
+    while they run; words: per party, its shares of what clients share bit by bit; files: per party, the file
+    of its shares.
     """
 
     fair_bits: tuple[tuple[int, int], ...] = ()
@@ -84,6 +85,7 @@ class Inputs:
     values: Sequence[int] | None = None
     sent: Sequence[npt.NDArray[np.int64]] | None = None
     words: Sequence[npt.NDArray[np.uint64]] = ()
+    files: Sequence[Path] | None = None
 
 
 def run(
@@ -110,7 +112,7 @@ def make_job(
 ) -> Job:
     """Write the parties' input files into `work`, a new directory, and return the job."""
     work.mkdir()
-    shares: list[Path] | None = None
+    shares = inputs.files
     if inputs.values is not None:
         told = dict(zip(spec.arguments, map(str, arguments), strict=False))
         copies = model.parties - 1 if told.get("path") == REPLICATED.name else 1
@@ -157,11 +159,17 @@ def as_integers(bits: Bits) -> tuple[int, ...]:
 
 
 def fair_bits(epsilon: object, delta_bits: object, samples: int, seed: int = 9) -> tuple[Bits, list[int]]:
-    """Return bits for samples of the default noise, shape (bits, samples), and the noise that they make."""
+    """Return bits for samples of the default noise, shape (bits, samples), and the noise that they make.
+
+    The first four are the largest sample, -1, the smallest and 0: a coin shows 1 if all of its bits are 0.
+    """
     coins = design_coins(Fraction(str(epsilon)), int(str(delta_bits)))
     size = (fair_bits_per_sample(coins), samples)
     bits = np.random.default_rng(seed).integers(0, 2, size).astype(bool)
-    return bits, noise_of(coins, bits)
+    bits[0, :4], bits[1:, :4] = [False, True, True, False][:samples], [False, True, False, True][:samples]
+    noise = noise_of(coins, bits)
+    assert noise[:4] == [(1 << len(coins)) - 1, -1, -1 << len(coins), 0][:samples]
+    return bits, noise
 
 
 def noise_of(coins: Sequence[Coin], bits: Bits) -> list[int]:
@@ -180,12 +188,13 @@ def opened_with(
 ) -> list[int]:
     """Run a production program's own text on bits that its parties hold together; return what it opens.
 
-    Args: fed: what else reaches the parties: `values`, `sent` or `words` of `Inputs`.
+    Args: fed: what else reaches the parties: `values`, `sent`, `words` or `files` of `Inputs`.
     """
     given = xor_shares(bits, model.parties, np.random.default_rng(len(bits)))
     program = copy_of_program(spec.name, directory)
     result = run(spec, program, arguments, Inputs(given_bits=given, **fed), model, directory / "run")
     assert len(result.sent_bytes) == model.parties and min(result.sent_bytes) > 0
+    assert not (directory / "run" / "parties").exists()
     (opened,) = result.outputs.values()
     return list(opened)
 
@@ -201,7 +210,6 @@ def opened_less_noise(
     """Run a production program's own text; return what it opens less the noise that its given bits make."""
     named = dict(zip(spec.arguments, arguments, strict=True))
     bits, noise = fair_bits(named["epsilon"], named["delta_bits"], cells)
-    assert len(set(noise)) > 1  # so that lanes that are mixed up show
     opened = opened_with(bits, spec, arguments, model, directory, **fed)
     return [value - x for value, x in zip(opened, noise, strict=True)]
 

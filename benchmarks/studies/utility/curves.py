@@ -248,7 +248,7 @@ class LocalMechanism:
     Computes: the group is reported by generalised randomised response; noise x has probability in
     proportion to ratio^|x|. Another record moves 2 counts a level by 1.
     Guarantees: what a client publishes is ln(response.odds / ratio^(2 levels))-LDP, for any two records,
-    of other groups too, and no less.  [test: tests/protocols/test_local_dp.py]
+    of other groups too, and no less.  [test: tests/protocols/test_queries.py]
     """
 
     response: Grr
@@ -303,7 +303,7 @@ def design_local(
     """Return the mechanism for one epsilon with the least predicted error: of the trees and of the split.
 
     Guarantees: at most epsilon, by exact bounds of the exponentials.
-    [test: tests/protocols/test_local_dp.py]
+    [test: tests/protocols/test_queries.py]
     Args: epsilon: of all that a client publishes, at most 64.
     """
     found = []
