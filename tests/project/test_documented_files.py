@@ -123,7 +123,7 @@ def run_all(place: Path) -> Iterator[Path]:
     yield release(place, "gap", "--groups", "a,b", "--range", "0,1", *charged, "declared", *rule)
     with_domain = ("--groups", "a,b", "--labels", "0,1", "--stock", "stock")
     made(place, "weights", *with_domain, "--epsilon", "9", "--security", MODEL, "--preprocess", "1")
-    yield release(place, "weights", *with_domain, "--offline")
+    yield release(place, "weights", *with_domain, "--offline", "--ledger", "of-pieces.sqlite")
     yield release(place, "count", "--error-to", "200", security="mpyc")
     (place / "features.json").write_text(
         '{"score": {"low": 0, "high": 1}, "group2": {"categories": ["a", "b"]}}'
