@@ -80,7 +80,7 @@ class Chosen:
         given = typed(
             hosts=self.hosts,
             quick=self.quick,
-            models=",".join(self.models),
+            security=",".join(self.models),
             repetitions=self.repetitions,
             timeout=self.timeout_s and f"{self.timeout_s:g}",
         )

@@ -31,9 +31,8 @@ from benchmarks.studies.capping.errors import (
 )
 from harness.inputs.record_schema import RecordDomain
 from harness.releases.contribution_cap import CapTarget
-from protocols.arrays import Floats
 from protocols.guarantee import Guarantee
-from protocols.mechanisms.above_threshold import best_cap, caps_up_to
+from protocols.mechanisms.above_threshold import caps_up_to
 
 CAPS = caps_up_to(64)
 POPULATION = zipf(300, 1.5, 1)
@@ -64,20 +63,6 @@ def test_targets() -> None:
     population = Population("few", np.zeros(7, int), np.stack([sizes, 0 * sizes], axis=1))
     assert by_rule(population, tuple(range(1, 11)), Fraction(1, 3), SUM) == 7  # the third largest
     assert by_rule(population, tuple(range(1, 11)), Fraction(1), COUNTS) == 5  # the fourth largest
-
-
-def test_with_much_epsilon_both_choose_what_the_rule_does(chooser: Chooser) -> None:
-    sizes = zipf(300, 1.5, 1).sizes
-    for above in (0, 3, 40):
-        expected = chooser.caps.index(best_cap(sizes, chooser.caps, above))
-        histogram = chooser.distribution_of_histogram(60.0, above)
-        near = slice(max(0, expected - 1), expected + 2)  # noise is ½ at least, however large epsilon is
-        assert histogram[near].sum() > 0.99 and histogram[expected] > 0.8
-        distribution = chooser.distribution_of_pi_cap(Fraction(20), above)
-        assert (
-            distribution.sum() == pytest.approx(1) and distribution[expected] > 0.4
-        )  # within one cap of it: X_0 - X_i is a tie
-        assert distribution[near].sum() > 0.8
 
 
 def test_the_histogram_has_its_distribution() -> None:
@@ -114,11 +99,3 @@ def test_choices(active: bool, chooser: Chooser) -> None:
     assert one["5"] <= one["50"] <= one["95"] and {one["5"], one["50"], one["95"]} <= set(CAPS)
     assert found[HISTOGRAM, COUNTS, 1]["regret"] != one["regret"]
     assert all(row["regret"] == pytest.approx(1) for row in rows if row["quantity"] == RATES)
-
-
-def test_quantiles(chooser: Chooser) -> None:
-    distribution: Floats = np.zeros(len(CAPS))
-    distribution[[2, 5]] = 0.3, 0.7
-    assert [chooser.quantile(distribution, at) for at in (0.05, 0.29, 0.5, 0.95)] == [
-        CAPS[i] for i in (2, 2, 5, 5)
-    ]

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.capping.errors import (
-    BINS,
     CURVES,
     RATES,
     THRESHOLDS,
@@ -13,7 +12,6 @@ from benchmarks.studies.capping.errors import (
     ScoredClients,
     lognormal,
     tree_of_curves,
-    zipf,
 )
 
 
@@ -28,21 +26,6 @@ def test_a_cap_leaves_records_of_each_client_with_their_scores() -> None:
     expected = np.array([40 / 50, 40 / 400])[:, np.newaxis, np.newaxis] * scored.histogram
     assert (np.abs(kept.mean(axis=0) - expected) < 6 * np.sqrt(np.maximum(expected, 1) / draws)).all()
     np.testing.assert_array_equal(scored.capped(399, 1, np.random.default_rng(3))[0, 0], scored.histogram[0])
-
-
-def test_active_clients_are_told_apart_better() -> None:
-    scored = ScoredClients(
-        Population("two", np.array([0, 0]), np.array([[900, 0], [0, 900]])), np.random.default_rng(1)
-    )
-    light = ScoredClients(
-        Population("many", np.zeros(900, int), np.tile([1, 1], (900, 1))), np.random.default_rng(1)
-    )
-
-    def difference(histogram: np.ndarray) -> float:
-        negatives, positives = histogram[0] @ np.arange(BINS) / 900
-        return float(positives - negatives)
-
-    assert difference(scored.histogram) > difference(light.histogram) + 10
 
 
 def test_errors_of_curves() -> None:
@@ -63,13 +46,3 @@ def test_errors_of_curves() -> None:
     )
     assert large[THRESHOLDS]["total"].iloc[0] == pytest.approx(large[THRESHOLDS]["bias"].iloc[0], abs=0.01)
     assert np.isnan(small[RATES]["noise"]).all() and np.isnan(large[THRESHOLDS]["noise"]).all()
-
-
-def test_curves_without_positives_get_the_same_threshold_for_all() -> None:
-    """As noise may have it: nothing is chosen, and what 0.5 leaves is counted."""
-    found = ExpectedCurveErrors(zipf(200, 2.0, 1), (1,), np.random.default_rng(1))
-    nothing = np.zeros((1, 2, 2, BINS + 1))
-    (fitted,) = found._fitted(nothing)[1]
-    tpr = found._points.true_positive_rate[:, 50]
-    assert found._gap_left(fitted) == pytest.approx(abs(tpr[0] - tpr[1]))
-    assert fitted.thresholds[50] == 0.5

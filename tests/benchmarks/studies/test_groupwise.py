@@ -6,7 +6,7 @@ from math import log
 import numpy as np
 import pytest
 
-from benchmarks.studies.groupwise import PROVEN_RHO, density, gaussian_log_rho, numerical_rho, sampled
+from benchmarks.studies.groupwise import PROVEN_RHO, density, numerical_rho, sampled
 
 
 @pytest.mark.parametrize("count", [0, 20, 1000])
@@ -38,8 +38,3 @@ def test_near_zero_it_is_about_the_first_stage_s_and_falls_with_the_count() -> N
     assert found == sorted(found, reverse=True)
     assert 0.9 * PROVEN_RHO < found[0] < 1.06 * PROVEN_RHO
     assert PROVEN_RHO == 1 / 200
-
-
-def test_gaussian_logarithm_by_hand() -> None:
-    assert gaussian_log_rho(0, 1, 1.0) == gaussian_log_rho(1, 1, 1.0) == pytest.approx(log(2) ** 2 / 2)
-    assert gaussian_log_rho(10, 5, 2.0) == pytest.approx(log(15 / 14) ** 2 / 8)

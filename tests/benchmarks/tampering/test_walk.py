@@ -4,7 +4,6 @@ import json
 import random
 from collections import Counter
 from dataclasses import asdict, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from benchmarks.commands.tampering import summary
 from benchmarks.measure.samples import append
 from benchmarks.tampering import walk
 from benchmarks.tampering.attack import Change, Kind, Message, Outcome
-from benchmarks.tampering.operations import Distribution
 from benchmarks.tampering.production import NOISE
 from benchmarks.tampering.walk import Attempt, change_of, load, most_wrong
 from harness.errors import ResultFileError
@@ -96,29 +94,6 @@ def test_the_summary_counts_what_was_changed() -> None:
     assert rows[0]["wrong_at_most"] == pytest.approx(most_wrong(8, 2), abs=1e-5)  # both did harm
 
 
-def test_a_walk_that_was_cut_short_has_tried_as_many_of_each_operation() -> None:
-    found = walk.sites(Parties(), 1)
-    assert [Counter(place[1] for place, *_ in found[:n])["and"] for n in (2, 4, 6, 8)] == [1, 2, 3, 4]
-
-
-def test_what_one_program_sends_more_changes_no_order_of_others() -> None:
-    """Else a walk that goes on would go on elsewhere, as some machines send more or less from run to run."""
-    more = Parties("spdz2k")
-    more.attacks["rep4-ring", "input", 0].many = 6  # type: ignore[attr-defined]
-
-    def others(parties: Parties) -> list[Message]:
-        return [message for place, message, _ in walk.sites(parties, 2) if place[0] == "spdz2k"]
-
-    assert others(more) == others(Parties("spdz2k"))
-
-
-def test_a_walk_that_was_cut_short_has_tried_as_many_in_each_model() -> None:
-    """Of one with one place as of one with two."""
-    found = walk.sites(Parties("spdz2k"), 1)
-    counts = [Counter(place[0] for place, *_ in found[:n]) for n in (3, 9)]
-    assert [(each["spdz2k"], each["rep4-ring"]) for each in counts] == [(1, 2), (4, 5)]
-
-
 def test_opened_noise_is_compared_with_its_distribution_over_all_changes() -> None:
     """10,000 samples: each opens 200, of which the wrong ones are zeros, a tenth of all."""
     distribution = NOISE[0].distribution
@@ -138,17 +113,3 @@ def test_opened_noise_is_compared_with_its_distribution_over_all_changes() -> No
     assert row(drawn)["noise"] == 10_000 and row(drawn)["distance"] < row(drawn)["by_chance"] < 0.033
     assert row(rigged)["distance"] > row(rigged)["by_chance"]
     assert all(distribution.explains(each) for each in drawn.tolist())
-
-
-def test_noise_of_another_distribution_is_not_explained() -> None:
-    distribution = Distribution(Fraction(2), 20, 20_000)
-    rng = np.random.default_rng(3)
-
-    def drawn(epsilon: str) -> list[int]:
-        mass = probability_mass(design_coins(Fraction(epsilon), 20))
-        return [int(x) for x in rng.choice(list(mass), 20_000, p=[float(p) for p in mass.values()])]
-
-    assert distribution.explains(drawn("2"))
-    assert not distribution.explains(drawn("3"))  # less noise
-    assert not distribution.explains(drawn("2")[1:])
-    assert distribution.distance(Counter([0, 1 << 30])) == 1.0

@@ -67,7 +67,3 @@ def test_never_above_basic_composition(epsilon: Fraction) -> None:
 def test_where_no_epsilon_will_do() -> None:
     assert numerical_epsilon([loss(ONE)], 1e-9) is None
     assert numerical_epsilon([loss(ONE, known=False)], 1e-9) is None
-
-
-def test_of_nothing_nothing() -> None:
-    assert numerical_epsilon([], 1e-9) == 0.0

@@ -1,12 +1,9 @@
 """For all sequences of charges and budgets: what is charged is exactly what fits, and sums are exact."""
 
 import unicodedata
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Barrier
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
@@ -55,40 +52,6 @@ def test_what_is_charged_is_what_fits(runs: list[Guarantee], budget: Budget) -> 
     left = found.left
     assert left is not None and budget.allows(found.spent)
     assert left.epsilon + found.spent.epsilon == budget.epsilon
-
-
-@given(st.lists(st.lists(GUARANTEES, min_size=1, max_size=4), min_size=2, max_size=5), BUDGETS)
-@example([[Guarantee(Fraction(1, 3), Fraction(1, 8))] * 4] * 4, Budget(Fraction(1), Fraction(3, 8)))
-@settings(max_examples=15)
-def test_starters_at_once_spend_what_fits_and_are_refused_what_does_not(
-    coordinators: list[list[Guarantee]], budget: Budget
-) -> None:
-    """Each coordinator has a thread. What was refused would not fit in the end either."""
-    begun: list[Guarantee] = []
-    refused: list[Guarantee] = []
-    together = Barrier(len(coordinators))
-
-    def start(runs: list[Guarantee], path: Path) -> None:
-        ledger = Ledger(path, timeout_s=600)
-        together.wait(600)
-        for exact in runs:
-            try:
-                ledger.charge("p", None, release(exact))
-            except BudgetError:
-                refused.append(exact)
-            else:
-                begun.append(exact)
-
-    with TemporaryDirectory() as directory, ThreadPoolExecutor(len(coordinators)) as pool:
-        path = Path(directory) / "ledger.sqlite"
-        Ledger(path).set_budget("p", budget)
-        for done in [pool.submit(start, runs, path) for runs in coordinators]:
-            done.result()
-        (found,) = Ledger(path).populations()
-    assert sorted(map(astuple, begun)) == sorted(astuple(charge.exact) for charge in found.charges)
-    assert budget.allows(found.spent) and found.spent == compose(begun)
-    assert not any(budget.allows(compose([found.spent, exact])) for exact in refused)
-    assert len(begun) + len(refused) == sum(map(len, coordinators))
 
 
 @given(st.text(max_size=20))

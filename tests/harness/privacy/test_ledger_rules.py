@@ -1,7 +1,6 @@
 """Budgets with a rule of their own: what they admit, what they refuse, and that they are kept and stay."""
 
 import math
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from harness.errors import BudgetError, LedgerError, OptionError, PopulationError
-from harness.privacy.ledger.accountants import _ONE, Loss, NoiseEvent, Renyi, _moment, accountant_of
+from harness.errors import BudgetError, OptionError, PopulationError
+from harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi, accountant_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text, exact_json
 from harness.request.readers import parse_budget
@@ -163,23 +162,6 @@ def test_a_rule_is_declared_before_the_first_run_and_stays(rule: Budget, tmp_pat
     assert {each.name: each.budget for each in ledger.populations()}["loans"] == rule
 
 
-def settled(ledger: Ledger, budget: Budget | None) -> None:
-    number, _ = ledger.charge("loans", budget, event())
-    ledger.settle(number, Status.DONE)
-
-
-@pytest.mark.parametrize("rule", [RENYI, DECLARED])
-def test_a_damaged_rule_is_no_budget(rule: Budget, tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    ledger.charge("loans", rule, event())
-    with sqlite3.connect(ledger.path) as connection:
-        (text,) = connection.execute("SELECT budget_delta FROM populations").fetchone()
-        connection.execute("UPDATE populations SET budget_delta = ?", (text.replace("=", "=x"),))
-    connection.close()
-    with pytest.raises(LedgerError, match="damaged"):
-        ledger.populations()
-
-
 def test_as_they_are_written() -> None:
     assert (
         Budget(Fraction(3), DELTA, order=13) == RENYI
@@ -210,17 +192,3 @@ def test_a_run_that_named_nobody_comes_before_a_rule(rule: Budget, tmp_path: Pat
     with pytest.raises(PopulationError, match=r"has runs already, and a budget of .* stays"):
         ledger.charge("people", None, run)
     ledger.charge("people", None, event())
-
-
-def test_a_run_that_is_never_opened_makes_no_room() -> None:
-    """Of randomized response that often fails, the rest has a moment below 1."""
-    failing = Loss(Guarantee(Fraction(0), Fraction(1, 100)))
-    moment, lost = _moment(failing, 20)
-    assert (moment, lost) == (_ONE, Fraction(1, 100))
-    assert _moment(WEIGHTS, 20)[0] > _ONE
-
-
-def test_a_number_of_runs_is_at_most_what_can_be_added_up() -> None:
-    assert parse_budget("3,1e-9,000000007").runs == 7
-    with pytest.raises(OptionError, match="at most 10000"):
-        parse_budget("3,1e-9,00000000199999999")

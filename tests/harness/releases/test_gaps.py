@@ -49,11 +49,6 @@ def test_values_are_read_and_rounded_to_the_grid(tmp_path: Path) -> None:
     assert shared.tolist() == [[-10, 0, 10, 0, 10], [10, 0, 10, 0, 10], [0, 7, 0, 0, 0], [0, 10, 0, 10, 0]]
 
 
-def test_a_client_may_have_no_value(tmp_path: Path) -> None:
-    records = read_records(written(tmp_path / "k.csv"), DOMAIN, may_be_empty=True, kind=RecordKind.VALUE)
-    assert columns_of(records, VALUED_SPLIT).tolist() == [[0]] * 4
-
-
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -158,13 +153,6 @@ def test_groups_that_the_noise_hides() -> None:
     assert written["gaps"] == [
         {"groups": ["a", "b"], "estimate": None, "interval": [-1.0, 1.0], "says_something": False}
     ]
-
-
-def test_noise_takes_no_mean_out_of_the_range() -> None:
-    """Sums of 150 and -200 steps over sizes of 100: means of 1 and 0, and a gap of 1, at the most."""
-    found = gaps(np.array([150.0, 100.0, -200.0, 100.0]), DOMAIN, plan())
-    assert [mean.estimate for mean in found.means] == [1.0, 0.0]
-    assert found.gaps[0, 1].estimate == 1.0
 
 
 @pytest.mark.parametrize("mean", [-10, 0, 4, 10])

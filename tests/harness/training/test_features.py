@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from harness.errors import FeaturesError
-from harness.training.features import Feature, Features, features_from_json, read_features
+from harness.training.features import Feature, features_from_json, read_features
 
 DECLARED = {"age": {"low": 20, "high": 60}, "sector": {"categories": ["a", "b", "c"]}}
 
@@ -55,8 +55,3 @@ def test_what_is_no_declaration_is_refused_in_one_sentence(tmp_path, declared, s
         read_features(path)
     text = str(error.value)
     assert said.lower() in text.lower() and "features.json" in text and text.endswith(".")
-
-
-def test_a_model_needs_features():
-    with pytest.raises(FeaturesError, match="not 0"):
-        Features({})

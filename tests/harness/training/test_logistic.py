@@ -1,7 +1,5 @@
 """Logistic regression on noisy sums: what an update may be, and where training ends without noise."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -41,16 +39,6 @@ def test_clip_then_weigh_is_weighted_logistic_regression_where_the_norm_is_large
     assert np.abs(probabilities(found, with_constant(of.features)) - expected).max() < 1e-3
 
 
-def test_a_clients_update_is_the_mean_of_its_records():
-    of = examples(2)
-    found = fit(of, exact_sum, Descent(3000, 100.0, 3.0, 0.1), CLIENT)
-    records = np.bincount(of.client, minlength=of.clients)[of.client]
-    oracle = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000)
-    oracle.fit(of.features, of.label, sample_weight=weights(of) / records)
-    expected = oracle.predict_proba(of.features)
-    assert np.abs(probabilities(found, with_constant(of.features)) - expected).max() < 1e-3
-
-
 @given(
     st.integers(0, 10**6),
     st.sampled_from([RECORD, CLIENT]),
@@ -64,27 +52,6 @@ def test_no_update_is_longer_than_declared(seed, unit, clip, largest_weight, lab
     rows = of.updates(parameters, clip, largest_weight, unit)
     assert rows.shape == (30 if unit is RECORD else 12, parameters.size)
     assert np.linalg.norm(rows, axis=1).max() <= clip * largest_weight * (1 + 1e-12)
-
-
-def test_weights_scale_what_was_clipped():
-    of = examples(4)
-    plain = replace(of, weight=None).updates(np.ones(of.shape), 0.5, 3.0, RECORD)
-    np.testing.assert_allclose(np.linalg.norm(plain, axis=1).max(), 0.5)
-    weighed = of.updates(np.ones(of.shape), 0.5, 3.0, RECORD)
-    np.testing.assert_allclose(weighed, weights(of)[:, np.newaxis] * plain)
-
-
-def test_gradients_are_those_of_the_likelihood():
-    of = examples(3, labels=3, records=5)
-    parameters = np.random.default_rng(0).normal(size=of.shape)
-    rows = of.updates(parameters, 1e9, 3.0, RECORD)
-    step = 1e-6 * np.eye(parameters.size).reshape(-1, *parameters.shape)
-
-    def loss(at):
-        return -weights(of) * np.log(probabilities(at, with_constant(of.features))[range(5), of.label])
-
-    expected = [(loss(parameters + s) - loss(parameters - s)) / 2e-6 for s in step]
-    np.testing.assert_allclose(rows, np.transpose(expected), atol=1e-7)
 
 
 def test_a_client_without_records_adds_nothing():
