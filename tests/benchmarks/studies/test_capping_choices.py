@@ -8,9 +8,6 @@ import pytest
 
 from benchmarks.studies.capping.choices import (
     AIMS,
-    COLUMNS,
-    HISTOGRAM,
-    PI_CAP,
     Chooser,
     Setting,
     by_rule,
@@ -20,13 +17,9 @@ from benchmarks.studies.capping.errors import (
     BINS,
     COUNTS,
     CURVE_QUANTITIES,
-    QUANTITIES,
-    RATES,
     SUM,
     WEIGHTS,
-    ExpectedErrors,
     Population,
-    by_quantity,
     zipf,
 )
 from harness.inputs.record_schema import RecordDomain
@@ -78,24 +71,3 @@ def test_the_histogram_has_its_distribution() -> None:
         expected[0 if first <= 2 else 1 if second <= 2 else 2] += p * r
     found = chooser.distribution_of_histogram(1.0, 2)
     assert np.abs(found - expected).max() < 6 * 0.5 / 64  # of 4096 histograms
-
-
-@pytest.mark.parametrize("active", [False, True])
-def test_choices(active: bool, chooser: Chooser) -> None:
-    """In active models the release's noise is as if for half of epsilon; that of the cap's choice is not."""
-    setting, share, by = Setting(Fraction(2), active), Fraction(1, 5), 2 if active else 1
-    errors = ExpectedErrors(POPULATION, CAPS, np.random.default_rng(1))
-    free, left = errors.at(2 / by), errors.at(1.6 / by)
-    rates = by_quantity([RATES], CAPS, np.ones((len(CAPS), 1, 3)))
-    rows = list(chooser.choices(setting, share, left | rates, free | rates))
-    found = {tuple(row[name] for name in ("mechanism", "quantity", "aim")): row for row in rows}
-    assert len(found) == len(COLUMNS) * (10 + 5)  # sum and counts with one aim, others with four, or five
-    assert {quantity for _, quantity, _ in found} == {*QUANTITIES, RATES}
-    one = found[PI_CAP, COUNTS, 1]
-    assert (one["setting"], one["share"]) == (setting, share)
-    distribution = chooser.distribution_of_pi_cap(Fraction(2, 5), target(Fraction(8, 5) / by, COUNTS, 1))
-    expected = float(distribution @ left[COUNTS]["total"]) / free[COUNTS]["total"].min()
-    assert one["regret"] == pytest.approx(expected) and one["regret"] > 1
-    assert one["5"] <= one["50"] <= one["95"] and {one["5"], one["50"], one["95"]} <= set(CAPS)
-    assert found[HISTOGRAM, COUNTS, 1]["regret"] != one["regret"]
-    assert all(row["regret"] == pytest.approx(1) for row in rows if row["quantity"] == RATES)

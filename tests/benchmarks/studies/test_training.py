@@ -8,15 +8,13 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import pld
-from sklearn.linear_model import LogisticRegression
 
 from benchmarks.measure.samples import load_lines
 from benchmarks.papers import table3
 from benchmarks.studies.outcome import Row
-from benchmarks.studies.training import fairness, models, study
+from benchmarks.studies.training import models, study
 from benchmarks.studies.training.models import figures
 from benchmarks.studies.training.people import People, wagepan
-from harness.training.updates import units_for
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.distributed_noise import renyi_delta
 
@@ -29,14 +27,6 @@ def people(clients: int = 12, records: int = 9, seed: int = 1) -> People:
     features = rng.uniform(-1, 1, (len(client), 3))
     label = (features[:, 0] + 0.3 * rng.normal(size=len(client)) > 0).astype(np.int64)
     return People("made up", features, label, client % 2, client, ("a", "b"))
-
-
-def test_wagepan_is_what_readme_says() -> None:
-    found = wagepan()
-    assert (len(found.label), found.clients, found.features.shape[1]) == (4360, 545, 34)
-    assert found.label.mean() == pytest.approx(0.244, abs=0.001)
-    assert np.mean(found.group) == pytest.approx(0.2716, abs=0.001)
-    assert np.abs(found.features).max() <= 1
 
 
 def test_splits_hold_a_fifth_of_each_client_or_of_the_clients() -> None:
@@ -84,14 +74,6 @@ def test_one_client_without_noise_is_gradient_descent() -> None:
         off = 1 / (1 + np.exp(-inputs @ parameters)) - whole.label
         parameters = parameters - by["rate"] * (weights * off) @ inputs / len(off)
     assert found[0] == pytest.approx(parameters)
-
-
-def test_no_dp_tends_to_logistic_regression() -> None:
-    whole = people(200)
-    choices = {**models.CHOSEN, "rounds": 800}
-    found = models.train(whole, study.NONE, 1.0, np.random.default_rng(1), choices).parameters
-    oracle = LogisticRegression(C=1e9, tol=1e-9, max_iter=5000).fit(whole.features, whole.label)
-    assert found == pytest.approx(np.append(oracle.coef_, oracle.intercept_), rel=1e-3)
 
 
 def test_rho_is_the_most_that_epsilon_allows() -> None:
@@ -176,56 +158,3 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     again = study.go_on([whole], path, TINY, lambda *_: None)
     assert done == [("joint", 10.0, 0), ("paper", 10.0, 0)] and again[:5] == runs[:5]
     assert len(load_lines(path, study.Run, study.A_DRAW)) == 7
-
-
-def test_means_and_targets(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = study.columns_of("odds", [0.1, 0.2, 0.3]) | {"seeds": 3}
-    assert (found["odds"], found["odds, half"]) == pytest.approx((0.2, 4.303 * 0.1 / np.sqrt(3)), rel=1e-3)
-    assert study.shown_mean(found, "odds", percent=True) == "20.0 ± 24.8"
-    found = study.columns_of("odds", [0.1, None, 0.3]) | {"seeds": 3}
-    assert study.shown_mean(found, "odds") == "undefined (1 of 3)"
-    assert set(study.columns_of("odds", [0.1, None]).values()) == {None, 1}
-
-    def run(seed: int, lost: float) -> study.Run:
-        plain = {"accuracy": 0.6 + seed / 10, "odds": 0.1}
-        righted = {"accuracy": 0.6 + seed / 10 - lost, "odds": 0.05}
-        models = {study.NONE.name: plain, study.RIGHTED.name: righted}
-        return study.Run("MovieLens 100K", study.JOINT, 1.0, seed, models)
-
-    monkeypatch.setattr(study, "TARGETS", [each for each in study.TARGETS if study.RIGHTED.name in each])
-    accuracy, odds = study.judged_targets([run(0, 0.004), run(1, 0.005)])  # none of RandHIE
-    assert accuracy["met"] and accuracy["mean"] == pytest.approx(-0.0045)
-    assert (odds["figure"], odds["bound"], odds["met"], odds["mean"]) == ("odds", 0.07, True, 0.05)
-    assert [each["met"] for each in study.judged_targets([run(0, 0.004), run(1, 0.008)])] == [False, True]
-
-
-OURS = ("FairGrad", "FairGrad, ε = 4")
-
-
-def test_models_of_others_are_judged_by_the_same_figures(tmp_path: Path) -> None:
-    whole, theirs = people(200), tmp_path / "theirs.json"
-    theirs.write_text('{"theirs": [9.0, 0, 0, 0]}')
-    found = fairness.beside(whole, theirs, 7).models
-    assert [*found] == ["no DP", "training alone", "Kamiran–Calders weights", *OURS, "theirs"]
-    _, tests = whole.split(np.random.default_rng(7))
-    right = (tests.features[:, 0] >= 0) == tests.label
-    assert found["theirs"]["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
-    assert fairness.beside(whole, theirs, 7).models == found
-
-
-def test_counts_for_fairness_are_a_part_of_the_joint_rho(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of noise for an update and its counts, the counts' own is as much as their share of rho takes."""
-    told: list[tuple[float, float, int]] = []
-
-    def noisy(values: np.ndarray, squares: float, rho: float, _rng: object) -> np.ndarray:
-        told.append((squares, rho, values.size))
-        return values
-
-    monkeypatch.setattr(models, "noisy", noisy)
-    whole = people(40)
-    for scheme in (study.ALONE, fairness.FAIR):
-        models.train(whole, scheme, 1.0, np.random.default_rng(1))
-    (_, plain_rho, d), (squares, rho, wide) = told[1], told[-1]
-    assert rho == plain_rho and wide == d + 8
-    units = units_for(wide, fairness.FAIR.largest_weight)
-    assert squares == pytest.approx((fairness.FAIR.largest_weight * units + np.sqrt(wide) / 2) ** 2, rel=1e-3)

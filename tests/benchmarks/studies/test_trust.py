@@ -15,7 +15,6 @@ from benchmarks.studies.trust import (
     PUBLISHED,
     REPAIRED,
     STEPS,
-    Central,
     TrustModel,
     noise_in_computation,
     noise_per_aggregator,
@@ -25,10 +24,8 @@ from benchmarks.studies.trust import (
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import gaps
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
-from protocols.circuits.coins import design_coins
 from protocols.guarantee import Guarantee
 from protocols.local_dp.estimators import least_enough
-from protocols.noise.truncated import probability_mass
 
 ONE = Fraction(1)
 FAILURE = 0.01
@@ -54,48 +51,6 @@ def test_one_aggregator_s_noise_alone_meets_epsilon() -> None:
         two[2 * other : 2 * other + 2] = w, STEPS
         costs.add(int(abs(one - two).sum()) * model.most_exponent)
     assert max(costs) == pytest.approx(1) and model.guarantee == Guarantee(ONE, Fraction(0))
-
-
-def distribution_of_aggregators(rate: float, aggregators: int) -> dict[float, float]:
-    most = int(40 / rate)
-    one = np.exp(-rate * abs(np.arange(-most, most + 1)))
-    distribution = np.ones(1)
-    for _ in range(aggregators):
-        distribution = np.convolve(distribution, one / one.sum())
-    middle = len(distribution) // 2
-    return {float(x - middle): p for x, p in enumerate(distribution)}
-
-
-def small_models() -> list[tuple[Central, dict[float, float]]]:
-    """Return models with noise of a few values, and its distribution."""
-    coins = design_coins(ONE, 40)
-    exact = Guarantee(ONE, Fraction(1, 2**40))
-    wide = noise_per_aggregator(Fraction(STEPS), 2, 1)  # a rate of 1/4
-    return [
-        (noise_in_computation(coins, exact), {x + 0.5: float(p) for x, p in probability_mass(coins).items()}),
-        (wide, distribution_of_aggregators(0.25, 2)),
-        (noise_per_aggregator(Fraction(2 * STEPS), 3, 1), distribution_of_aggregators(0.5, 3)),
-    ]
-
-
-@pytest.mark.parametrize(("model", "distribution"), small_models())
-def test_tails_are_above_the_enumerated_ones(model: Central, distribution: dict[float, float]) -> None:
-    """T and s, of four and of two independent values; and not far above: Chernoff's bound is no looser."""
-    least, most = trust._bounds(model, FAILURE)
-    p = np.array(list(distribution.values()))
-    x = np.array(list(distribution))
-
-    def beyond(values: int, t: float) -> float:
-        sums = p
-        for _ in range(values - 1):
-            sums = np.convolve(sums, p)
-        at = values * x[0] + np.arange(len(sums))
-        return float(sums[at > t].sum())
-
-    assert 2 * beyond(1, least) <= 0.1 * FAILURE
-    assert 2 * beyond(4, most) + 4 * beyond(2, most) <= 0.9 * FAILURE
-    assert 2 * beyond(4, 0.6 * most) > FAILURE
-    assert 2 * beyond(1, 0.6 * least) > 0.1 * FAILURE
 
 
 @epsilons

@@ -11,15 +11,12 @@ from benchmarks.studies.utility.curves import (
     SyntheticPopulation,
     cumulative,
     curves_of,
-    gap,
     measure,
-    rates_under,
     unmitigated,
 )
 from benchmarks.studies.utility.study import generator
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import GroupCurves
-from harness.postprocessing.thresholds.rules import ThresholdRule
 
 GROUPS = ("a", "b")
 GRID = np.array([0.0, 0.5, 1.0])
@@ -33,15 +30,6 @@ def curves(tp: list[list[float]], fp: list[list[float]]) -> GroupCurves:
 
 # Rates at thresholds 0, 1/2, 1 and none: a: TPR 1, 3/4, 0; FPR 1, 1/4, 0. b: TPR 1, 1/2, 0; FPR 1, 1/2, 0.
 EXACT = curves([[4, 3, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
-
-
-def test_rates_of_a_mixed_rule_are_averages() -> None:
-    rules = {"a": ThresholdRule((0.0, 0.5), (0.25, 0.75)), "b": ThresholdRule((0.5, 2.0), (0.5, 0.5))}
-    tpr, fpr = rates_under(rules, EXACT.points())
-    assert tpr.tolist() == [1 / 4 + 3 / 4 * 3 / 4, 1 / 4]
-    assert fpr.tolist() == [1 / 4 + 3 / 4 * 1 / 4, 1 / 4]
-    assert gap(tpr, fpr) == 13 / 16 - 1 / 4
-    assert gap(np.array([0.5, 0.25]), np.array([0.0, 1.0])) == 1
 
 
 def test_errors_by_hand() -> None:

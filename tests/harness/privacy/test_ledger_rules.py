@@ -10,7 +10,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from harness.errors import BudgetError, OptionError, PopulationError
-from harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi, accountant_of
+from harness.privacy.ledger.accountants import Loss, NoiseEvent, accountant_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text, exact_json
 from harness.request.readers import parse_budget
@@ -44,14 +44,6 @@ def left(budget: Budget, losses: Sequence[Loss]) -> Budget:
     return accountant_of(budget, losses).left
 
 
-def renyi_spent(budget: Budget, losses: Sequence[Loss]) -> tuple[float, Fraction]:
-    """Return rho and delta': but for masses of delta' a divergence of order * rho at most."""
-    accountant, order = accountant_of(budget, losses), budget.order
-    assert isinstance(accountant, Renyi) and order
-    moment, lost = accountant.moments
-    return math.log(Fraction(moment, 1 << 256)) / (order * (order - 1)), lost
-
-
 def test_a_hundred_weight_runs() -> None:
     """At epsilon = 0.05 each, together 5 by basic composition."""
     assert allows(DECLARED, [WEIGHTS] * 100) and not allows(DECLARED, [WEIGHTS] * 101)
@@ -79,20 +71,6 @@ def test_as_dp_accounting_adds_them_up(one: Loss) -> None:
 
     assert enough(Fraction(1005, 1000), "declared") and not enough(Fraction(99, 100), "declared")
     assert enough(Fraction(108, 100), "renyi") and not enough(Fraction(101, 100), "renyi")
-
-
-def test_what_a_filter_has_spent_is_said_as_rho_and_what_is_apart() -> None:
-    order, pair = 20, curve_of_coins(COINS).pairs[0]
-    divergence = math.log(sum(float(p) * float(p / q) ** (order - 1) for p, q in pair if q)) / (order - 1)
-    apart = sum(p for p, q in pair if not q)
-    for runs in (0, 1, 100):
-        rho, delta = renyi_spent(replace(RENYI, order=order), [WEIGHTS] * runs)
-        assert rho == pytest.approx(runs * divergence / order, rel=1e-6) and delta == runs * apart
-    assert RENYI.order is not None
-    rho, delta = renyi_spent(RENYI, [WEIGHTS] * 100)  # is within the budget, by the usual conversion
-    worst = RENYI.order * rho + math.log((RENYI.order - 1) / RENYI.order)
-    worst -= math.log(RENYI.order * 3 / 4 * DELTA) / (RENYI.order - 1)
-    assert worst <= RENYI.epsilon and delta <= DELTA / 4
 
 
 def test_a_filter_adds_up_what_it_knows_and_what_it_does_not() -> None:
@@ -132,17 +110,6 @@ def test_a_ledger_keeps_to_them(tmp_path: Path) -> None:
         ledger.check("new", parse_budget("0.6,1e-9,100"), event())
     (kept,) = [each for each in ledger.populations() if each.name == "others"]
     assert kept.left == replace(small, runs=2) and kept.spent == EXACT
-
-
-def test_a_filter_in_a_ledger(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    small = parse_budget("0.4,1e-9,renyi")
-    most = max(n for n in range(1, 20) if allows(small, [WEIGHTS] * n))
-    for _ in range(most):
-        ledger.charge("loans", small, event())
-    assert most > 2
-    with pytest.raises(BudgetError, match=r"has ε = 0\.\d+ left of its budget of 0\.4,1e-9,renyi"):
-        ledger.charge("loans", None, event())
 
 
 @pytest.mark.parametrize("rule", [RENYI, DECLARED])

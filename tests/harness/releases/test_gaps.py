@@ -74,8 +74,6 @@ def test_a_range_has_to_be_declared(tmp_path: Path) -> None:
         read_records(path, None, kind=RecordKind.VALUE)
     with pytest.raises(RecordDomainError, match="go together"):
         read_records(path, RecordDomain(("a", "b"), ("0", "1")), kind=RecordKind.VALUE)
-    with pytest.raises(RecordDomainError, match="go together"):
-        DOMAIN.with_kind(RecordKind.NONE)
     with pytest.raises(RecordDomainError, match="one performance value, without a label"):
         RecordDomain(("a", "b"), ("0", "1"), 1, kind=RecordKind.VALUE, values=GRID)
 
@@ -87,8 +85,6 @@ def test_domains_of_values_are_written_and_read() -> None:
     for values in ({"low": 0}, [0, 1], {"low": 0, "high": "1"}, {"low": 0, "high": 1, "steps": 2.0}):
         with pytest.raises(RecordDomainError, match=r"it is not a domain: .* at `values"):
             domain_from_json({"groups": ["a", "b"], "values": values}, "it")
-    with pytest.raises(RecordDomainError, match="only one of them"):
-        domain_from_json({"groups": ["a", "b"], "values": GRID.to_json(), "predictions": True}, "it")
     for wrong in ((1.0, 1.0, 5), (0.0, math.inf, 5)):
         with pytest.raises(RecordDomainError, match="two finite ends"):
             ValueGrid(*wrong)

@@ -139,24 +139,16 @@ def _error_bound(session: SumSession) -> float:
     return float(bound) / session.rule.units
 
 
-def test_a_budget_that_falls_short_refuses_before_anything_starts(here: Path) -> None:
-    path = here / "ledger.sqlite"
-    short = SumSession("mpyc", **SMALL, population="p", budget=(1, "1e-4"), ledger=path)
-    with pytest.raises(BudgetError, match="No party was started"):
-        short.open()
-    assert all(not each.charges for each in Ledger(path).populations())
-    with pytest.raises(OptionError, match="is not open"):
-        short.add(UPDATES)
-
-
 def test_a_session_keeps_to_the_ledger_that_commands_keep_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "ledger.sqlite"
     monkeypatch.setenv("FAIRSHARES_LEDGER", str(path))
     Ledger(path).set_budget("p", Budget(Fraction(1), None))
+    short = SumSession("mpyc", **SMALL, population="p")
     with pytest.raises(BudgetError, match="No party was started"):
-        SumSession("mpyc", **SMALL, population="p").open()
+        short.open()
+    assert all(not each.charges for each in Ledger(path).populations())
     with pytest.raises(PopulationError, match="holds budgets, for 'p'"):
         SumSession("mpyc", **SMALL)
     assert SumSession("mpyc", **SMALL, population="none")._account.population is None
