@@ -1,17 +1,29 @@
-"""Numbers in the documents that follow from the noise, computed anew."""
+"""Numbers in the documents, computed anew or as they were recorded."""
 
 import csv
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from math import log2
 
+import pytest
+
+from benchmarks.commands.tampering import summary
+from benchmarks.studies.trust import IN_COMPUTATION, NEEDED, PER_AGGREGATOR, REPAIRED, trust_model
+from benchmarks.tampering import timing
+from benchmarks.tampering.walk import load
 from protocols.accounting.rounding import digits_up
+from protocols.arrays import Floats
 from protocols.circuits.coins import design_coins, edge_mass
 from protocols.circuits.noise import fair_bits_per_sample
+from protocols.local_dp.estimators import gap_weights, half_width, least_enough
+from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 from protocols.noise import truncated as noise
 from protocols.noise.truncated import probability_mass
 from protocols.published_baselines import laplace_distribution, mp_spdz_log
 from tests.conftest import PROJECT
+from tests.support.local import chebyshev
 
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 LIMITATIONS = (PROJECT / "docs" / "explanation" / "limitations.md").read_text(encoding="utf-8")
@@ -96,3 +108,116 @@ def test_headline_figures_are_those_of_the_studies() -> None:
         for row, of_model in zip((weights, thresholds), rows_of(costs, f"`{model}` |"), strict=False):
             seconds, sent = row[k].split(" s, ")
             assert of_model[1].startswith(seconds) and of_model[2].endswith(f", {sent}")
+
+
+TEXT = (PROJECT / "docs" / "explanation" / "local-privacy.md").read_text(encoding="utf-8")
+ERROR, FAILURE = 0.01, 0.01
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+epsilons = pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
+
+
+def row(heading: str, epsilon: Fraction) -> list[float]:
+    """Return the numbers after epsilon in the row of the table with this heading."""
+    lines = TEXT[TEXT.index(heading) :].splitlines()
+    (found,) = [line for line in lines[2:5] if line.startswith(f"| {float(epsilon):g} |")]
+    cells = [cell.strip().translate(SUPERSCRIPTS).replace("·10", "e") for cell in found.split("|")[2:-1]]
+    return [float(cell) for cell in cells]
+
+
+def clients_needed(
+    mechanism: Mechanism, bound: Callable[[Mechanism, list[float], Floats, float], float]
+) -> int:
+    """Return how many clients put the gap of two equal groups within the error, by this bound."""
+
+    def enough(clients: float) -> bool:
+        sizes = [clients / 2] * 2
+        return bound(mechanism, sizes, gap_weights(sizes, 0, 1), FAILURE) <= ERROR
+
+    return least_enough(enough)
+
+
+@epsilons
+def test_clients_under_local_privacy(epsilon: Fraction) -> None:
+    published, true, *ours = row("| ε | M_R as published |", epsilon)
+    mechanism = MechanismR.with_budgets(2, epsilon, epsilon)
+    assert true == pytest.approx(float(mechanism.epsilon), abs=5e-4)
+    assert published == pytest.approx(clients_needed(mechanism, chebyshev), rel=0.005)
+    expected = [
+        clients_needed(kind.private(2, epsilon), bound)
+        for kind in (MechanismR, MechanismL)
+        for bound in (chebyshev, half_width)
+    ]
+    assert ours == pytest.approx(expected, rel=0.005)
+
+
+@epsilons
+def test_clients_under_each_trust_model(epsilon: Fraction) -> None:
+    """What is proved is computed anew, what was simulated is the result on file."""
+    cells = row("| ε | M_R, repaired | simulated |", epsilon)
+    assert cells[0] == row("| ε | M_R as published |", epsilon)[3]
+    with (PROJECT / "benchmarks" / "results" / "trust" / NEEDED).open(newline="") as file:
+        on_file = {(r["model"], float(r["epsilon"]), float(r["error"])): r for r in csv.DictReader(file)}
+    for i, name in enumerate((REPAIRED, PER_AGGREGATOR, IN_COMPUTATION)):
+        assert cells[2 * i] == pytest.approx(needed(name, epsilon), rel=0.005)
+        found = on_file[name, float(epsilon), ERROR]
+        assert cells[2 * i] == pytest.approx(int(found["clients_proven"]), rel=0.005)
+        assert cells[2 * i + 1] == pytest.approx(int(found["clients_simulated"]), rel=0.005)
+
+
+def needed(name: str, epsilon: Fraction) -> int:
+    model = trust_model(name, epsilon)
+    return least_enough(lambda clients: model.half_width(clients, FAILURE) <= ERROR)
+
+
+PAGE = (PROJECT / "docs" / "explanation" / "active-security.md").read_text(encoding="utf-8")
+MOST_USED = ("pi_rw", "pi_cf", "pi_roc", "pi_gap", "pi_lap", "pi_sum")
+RESULTS = PROJECT / "benchmarks" / "results"
+
+
+@pytest.mark.parametrize(
+    ("tried", "first"), [("operations", "small programs"), ("programs", "programs"), ("noise", "noise")]
+)
+def test_counts_of_changes(tried: str, first: str) -> None:
+    """A row for each model, all its operations together."""
+    attempts = load(RESULTS / "tampering" / tried / "samples.jsonl")
+    rows = summary([replace(attempt, operation=tried) for attempt in attempts])
+    assert {row["security"] for row in rows} >= {"spdz2k", "ps-rep-ring", "rep4-ring"}
+    for row in rows:
+        changed = sum(row[name] for name in ("aborted", "opened", "right", "wrong"))
+        counts = (changed, row["aborted"], row["opened"], row["right"], row["wrong"])
+        assert row["shifted"] == 0  # "whatever was revealed before a run was ended was right as well"
+        cells = " | ".join(f"{count:,}" for count in counts)
+        line = f"| {first} | `{row['security']}` | {cells} | {100 * row['wrong_at_most']:.2g} % |"
+        assert line in PAGE, line
+        if "noise" in row:
+            said = (
+                f"`{row['security']}`: {row['noise']:,} samples, {row['distance']:.3f} from the distribution"
+            )
+            assert said in PAGE, said
+            assert row["distance"] <= row["by_chance"]
+
+
+def test_times() -> None:
+    rows = timing.summary(timing.load(RESULTS / "timing" / "samples.jsonl"))
+    assert not any(row["sizes_differ"] or row["found"] for row in rows)
+    said = f"{sum(row['pairs'] for row in rows):,} pairs of {len(rows)} programs and models"
+    assert said in PAGE, said
+    most_used = [row for row in rows if row["operation"].split()[0] in MOST_USED]
+    for of in (
+        [row for row in most_used if row["security"] != "spdz2k"],
+        [row for row in most_used if row["security"] == "spdz2k"],
+        [row for row in rows if row not in most_used],
+    ):
+        long = [row["difference_s"][1] - row["difference_s"][0] for row in of]
+        parts = [100 * length / row["seconds"] for length, row in zip(long, of, strict=True)]
+        cells = (
+            span("", *(row["pairs"] for row in of)),
+            span(".3g", *(row["seconds"] for row in of)),
+            f"{span('.3g', *(1e3 * length for length in long))} ms",
+            f"{span('.0f', *parts)} %",
+        )
+        assert " | ".join(cells) in PAGE, cells
+
+
+def span(form: str, *values: float) -> str:
+    return f"{min(values):{form}}–{max(values):{form}}"

@@ -154,7 +154,7 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     Computes: the composition of each run's noise as it was, or of any noise with its epsilon and delta where
     the ledger does not have it; losses are rounded up.
     Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons where delta
-    is at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_composition.py]
+    is at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
     """
     from dp_accounting.pld import common, privacy_loss_distribution as pld  # takes a second or two to load
 

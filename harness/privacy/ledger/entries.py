@@ -104,7 +104,7 @@ class Ledger(Database):
     def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
         """Return what each of these uploads has spent, by basic composition; none that no run used.
 
-        [test: tests/harness/privacy/test_client_policies.py]
+        [test: tests/harness/privacy/test_populations.py]
         """
         with self.reading() as connection:
             return _spent_on(connection, uploads)

@@ -179,7 +179,7 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
     """Raise BudgetError unless a population's budget covers one more release, by the budget's own rule.
 
     Guarantees: no sum is too low; a run that takes all that is left is allowed.
-    [test: tests/harness/privacy/test_ledger_properties.py, tests/harness/privacy/test_ledger_rules.py]
+    [test: tests/harness/privacy/test_ledger.py, tests/harness/privacy/test_ledger_rules.py]
     """
     budget, accountant, runs = population.budget, population.accountant, runs_text(population.charges)
     if budget is None or accountant is None or accountant.allows(loss):
@@ -206,7 +206,7 @@ def uncovered(
     Computes: a policy covers a release of a task that it names, for a unit that it asks for or a stronger
     one, if what the upload has spent and what the release spends add up to no more than its total.
     Guarantees: exact; a release that takes all that is left is covered.
-    [test: tests/harness/privacy/test_client_policies.py]
+    [test: tests/harness/privacy/test_populations.py]
     Args: policies: by upload; spent: by upload, as `Ledger.spent_on` says; nothing where it is silent.
     """
     return frozenset(

@@ -1,25 +1,40 @@
-"""Expected errors by the cap: against the noise's distribution, all choices of records, and of clients."""
+"""What caps leave, however chosen: against the distribution of noise, and clients that choose records."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from benchmarks.studies.capping.choices import (
+    AIMS,
+    Chooser,
+    Setting,
+    by_rule,
+    target,
+)
 from benchmarks.studies.capping.errors import (
+    BINS,
     COUNTS,
+    CURVE_QUANTITIES,
     GAP,
     QUANTITIES,
     SUM,
     WEIGHTS,
     ExpectedErrors,
+    Population,
+    ScoredClients,
     gap_of,
     noise_error,
     total_error,
     weight_errors,
     zipf,
 )
-from harness.inputs.record_schema import Cap
+from harness.inputs.record_schema import Cap, RecordDomain
+from harness.releases.contribution_cap import CapTarget
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
+from protocols.guarantee import Guarantee
+from protocols.mechanisms.above_threshold import caps_up_to
 from protocols.noise.truncated import magnitude_moments
 
 
@@ -72,3 +87,62 @@ def test_errors_are_those_of_clients_that_choose() -> None:
         slack = 6 * np.std(each) * np.sqrt(1 / runs + 1 / 24)  # 24 choices of records in `found`
         assert abs(np.mean(each) - found[name]["total"].iloc[0]) < slack, name
         assert found[name]["total"].iloc[0] <= (found[name]["noise"] + found[name]["bias"]).iloc[0] * 1.1
+
+
+CAPS = caps_up_to(64)
+POPULATION = zipf(300, 1.5, 1)
+
+
+@pytest.fixture(scope="module")
+def chooser() -> Chooser:
+    return Chooser(POPULATION, CAPS, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_targets_are_those_of_the_command(active: bool) -> None:
+    epsilon = Fraction(1)
+    domain, setting = RecordDomain(("a", "b"), ("0", "1"), 1000), Setting(epsilon, active)
+    for task, quantities in (("weights", (WEIGHTS,)), ("thresholds", CURVE_QUANTITIES)):
+        release = CapTarget(task, Guarantee(epsilon * Fraction(4, 5), Fraction(1, 2**40)), BINS, active)
+        for quantity in quantities:
+            wanted = target(setting.left(Fraction(1, 5)), quantity, AIMS[quantity])
+            assert wanted == pytest.approx(
+                release.allowed_above(domain), rel=0.01
+            )  # rounded noise, small cap
+
+
+def test_targets() -> None:
+    assert target(Fraction(1), SUM, 1) == 0 and target(Fraction(1, 10), SUM, 1) == 9
+    assert target(Fraction(1), COUNTS, 1) == 3 and target(Fraction(1, 2), WEIGHTS, 8) == 63
+    sizes = np.array([9, 7, 7, 5, 3, 2, 1])
+    population = Population("few", np.zeros(7, int), np.stack([sizes, 0 * sizes], axis=1))
+    assert by_rule(population, tuple(range(1, 11)), Fraction(1, 3), SUM) == 7  # the third largest
+    assert by_rule(population, tuple(range(1, 11)), Fraction(1), COUNTS) == 5  # the fourth largest
+
+
+def test_the_histogram_has_its_distribution() -> None:
+    """Three caps, two noisy buckets: against all noise listed. 6 standard deviations."""
+    sizes = np.array([1] * 5 + [2] * 3 + [4] * 2)
+    population = Population("few", np.zeros(10, int), np.stack([sizes, 0 * sizes], axis=1))
+    rng = np.random.default_rng(3)
+    chooser = Chooser(population, (1, 2, 4), rng)
+    q, expected = np.exp(-1.0), np.zeros(3)
+    noise = {x: (1 - q) / 2 * q ** (x if x >= 0 else -1 - x) for x in range(-40, 40)}
+    for (a, p), (b, r) in itertools.product(noise.items(), repeat=2):
+        first, second = 3 + a + 2 + b + 1, 2 + b + 0.5
+        expected[0 if first <= 2 else 1 if second <= 2 else 2] += p * r
+    found = chooser.distribution_of_histogram(1.0, 2)
+    assert np.abs(found - expected).max() < 6 * 0.5 / 64  # of 4096 histograms
+
+
+def test_a_cap_leaves_records_of_each_client_with_their_scores() -> None:
+    """A score of a client that is cut is kept as often as any of its records."""
+    two = Population("two", np.array([0, 1]), np.array([[30, 20], [200, 200]]))
+    scored = ScoredClients(two, np.random.default_rng(1))
+    np.testing.assert_array_equal(scored.histogram.sum(axis=-1), two.table)
+    draws = 500
+    kept = scored.capped(40, draws, np.random.default_rng(2))
+    assert (kept <= scored.histogram).all() and (kept.sum(axis=(2, 3)) == 40).all()
+    expected = np.array([40 / 50, 40 / 400])[:, np.newaxis, np.newaxis] * scored.histogram
+    assert (np.abs(kept.mean(axis=0) - expected) < 6 * np.sqrt(np.maximum(expected, 1) / draws)).all()
+    np.testing.assert_array_equal(scored.capped(399, 1, np.random.default_rng(3))[0, 0], scored.histogram[0])

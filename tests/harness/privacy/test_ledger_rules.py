@@ -1,4 +1,4 @@
-"""Budgets with a rule of their own: what they admit, what they refuse, and that they are kept and stay."""
+"""Budgets with a rule of their own: what they admit, refuse and keep; totals are close upper bounds."""
 
 import math
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from harness.errors import BudgetError, OptionError, PopulationError
-from harness.privacy.ledger.accountants import Loss, NoiseEvent, accountant_of
+from harness.privacy.ledger.accountants import Loss, NoiseEvent, accountant_of, numerical_epsilon
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text, exact_json
 from harness.request.readers import parse_budget
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.exact_privacy import curve_of_coins
-from protocols.circuits.coins import design_coins
+from protocols.circuits.coins import Coin, design_coins, worst_ratio
 from protocols.guarantee import Budget, Guarantee, compose, renyi_order
-from protocols.noise.truncated import guarantee
+from protocols.noise.truncated import guarantee, probability_mass
 
 DELTA = Fraction(1, 10**9)
 COINS = design_coins(Fraction(1, 20), 40)
@@ -159,3 +159,62 @@ def test_a_run_that_named_nobody_comes_before_a_rule(rule: Budget, tmp_path: Pat
     with pytest.raises(PopulationError, match=r"has runs already, and a budget of .* stays"):
         ledger.charge("people", None, run)
     ledger.charge("people", None, event())
+
+
+SMALL, WIDER = (Coin(1, 2), Coin(1, 3)), (Coin(3, 3), Coin(1, 2), Coin(1, 5))
+
+
+def loss(coins: tuple[Coin, ...], values: int = 1, known: bool = True) -> Loss:
+    return Loss(guarantee(coins, values), NoiseEvent(coins, values) if known else None)
+
+
+def least_delta(releases: list[tuple[Coin, ...]], ratio: Fraction) -> Fraction:
+    """Return the least delta at e^epsilon = ratio of several noisy values that all move by 1."""
+    pairs = [(Fraction(1), Fraction(1))]
+    for coins in releases:
+        mass = probability_mass(coins)
+        atoms = [
+            (mass.get(x, Fraction(0)), mass.get(x - 1, Fraction(0))) for x in range(min(mass), max(mass) + 2)
+        ]
+        pairs = [(p * here, q * there) for p, q in pairs for here, there in atoms]
+    return sum((max(p - ratio * q, Fraction(0)) for p, q in pairs), Fraction(0))
+
+
+@pytest.mark.parametrize(
+    ("losses", "releases"),
+    [
+        ([loss(SMALL)], [SMALL]),
+        ([loss(SMALL), loss(WIDER)], [SMALL, WIDER]),
+        ([loss(SMALL, 2), loss(WIDER)], [SMALL, SMALL, WIDER]),
+        ([loss(WIDER), loss(WIDER)], [WIDER, WIDER]),
+    ],
+)
+def test_totals_are_those_of_the_actual_noise(losses: list[Loss], releases: list[tuple[Coin, ...]]) -> None:
+    """The epsilon found at the exact delta of some epsilon is that epsilon, rounded up."""
+    most = math.prod((worst_ratio(coins) for coins in releases), start=Fraction(1))
+    for ratio in (1 + (most - 1) / 4, 1 + (most - 1) / 2):
+        exact = least_delta(releases, ratio)
+        found = numerical_epsilon(losses, float(exact))
+        assert found is not None
+        assert math.log(ratio) - 1e-9 <= found <= math.log(ratio) + 0.005
+
+
+def test_the_noise_matters() -> None:
+    """Known noise is tighter than any noise with the same guarantee; both are tighter than the sum."""
+    coins = design_coins(Fraction(1, 10), 40)
+    known, unknown = (numerical_epsilon([loss(coins, known=k)] * 100, 1e-6) for k in (True, False))
+    assert known is not None and unknown is not None
+    assert known < unknown and unknown < 0.9 * float(compose([guarantee(coins)] * 100).epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1, 3), Fraction(20)])
+def test_never_above_basic_composition(epsilon: Fraction) -> None:
+    losses = [loss(design_coins(epsilon, 40)), loss(SMALL, known=False)]
+    total = compose(each.exact for each in losses)
+    found = numerical_epsilon(losses, float(total.delta) * 1.01)
+    assert found is not None and found <= float(total.epsilon)
+
+
+def test_where_no_epsilon_will_do() -> None:
+    assert numerical_epsilon([loss(SMALL)], 1e-9) is None
+    assert numerical_epsilon([loss(SMALL, known=False)], 1e-9) is None
