@@ -21,14 +21,12 @@ from protocols.local_dp.estimators import gap_weights, half_width, least_enough
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 from protocols.noise import truncated as noise
 from protocols.noise.truncated import probability_mass
-from protocols.published_baselines import laplace_distribution, mp_spdz_log
 from tests.conftest import PROJECT
 from tests.support.local import chebyshev
 
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 LIMITATIONS = (PROJECT / "docs" / "explanation" / "limitations.md").read_text(encoding="utf-8")
 SAMPLERS = (PROJECT / "docs" / "explanation" / "samplers.md").read_text(encoding="utf-8")
-COST = (PROJECT / "docs" / "decisions" / "0008-cost-of-noise.md").read_text(encoding="utf-8")
 
 
 def test_delta_of_a_client_with_many_records() -> None:
@@ -49,7 +47,7 @@ def test_delta_of_a_client_with_many_records() -> None:
 
 
 def test_cost_privacy_and_error_of_the_samplers() -> None:
-    """The table of docs/explanation/samplers.md, and what a sample takes in the decision on its cost."""
+    """The table of docs/explanation/samplers.md."""
     default = design_coins(Fraction(1), 40)
     row = re.search(r"^\| `default` \| ([\d.]+) \| 2\^-([\d.]+) \| (\d+), (\d+), (\d+) \|", SAMPLERS, re.M)
     assert row is not None
@@ -57,14 +55,6 @@ def test_cost_privacy_and_error_of_the_samplers() -> None:
     assert 0 <= -log2(edge_mass(default)) - float(row[2]) < 0.1
     ands = sum(coin.bits - 1 for coin in default)
     assert [int(row[i]) for i in (3, 4, 5)] == [fair_bits_per_sample(default), ands, len(default) + 1]
-    published = laplace_distribution(Fraction(1), mp_spdz_log, rounded=False)
-    assert round(float(sum(p * x * x for x, p in published.items())) / 2**32, 2) == 2.0
-
-    coins = design_coins(Fraction(1, 3), 60)
-    sample = sum(coin.bits - 1 for coin in coins), fair_bits_per_sample(coins), len(coins) + 1
-    written = re.search(r"(\d+) ANDs of (\d+) fair bits, and (\d+) bits", COST)
-    assert written is not None and tuple(map(int, written.groups())) == sample
-    assert [(coin.numerator, coin.bits) for coin in coins[-2:]] == [(1, 15), (1, 30)]
 
 
 def rows_of(text: str, first: str) -> list[list[str]]:
@@ -169,6 +159,17 @@ def needed(name: str, epsilon: Fraction) -> int:
     return least_enough(lambda clients: model.half_width(clients, FAILURE) <= ERROR)
 
 
+def test_the_headline() -> None:
+    """At the setting for which the paper has 10^7 clients."""
+    epsilon = Fraction(186, 100)
+    assert clients_needed(MechanismR.with_budgets(2, epsilon, epsilon), chebyshev) == pytest.approx(
+        1e7, rel=0.01
+    )
+    assert needed(REPAIRED, epsilon) == pytest.approx(1.28e6, rel=0.005)
+    assert needed(IN_COMPUTATION, epsilon) == pytest.approx(5.2e3, rel=0.01)
+    assert all(number in TEXT for number in ("10⁷", "1.86", "1.28·10⁶", "5.2·10³"))
+
+
 PAGE = (PROJECT / "docs" / "explanation" / "active-security.md").read_text(encoding="utf-8")
 MOST_USED = ("pi_rw", "pi_cf", "pi_roc", "pi_gap", "pi_lap", "pi_sum")
 RESULTS = PROJECT / "benchmarks" / "results"
@@ -189,19 +190,12 @@ def test_counts_of_changes(tried: str, first: str) -> None:
         cells = " | ".join(f"{count:,}" for count in counts)
         line = f"| {first} | `{row['security']}` | {cells} | {100 * row['wrong_at_most']:.2g} % |"
         assert line in PAGE, line
-        if "noise" in row:
-            said = (
-                f"`{row['security']}`: {row['noise']:,} samples, {row['distance']:.3f} from the distribution"
-            )
-            assert said in PAGE, said
-            assert row["distance"] <= row["by_chance"]
+        assert "noise" not in row or row["distance"] <= row["by_chance"]
 
 
 def test_times() -> None:
     rows = timing.summary(timing.load(RESULTS / "timing" / "samples.jsonl"))
     assert not any(row["sizes_differ"] or row["found"] for row in rows)
-    said = f"{sum(row['pairs'] for row in rows):,} pairs of {len(rows)} programs and models"
-    assert said in PAGE, said
     most_used = [row for row in rows if row["operation"].split()[0] in MOST_USED]
     for of in (
         [row for row in most_used if row["security"] != "spdz2k"],

@@ -202,18 +202,21 @@ def test_another_program_than_on_file_is_refused_before_it_runs(
     assert stand_in.ran == [] and (found / "samples.jsonl").read_bytes() == before
 
 
-def test_a_program_that_changes_meanwhile_is_refused(found: Path, stand_in: StandIn) -> None:
-    stand_in.does = lambda model, number: sample(model, number, program=f"p{number}")
-    with pytest.raises(MixedResultsError):
+@pytest.mark.parametrize(
+    ("of", "named"),
+    [
+        (lambda number: {"program": f"p{number}"}, "program"),
+        (lambda number: {"hosts": ({"name": f"10.0.0.{number}"},)}, r"of hosts 10\.0\.0\.0, and this one of"),
+    ],
+)
+def test_what_changes_meanwhile_is_refused(
+    of: Callable[[int], dict[str, Any]], named: str, found: Path, stand_in: StandIn
+) -> None:
+    """A program, or hosts, as somebody who goes on with another hosts.toml would mix them."""
+    stand_in.does = lambda model, number: sample(model, number, **of(number))
+    with pytest.raises(MixedResultsError, match=named):
         run(found)
     assert statuses(found) == {("ring", 0): OK, ("mpyc", 0): OK, ("spdz2k", 0): SKIPPED}
-
-
-def test_runs_of_other_hosts_are_refused(found: Path, stand_in: StandIn) -> None:
-    """As somebody who goes on with another hosts.toml would mix them."""
-    stand_in.does = lambda model, number: sample(model, number, hosts=({"name": f"10.0.0.{number}"},))
-    with pytest.raises(MixedResultsError, match=r"of hosts 10\.0\.0\.0, and this one of 10\.0\.0\.1; "):
-        run(found, Chosen(SUITE, repetitions=2))
 
 
 def test_only_one_command_measures_into_a_directory(found: Path, stand_in: StandIn) -> None:
