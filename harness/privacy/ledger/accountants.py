@@ -177,8 +177,8 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
         return one.self_compose(loss.noise.values)
 
     distributions = [distribution(loss).self_compose(times) for loss, times in Counter(losses).items()]
-    found = float(reduce(pld.PrivacyLossDistribution.compose, distributions).get_epsilon_for_delta(delta))
-    least = min(found, most) if total.delta <= delta else found
+    epsilon = float(reduce(pld.PrivacyLossDistribution.compose, distributions).get_epsilon_for_delta(delta))
+    least = min(epsilon, most) if total.delta <= delta else epsilon
     return least if math.isfinite(least) else None
 
 
@@ -230,9 +230,9 @@ def _product(x: int, y: int) -> int:
 
 def _power(x: int, n: int) -> int:
     """Return x^n in fixed point, rounded up."""
-    found = _ONE
+    power = _ONE
     while n:
         if n & 1:
-            found = _product(found, x)
+            power = _product(power, x)
         x, n = _product(x, x), n >> 1
-    return found
+    return power

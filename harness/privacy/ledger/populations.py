@@ -220,10 +220,10 @@ def uncovered(
 
 def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> None:
     """Raise BudgetError unless the policies of all clients cover a release."""
-    if found := uncovered(release.policies, release, spent):
+    if lacking := uncovered(release.policies, release, spent):
         raise BudgetError(
-            f"The policies of clients do not cover this run, in {len(found)} of its {len(release.uploads)} "
-            f"uploads; {min(found)} is one. {NOT_STARTED} Run it again on share files, which leaves "
+            f"The policies of clients do not cover this run, in {len(lacking)} of its {len(release.uploads)} "
+            f"uploads; {min(lacking)} is one. {NOT_STARTED} Run it again on share files, which leaves "
             f"them out, or ask for less with {named('epsilon')} or {named('delta')}."
         )
 

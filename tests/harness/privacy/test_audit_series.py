@@ -95,7 +95,7 @@ def test_claims_hold(relation: NeighboringRelation, horizon: int) -> None:
 
 @pytest.mark.parametrize("distribution", NoiseDistribution)
 def test_distributed_noise_is_audited_epoch_by_epoch(distribution: NoiseDistribution) -> None:
-    found = audit_command("weights", {}, ADD, ONE, DELTA, own=(distribution, 3, 1), horizon=40)
+    found = audit_command("weights", {}, ADD, ONE, DELTA, distributed=(distribution, 3, 1), horizon=40)
     assert found.fault is None and found.curve is None
 
 
