@@ -73,11 +73,6 @@ def test_recordings_that_are_there_twice_are_refused(again: str, tmp_path: Path)
         load_activity(unpacked({**ROWS, again: ROWS["S1_Dataset/d1p01M"]}, tmp_path))
 
 
-def test_what_holds_no_recording_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataSetError, match=r"no recording named like d1p01M; download .*427"):
-        load_activity(unpacked(OTHERS, tmp_path))
-
-
 @pytest.mark.parametrize("content", [b"PK", b"", None], ids=["damaged", "empty", "absent"])
 def test_what_is_no_archive_is_refused(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "download.zip"

@@ -2,9 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from functools import partial
-from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,16 +14,13 @@ from protocols.accounting.calibration import (
     LinearQueries,
     NeighboringRelation,
     Neighbors,
-    each_cell_once,
     nodes_changed,
 )
-from protocols.accounting.exact_privacy import composed, curve_of_coins, values_moved
-from protocols.circuits.coins import Coin, edge_mass, worst_ratio
-from protocols.noise.truncated import probability_mass
+from protocols.accounting.exact_privacy import values_moved
 from protocols.published_baselines import protocol_4
 from protocols.spec import PI_CF, PI_ROC, PI_RW, ProtocolSpec, declared_release
 
-ADD, REPLACE, ZERO_OUT = NeighboringRelation
+ADD, REPLACE, _ = NeighboringRelation
 Record = TypeVar("Record")
 
 
@@ -131,48 +126,3 @@ def test_a_protocol_moves_what_its_oracle_counts(
     assert release.nodes == len(values(()))
     for relation, expected in zip((ADD, REPLACE), moved, strict=True):
         assert values_moved(release, Neighbors(relation)) == furthest(values, records, relation) == expected
-
-
-TINY = (Coin(1, 2), Coin(1, 3))
-
-
-@pytest.mark.parametrize("relation", NeighboringRelation)
-@pytest.mark.parametrize(
-    "release", [each_cell_once(2), LinearQueries(3, ((0, 2), (1, 2)))], ids=["cells", "tree"]
-)
-def test_composed_guarantee_holds_for_the_joint_distribution(
-    release: LinearQueries, relation: NeighboringRelation
-) -> None:
-    """Every outcome of every pair of neighbours, against epsilon and delta as composed."""
-    mass = probability_mass(TINY)
-    joint = [
-        (outcome, prod((mass[x] for x in outcome), start=Fraction(1)))
-        for outcome in itertools.product(mass, repeat=release.nodes)
-    ]
-    distribution = dict(joint)
-
-    def values(dataset: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sum(node in release.columns[c] for c in dataset) for node in range(release.nodes))
-
-    moved = values_moved(release, Neighbors(relation))
-    ratio, delta = worst_ratio(TINY) ** moved, edge_mass(TINY) * moved
-    differences = {
-        tuple(a - b for a, b in zip(values(to), values(of), strict=True))
-        for one, other in neighbours(range(release.cells), relation, size=2)
-        for of, to in ((one, other), (other, one))
-    }
-    worst = max(
-        sum(
-            (
-                max(p - ratio * distribution.get(_minus(outcome, by), Fraction(0)), Fraction(0))
-                for outcome, p in joint
-            )
-        )
-        for by in differences
-    )
-    assert 0 < worst <= delta
-    assert worst == composed([curve_of_coins(TINY)] * moved).delta(ratio)
-
-
-def _minus(outcome: tuple[int, ...], by: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(x - d for x, d in zip(outcome, by, strict=True))
