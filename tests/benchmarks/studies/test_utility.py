@@ -44,15 +44,6 @@ def test_errors_by_hand() -> None:
     assert found["chosen"] == 1
 
 
-def test_undefined_rates_count_as_one_half_and_nobody_is_mitigated() -> None:
-    none = curves([[0, 0, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
-    found = measure(none, EXACT, EXACT.points())
-    assert found["chosen"] == 0
-    assert found["gap_whole"] == found["gap_counted"] == 1 / 4
-    assert found["tpr_rmse"] == pytest.approx(((0.25**2 + 0.5**2) / 4) ** 0.5)
-    assert found["auc_error"] == pytest.approx((0.25**2 / 2) ** 0.5)
-
-
 def test_planted_gap() -> None:
     """At 1/2 the true positive rates are (1 - 1/8)^2 and (1 - 1/4)^2, which differ by 13/64."""
     population = SyntheticPopulation(2)
