@@ -53,33 +53,33 @@ def draw(
     legend below for all panels, 0: none; shared: sharex, sharey as `Figure.subplots` takes them.
     """
     figure = Figure(figsize=inches, layout="constrained")
-    found = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
-    for of_row, row in zip(found, panels, strict=True):
+    grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
+    for of_row, row in zip(grid, panels, strict=True):
         for axes, marks in zip(of_row, row, strict=True):
             axes.spines[["top", "right"]].set_visible(False)
             for mark in marks:
                 mark(axes)
-    for axes, name in zip(found[:, 0], y, strict=False):
+    for axes, name in zip(grid[:, 0], y, strict=False):
         axes.set_ylabel(name)
-    for axes, name in zip(found[0], columns, strict=False):
+    for axes, name in zip(grid[0], columns, strict=False):
         axes.set_title(name, fontsize="medium")
-    for axes in found[-1] if x else ():
+    for axes in grid[-1] if x else ():
         axes.set_xlabel(x)
     if title:
         figure.suptitle(title, fontweight="bold")
     if legend_columns:
-        signs, labels = _labels(found.flat)
+        signs, labels = _labels(grid.flat)
         figure.legend(signs, labels, loc="outside lower center", ncols=legend_columns, frameon=False)
     return figure
 
 
 def _labels(panels: Iterable[Axes]) -> tuple[list[Any], list[str]]:
     """Return the first sign of each label, and the labels."""
-    found: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     for axes in panels:
         for sign, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, sign)
-    return list(found.values()), list(found)
+            labels.setdefault(label, sign)
+    return list(labels.values()), list(labels)
 
 
 def ticks(names: Mapping[float, str], **style: Any) -> Mark:

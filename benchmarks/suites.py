@@ -172,7 +172,7 @@ class Suite:
         Args: models: only these; repetitions, timeout_s: of each, instead of the file's own.
         Raises: ExperimentError: a cell makes no sense, or two grids have it in common.
         """
-        found: dict[Cell, Planned] = {}
+        plan: dict[Cell, Planned] = {}
         for i, grid in enumerate(self.quick if quick else self.grid, 1):
             place = f"[[{'quick' if quick else 'grid'}]] {i}"
             many = self.repetitions if grid.repetitions is None else grid.repetitions
@@ -187,11 +187,11 @@ class Suite:
                     reasons[0] if reasons else None,
                     None if repetitions else self.until,
                 )
-                if planned.key in found:
+                if planned.key in plan:
                     raise ExperimentError(f"{place} has a cell that is there already: {cell}.")
                 if not models or cell["security"] in models:
-                    found[planned.key] = planned
-        return list(found.values())
+                    plan[planned.key] = planned
+        return list(plan.values())
 
 
 def read_experiment(path: Path) -> Suite:
@@ -288,8 +288,8 @@ def _variants(protocol: str) -> Sequence[str]:
 def spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:
     """Return the protocol of a cell's variant."""
     usual, request = PROTOCOLS[str(cell["protocol"])], REQUEST_OF.get(str(cell["protocol"]))
-    own = {} if request is None else {**request.protocols, "slots": request.slots}
-    return literal_of(cell) or PROTOCOLS.get(own.get(str(cell.get("variant")), ""), usual)
+    specs = {} if request is None else {**request.protocols, "slots": request.slots}
+    return literal_of(cell) or PROTOCOLS.get(specs.get(str(cell.get("variant")), ""), usual)
 
 
 def _check_known(place: str, what: str, word: str, known: Iterable[str]) -> None:

@@ -37,17 +37,17 @@ def validate(options: ValidateOptions) -> None:
         begin("count")
         programs = list(multiplications.checks())
         begin("judge")
-        found = validate_runs(measured, programs=programs)
+        validation = validate_runs(measured, programs=programs)
         if options.out:
             from benchmarks.report import html  # takes a second to load, as it draws
 
             begin("draw")
             with new_directory(options.out) as partial:
-                html.write(measured, found, partial)
+                html.write(measured, validation, partial)
     if terminal.output.json:
-        print_json(found.to_json())
-    show(*_view(found, measured.over), *([results(options.out)] if options.out else []))
-    if not found.passed:
+        print_json(validation.to_json())
+    show(*_view(validation, measured.over), *([results(options.out)] if options.out else []))
+    if not validation.passed:
         sys.exit(1)
 
 
@@ -67,25 +67,34 @@ def compare(options: CompareOptions) -> None:
     changes = list(changed(load(options.before), load(options.after)))
     if terminal.output.json:
         print_json([vars(change) for change in changes])
-    verdicts = Counter(each.verdict for each in changes)
+    verdicts = Counter(change.verdict for change in changes)
     said = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())
     rows = []
-    for each in changes:
-        both = [texts.NONE if value is None else texts.seconds(value) for value in each.seconds]
-        ratio = texts.NONE if each.ratio is None else f"{each.ratio:.3g}"
-        interval = f"{each.interval[0]:.3g} – {each.interval[1]:.3g}" if each.interval else texts.NONE
-        rows.append([name_of(each.cell), *both, ratio, interval, each.verdict, each.others or texts.NONE])
+    for change in changes:
+        both = [texts.NONE if value is None else texts.seconds(value) for value in change.seconds]
+        ratio = texts.NONE if change.ratio is None else f"{change.ratio:.3g}"
+        interval = f"{change.interval[0]:.3g} – {change.interval[1]:.3g}" if change.interval else texts.NONE
+        rows.append(
+            [
+                name_of(change.cell),
+                *both,
+                ratio,
+                interval,
+                change.verdict,
+                change.others or texts.NONE,
+            ]
+        )
     columns = ["cell", "first, s", "second, s", "ratio", f"{CONFIDENCE:.0%} interval", "seconds", "and else"]
     show(Table(columns, rows), f"{said}.")
 
 
-def _view(found: Validation, over: str) -> Iterator[Part]:
-    yield from texts.table2(found.rows, over)
-    yield texts.by_kind(found.findings)
-    for finding in texts.deviating(found.findings):
+def _view(validation: Validation, over: str) -> Iterator[Part]:
+    yield from texts.table2(validation.rows, over)
+    yield texts.by_kind(validation.findings)
+    for finding in texts.deviating(validation.findings):
         tone = Bad(finding.status) if finding.status is Status.FAILED else str(finding.status)
         said = f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}"
         yield Paragraph(said, strong=tone)
-    yield from texts.unjudged(found.findings)
-    counted = texts.counts(found.findings)
-    yield Paragraph(f"{counted}.", strong=Good(counted) if found.passed else Bad(counted))
+    yield from texts.unjudged(validation.findings)
+    counted = texts.counts(validation.findings)
+    yield Paragraph(f"{counted}.", strong=Good(counted) if validation.passed else Bad(counted))

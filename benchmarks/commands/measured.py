@@ -165,13 +165,13 @@ def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
 
 
 def _costs(of: Sequence[Sample]) -> list[str]:
-    found, last = summary(of), of[-1]
-    if found is None:
+    took, last = summary(of), of[-1]
+    if took is None:
         said = f"{last.status}: {last.reason}"
         return [Bad(said) if last.status == FAILED else said, "", "", ""]
     good = next(sample for sample in of if sample.sent_bytes)
     return [
-        spread(found),
+        spread(took),
         "–" if good.rounds is None else f"{good.rounds:,}",
         f"{sum(good.sent_bytes) / 1e6:,.3g} MB",
         f"{max(good.peak_memory_bytes) / 1e6:,.0f} MB" if good.peak_memory_bytes else "–",
@@ -180,12 +180,12 @@ def _costs(of: Sequence[Sample]) -> list[str]:
 
 def _summary(of: Sequence[Sample]) -> dict[str, Any]:
     """Return a cell's results as JSON."""
-    found, reasons = summary(of), [sample.reason for sample in of if sample.reason]
+    took, reasons = summary(of), [sample.reason for sample in of if sample.reason]
     return {
         "cell": dict(of[-1].cell),
         **{status: sum(sample.status == status for sample in of) for status in STATUSES},
         "reason": reasons[-1] if reasons else None,
-        "mpc_s": found and {"median": found.median, "low": found.low, "high": found.high},
+        "mpc_s": took and {"median": took.median, "low": took.low, "high": took.high},
     }
 
 
@@ -204,12 +204,12 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
 
     Raises: OptionError: the other program is elsewhere; ExperimentError.
     """
-    own, against = Path(options.experiment), options.against or ""
-    names, ways = [own.name], [options.compile_options or ""]
+    experiment, against = Path(options.experiment), options.against or ""
+    names, ways = [experiment.name], [options.compile_options or ""]
     if _is_program(against):
         names.append(Path(against).name)
-        if Path(against).parent.resolve() != own.parent.resolve():
-            raise OptionError(f"--against names a program beside {own}, or compile options.")
+        if Path(against).parent.resolve() != experiment.parent.resolve():
+            raise OptionError(f"--against names a program beside {experiment}, or compile options.")
     elif against:
         ways.append(against)
     levels: dict[str, Any] = {
@@ -220,7 +220,7 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
         "security": options.security or [name for name, model in MODELS.items() if model.virtual_machine],
         "network": options.network,
     }
-    title = f"{own.name}: it opens what it opens, and no guarantee of FairShares covers it"
+    title = f"{experiment.name}: it opens what it opens, and no guarantee of FairShares covers it"
     suite = Suite(PROGRAM, title, [Grid(levels)], repetitions=7, timeout_s=600.0)
     fields = {"name": PROGRAM, "title": title, "repetitions": suite.repetitions, "timeout_s": suite.timeout_s}
     lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
@@ -256,11 +256,11 @@ def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iter
 
 def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
     """Return what MP-SPDZ's compiler counts in a program, by its words; nothing without it."""
-    found, model = find_installation(), model_of(cell)
-    if not isinstance(found, Installation) or model.virtual_machine is None:
+    installation, model = find_installation(), model_of(cell)
+    if not isinstance(installation, Installation) or model.virtual_machine is None:
         return {}
     job = job_of(cell, programs)
-    return counted(compilers_estimate(job, found.home, compile_options(job, model)))
+    return counted(compilers_estimate(job, installation.home, compile_options(job, model)))
 
 
 def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:

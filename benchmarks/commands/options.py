@@ -208,15 +208,15 @@ class ReproduceOptions(Options):
         Raises: OptionError: as of all commands, or an option is not of this study.
         """
         given = {name: text for name, text in texts.items() if text}
-        own = STUDIES.get(str(texts.get("name")), {})
-        super().__init__(**{**own, **given})
+        defaults = STUDIES.get(str(texts.get("name")), {})
+        super().__init__(**{**defaults, **given})
         for name in given:
-            if name not in (*own, "name", "out", "json"):
+            if name not in (*defaults, "name", "out", "json"):
                 studies = " and ".join(study for study, options in STUDIES.items() if name in options)
                 raise OptionError(
                     f"{self.declared[name].flag} is an option of {studies}, not of {self.name}; leave it out."
                 )
-        if "repetitions" in own:
+        if "repetitions" in defaults:
             parse_whole("repetitions", str(self.repetitions), *_REPETITIONS[self.name])
 
     @property

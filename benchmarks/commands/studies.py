@@ -33,12 +33,12 @@ def reproduce(options: ReproduceOptions) -> None:
     place = nullcontext(directory) if options.name == "training" else new_directory(directory)
     with place as written, terminal.steps({**steps, "draw": "write and draw"}) as begin:
         begin(next(iter(steps)))
-        found = study(options, begin, written)
+        outcome = study(options, begin, written)
         begin("draw")
-        found.write(written, options.command, time.monotonic() - started)
-    terminal.show(*found.view, results(directory))
+        outcome.write(written, options.command, time.monotonic() - started)
+    terminal.show(*outcome.view, results(directory))
     if terminal.output.json:
-        terminal.print_json(found.json)
+        terminal.print_json(outcome.json)
 
 
 def _utility(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:

@@ -63,14 +63,14 @@ def _carry_out(
     if sys.platform != "linux":
         raise UnsupportedError("Messages are changed and watched on Linux alone.")
     given = options.written(*(name for name in options.declared if name not in ("out", "json", "resume")))
-    told, path = f"{command}{typed(**given)}", directory / SAMPLES
+    command_line, path = f"{command}{typed(**given)}", directory / SAMPLES
     if not options.resume:
         check_new(directory)
         directory.mkdir(parents=True)
         path.touch()
-        about = {"schema": SCHEMA, "command": f"./inv {told}", "environment": environment()}
+        about = {"schema": SCHEMA, "command": f"./inv {command_line}", "environment": environment()}
         write_json(directory / ABOUT, about)
-    with resumable(told, directory), steps({"run": "run parties"}) as begin:
+    with resumable(command_line, directory), steps({"run": "run parties"}) as begin:
         begin("run")
         models = [MODELS[name] for name in names]
         go_on(models, path=path, seconds=options.minutes * 60, tell=begin.count)
@@ -145,8 +145,8 @@ def _view(rows: Rows) -> Iterator[Part]:
     for row in rows:
         if "noise" in row:
             tone = Good if row["distance"] <= row["by_chance"] else Bad
-            found = tone(f"{row['distance']:.2g} from its distribution, {row['by_chance']:.2g} being chance")
-            yield f"{row['security']}: {row['noise']:,} samples of noise: {found}."
+            shown = tone(f"{row['distance']:.2g} from its distribution, {row['by_chance']:.2g} being chance")
+            yield f"{row['security']}: {row['noise']:,} samples of noise: {shown}."
     for model, of in groupby(rows, lambda row: row["security"]):
         wrong = sum(row["harmful"] for row in of)
         yield f"{model}: {Bad(f'{wrong} wrong results') if wrong else Good('no wrong result')}."

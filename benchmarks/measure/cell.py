@@ -70,8 +70,8 @@ class Place:
                 shutil.rmtree(out, ignore_errors=True)
         if self._hosts is not None and status == OK:
             record |= self._hosts.seen[str(cell["security"])]
-        found, here = find_installation(), report.environment()
-        here["mp_spdz_commit"] = found.commit if isinstance(found, Installation) else None
+        installation, here = find_installation(), report.environment()
+        here["mp_spdz_commit"] = installation.commit if isinstance(installation, Installation) else None
         return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
 
     def why_not(self, planned: Planned) -> str | None:
@@ -201,8 +201,8 @@ def error_ratio(cell: Mapping[str, Level]) -> float:
     Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds.
     """
     same = {**cell, "network": "none"}  # on which errors do not depend
-    own, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
-    return own / joint
+    distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
+    return distributed / joint
 
 
 @cache
@@ -210,9 +210,9 @@ def _count_error(key: Cell) -> float:
     cell, statistic = dict(key), statistic_of(dict(key))
     domain = federation_of(cell, statistic).domain
     sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error depends on none
-    found = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)
-    assert isinstance(found, ExpectedError)
-    return found.count
+    error = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)
+    assert isinstance(error, ExpectedError)
+    return error.count
 
 
 def request_of(cell: Mapping[str, Level]) -> Request:

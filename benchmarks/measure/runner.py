@@ -63,16 +63,16 @@ class Chosen:
 
     def plan(self) -> list[Planned]:
         """Return its cells. Raises: OptionError: there is none."""
-        found = self.suite.plan(
+        plan = self.suite.plan(
             quick=self.quick,
             models=self.models,
             repetitions=self.repetitions,
             timeout_s=self.timeout_s,
         )
-        if not found:
-            asked = " with --quick" if self.quick else f" on --security {','.join(self.models)}"
-            raise OptionError(f"Suite {self.suite.name} has nothing to run{asked}.")
-        return found
+        if not plan:
+            terms = " with --quick" if self.quick else f" on --security {','.join(self.models)}"
+            raise OptionError(f"Suite {self.suite.name} has nothing to run{terms}.")
+        return plan
 
     @property
     def command(self) -> str:
@@ -80,7 +80,7 @@ class Chosen:
         given = typed(
             hosts=self.hosts,
             quick=self.quick,
-            models=",".join(self.models),
+            security=",".join(self.models),
             repetitions=self.repetitions,
             timeout=self.timeout_s and f"{self.timeout_s:g}",
         )
@@ -135,18 +135,18 @@ def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
     kinds = {
         (each.cell.get(PROGRAM), each.cell.get("protocol"), each.cell.get("variant")): each for each in plan
     }
-    own = {beside / str(name) for name, _, _ in kinds if name is not None}
-    if missing := [path for path in own if not path.is_file()]:
+    beside_it = {beside / str(name) for name, _, _ in kinds if name is not None}
+    if missing := [path for path in beside_it if not path.is_file()]:
         raise OptionError(f"There is no program {missing[0]}; name one that is there.")
     ours = {source_of(each.cell) for each in kinds.values() if PROGRAM not in each.cell}
-    return sorted({*own, *(path for source in ours for path in sources_of(source))})
+    return sorted({*beside_it, *(path for source in ours for path in sources_of(source))})
 
 
 def chosen_in(directory: Path) -> Chosen:
     """Return what results in a directory are of. Raises: ResultFileError; ExperimentError."""
-    found = read_result(directory, ABOUT)["chosen"]
+    fields = read_result(directory, ABOUT)["chosen"]
     suite = read_experiment(directory / EXPERIMENT)
-    return Chosen(**{**found, "suite": suite, "models": tuple(found["models"])})
+    return Chosen(**{**fields, "suite": suite, "models": tuple(fields["models"])})
 
 
 def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], place: Place = HERE) -> None:
@@ -165,7 +165,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], pl
         samples = load(path)
         check_current(samples, place)
         _change_about(directory, command=chosen.command, chosen=chosen.to_json(), finished=False)
-        failed, warm, told = set[Cell](), set[tuple[str | None, Level]](), None
+        failed, warm, announced = set[Cell](), set[tuple[str | None, Level]](), None
         total = sum(planned.repetitions for planned in plan if planned.excluded is None)
         with (
             scratch_directory(directory) as scratch,
@@ -175,9 +175,9 @@ def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], pl
             while todo := [each for each in missing(plan, samples, chosen.seed) if each[0].key not in failed]:
                 planned, repetition = todo[0]
                 left = sum(each.excluded is None for each, _ in todo)
-                if todo[0] != told:  # else that was its warm-up
+                if todo[0] != announced:  # else that was its warm-up
                     watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
-                told = todo[0]
+                announced = todo[0]
                 sample = place.measure(chosen.suite.name, planned, repetition, scratch)
                 check_alike([each for each in samples if each.key == planned.key], sample)
                 if sample.status != OK:
@@ -199,20 +199,20 @@ def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None
     as planned if None; what was run before does not change it.
     """
     known = by_cell(samples)
-    found: list[Todo] = []
+    remaining: list[Todo] = []
     for planned in plan:
         skipped = planned.excluded is not None
         good = [s for s in known.get(planned.key, []) if s.status == (SKIPPED if skipped else OK)]
         done, wanted = {sample.repetition for sample in good}, 1 if skipped else planned.repetitions
         if planned.until and not skipped and len(done) >= wanted:
             wanted = len(done) + (not planned.until.enough([sample.times["mpc_s"] for sample in good]))
-        found += [(planned, number) for number in range(wanted) if number not in done]
+        remaining += [(planned, number) for number in range(wanted) if number not in done]
 
     def place(todo: Todo) -> tuple[int, str]:
         text = "" if seed is None else f"{seed} {todo[1]} {todo[0].key}"
         return todo[1], text and hashlib.sha256(text.encode()).hexdigest()
 
-    return sorted(found, key=place)
+    return sorted(remaining, key=place)
 
 
 def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:

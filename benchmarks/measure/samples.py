@@ -158,11 +158,11 @@ def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
 
     Warm-ups are left out.
     """
-    found: dict[Cell, dict[int, Sample]] = {}
+    cells: dict[Cell, dict[int, Sample]] = {}
     for sample in samples:
         if not sample.warm_up:
-            found.setdefault(sample.key, {})[sample.repetition] = sample
-    return {cell: [of[number] for number in sorted(of)] for cell, of in found.items()}
+            cells.setdefault(sample.key, {})[sample.repetition] = sample
+    return {cell: [of[number] for number in sorted(of)] for cell, of in cells.items()}
 
 
 def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:

@@ -104,8 +104,8 @@ def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
     ]
     if not trips or not shares:
         return None
-    found = {"round_trips_per_round": statistics.median(trips), "link_share": statistics.median(shares)}
-    return {name: float(f"{max(0.0, value):.4g}") for name, value in found.items()}
+    costs = {"round_trips_per_round": statistics.median(trips), "link_share": statistics.median(shares)}
+    return {name: float(f"{max(0.0, value):.4g}") for name, value in costs.items()}
 
 
 def _place(run: Measured) -> Cell:

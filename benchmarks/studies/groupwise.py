@@ -45,11 +45,11 @@ def density(y: Floats, count: float) -> Floats:
     x = _grid(count, _FIRST_STAGE_SDS * SPREAD)
     weight = np.exp(-(((x - count) / SPREAD) ** 2) / 2)
     scale = RELATIVE * np.abs(x)
-    found = np.empty_like(y)
+    values = np.empty_like(y)
     for at in range(0, len(y), 256):  # bounded memory
         off = (y[at : at + 256, None] - x) / scale
-        found[at : at + 256] = np.trapezoid(weight / scale * np.exp(-(off**2) / 2), x, axis=1)
-    return found / (2 * np.pi * SPREAD)
+        values[at : at + 256] = np.trapezoid(weight / scale * np.exp(-(off**2) / 2), x, axis=1)
+    return values / (2 * np.pi * SPREAD)
 
 
 def sampled(count: float, n: int, rng: np.random.Generator) -> Floats:
@@ -65,13 +65,13 @@ def numerical_rho(count: float) -> float:
     """
     y = _grid(count, 12 * float(np.hypot(SPREAD, RELATIVE * (abs(count) + 3 * SPREAD))))
     p, q = (np.log(np.maximum(density(y, n), 1e-300)) for n in (count, count + 1))
-    found = [0.0]
+    ratios = [0.0]
     for order in (1.01, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0):
         for power in (order * p + (1 - order) * q, order * q + (1 - order) * p):
             top = float(power.max())
             integral = top + np.log(np.trapezoid(np.exp(power - top), y))
-            found.append(float(integral) / (order - 1) / order)
-    return max(found)
+            ratios.append(float(integral) / (order - 1) / order)
+    return max(ratios)
 
 
 def _grid(centre: float, reach: float) -> Floats:
@@ -132,15 +132,15 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
     """
     distribution, charged = plan_logarithm(target, Neighbors(RELATION), epsilon, DELTA)
     plain = ShiftedLog(1 << target.most.bit_length(), target.most)
-    found = [
+    mechanisms = [
         _mechanism("logarithm", distribution, charged),
         _mechanism("plain noise, same charge", plain, charged),
     ]
     for share in range(1, 65):
         least = _mechanism("plain noise, same target", plain, charged * Fraction(share, 64))
         if target.met_by(plain, least.coins):
-            return [*found, least]
-    return found
+            return [*mechanisms, least]
+    return mechanisms
 
 
 def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str, Any]]:

@@ -95,8 +95,8 @@ def simulate(
     Raises: ValueError: a value outside the declared range.
     """
     return [
-        _simulated(mechanism, population, runs, own)
-        for mechanism, own in zip(mechanisms, rng.spawn(len(mechanisms)), strict=True)
+        _simulated(mechanism, population, runs, stream)
+        for mechanism, stream in zip(mechanisms, rng.spawn(len(mechanisms)), strict=True)
     ]
 
 

@@ -63,10 +63,10 @@ def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, 
 
     Args: by: how many of the first columns are what rows may have in common; more: of `Table`.
     """
-    found: list[Sequence[str]] = []
+    lines: list[Sequence[str]] = []
     for _, (first, *others) in groupby(rows, key=lambda row: tuple(row[:by])):
-        found += [[], first, *([*[""] * by, *row[by:]] for row in others)]
-    return Table(columns, found[1:], **more)
+        lines += [[], first, *([*[""] * by, *row[by:]] for row in others)]
+    return Table(columns, lines[1:], **more)
 
 
 def rounded(value: float, digits: int = 5) -> float:

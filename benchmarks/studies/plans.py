@@ -86,8 +86,8 @@ def write_records(case: Case, path: Path) -> None:
         "prediction": "l" + pd.Series(rng.integers(case.labels, size=case.records)).astype(str),
         "value": rng.random(case.records).round(3),
     }
-    own = {"gap": ["value"], "thresholds": ["label", "score"], "confusion": ["label", "prediction"]}
-    columns = ["client_id", "group", *own.get(case.task, ["label"])]
+    of_task = {"gap": ["value"], "thresholds": ["label", "score"], "confusion": ["label", "prediction"]}
+    columns = ["client_id", "group", *of_task.get(case.task, ["label"])]
     pd.DataFrame(table)[columns].to_csv(path, index=False)
 
 
@@ -101,26 +101,26 @@ def study(
     wall_s: their median; ratio: planned over measured; load: before.
     Raises: FairSharesError: one failed.
     """
-    found, by = [], [f"units={units.resolve()}"] if units else []
+    rows, by = [], [f"units={units.resolve()}"] if units else []
     for number, case in enumerate(cases):
         tell(number, len(cases))
         with TemporaryDirectory() as name:
             scratch = Path(name)
             write_records(case, scratch / "records.csv")
-            found += [_took(case, scratch, compiled, repetitions, by) for compiled in (False, True)]
-    return Outcome({"factor": FACTOR}, found, view(found), samples=found)
+            rows += [_took(case, scratch, compiled, repetitions, by) for compiled in (False, True)]
+    return Outcome({"factor": FACTOR}, rows, view(rows), samples=rows)
 
 
 def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Sequence[str]) -> dict[str, Any]:
     load = os.getloadavg()[0]
     common = [case.task, "--records", "records.csv", *shlex.split(case.options), "--epsilon", "1"]
-    asked = [*common, "--plan", ",".join(["file", *by]), "--json"]
-    (planned,) = json.loads(_inv(asked, scratch)[2])["models"]
-    own = ["--groups", "g0,g1", "--range", "0,1"] if case.task == "gap" else []
-    run = [*common, *own, "--out"]
-    found = [_inv([*run, f"{compiled}-{i}"], scratch) for i in range(repetitions if compiled else 1)]
+    plan = [*common, "--plan", ",".join(["file", *by]), "--json"]
+    (planned,) = json.loads(_inv(plan, scratch)[2])["models"]
+    declared = ["--groups", "g0,g1", "--range", "0,1"] if case.task == "gap" else []
+    run = [*common, *declared, "--out"]
+    runs = [_inv([*run, f"{compiled}-{i}"], scratch) for i in range(repetitions if compiled else 1)]
     parts = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")
-    walls, cpus, _ = zip(*found, strict=True)
+    walls, cpus, _ = zip(*runs, strict=True)
     wall_s = statistics.median(walls)
     return {
         "case": case.title,
@@ -154,7 +154,7 @@ def _inv(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
     return took, childrens_processor_s() - before, done.stdout
 
 
-def view(found: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+def view(rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
     """View each case, and how many plans were right."""
     yield Table(
         ["./inv …", "program", "planned, s", "took, s", "ratio", "processors, s", "load before"],
@@ -166,13 +166,13 @@ def view(found: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
                 *(f"{row[name]:.2f}" for name in ("wall_s", "ratio", "cpu_s")),
                 f"{row['load']:.1f}",
             ]
-            for row in found
+            for row in rows
         ],
         "llrrrrr",
     )
-    right = sum(abs(math.log(row["ratio"])) <= math.log(FACTOR) for row in found)
+    right = sum(abs(math.log(row["ratio"])) <= math.log(FACTOR) for row in rows)
     yield (
-        f"{right} of {len(found)} plans are within a factor of {FACTOR}; the median ratio is "
-        f"{statistics.median(row['ratio'] for row in found):.2f}. Load is of the minute before; what other "
+        f"{right} of {len(rows)} plans are within a factor of {FACTOR}; the median ratio is "
+        f"{statistics.median(row['ratio'] for row in rows):.2f}. Load is of the minute before; what other "
         "programs take of the processors is not in a plan."
     )

@@ -54,7 +54,7 @@ def population(clients: int) -> Population:
 
     Edge cases: an odd client is left out.
     """
-    values, found = 2 * np.arange(_TRIALS + 1) / _TRIALS - 1, []
+    values, counts = 2 * np.arange(_TRIALS + 1) / _TRIALS - 1, []
     for rate in (0.8901, 0.7177):  # of the two groups: the mean rates in the gap paper's appendix D
         distribution = [
             math.comb(_TRIALS, j) * rate**j * (1 - rate) ** (_TRIALS - j) for j in range(_TRIALS + 1)
@@ -62,8 +62,8 @@ def population(clients: int) -> Population:
         wanted = clients // 2 * np.array(distribution)
         whole = np.floor(wanted).astype(np.int64)
         whole[np.argsort(whole - wanted)[: clients // 2 - whole.sum()]] += 1
-        found.append(whole)
-    return Population((values, values), tuple(found))
+        counts.append(whole)
+    return Population((values, values), tuple(counts))
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Local:
 
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
         """Simulate: estimate - gap of `population`, shape (runs,). An estimate outside -2 to 2 is cut."""
-        (found,) = simulate([self.mechanism], population(clients), runs, rng)
-        return np.clip(found.estimated_gaps(), -MOST, MOST) - found.gap()
+        (simulated,) = simulate([self.mechanism], population(clients), runs, rng)
+        return np.clip(simulated.estimated_gaps(), -MOST, MOST) - simulated.gap()
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,8 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
         return np.asarray(parts * np.log(one))
 
     def draw(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        odds, each = 1 / math.expm1(rate), np.full(shape, parts)
-        return np.asarray(summed_geometric(each, odds, rng) - summed_geometric(each, odds, rng), np.float64)
+        odds, n = 1 / math.expm1(rate), np.full(shape, parts)
+        return np.asarray(summed_geometric(n, odds, rng) - summed_geometric(n, odds, rng), np.float64)
 
     spread = parts / (2 * math.sinh(rate / 2) ** 2)
     return Central(Guarantee(epsilon, Fraction(0)), spread, float(rate), log_moment, draw)

@@ -143,10 +143,10 @@ class Attack:
     def feed(self, values: Sequence[Integers], bits: Sequence[Sequence[Integers]]) -> None:
         """Have the two parties that make inputs make these from now on."""
         for i, directory in enumerate(self._directories):
-            own = [k for k, party in enumerate(self._inputs) if party == i]
-            held = [value for k in own for each in values[k : k + 1] for value in each]
-            words = [word for block in bits for k in own for word in block[k]]
-            (directory / DATA / values_file(i)).write_bytes(np.array(held, dtype="<i8").tobytes())
+            columns = [k for k, party in enumerate(self._inputs) if party == i]
+            numbers = [value for k in columns for each in values[k : k + 1] for value in each]
+            words = [word for block in bits for k in columns for word in block[k]]
+            (directory / DATA / values_file(i)).write_bytes(np.array(numbers, dtype="<i8").tobytes())
             (directory / DATA / bits_file(i)).write_text("".join(f"{word}\n" for word in words))
 
     def _job(self) -> Job:
@@ -251,11 +251,11 @@ class Attack:
             time.sleep(_POLL_S if before is None else _SLOW_POLL_S)
 
     def _outcome(self, codes: Sequence[int | None]) -> tuple[Outcome, Integers]:
-        opened = {i: self._opened(i) for i in self._honest}
-        taken = {opened[i] for i in self._honest if codes[i] == 0}
-        shown = {each for each in opened.values() if each}
+        results = {i: self._opened(i) for i in self._honest}
+        accepted = {results[i] for i in self._honest if codes[i] == 0}
+        shown = {each for each in results.values() if each}
         any_opened = next(iter(shown), ())
-        if len(taken) > 1 or not all(map(self.operation.is_right, taken)):
+        if len(accepted) > 1 or not all(map(self.operation.is_right, accepted)):
             return Outcome.WRONG, any_opened
         if all(codes[i] == 0 for i in self._honest):
             return Outcome.RIGHT, any_opened
@@ -284,15 +284,15 @@ Thread = tuple[bool, int, int]
 
 def _threads(processes: Sequence[int]) -> dict[str, Thread]:
     """Return all threads of processes."""
-    found = {}
+    threads = {}
     for process in processes:
         for thread in sorted(Path(f"/proc/{process}/task").glob("*")):
             with suppress(OSError):  # it has ended
                 status, ran = (thread / "status").read_text(), (thread / "schedstat").read_text()
                 slept = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)
                 assert slept is not None
-                found[thread.name] = ("State:\tS" in status, int(ran.split()[0]), int(slept[1]))
-    return found
+                threads[thread.name] = ("State:\tS" in status, int(ran.split()[0]), int(slept[1]))
+    return threads
 
 
 def _waited(before: Thread, after: Thread) -> bool:

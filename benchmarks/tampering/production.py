@@ -53,14 +53,14 @@ def _made(
     fair = rng.integers(0, 1 << bits, samples)
     coins = [(coin.numerator, coin.bits) for coin in _COINS]
     noise = [reference.noise_of_bits(coins, [int(word) >> i & 1 for i in range(bits)]) for word in fair]
-    held = np.array([], dtype=np.int64) if values is None else values
-    one = rng.integers(-(1 << 40), 1 << 40, len(held))
+    fixed = np.array([], dtype=np.int64) if values is None else values
+    one = rng.integers(-(1 << 40), 1 << 40, len(fixed))
     blocks = [*([slots] if slots else []), (fair, bits)]
     masks = [rng.integers(0, 1 << width, len(words)) for words, width in blocks]
     others = [words ^ mask for (words, _), mask in zip(blocks, masks, strict=True)]
     return Operation(
         name,
-        tuple(tuple(each.tolist()) for each in (one, held - one)),
+        tuple(tuple(each.tolist()) for each in (one, fixed - one)),
         tuple((tuple(a.tolist()), tuple(b.tolist())) for a, b in zip(masks, others, strict=True)),
         tuple(opened(noise)),
         tuple(arguments),

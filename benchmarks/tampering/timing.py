@@ -45,7 +45,7 @@ class Pair:
 def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], float]:
     """Return what each party sent, how often, and how long the run took. Args: ones: its inputs; else 0."""
     operation, first = attack.operation, int(ones)
-    values = [(first * _LARGE,) * len(held) for held in operation.values[:1]]
+    values = [(first * _LARGE,) * len(value) for value in operation.values[:1]]
     bits = [
         tuple(
             (one * ((1 << max(map(int.bit_length, words), default=0)) - 1),) * len(words)
@@ -53,7 +53,7 @@ def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], f
         )
         for words, _ in operation.bits
     ]
-    attack.feed((*values, *[(0,) * len(held) for held in operation.values[1:]]), bits)
+    attack.feed((*values, *[(0,) * len(value) for value in operation.values[1:]]), bits)
     sent = attack.watch()
     times = [[at for *_, at in each] for each in sent]
     return [Counter((to, size) for to, size, _ in each) for each in sent], max(

@@ -113,7 +113,7 @@ class Parties:
 
 def sites(parties: Parties, turns: int) -> list[Site]:
     """Return every message, as often as it is changed: all once before any a second time, in random order."""
-    rng, found = random.Random(SEED), []
+    rng, order = random.Random(SEED), []
     with ThreadPoolExecutor(_WORKERS) as pool:
         of_each = pool.map(lambda attack: attack.messages(), parties.attacks.values())
         messages = dict(zip(parties.attacks, of_each, strict=True))
@@ -124,8 +124,8 @@ def sites(parties: Parties, turns: int) -> list[Site]:
             for place, of in messages.items()
             for rank, message in enumerate(_shuffled(of, (place, turn)))
         ]
-        found += [site for *_, site in sorted(ranked)]
-    return found
+        order += [site for *_, site in sorted(ranked)]
+    return order
 
 
 def _shuffled(messages: list[Message], of: object) -> list[Message]:

@@ -212,7 +212,10 @@ class PrivacyStatement:
             here: whether all parties ran on this machine.
         """
         model, (epsilon, delta) = self.model, bounds_shown(self.exact)
-        asked, change = typed or exact_text(self.epsilon_requested), what_changes(self.unit, self.relation)
+        requested, change = (
+            typed or exact_text(self.epsilon_requested),
+            what_changes(self.unit, self.relation),
+        )
         replaced = bounds_shown(self.if_replaced) if self.if_replaced else ()
         existence = "; for what it says, ε = {}, δ = {}".format(*replaced) if replaced else ""
         inferred = ", and which groups and labels there are" if INFERRED in self.public else ""
@@ -228,7 +231,7 @@ class PrivacyStatement:
         ]
         return [
             f"Revealed: {'; '.join(self.revealed)}{inferred}.",
-            f"Guarantee: ε = {epsilon} ({asked} asked), δ = {delta}, {change}{existence}.",
+            f"Guarantee: ε = {epsilon} ({requested} asked), δ = {delta}, {change}{existence}.",
             f"Trust: {'; '.join(each for each in trusted if each)}.",
         ]
 
@@ -238,14 +241,14 @@ class PrivacyStatement:
         Args:
             typed: the ε that was asked for, as its user gave it.
         """
-        model, asked = self.model, typed or exact_text(self.epsilon_requested)
+        model, requested = self.model, typed or exact_text(self.epsilon_requested)
         learns = who_learns_nothing(model, self.distributed_noise is not None)
         inputs = _INPUTS_WITHSTAND[self.input_path] if model.active else ""
         sentences = [
             f"Revealed: {'; '.join(self.revealed)}. Nothing else leaves the computation.",
             f"Guarantee: (ε, δ)-differential privacy with {spent_text(self.exact)}, for "
             f"{_CHANGES_IN_FULL[self.relation].format(self.unit)} "
-            f"(ε = {asked} was requested; exact values are in manifest.json).",
+            f"(ε = {requested} was requested; exact values are in manifest.json).",
             self.if_replaced
             and "Each client has one record at most, and the guarantee above is for whether it exists. For "
             f"what it says it is {spent_text(self.if_replaced)}; "

@@ -143,13 +143,13 @@ def weight_errors(counts: Floats, reweighing: str) -> Floats:
     everything = np.ones((groups, labels) * 2) / counts.sum()
     same_group = np.eye(groups)[:, np.newaxis, :, np.newaxis] + np.zeros((1, labels, 1, labels))
     same_label = np.eye(labels)[np.newaxis, :, np.newaxis, :] + np.zeros((groups, 1, groups, 1))
-    own = same_group * same_label / counts[:, :, np.newaxis, np.newaxis]
+    same_cell = same_group * same_label / counts[:, :, np.newaxis, np.newaxis]
     of_group = same_group / counts.sum(axis=1)[:, np.newaxis, np.newaxis, np.newaxis]
     of_label = same_label / counts.sum(axis=0)[np.newaxis, :, np.newaxis, np.newaxis]
     changes = {
-        BALANCED: everything - own,
+        BALANCED: everything - same_cell,
         LABEL: everything - of_label,
-        KAMIRAN_CALDERS: of_group + of_label - everything - own,
+        KAMIRAN_CALDERS: of_group + of_label - everything - same_cell,
     }
     return np.asarray(np.sqrt((changes[reweighing] ** 2).sum(axis=(2, 3))))
 
@@ -320,12 +320,12 @@ def plan_release(
     with fitting(release.epsilon, release.delta):
         queries = spec.release({name: str(value) for name, value in arguments.items()})
         neighbors, epsilon = release.neighbors_in(domain), release.epsilon if epsilon is None else epsilon
-        asked = (queries, neighbors, epsilon, release.delta)
+        terms = (queries, neighbors, epsilon, release.delta)
         if release.own is None:
-            plan = plan_noise(*asked)
+            plan = plan_noise(*terms)
         else:
             assert isinstance(queries, LinearQueries)  # as `program_of` found
-            plan = plan_distributed_noise(*asked, *release.own)
+            plan = plan_distributed_noise(*terms, *release.own)
         return replace(plan, requested_epsilon=release.epsilon)  # of which less may do
 
 

@@ -133,7 +133,7 @@ class CountStatistic(Statistic[GroupCounts]):
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedCounts:
         distribution = ShiftedLog(*(int(str(prepared.arguments[name])) for name in ("offset", "most")))
-        coins, found = prepared.plan.coins, {}
+        coins, errors = prepared.plan.coins, {}
         for name, size in by_cell(prepared.domain, sizes).items():
             if size > distribution.most:
                 raise OptionError(
@@ -141,5 +141,5 @@ class CountStatistic(Statistic[GroupCounts]):
                     "no count is estimated above it; give a larger one."
                 )
             error = float(expected_errors(distribution, size, coins)) / size
-            found[name] = ExpectedCount(size, error, distribution.guarantee_at(int(size), coins))
-        return ExpectedCounts(found, distribution, self.target)
+            errors[name] = ExpectedCount(size, error, distribution.guarantee_at(int(size), coins))
+        return ExpectedCounts(errors, distribution, self.target)

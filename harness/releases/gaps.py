@@ -110,17 +110,17 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     t_mean, t_gap = (float(error_bound(plan.noise, failure / values_of)) for values_of in (2, 4))
     means = [_mean(total, size, t_mean, values.steps) for total, size in table]
     wider = [_mean(total, size, t_gap, values.steps) for total, size in table]
-    found = {}
+    intervals = {}
     for a, b in combinations(range(len(means)), 2):
         one, other = wider[a], wider[b]
         ends = (one.low - other.high, one.high - other.low)
-        found[a, b] = _in_range(Interval(one.estimate - other.estimate, *ends, False), values, 2.0, 0.0)
+        intervals[a, b] = _in_range(Interval(one.estimate - other.estimate, *ends, False), values, 2.0, 0.0)
     return Gaps(
         domain,
         sizes / values.steps,
         tuple(size - t_mean < values.steps for _, size in table),
         tuple(_in_range(mean, values, 1.0, values.centre) for mean in means),
-        found,
+        intervals,
         clients_for(2 * USEFUL, t_gap, values.steps),
     )
 
@@ -147,10 +147,10 @@ def _mean(total: float, size: float, t: float, steps: int) -> Interval:
     return Interval(estimate, low - 0.5 / steps, high + 0.5 / steps, True)
 
 
-def _in_range(found: Interval, values: ValueGrid, most: float, centre: float) -> Interval:
+def _in_range(interval: Interval, values: ValueGrid, most: float, centre: float) -> Interval:
     """Cut to -most to most, and return it in the range's unit."""
-    low, high = (min(max(end, -most), most) for end in (found.low, found.high))
-    estimate, low_end, high_end = (centre + values.radius * x for x in (found.estimate, low, high))
+    low, high = (min(max(end, -most), most) for end in (interval.low, interval.high))
+    estimate, low_end, high_end = (centre + values.radius * x for x in (interval.estimate, low, high))
     return Interval(estimate, low_end, high_end, low > -most or high < most)
 
 
@@ -190,5 +190,5 @@ class GapStatistic(Statistic[Gaps]):
         assert domain.values is not None
         noise, steps = deviation(prepared.plan.noise, domain), domain.values.steps
         means = noise * mean_errors(sizes, steps)
-        each = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
-        return ExpectedError(noise / steps, "mean, share of the range", each, expected_gap(means))
+        errors = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
+        return ExpectedError(noise / steps, "mean, share of the range", errors, expected_gap(means))

@@ -106,18 +106,18 @@ def own_sampler(
             *(one, Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), epsilon, delta),
             *(distribution, model.parties, model.corruptions),
         )
-    own = plan.own
-    assert own is not None
-    below = [0, *accumulate(own.summed(model.parties))]
+    noise = plan.own
+    assert noise is not None
+    below = [0, *accumulate(noise.summed(model.parties))]
     return Sampler(
         name=f"own, {distribution}",
         spec=PI_SUM,
-        arguments=own.arguments(),
+        arguments=noise.arguments(),
         fair_bits=0,
         centre=Fraction(0),
-        mean_square=own.mean_square_error,
-        edges=(smallest(own), largest(own)),
-        cumulative=lambda x: Fraction(below[min(max(x + own.largest + 1, 0), len(below) - 1)], below[-1]),
+        mean_square=noise.mean_square_error,
+        edges=(smallest(noise), largest(noise)),
+        cumulative=lambda x: Fraction(below[min(max(x + noise.largest + 1, 0), len(below) - 1)], below[-1]),
         guarantee=plan.exact,
     )
 

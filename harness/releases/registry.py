@@ -22,8 +22,8 @@ class _Statistics(Mapping[str, type[Statistic[Any]]]):
 
     def __getitem__(self, task: str) -> type[Statistic[Any]]:
         module, _, name = _PLACES[task].partition(":")
-        found: type[Statistic[Any]] = getattr(import_module(f"harness.releases.{module}"), name)
-        return found
+        statistic: type[Statistic[Any]] = getattr(import_module(f"harness.releases.{module}"), name)
+        return statistic
 
     def __iter__(self) -> Iterator[str]:
         return iter(_PLACES)

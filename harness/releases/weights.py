@@ -125,10 +125,10 @@ class WeightsSeries(WeightsStatistic):
         after = [
             Several(tuple(noises[t] for t in self.schedule.adds_up(n)[0])) for n in range(1, horizon + 1)
         ]
-        found = expected_weight_error(after[-1], domain, sizes, self.reweighing)
+        error = expected_weight_error(after[-1], domain, sizes, self.reweighing)
         counts = [deviation(noise, domain) for noise in after]
-        worst = [found.worst * count / found.count * horizon / n for n, count in enumerate(counts, 1)]
-        return replace(found, epochs=tuple(zip(counts, worst, strict=True)))
+        worst = [error.worst * count / error.count * horizon / n for n, count in enumerate(counts, 1)]
+        return replace(error, epochs=tuple(zip(counts, worst, strict=True)))
 
 
 def expected_weight_error(
@@ -136,5 +136,5 @@ def expected_weight_error(
 ) -> ExpectedError:
     """Return how far off counts with this noise are, and the weights that follow."""
     count = deviation(noise, domain)
-    each = by_cell(domain, count * weight_errors(sizes, reweighing))
-    return ExpectedError(count, "weight, relative", each)
+    errors = by_cell(domain, count * weight_errors(sizes, reweighing))
+    return ExpectedError(count, "weight, relative", errors)

@@ -183,10 +183,10 @@ class Request(Spending):
                 f"Replicated shares take joint noise only: {named('noise', DISTRIBUTED)} is what "
                 f"a party could shift a result by; leave it out, or use {named('input_path', 'shares')}."
             )
-        found = with_distributed_noise(spec, self.form)
-        if found is None:
+        program = with_distributed_noise(spec, self.form)
+        if program is None:
             raise no_place(spec)
-        return found.by(self.form.path)
+        return program.by(self.form.path)
 
     @property
     def malleable_slots(self) -> bool:

@@ -81,13 +81,13 @@ def parse_plan(text: str, option: str = "plan") -> dict[str, str]:
     Returns: texts of `Expected`, by name. Raises: OptionError: it is something else.
     """
     sizes, *more = _MORE.split(text)
-    found = _SIZES.fullmatch(sizes)
-    if found is None:
+    match = _SIZES.fullmatch(sizes)
+    if match is None:
         raise OptionError(
             f"{named(option)} must be how many clients there would be, and how many records in all if these "
             f"are more, or {FILE}, for those of {named('records')}; then what else is asked for, as "
             f"network=wan, error=0.01 or units=DIR: for example 100,300,network=wan; got {text!r}."
         )
-    clients, records = found[1], found[2] or ""
+    clients, records = match[1], match[2] or ""
     texts = {"clients": "" if clients == FILE else clients, "records": records}
     return {**texts, **dict(part.split("=", 1) for part in more)}

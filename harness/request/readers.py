@@ -171,9 +171,9 @@ def parse_cap_or_auto(text: str, option: str = "cap") -> Cap | str:
 def parse_range(text: str | Sequence[float], option: str = "range") -> tuple[float, float]:
     """Read the ends of a range: `0,1`. Raises: OptionError."""
     parts = text.split(",") if isinstance(text, str) else [as_text(end) for end in text]
-    found = [_between(part, lambda value: abs(value) <= _LARGEST) for part in parts]
-    ends = [float(end) for end in found if end is not None]
-    if not len(found) == len(ends) == 2 or not ends[0] < ends[1]:
+    numbers = [_between(part, lambda value: abs(value) <= _LARGEST) for part in parts]
+    ends = [float(end) for end in numbers if end is not None]
+    if not len(numbers) == len(ends) == 2 or not ends[0] < ends[1]:
         raise OptionError(
             f"{named(option)} must be two numbers, the lower first, for example 0,1; got {text!r}."
         )
@@ -249,12 +249,12 @@ def parse_shares(given: str | Sequence[str] | Mapping[str, object], option: str)
 def parse_names(given: str | Sequence[object], option: str) -> list[str]:
     """Read names, in a text separated by commas. Raises: OptionError: one is empty."""
     names = given.split(",") if isinstance(given, str) else map(as_text, given)
-    found = [name.strip() for name in names]
-    if "" in found:
+    stripped = [name.strip() for name in names]
+    if "" in stripped:
         raise OptionError(
             f"{named(option)} must be names separated by commas, for example a,b; got {as_text(given)!r}."
         )
-    return found
+    return stripped
 
 
 def _between(text: str, good: Callable[[Fraction], bool]) -> Fraction | None:

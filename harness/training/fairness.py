@@ -87,10 +87,10 @@ class FairGrad:
 
         That is 1: of right ones; -1: of wrong ones, which are predicted positive where their label is not.
         """
-        each, alike, all_labels = np.eye(self.labels), np.ones(self.labels), np.ones((self.labels, 1))
+        identity, alike, all_labels = np.eye(self.labels), np.ones(self.labels), np.ones((self.labels, 1))
         return {
-            EQUALIZED_ODDS: (each, alike),
-            EQUAL_OPPORTUNITY: (each[:, [self.positive]], alike),
-            DEMOGRAPHIC_PARITY: (all_labels, 2 * each[self.positive] - 1),
+            EQUALIZED_ODDS: (identity, alike),
+            EQUAL_OPPORTUNITY: (identity[:, [self.positive]], alike),
+            DEMOGRAPHIC_PARITY: (all_labels, 2 * identity[self.positive] - 1),
             ACCURACY_PARITY: (all_labels, alike),
         }[self.fairness]

@@ -53,10 +53,10 @@ class Feature:
         import pandas as pd  # takes a second to load
 
         assert self.low is not None and self.high is not None
-        found = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").to_numpy(dtype=np.float64)
+        numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").to_numpy(dtype=np.float64)
         radius = self.high / 2 - self.low / 2
         with np.errstate(over="ignore"):
-            scaled = (found - (self.low / 2 + self.high / 2)) / radius
+            scaled = (numbers - (self.low / 2 + self.high / 2)) / radius
         return np.nan_to_num(np.clip(scaled, -1.0, 1.0)).reshape(-1, 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -72,8 +72,8 @@ class Features:
     by_name: Mapping[str, Feature]
 
     def __post_init__(self) -> None:
-        if taken := [name for name in RESERVED if name in self.by_name]:
-            raise FeaturesError(f"{taken[0]} is no feature: leave it out, or copy it to another column.")
+        if reserved := [name for name in RESERVED if name in self.by_name]:
+            raise FeaturesError(f"{reserved[0]} is no feature: leave it out, or copy it to another column.")
         if not 1 <= self.columns <= MAX_COLUMNS:
             raise FeaturesError(f"A model has 1 to {MAX_COLUMNS} columns of features, not {self.columns}.")
 
@@ -105,10 +105,10 @@ def read_features(path: Path) -> Features:
     return features_from_json(read_json(path, _refusal(str(path))), str(path))
 
 
-def features_from_json(found: Any, where: str) -> Features:
+def features_from_json(declaration: Any, where: str) -> Features:
     """Return declared features. Args: where: what messages call it. Raises: FeaturesError."""
     refusal = _refusal(where)
-    declared = as_type(dict[str, dict[str, Any]], found, refusal)
+    declared = as_type(dict[str, dict[str, Any]], declaration, refusal)
     each = {name: as_type(Feature, one, _refusal(f"{where}: {name}")) for name, one in declared.items()}
     try:
         return Features(each)

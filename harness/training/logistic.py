@@ -102,8 +102,8 @@ class Examples:
         Args: weights: of groups and labels, shape (k, m).
         Returns: shape (n, d) where records are the unit, (M, d) where clients are; d parameters, and counts.
         """
-        found = probabilities(parameters, self._inputs)
-        off = found[:, 1:] - self._of_label
+        predicted = probabilities(parameters, self._inputs)
+        off = predicted[:, 1:] - self._of_label
         # The gradient is the outer product of both, so that its norm is that of their norms.
         norms = np.linalg.norm(off, axis=1) * self._lengths
         scale = np.minimum(1, clip / np.maximum(norms, clip))
@@ -114,7 +114,7 @@ class Examples:
         rows = (scaled[:, :, np.newaxis] * self._inputs[:, np.newaxis]).reshape(len(off), -1)
         if fairgrad is not None:
             assert self.group is not None
-            right = (found.argmax(axis=1) == self.label).astype(np.int64)
+            right = (predicted.argmax(axis=1) == self.label).astype(np.int64)
             counts = fairgrad.counts(self.group, self.label, right)
             rows = np.hstack([rows, fairgrad.unit(clip * largest_weight) * counts])
         return rows if unit is PrivacyUnit.RECORD else np.asarray(self._means @ rows)
@@ -185,11 +185,11 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
         Raises: ResultFileError: it is no such file; FeaturesError: it declares no features.
         """
-        found, path = read_result(path, FILE), result_path(path, FILE)
+        fields, path = read_result(path, FILE), result_path(path, FILE)
         refusal = not_result(path, FILE)
-        labels = as_type(list[str], found.get("labels"), refusal)
-        features = features_from_json(found.get("features"), str(path))
-        parameters = as_type(list[list[float]], found.get("parameters"), refusal)
+        labels = as_type(list[str], fields.get("labels"), refusal)
+        features = features_from_json(fields.get("features"), str(path))
+        parameters = as_type(list[list[float]], fields.get("parameters"), refusal)
         if [*map(len, parameters)] != [features.columns + 1] * (len(labels) - 1) or not parameters:
             refusal.say("its parameters are not those of its features and labels")
         return cls(features, tuple(labels), np.array(parameters))

@@ -138,10 +138,10 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
         from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
         part = CALLS[task]
-        own = part(epsilon=1, security=model.name, population=UNCHARGED, records=self.records)
+        release = part(epsilon=1, security=model.name, population=UNCHARGED, records=self.records)
         left_out = (*Spending.declared, *Account.declared, "security", "population", "records", "out")
         shared = {name: getattr(self, name) for name in part.declared.keys() & self.declared.keys()}
         same = {name: value for name, value in shared.items() if name not in left_out}
         if self.privacy_unit is PrivacyUnit.RECORD:
             same["neighboring_relation"] = NeighboringRelation.ADD_OR_REMOVE_ONE
-        return own.but(**same).spending(self.of_weights if task == "weights" else self.of_model)
+        return release.but(**same).spending(self.of_weights if task == "weights" else self.of_model)

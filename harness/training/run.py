@@ -147,8 +147,8 @@ def train(
     Raises: FairSharesError: `out` does not exist then.
     """
     started, domain = time.monotonic(), records.domain
-    held = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
-    seen, of_training = ~held[records.client], of_clients(records, ~held)
+    kept = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
+    seen, of_training = ~kept[records.client], of_clients(records, ~kept)
     with entry(chosen.account) as charging, new_directory(out) as partial:
 
         def released(part: Planned, of: ClientRecords) -> Run[Any]:
@@ -190,7 +190,7 @@ def train(
             positive = domain.positive(chosen.positive)
             scores = probabilities(parameters, with_constant(encoded[~seen]))[:, positive]
             apart = replace(
-                of_clients(records, held), domain=chosen.scored(domain), detail=bins_of(scores, chosen.grid)
+                of_clients(records, kept), domain=chosen.scored(domain), detail=bins_of(scores, chosen.grid)
             )
             thresholds = released(chosen.thresholds, apart)
         progress("write")
@@ -199,7 +199,7 @@ def train(
             "training": _own_manifest(chosen, session, examples, charging, domain.inferred),
             **({"thresholds": thresholds.manifest} if thresholds else {}),
         }
-        found = {
+        manifest = {
             **_manifest(chosen, parts, total, domain),
             "inputs": {
                 "max_count": domain.max_count,
@@ -210,9 +210,9 @@ def train(
             "wall_s": time.monotonic() - started,
         }
         model = LogisticModel(features, domain.labels, parameters)
-        files = {FILE: {**model.to_json(), "privacy": found["privacy"]}, MANIFEST: found}
+        files = {FILE: {**model.to_json(), "privacy": manifest["privacy"]}, MANIFEST: manifest}
         write_all(partial, files)
-        return Trained(model, found, weights, thresholds, charging, files)
+        return Trained(model, manifest, weights, thresholds, charging, files)
 
 
 def held_out(clients: int) -> npt.NDArray[np.bool_]:
@@ -225,9 +225,9 @@ def held_out(clients: int) -> npt.NDArray[np.bool_]:
         raise OptionError(
             f"Thresholds come from one client in {HELD_OUT}, and there are {clients}; train without them."
         )
-    found = np.zeros(clients, dtype=bool)
-    found[random.SystemRandom().sample(range(clients), clients // HELD_OUT)] = True
-    return found
+    chosen = np.zeros(clients, dtype=bool)
+    chosen[random.SystemRandom().sample(range(clients), clients // HELD_OUT)] = True
+    return chosen
 
 
 def of_clients(records: ClientRecords, kept: npt.NDArray[np.bool_]) -> ClientRecords:
@@ -277,18 +277,18 @@ def _manifest(
     domain: RecordDomain,
 ) -> dict[str, Any]:
     """Return the manifest of all releases. Args: parts: their own; total: what they spend together."""
-    found = combined_manifest(TASK, parts)
+    manifest = combined_manifest(TASK, parts)
     of_weights = chosen.weights.settings.release.epsilon if chosen.weights else 0
     existence_only = domain.max_count == 1 and chosen.unit is PrivacyUnit.RECORD
     # What a client's only record says is protected as one record that is removed and another that is added.
     replaced = Guarantee(2 * total.epsilon, (1 + exp_bounds(total.epsilon)[1]) * total.delta)
     stated = replace(
-        read_statement(found),
+        read_statement(manifest),
         exact=total,
         epsilon_requested=chosen.guarantee.epsilon + of_weights,
         if_replaced=replaced if existence_only else None,
     )
-    return {**found, "privacy": stated.to_json()}
+    return {**manifest, "privacy": stated.to_json()}
 
 
 def _own_manifest(

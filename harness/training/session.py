@@ -132,17 +132,17 @@ class SumSession:
         ):
             if name not in known:
                 raise OptionError(f"There is no {kind} {name!r}; choose {' or '.join(known)}.")
-        self._spec, own = PI_ROUNDS, None
+        self._spec, parties = PI_ROUNDS, None
         if noise == "distributed":
             self._spec = with_distributed_noise(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
-            own = self.model.parties, self.model.parties - self.model.corruptions
+            parties = self.model.parties, self.model.parties - self.model.corruptions
         self.rule = UpdateRule(coordinates, clip, largest_weight, 1, PrivacyUnit(unit), PrivacyUnit(rows))
         units = units_for(coordinates, largest_weight)
         while True:
             self.rule = replace(self.rule, units=units)
             try:
                 self.plan: RoundsPlan = plan_rounds(
-                    self.rule.squares, coordinates, rounds, _exact(epsilon), _exact(delta), own
+                    self.rule.squares, coordinates, rounds, _exact(epsilon), _exact(delta), parties
                 )
                 break
             except ValueError as error:
@@ -271,14 +271,14 @@ class SumSession:
     def job(self) -> Job:
         """What the parties run."""
         plan, parties, d = self.plan, self.model.parties, self.rule.coordinates
-        own = DistributedNoiseInput(d, d) if isinstance(plan.noise, DistributedNoise) else None
+        noise_input = DistributedNoiseInput(d, d) if isinstance(plan.noise, DistributedNoise) else None
         bits = (
             () if isinstance(plan.noise, DistributedNoise) else input_widths(fair_bits_per_sample(plan.noise))
         )
         arguments = (str(parties), str(self.rounds), str(d), *plan.distribution)
         source = PROGRAMS / f"{self._spec.name}.mpc"
         fair_bits = tuple((width, d) for width in bits)
-        return Job(self._spec, source, arguments, (None,) * parties, fair_bits, own=own)
+        return Job(self._spec, source, arguments, (None,) * parties, fair_bits, own=noise_input)
 
 
 def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
@@ -303,7 +303,7 @@ def _account(
 
 
 def _exact(number: Number) -> Fraction:
-    found = exact_number(str(number))
-    if found is None:
+    exact = exact_number(str(number))
+    if exact is None:
         raise OptionError(f"{number!r} is no number; write 1, 0.5, 1/3, 1e-5 or 2^-40.")
-    return found
+    return exact

@@ -20,8 +20,8 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
         yield deltas(
             "delta",
             {
-                f"{each.name}, ε = {exact_text(each.asked.epsilon)}": (
-                    each.asked.epsilon,
+                f"{each.name}, ε = {exact_text(each.requested.epsilon)}": (
+                    each.requested.epsilon,
                     partial(_delta, each),
                 )
                 for each in shown
@@ -57,7 +57,7 @@ def _noise(audits: Sequence[Audited]) -> Iterator[Part]:
     yield Table(
         columns,
         [
-            [audited.name, exact_text(audited.asked.epsilon), *_of_noise(audited.figures)]
+            [audited.name, exact_text(audited.requested.epsilon), *_of_noise(audited.figures)]
             for audited in audits
         ],
         caption="δ, any ε: the δ that remains however large ε is. ε at: the least with this δ, ∞ if none "
@@ -87,9 +87,10 @@ def _empirical(audited: Audited) -> str:
     low, value, high = (Fraction(str(audited.figures[name])) for name in ("delta_low", "delta", "delta_high"))
     at_least, most = math.floor(low * 1000) / 1000, math.ceil(high * 1000) / 1000
     return (
-        f"Empirical: {audited.name}, ε = {exact_text(audited.asked.epsilon)}: δ is at least {at_least:.3f}. "
-        f"One event tells neighbors apart by {float(value):.3f} ({at_least:.3f} – {most:.3f}, confidence "
-        f"1 − 10⁻⁹) in {audited.parameters['samples']:,} samples that MP-SPDZ revealed; another event may do "
+        f"Empirical: {audited.name}, ε = {exact_text(audited.requested.epsilon)}: δ is at least "
+        f"{at_least:.3f}. One event tells neighbors apart by {float(value):.3f} ({at_least:.3f} – "
+        f"{most:.3f}, confidence 1 − 10⁻⁹) in {audited.parameters['samples']:,} samples that MP-SPDZ "
+        "revealed; another event may do "
         "better."
     )
 
@@ -100,7 +101,7 @@ def _releases(audits: Sequence[Audited]) -> Table:
         [
             [
                 Stacked(f"{audited.name}\n{audited.parameters['neighboring_relation']}"),
-                exact_text(audited.asked.epsilon),
+                exact_text(audited.requested.epsilon),
                 str(audited.figures["values_moved"]),
                 _short(audited.figures["epsilon"]),
                 _short(audited.figures.get("delta", 0)),
@@ -120,7 +121,7 @@ def _local(audits: Sequence[Audited]) -> Table:
         [
             [
                 audited.name,
-                exact_text(audited.asked.epsilon),
+                exact_text(audited.requested.epsilon),
                 *(_short(audited.figures[name]) for name in ("epsilon_claimed", "epsilon")),
             ]
             for audited in audits

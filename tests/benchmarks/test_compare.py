@@ -8,11 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks.measure.samples import Sample, append, measured_over
+from benchmarks.measure.samples import Sample, append
 from benchmarks.report.compare import FASTER, FEW, NOISE, SLOWER, Change, compare
 from benchmarks.report.export import export, latex, medians_by_model
 from harness.engines.base import TIMES
-from harness.errors import ResultFileError
 
 HOSTS = tuple(
     {"name": name, "environment": {"cores": 8, "platform": "Linux"}, "processor": "P", "memory_bytes": 10**9}
@@ -20,8 +19,14 @@ HOSTS = tuple(
 )
 
 
-def run(seconds: float, number: int = 0, model: str = "ring", **more: object) -> Sample:
-    cell = {"protocol": "pi_rw", "variant": "default", "shape": "ads", "network": "none", "security": model}
+def run(seconds: float, number: int = 0, security: str = "ring", **more: object) -> Sample:
+    cell = {
+        "protocol": "pi_rw",
+        "variant": "default",
+        "shape": "ads",
+        "network": "none",
+        "security": security,
+    }
     times = {**dict.fromkeys(TIMES), "mpc_s": seconds, "party_mpc_s": [seconds, seconds / 2]}
     fields = {"rounds": 9, "sent_bytes": (10, 20), "peak_memory_bytes": (5, 6), "program_hash": "p", **more}
     return Sample("some", cell, number, "ok", "2026-01-01", {"cores": 2}, times=times, **fields)  # type: ignore[arg-type]
@@ -70,18 +75,6 @@ def test_what_is_not_noise_is_named() -> None:
     assert only([replace(run(9.0), warm_up=True), run(1.0)], runs(1.0)).ratio == 1.0
 
 
-def test_results_over_hosts_say_so() -> None:
-    networks = [
-        {"measured_rtt_s": rtt, "measured_bandwidth_bits_per_s": rate, "links": []}
-        for rtt, rate in ((1e-3, 2e9), (4e-3, 5e9))
-    ]
-    over = [run(1.0, i, hosts=HOSTS, network=network) for i, network in enumerate(networks)]
-    assert measured_over(over) == (
-        "measured over 3 hosts, RTT 1 to 4 ms, 2 to 5 Gbit/s (of each run's slowest pair)"
-    )
-    assert measured_over(runs(1.0)) == ""
-
-
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     directory = tmp_path / "results"
@@ -100,7 +93,7 @@ def test_exported_tables_hold_every_run(results: Path, tmp_path: Path) -> None:
         assert table["warm_up"].tolist() == [True, False, False, False, False]
         assert table["sent_bytes_1"].tolist() == [20] * 5 and table["mpc_s_1"].tolist()[0] == 4.5
     cells = pd.read_csv(out / "cells.csv")
-    assert cells[["security model", "runs", "median_s"]].values.tolist() == [
+    assert cells[["security", "runs", "median_s"]].values.tolist() == [
         ["ring", 3, 2.0],
         ["semi2k", 1, 4.0],
     ]
@@ -119,9 +112,3 @@ def test_a_latex_table_is_plain_and_shows_text_as_text() -> None:
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len(rows) == 3 and all(line.replace(r"\&", "").count("&") == 2 for line in rows)
     assert r"\begin{tabular}{lrr}" in text and r"\usepackage" not in text and "rule" not in text
-
-
-def test_nothing_is_exported_of_nothing(tmp_path: Path) -> None:
-    (tmp_path / "samples.jsonl").touch()
-    with pytest.raises(ResultFileError, match="There are no measured runs in"):
-        export(tmp_path, tmp_path)

@@ -92,10 +92,3 @@ def test_ratings_of_the_other_version_are_refused(name: str, of_the_other: str, 
     written({name: both[of_the_other], users: both[users]}, tmp_path)
     with pytest.raises(DataSetError, match=rf"{name} is not laid out"):
         load_movielens(tmp_path)
-
-
-@pytest.mark.parametrize("lacking", ["ratings.dat", "users.dat"])
-def test_a_directory_without_them_is_refused(lacking: str, tmp_path: Path) -> None:
-    written({name: text for name, text in ML_1M.items() if name != lacking}, tmp_path)
-    with pytest.raises(DataSetError, match=r"has neither ratings\.dat and users\.dat"):
-        load_movielens(tmp_path)

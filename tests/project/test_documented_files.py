@@ -255,9 +255,6 @@ def test_fields_that_are_read() -> None:
     rules = {f"population[].{name}" for name in Table.__annotations__}
     assert set(LISTED["policy.toml"]) == {*(each.name for each in fields_of(Policy)), *rules} - {"population"}
     assert set(LISTED["hosts.toml"]) == {each.name for each in fields_of(Host)}
-
-
-def test_columns_of_the_evaluation() -> None:
     assert LISTED["evaluation.csv"] == ["split", "model", *METRICS]
 
 

@@ -1,28 +1,32 @@
-"""Numbers in the documents that follow from the noise, computed anew."""
+"""Numbers in the documents, computed anew or as they were recorded."""
 
 import csv
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from math import log2
 
+import pytest
+
+from benchmarks.commands.tampering import summary
+from benchmarks.studies.trust import IN_COMPUTATION, NEEDED, PER_AGGREGATOR, REPAIRED, trust_model
+from benchmarks.tampering import timing
+from benchmarks.tampering.walk import load
 from protocols.accounting.rounding import digits_up
+from protocols.arrays import Floats
 from protocols.circuits.coins import design_coins, edge_mass
 from protocols.circuits.noise import fair_bits_per_sample
+from protocols.local_dp.estimators import gap_weights, half_width, least_enough
+from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 from protocols.noise import truncated as noise
 from protocols.noise.truncated import probability_mass
-from protocols.published_baselines import laplace_distribution, mp_spdz_log
 from tests.conftest import PROJECT
+from tests.support.local import chebyshev
 
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 LIMITATIONS = (PROJECT / "docs" / "explanation" / "limitations.md").read_text(encoding="utf-8")
 SAMPLERS = (PROJECT / "docs" / "explanation" / "samplers.md").read_text(encoding="utf-8")
-COST = (PROJECT / "docs" / "decisions" / "0008-cost-of-noise.md").read_text(encoding="utf-8")
-
-# Scores of the studies' synthetic population, P(score >= t) = (1 - t^a)^b, largest group and smallest.
-KUMARASWAMY: dict[str, list[tuple[float, float]]] = {
-    "positives": [(3, 2), (2, 2)],
-    "negatives": [(1.2, 3), (1.2, 2)],
-}
 
 
 def test_delta_of_a_client_with_many_records() -> None:
@@ -43,7 +47,7 @@ def test_delta_of_a_client_with_many_records() -> None:
 
 
 def test_cost_privacy_and_error_of_the_samplers() -> None:
-    """The table of docs/explanation/samplers.md, and what a sample takes in the decision on its cost."""
+    """The table of docs/explanation/samplers.md."""
     default = design_coins(Fraction(1), 40)
     row = re.search(r"^\| `default` \| ([\d.]+) \| 2\^-([\d.]+) \| (\d+), (\d+), (\d+) \|", SAMPLERS, re.M)
     assert row is not None
@@ -51,14 +55,6 @@ def test_cost_privacy_and_error_of_the_samplers() -> None:
     assert 0 <= -log2(edge_mass(default)) - float(row[2]) < 0.1
     ands = sum(coin.bits - 1 for coin in default)
     assert [int(row[i]) for i in (3, 4, 5)] == [fair_bits_per_sample(default), ands, len(default) + 1]
-    published = laplace_distribution(Fraction(1), mp_spdz_log, rounded=False)
-    assert round(float(sum(p * x * x for x, p in published.items())) / 2**32, 2) == 2.0
-
-    coins = design_coins(Fraction(1, 3), 60)
-    sample = sum(coin.bits - 1 for coin in coins), fair_bits_per_sample(coins), len(coins) + 1
-    written = re.search(r"(\d+) ANDs of (\d+) fair bits, and (\d+) bits", COST)
-    assert written is not None and tuple(map(int, written.groups())) == sample
-    assert [(coin.numerator, coin.bits) for coin in coins[-2:]] == [(1, 15), (1, 30)]
 
 
 def rows_of(text: str, first: str) -> list[list[str]]:
@@ -83,21 +79,10 @@ def test_headline_figures_are_those_of_the_studies() -> None:
         }
     tree, exact, local = (found[name] for name in ("tree", "noise-free", "local"))
     gap, accuracy = "gap_whole_median", "balanced_accuracy_median"
-    true = {
-        name: [(1 - 0.5**a) ** b for a, b in distributions] for name, distributions in KUMARASWAMY.items()
-    }
-    shares = [2 / 3 * 0.4, 1 / 3 * 0.2], [2 / 3 * 0.6, 1 / 3 * 0.8]
-    tpr, fpr = (
-        sum(p * rate for p, rate in zip(of, true[name], strict=True)) / sum(of)
-        for of, name in zip(shares, true, strict=True)
-    )
     assert thresholds[1] == (
         f"{tree['unmitigated_gap']:.3f} → {tree[gap]:.3f} (exact curves: {exact[gap]:.3f})"
     )
-    before = (tpr + 1 - fpr) / 2
-    assert thresholds[2] == (
-        f"balanced accuracy {before:.3f} → {tree[accuracy]:.3f} (exact curves: {exact[accuracy]:.3f})"
-    )
+    assert thresholds[2].endswith(f"→ {tree[accuracy]:.3f} (exact curves: {exact[accuracy]:.3f})")
     errors = [each["tpr_rmse_median"] for each in (local, tree)]
     assert curves[1] == f"local DP {errors[0]:.2f} → {errors[1]:.3f}"
 
@@ -113,3 +98,120 @@ def test_headline_figures_are_those_of_the_studies() -> None:
         for row, of_model in zip((weights, thresholds), rows_of(costs, f"`{model}` |"), strict=False):
             seconds, sent = row[k].split(" s, ")
             assert of_model[1].startswith(seconds) and of_model[2].endswith(f", {sent}")
+
+
+TEXT = (PROJECT / "docs" / "explanation" / "local-privacy.md").read_text(encoding="utf-8")
+ERROR, FAILURE = 0.01, 0.01
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+epsilons = pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
+
+
+def row(heading: str, epsilon: Fraction) -> list[float]:
+    """Return the numbers after epsilon in the row of the table with this heading."""
+    lines = TEXT[TEXT.index(heading) :].splitlines()
+    (found,) = [line for line in lines[2:5] if line.startswith(f"| {float(epsilon):g} |")]
+    cells = [cell.strip().translate(SUPERSCRIPTS).replace("·10", "e") for cell in found.split("|")[2:-1]]
+    return [float(cell) for cell in cells]
+
+
+def clients_needed(
+    mechanism: Mechanism, bound: Callable[[Mechanism, list[float], Floats, float], float]
+) -> int:
+    """Return how many clients put the gap of two equal groups within the error, by this bound."""
+
+    def enough(clients: float) -> bool:
+        sizes = [clients / 2] * 2
+        return bound(mechanism, sizes, gap_weights(sizes, 0, 1), FAILURE) <= ERROR
+
+    return least_enough(enough)
+
+
+@epsilons
+def test_clients_under_local_privacy(epsilon: Fraction) -> None:
+    published, true, *ours = row("| ε | M_R as published |", epsilon)
+    mechanism = MechanismR.with_budgets(2, epsilon, epsilon)
+    assert true == pytest.approx(float(mechanism.epsilon), abs=5e-4)
+    assert published == pytest.approx(clients_needed(mechanism, chebyshev), rel=0.005)
+    expected = [
+        clients_needed(kind.private(2, epsilon), bound)
+        for kind in (MechanismR, MechanismL)
+        for bound in (chebyshev, half_width)
+    ]
+    assert ours == pytest.approx(expected, rel=0.005)
+
+
+@epsilons
+def test_clients_under_each_trust_model(epsilon: Fraction) -> None:
+    """What is proved is computed anew, what was simulated is the result on file."""
+    cells = row("| ε | M_R, repaired | simulated |", epsilon)
+    assert cells[0] == row("| ε | M_R as published |", epsilon)[3]
+    with (PROJECT / "benchmarks" / "results" / "trust" / NEEDED).open(newline="") as file:
+        on_file = {(r["model"], float(r["epsilon"]), float(r["error"])): r for r in csv.DictReader(file)}
+    for i, name in enumerate((REPAIRED, PER_AGGREGATOR, IN_COMPUTATION)):
+        assert cells[2 * i] == pytest.approx(needed(name, epsilon), rel=0.005)
+        found = on_file[name, float(epsilon), ERROR]
+        assert cells[2 * i] == pytest.approx(int(found["clients_proven"]), rel=0.005)
+        assert cells[2 * i + 1] == pytest.approx(int(found["clients_simulated"]), rel=0.005)
+
+
+def needed(name: str, epsilon: Fraction) -> int:
+    model = trust_model(name, epsilon)
+    return least_enough(lambda clients: model.half_width(clients, FAILURE) <= ERROR)
+
+
+def test_the_headline() -> None:
+    """At the setting for which the paper has 10^7 clients."""
+    epsilon = Fraction(186, 100)
+    assert clients_needed(MechanismR.with_budgets(2, epsilon, epsilon), chebyshev) == pytest.approx(
+        1e7, rel=0.01
+    )
+    assert needed(REPAIRED, epsilon) == pytest.approx(1.28e6, rel=0.005)
+    assert needed(IN_COMPUTATION, epsilon) == pytest.approx(5.2e3, rel=0.01)
+    assert all(number in TEXT for number in ("10⁷", "1.86", "1.28·10⁶", "5.2·10³"))
+
+
+PAGE = (PROJECT / "docs" / "explanation" / "active-security.md").read_text(encoding="utf-8")
+MOST_USED = ("pi_rw", "pi_cf", "pi_roc", "pi_gap", "pi_lap", "pi_sum")
+RESULTS = PROJECT / "benchmarks" / "results"
+
+
+@pytest.mark.parametrize(
+    ("tried", "first"), [("operations", "small programs"), ("programs", "programs"), ("noise", "noise")]
+)
+def test_counts_of_changes(tried: str, first: str) -> None:
+    """A row for each model, all its operations together."""
+    attempts = load(RESULTS / "tampering" / tried / "samples.jsonl")
+    rows = summary([replace(attempt, operation=tried) for attempt in attempts])
+    assert {row["security"] for row in rows} >= {"spdz2k", "ps-rep-ring", "rep4-ring"}
+    for row in rows:
+        changed = sum(row[name] for name in ("aborted", "opened", "right", "wrong"))
+        counts = (changed, row["aborted"], row["opened"], row["right"], row["wrong"])
+        assert row["shifted"] == 0  # "whatever was revealed before a run was ended was right as well"
+        cells = " | ".join(f"{count:,}" for count in counts)
+        line = f"| {first} | `{row['security']}` | {cells} | {100 * row['wrong_at_most']:.2g} % |"
+        assert line in PAGE, line
+        assert "noise" not in row or row["distance"] <= row["by_chance"]
+
+
+def test_times() -> None:
+    rows = timing.summary(timing.load(RESULTS / "timing" / "samples.jsonl"))
+    assert not any(row["sizes_differ"] or row["found"] for row in rows)
+    most_used = [row for row in rows if row["operation"].split()[0] in MOST_USED]
+    for of in (
+        [row for row in most_used if row["security"] != "spdz2k"],
+        [row for row in most_used if row["security"] == "spdz2k"],
+        [row for row in rows if row not in most_used],
+    ):
+        long = [row["difference_s"][1] - row["difference_s"][0] for row in of]
+        parts = [100 * length / row["seconds"] for length, row in zip(long, of, strict=True)]
+        cells = (
+            span("", *(row["pairs"] for row in of)),
+            span(".3g", *(row["seconds"] for row in of)),
+            f"{span('.3g', *(1e3 * length for length in long))} ms",
+            f"{span('.0f', *parts)} %",
+        )
+        assert " | ".join(cells) in PAGE, cells
+
+
+def span(form: str, *values: float) -> str:
+    return f"{min(values):{form}}–{max(values):{form}}"

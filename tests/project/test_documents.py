@@ -17,9 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from harness.cli.command_line import OF_ALL
 from harness.engines.registry import PREFERRED, choose_model
-from harness.errors import as_flag
 from tasks import namespace
-from tests.conftest import PROJECT
 from tests.support.command import INVOKE, call
 from tests.support.documents import RUN, SHOWN, Page, Snippet, pages, prints, read
 from tests.support.ssh import site
@@ -211,38 +209,6 @@ def test_what_a_page_must_not_show_is_named(
     page = read(tmp_path / "page.md")
     (found,) = [*faults(page), *dead_links(page)]
     assert found.startswith("page.md:") and fault in found
-
-
-def sources() -> str:
-    """Return the code of the harness, the pieces of each text put together, options as commands name them."""
-    texts = (path.read_text(encoding="utf-8") for path in sorted((PROJECT / "harness").rglob("*.py")))
-    code = " ".join(re.sub(r'"\s*f?"', "", text) for text in texts)
-    return re.sub(r"\{named\('(\w+)'(?:, (?:'(\w[^']*)'|([^{}]+)))?\)\}", as_shown, code)
-
-
-def as_shown(found: re.Match[str]) -> str:
-    """Return an option in a message as a command has it; a value that is not known stays code."""
-    return as_flag(found[1], found[2] or (f"{{{found[3]}}}" if found[3] else ""))
-
-
-def lost_messages(page: Page, source: str) -> list[str]:
-    """Return the headings that are messages, that no command is named for, and that no code has."""
-    found, said = [], [message for _, _, message in page.errors]
-    for heading in page.messages:
-        if heading in said:
-            continue
-        pieces = [piece.strip(" .:'") for piece in heading.split("…")]
-        if not all(piece in source for piece in pieces):
-            found.append(heading)
-    return found
-
-
-def test_messages_in_headings_are_what_commands_say() -> None:
-    (page,) = (page for page in PAGES if page.path.name == "errors.md")
-    source = sources()
-    assert len(page.messages) > 15 and lost_messages(page, source) == []
-    page.messages[:] = ["No noise fits --epsilom … and --delta …"]
-    assert lost_messages(page, source) == page.messages
 
 
 WRONG = [

@@ -72,11 +72,6 @@ def test_project_keeps_the_rules(project: Path) -> None:
     assert faults(project) == []
 
 
-def write(root: Path, name: str, text: str) -> None:
-    (root / name).parent.mkdir(parents=True, exist_ok=True)
-    (root / name).write_text(text)
-
-
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [
@@ -96,27 +91,21 @@ def write(root: Path, name: str, text: str) -> None:
         ("requirements.lock", "--extra-index-ur" + "l file:///x", ":1 names a package index"),
         (".ci/run", "pip install --find-lin" + "ks x", ":1 names a package index"),
         ("docs/where.md", "https://pypi." + "org/simple", ":1 names a package index"),
+        ("protocols/reference.py", "import numpy\nfrom protocols.spec import PI_LAP", None),
+        ("protocols/circuits/noise.py", "from fractions import Fraction\nfrom .coins import check", None),
+        ("Programs/Source/pi_x.mpc", "import math\nfrom protocols.circuits.noise import flip", None),
+        ("Programs/Source/pi_y.mpc", "from Compiler import sorting", None),
+        ("tests/test_x.py", "import fairlearn, tasks, harness.pipeline.run", None),
+        ("inv", "import sys\nfrom harness.cli.bootstrap import main", None),
+        ("docs/x.md", "~/MP-SPDZ or /opt/MP-SPDZ", None),
+        ("runs/x.md", "/wo" + "rk/x", None),
     ],
 )
-def test_what_breaks_a_rule_is_named(name: str, text: str, fault: str, tmp_path: Path) -> None:
-    write(tmp_path, name, text)
-    (found,) = faults(tmp_path)
-    assert found.startswith(name) and found.endswith(fault)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("protocols/reference.py", "import numpy\nfrom protocols.spec import PI_LAP"),
-        ("protocols/circuits/noise.py", "from fractions import Fraction\nfrom .coins import check"),
-        ("Programs/Source/pi_x.mpc", "import math\nfrom protocols.circuits.noise import flip"),
-        ("Programs/Source/pi_y.mpc", "from Compiler import sorting"),
-        ("tests/test_x.py", "import fairlearn, tasks, harness.pipeline.run"),
-        ("inv", "import sys\nfrom harness.cli.bootstrap import main"),
-        ("docs/x.md", "~/MP-SPDZ or /opt/MP-SPDZ"),
-        ("runs/x.md", "/wo" + "rk/x"),
-    ],
-)
-def test_what_keeps_the_rules_is_accepted(name: str, text: str, tmp_path: Path) -> None:
-    write(tmp_path, name, text)
-    assert faults(tmp_path) == []
+def test_what_breaks_a_rule_is_named_and_nothing_else_is(
+    name: str, text: str, fault: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+    found = faults(tmp_path)
+    assert len(found) == (fault is not None)
+    assert all(each.startswith(name) and each.endswith(str(fault)) for each in found)

@@ -76,37 +76,24 @@ def test_packages_of_the_site_are_pinned(project: Path) -> None:
         assert requirement.specifier.contains(exact.version)
 
 
-@pytest.mark.parametrize(
-    "line", ["a", "a>=1", "a==1 --hash=x", "-r b", "--no-index", "a @ file:///a", "a==1 # b", ""]
-)
-def test_other_lines_are_refused(line: str) -> None:
-    assert not LINE.fullmatch(line)
+def test_pins_meet_every_requirement_and_nothing_is_pinned_in_vain(project: Path) -> None:
+    pins, needed = locked(project), set()
+    for platform in PLATFORMS:
+        for requirement in needs(direct(project), platform):
+            pin = pins[canonicalize_name(requirement.name)]
+            (exact,) = pin.specifier
+            assert requirement.specifier.contains(exact.version, prereleases=True), (pin, requirement)
+            assert pin.marker is None or pin.marker.evaluate(platform), (pin, platform)
+            needed.add(canonicalize_name(requirement.name))
+    assert set(pins) == needed
 
 
-@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: f"{p['sys_platform']}-{p['python_version']}")
-def test_pins_meet_every_requirement(platform: dict[str, str], project: Path) -> None:
-    pins = locked(project)
-    for requirement in needs(direct(project), platform):
-        pin = pins[canonicalize_name(requirement.name)]
-        (exact,) = pin.specifier
-        assert requirement.specifier.contains(exact.version, prereleases=True), f"{pin} is not {requirement}"
-        assert pin.marker is None or pin.marker.evaluate(platform)
-
-
-def test_nothing_is_pinned_in_vain(project: Path) -> None:
-    needed = {
-        canonicalize_name(need.name) for platform in PLATFORMS for need in needs(direct(project), platform)
-    }
-    assert set(locked(project)) == needed
-
-
-@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
-def test_pinned_versions_run_on_every_python(python: str, project: Path) -> None:
+def test_pinned_versions_run_on_every_python(project: Path) -> None:
     about = {name: distribution(name).metadata for name in locked(project)}
     claims = {name: said["Requires-Python"] for name, said in about.items() if "Requires-Python" in said}
-    refusing = [name for name, claim in claims.items() if not SpecifierSet(claim).contains(python)]
-    assert len(claims) > 30
-    assert refusing == []
+    pythons = [platform["python_full_version"] for platform in PLATFORMS]
+    refusing = [name for name, claim in claims.items() if len([*SpecifierSet(claim).filter(pythons)]) < 6]
+    assert len(claims) > 30 and refusing == []
 
 
 def test_what_is_installed_is_what_is_pinned(project: Path) -> None:

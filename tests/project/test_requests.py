@@ -1,12 +1,14 @@
-"""A release is one value: where its fields are declared, and that calls have them as the request does."""
+"""A release is one value and the version is one: where each is declared, and what has to be the same."""
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
 
 import fairshares
+from harness import __version__
 from harness.engines.base import PROJECT
 from harness.request.base import Request
 from harness.request.calls import CALLS
@@ -90,3 +92,13 @@ def test_no_file_is_long() -> None:
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) > 450
     }
     assert long == {}
+
+
+def test_the_version_is_the_same_wherever_it_stands(project: Path) -> None:
+    cited = re.search(r"^version: (\S+)$", (project / "CITATION.cff").read_text(), re.MULTILINE)
+    assert cited is not None and cited[1] == __version__
+    assert re.search(
+        rf"^## \[{re.escape(__version__)}\] - \d{{4}}-\d\d-\d\d$",
+        (project / "CHANGELOG.md").read_text(),
+        re.MULTILINE,
+    )

@@ -48,8 +48,8 @@ class Page:
     """What a page has that can be run.
 
     Attributes: spans, links: line and text of code in prose, and of what is linked or shown; anchors: of
-    headings, as GitHub makes them; messages: headings that are code; errors: line, command and the message
-    that it ends with; said: all comments.
+    headings, as GitHub makes them; errors: line, command and the message that it ends with; said: all
+    comments.
     """
 
     path: Path
@@ -58,7 +58,6 @@ class Page:
     errors: list[tuple[int, str, str]] = field(default_factory=list)
     links: list[tuple[int, str]] = field(default_factory=list)
     anchors: set[str] = field(default_factory=set)
-    messages: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -97,8 +96,7 @@ def read(path: Path) -> Page:
                 heading = token.content
                 text = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
                 page.anchors.add(text)
-                if heading[0] == heading[-1] == "`":
-                    page.messages.append(heading := heading.strip("`"))
+                heading = heading.strip("`")
     return page
 
 

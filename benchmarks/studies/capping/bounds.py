@@ -316,18 +316,18 @@ def _theorem_1(simulated: Sequence[Row]) -> Panel:
         shown(ylim=(2e-3, 500), xlabel="n, examples", ylabel="largest |L_S(h) − L(h)|"),
         shown(title="Theorem 1, simulated; dotted: bias term;\ndashed: both terms, with the constant 1"),
     ]
-    for colour, marker, each in zip(COLOURS, MARKERS, simulated, strict=False):
+    for colour, marker, losses in zip(COLOURS, MARKERS, simulated, strict=False):
         # The first term with the constant 1, as it states none; the VC dimension of all hypotheses is 1.
-        terms = np.sqrt(np.log(fine) / fine) / each["gamma"] ** 2 + each["bias"]
+        terms = np.sqrt(np.log(fine) / fine) / losses["gamma"] ** 2 + losses["bias"]
         marks += [
             line(fine, terms, color=colour, linestyle="--", linewidth=1.2),
             line(
                 sizes,
-                list(each["errors"].values()),
+                list(losses["errors"].values()),
                 color=colour,
                 marker=marker,
-                label=f"γ = {each['gamma']:g}",
+                label=f"γ = {losses['gamma']:g}",
             ),
-            *([level(each["bias"], color=colour, linestyle=":", linewidth=1)] if each["bias"] else []),
+            *([level(losses["bias"], color=colour, linestyle=":", linewidth=1)] if losses["bias"] else []),
         ]
     return marks

@@ -260,16 +260,16 @@ class ScoredClients:
 
     def capped(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
         """Draw what a cap leaves: shape (draws, 2, 2, bins)."""
-        found: Integers = np.zeros((draws, *self.histogram.shape), dtype=np.int64)
+        capped: Integers = np.zeros((draws, *self.histogram.shape), dtype=np.int64)
         for part, scores in zip(self._levels, self._scores, strict=True):
             if part.sizes.max() <= cap:
-                found += scores
+                capped += scores
                 continue
             tables = part.capped_tables(cap, draws, rng)
             for cell in np.ndindex(tables.shape):
                 kept = int(tables[cell])
-                found[cell] += rng.multivariate_hypergeometric(scores[cell[1:]], kept, method="marginals")
-        return found
+                capped[cell] += rng.multivariate_hypergeometric(scores[cell[1:]], kept, method="marginals")
+        return capped
 
 
 def _distributions(activity: float) -> Floats:

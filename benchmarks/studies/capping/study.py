@@ -187,8 +187,8 @@ def _caps(
 
 def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
     """Return a row per `by`: the geometric mean of regrets and the worst, of each kind that is `across`."""
-    found = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
-    table = pd.DataFrame(found.map(rounded).unstack(across, sort=False))
+    means = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
+    table = pd.DataFrame(means.map(rounded).unstack(across, sort=False))
     table.columns = [at[1] + "_worst" * (at[0] == "max") for at in table.columns]
     return table.reset_index().to_dict("records")
 

@@ -61,10 +61,10 @@ def crossings(one: Allocation, other: Allocation, sizes: tuple[float, float]) ->
 
 def figure1() -> list[Claim]:
     """Judge what the paper says of the bounds of the MSE by epsilon."""
-    found = gaps()["figure1"]
-    sizes = (float(found["sizes"][0]), float(found["sizes"][1]))
+    published = gaps()["figure1"]
+    sizes = (float(published["sizes"][0]), float(published["sizes"][1]))
     low, high = crossings(published_r, published_l, sizes)
-    printed = (found["m_r_is_best_from"], found["m_r_is_best_to"])
+    printed = (published["m_r_is_best_from"], published["m_r_is_best_to"])
     touching, beyond = crossings(published_l, l_of_two, sizes)
     (repaired,) = crossings(repaired_r, l_of_two, sizes)
     true = published_r(AT).true_epsilon()
@@ -179,17 +179,17 @@ def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
     Returns: of each, theory: Eq. 20 with the values at hand; worst: with the worst; empirical: over the first
     so many `runs`.
     """
-    found = gaps()["figure4"]
-    size, other = found["sizes"]
+    printed = gaps()["figure4"]
+    size, other = printed["sizes"]
     population = Population(
         (VALUES_OF_FIGURE_4, np.zeros(1)),
         (np.ones(size, dtype=np.int64), np.array([other], dtype=np.int64)),
     )
-    published = Budgets(float(found["epsilon_1"]), float(found["epsilon_2"]))
-    repaired = private(M_R, Fraction(found["epsilon_2"]), SCALED)
+    published = Budgets(float(printed["epsilon_1"]), float(printed["epsilon_2"]))
+    repaired = private(M_R, Fraction(printed["epsilon_2"]), SCALED)
     drawn = simulate([published.simulable(SCALED), repaired], population, runs, rng)
     at = tuple(10**i for i in range(1, round(math.log10(runs)) + 1))
-    names = {"as published": published, "repaired": repaired_r(float(found["epsilon_2"]))}
+    names = {"as published": published, "repaired": repaired_r(float(printed["epsilon_2"]))}
     curves = list[Row]()
     for (name, budgets), simulated in zip(names.items(), drawn, strict=True):
         errors = np.square(simulated.estimated_means()[:, 0] - simulated.means[0])

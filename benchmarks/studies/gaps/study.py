@@ -133,12 +133,12 @@ def _split(
         class_weight="balanced", l1_ratio=0.99, solver="saga", max_iter=1000, random_state=0
     )
     model.fit(features[train], table["lying"].to_numpy()[train])
-    told = table.iloc[test].assign(predicted=model.predict(features[test]))
+    judged = table.iloc[test].assign(predicted=model.predict(features[test]))
     progress(seed + 1)
-    figures = {"accuracy": 100 * float((told["predicted"] == told["lying"]).mean())}
+    figures = {"accuracy": 100 * float((judged["predicted"] == judged["lying"]).mean())}
     rates = {}
     for name, positive in zip(RATES, (1, 0), strict=True):
-        of_class = told[told["lying"] == positive]
+        of_class = judged[judged["lying"] == positive]
         figures[name] = 100 * float(of_class["predicted"].mean())
         grouped = of_class.groupby(["recording", "sex"])["predicted"].mean()
         means = [100 * float(grouped[:, sex].mean()) for sex in SEXES]
@@ -183,19 +183,19 @@ def reproduce(
             data, extent["splits"], lambda done: detail(f"{done} of {extent['splits']} splits")
         )
     )
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "schema": 1,
         "population": {"source": rates.about["source"], "is": NAMES[rates.about["source"]]},
     }
     begin("table1")
-    found["table1"] = table1()
+    result["table1"] = table1()
     begin("table2")
-    found["table2"] = table2(rates.about["source"], rates.values[RATES[0]], extent["runs"], of_table2)
+    result["table2"] = table2(rates.about["source"], rates.values[RATES[0]], extent["runs"], of_table2)
     begin("figures")
-    found["claims"] = claims()
-    found["figure4"] = figure4(extent["runs_of_figure_4"], of_figure4)
+    result["claims"] = claims()
+    result["figure4"] = figure4(extent["runs_of_figure_4"], of_figure4)
     printed = printed_figures()
-    found["activity"] = [
+    result["activity"] = [
         {
             "what": name,
             "published": printed[name],
@@ -208,10 +208,10 @@ def reproduce(
     about = {"population": rates.about, "seed": SEED, "extent": extent, "paper": gaps()["paper"]}
     return Outcome(
         about,
-        _plain(found | {"caveats": gaps()["caveats"]}),
-        view(found),
+        _plain(result | {"caveats": gaps()["caveats"]}),
+        view(result),
         result=RESULT,
-        figures={f"{name}.png": partial(drawn, found["figure4"]) for name, drawn in FIGURES.items()},
+        figures={f"{name}.png": partial(drawn, result["figure4"]) for name, drawn in FIGURES.items()},
     )
 
 
@@ -226,11 +226,11 @@ def _plain(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def view(found: Mapping[str, Any]) -> Iterator[Part]:
+def view(result: Mapping[str, Any]) -> Iterator[Part]:
     """View all tables, each published number beside ours, and what follows."""
-    yield f"Population of Table 2: {found['population']['is']}."
-    synthetic = found["population"]["source"] == SYNTHETIC
-    if found["activity"]:
+    yield f"Population of Table 2: {result['population']['is']}."
+    synthetic = result["population"]["source"] == SYNTHETIC
+    if result["activity"]:
         yield Table(
             ["activity data and model", "published", "found", "over splits", ""],
             [
@@ -241,7 +241,7 @@ def view(found: Mapping[str, Any]) -> Iterator[Part]:
                     "" if row["deviation"] is None else f"± {row['deviation']:.2f}",
                     MARKS[row["agrees"]],
                 ]
-                for row in found["activity"]
+                for row in result["activity"]
             ],
             title="Appendix D",
         )
@@ -261,7 +261,7 @@ def view(found: Mapping[str, Any]) -> Iterator[Part]:
                 "-" if cell["reproduced"] is None else _epsilon(cell["true_epsilon"]),
                 *(_number(cell[name]) for name in ("repaired_alpha", "repaired", "tight")),
             ]
-            for cell in found["table1"]
+            for cell in result["table1"]
         ],
         2,
         title="Table 1: least ε for an error α of the gap, with probability 0.99",
@@ -285,7 +285,7 @@ def view(found: Mapping[str, Any]) -> Iterator[Part]:
                 Stacked(f"{cell['published']['error']}\n({cell['published']['deviation']})"),
                 *(_errors(cell[name]) for name in ("errors", "coded", "repaired")),
             ]
-            for cell in found["table2"]
+            for cell in result["table2"]
         ],
         title=f"Table 2: error of the gap, 10^7 clients{' — SYNTHETIC POPULATION' if synthetic else ''}",
     )
@@ -302,7 +302,7 @@ def view(found: Mapping[str, Any]) -> Iterator[Part]:
             MARKS[each["agrees"]],
             each["true"],
         ]
-        for each in found["claims"]
+        for each in result["claims"]
     ]
     printed = gaps()["figure4"]
     rows += [
@@ -310,23 +310,23 @@ def view(found: Mapping[str, Any]) -> Iterator[Part]:
             "4",
             f"MSE of a group's mean by M_R, {curve['name']}",
             f"{printed['runs']['100000']}; Eq. 20: {printed['theory']}"
-            if curve is found["figure4"][0]
+            if curve is result["figure4"][0]
             else "",
             f"{curve['empirical'][-1]:.3f} over {curve['runs'][-1]:,} runs; Eq. 20: {curve['theory']:.3f}",
             "",
             f"true ε {_epsilon(curve['epsilon'])}",
         ]
-        for curve in found["figure4"]
+        for curve in result["figure4"]
     ]
     columns = ["figure", "what", "published", "reproduced", "", "what holds"]
     yield grouped(columns, rows, alignment="llllll", title="What figures show")
-    errors = [cell["coded"] or cell["errors"] for cell in found["table2"]]
+    errors = [cell["coded"] or cell["errors"] for cell in result["table2"]]
     fit, spread = (
         f"{sum(each[name] >= _RARE for each in errors)} of {len(errors)}"
         for name in ("fits_mean", "fits_deviation")
     )
     first, second, judged = (
-        f"{sum(each['agrees'] for each in found[name])} of {len(found[name])}"
+        f"{sum(each['agrees'] for each in result[name])} of {len(result[name])}"
         for name in ("table1", "table2", "claims")
     )
     yield (
@@ -341,8 +341,8 @@ def view(found: Mapping[str, Any]) -> Iterator[Part]:
 def _errors(errors: Row | None) -> str:
     if errors is None:
         return ""
-    told = f"{errors['mean']:.2g} ({errors['deviation']:.2g})"
-    return told if errors["fits_mean"] is None else Stacked(f"{told}\nP = {errors['fits_mean']:.2g}")
+    text = f"{errors['mean']:.2g} ({errors['deviation']:.2g})"
+    return text if errors["fits_mean"] is None else Stacked(f"{text}\nP = {errors['fits_mean']:.2g}")
 
 
 def _epsilon(epsilon: Fraction | None) -> str:

@@ -45,8 +45,8 @@ class Budgets:
         """Return Eq. 19 (M_L) or 20 (M_R). Args: size: of the group; mean_square: of its values."""
         odds = math.exp(-self.epsilon_1)  # (1 - a) / a
         if self.k is None:
-            told = math.tanh(self.epsilon_2 / 2) ** 2 / (1 + odds)  # a (2b - 1)^2
-            return (1 - told * mean_square + other / size * odds) / (told * size)
+            gain = math.tanh(self.epsilon_2 / 2) ** 2 / (1 + odds)  # a (2b - 1)^2
+            return (1 - gain * mean_square + other / size * odds) / (gain * size)
         kept, moved = (2 * (scale / self.epsilon_2) ** 2 for scale in (2.0, self.k))
         return (mean_square * odds + (1 + odds) * (kept + other / size * moved * odds)) / size
 
@@ -162,12 +162,12 @@ def table1() -> list[Row]:
     k = 2) gives: repaired_alpha: the error at the same epsilon; repaired: the epsilon for alpha; tight: the
     same by Chernoff's bound, which holds for every n, None: none up to 20.
     """
-    found = gaps()["table1"]
+    published = gaps()["table1"]
     return [
-        _cell_of_table1(mechanism, row["clients"], float(alpha), printed, float(found["failure"]))
+        _cell_of_table1(mechanism, row["clients"], float(alpha), printed, float(published["failure"]))
         for mechanism, name in CELLS.items()
-        for row in found["cells"]
-        for alpha, printed in zip(found["alphas"], row[name], strict=True)
+        for row in published["cells"]
+        for alpha, printed in zip(published["alphas"], row[name], strict=True)
     ]
 
 
@@ -230,10 +230,10 @@ def _cell_of_table2(
     runs: int,
     rng: np.random.Generator,
 ) -> Row:
-    found, recordings = gaps()["table2"], gaps()["activity"]["recordings"]
-    failure, printed, text = float(found["failure"]), row[CELLS[mechanism]], str(row["epsilon"])
+    paper, recordings = gaps()["table2"], gaps()["activity"]["recordings"]
+    failure, printed, text = float(paper["failure"]), row[CELLS[mechanism]], str(row["epsilon"])
     published, repaired = PUBLISHED[mechanism](float(text)), REPAIRED[mechanism](float(text))
-    half, share = found["clients"] / 2, recordings["M"] / sum(recordings.values())
+    half, share = paper["clients"] / 2, recordings["M"] / sum(recordings.values())
     as_coded = coded_l(float(text)) if mechanism == M_L else None
     as_printed, as_repaired, *coded = simulate(
         [
@@ -252,7 +252,7 @@ def _cell_of_table2(
         "published": printed,
         "alpha": alpha,
         "alpha_of_the_text": published.chebyshev(
-            (found["clients"] * share, found["clients"] * (1 - share)), failure
+            (paper["clients"] * share, paper["clients"] * (1 - share)), failure
         ),
         "errors": _errors(as_printed, rng, printed),
         "coded": _errors(coded[0], rng, printed) if coded else None,
@@ -277,7 +277,7 @@ def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, s
     one, rounded as it is, on its side, twice; None where none is published.
     """
     errors, of_paper = errors_of(simulated), gaps()["table2"]["runs"]
-    found = {
+    figures = {
         "mean": float(errors.mean()),
         "deviation": float(errors.std(ddof=1)),
         "first_mean": float(errors[:of_paper].mean()),
@@ -287,9 +287,9 @@ def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, s
     }
     if printed:
         again = rng.choice(errors, (20_000, of_paper))  # as many runs as the paper made, many times
-        found["fits_mean"] = chance_of(again.mean(axis=1), printed["error"])
-        found["fits_deviation"] = chance_of(again.std(axis=1, ddof=1), printed["deviation"])
-    return found
+        figures["fits_mean"] = chance_of(again.mean(axis=1), printed["error"])
+        figures["fits_deviation"] = chance_of(again.std(axis=1, ddof=1), printed["deviation"])
+    return figures
 
 
 def chance_of(values: Floats, printed: str) -> float:

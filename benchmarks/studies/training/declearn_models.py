@@ -62,8 +62,8 @@ class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type informatio
     def compute_batch_gradients(self, batch: Any, **_: Any) -> NumpyVector:
         """Return the mean of the records' gradients, each times its weight."""
         inputs, label, weight = self._unpack_batch(batch)
-        found = self.get_weights().coefs
-        off = expit(inputs @ found["coef"][0] + found["intercept"]) - label
+        parameters = self.get_weights().coefs
+        off = expit(inputs @ parameters["coef"][0] + parameters["intercept"]) - label
         off = (off if weight is None else off * weight) / len(off)
         return NumpyVector({"intercept": off.sum(keepdims=True), "coef": (off @ inputs)[np.newaxis]})
 
@@ -86,8 +86,8 @@ def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDatas
 
 async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port: int) -> list[float]:
     """Train by masked sums. Returns: coefficients, the intercept last."""
-    own = [Ed25519PrivateKey.generate() for _ in silos]
-    keys = [IdentityKeys(key, trusted=[each.public_key() for each in own]) for key in own]
+    signing = [Ed25519PrivateKey.generate() for _ in silos]
+    keys = [IdentityKeys(key, trusted=[each.public_key() for each in signing]) for key in signing]
     model = Logistic.from_parameters(kind="classifier", loss="log_loss", penalty=None)
     share = 1.0 if algorithm == "FairFed" else 1.0 / len(silos)
     optim = {"client_opt": RATES[algorithm], "server_opt": share, "fairness": CONTROLLERS[algorithm]()}
@@ -115,8 +115,8 @@ async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port
         for number, silo in enumerate(silos)
     ]
     await asyncio.gather(server.async_run(config), *clients)
-    found = server.model.get_weights().coefs
-    return [*found["coef"][0].tolist(), float(found["intercept"][0])]
+    parameters = server.model.get_weights().coefs
+    return [*parameters["coef"][0].tolist(), float(parameters["intercept"][0])]
 
 
 async def by_all(data: Any, seed: int) -> dict[str, list[float]]:

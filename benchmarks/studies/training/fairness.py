@@ -65,20 +65,20 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
     }
     for epsilon, seed in product((MORE, ONE), SPLITS):
         wanted[sets[0].name, CHOICE, epsilon, seed] = partial(tried, sets[0], epsilon, seed)
-    found = rows_of(runs_of(wanted, results / SAMPLES))
+    rows = rows_of(runs_of(wanted, results / SAMPLES))
     about = {"seeds": len(SEEDS), "declearn": json.loads((directory / "declearn.json").read_text())}
     command = "; ".join(line.strip() for line in (__doc__ or "").splitlines() if line.startswith(" " * 4))
-    Outcome(about, found, (), tables={SUMMARY: found}).write(results, command, time.monotonic() - started)
+    Outcome(about, rows, (), tables={SUMMARY: rows}).write(results, command, time.monotonic() - started)
 
 
 def tried(people: People, epsilon: float, seed: int) -> Run:
     """Train by each choice that FairGrad could have, with the same split and the same draws."""
-    found = {}
+    models = {}
     for scheme in TRIED:
         rng = np.random.default_rng(seed)
         training, tests = drawn_and_split(people, rng)
-        found[scheme.name] = judged(tests, train(training, scheme, epsilon, rng), rng)
-    return Run(people.name, CHOICE, epsilon, seed, found)
+        models[scheme.name] = judged(tests, train(training, scheme, epsilon, rng), rng)
+    return Run(people.name, CHOICE, epsilon, seed, models)
 
 
 def beside(people: People, theirs: Path, seed: int) -> Run:
@@ -87,7 +87,7 @@ def beside(people: People, theirs: Path, seed: int) -> Run:
     training, tests = drawn_and_split(people, rng)
     models = {each.name: train(training, each, ONE, rng) for each in (NONE, ALONE, RIGHTED, FAIR)}
     models[f"{FAIR.name}, ε = {MORE:g}"] = train(training, FAIR, MORE, rng)
-    models |= {name: Trained(np.array(found)) for name, found in json.loads(theirs.read_text()).items()}
+    models |= {name: Trained(np.array(of)) for name, of in json.loads(theirs.read_text()).items()}
     return Run(
         people.name, JOINT, ONE, seed, {name: judged(tests, each, rng) for name, each in models.items()}
     )

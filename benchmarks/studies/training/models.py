@@ -92,7 +92,7 @@ def federated(
     blocks = _blocks(people, weights)
     parameters = np.stack([_start(people.features.shape[1] + 1, rng) for _ in weights.T], axis=1)
     for _ in range(recipe["rounds"]):
-        found = np.zeros_like(parameters)
+        sums = np.zeros_like(parameters)
         for inputs, label, weight, lengths, size in blocks:
             local = np.repeat(parameters[np.newaxis], len(size), axis=0)
             for _ in range(recipe["local_epochs"]):
@@ -103,8 +103,8 @@ def federated(
                 if private:
                     gradient += rng.normal(0, recipe["noise"] * recipe["clip"], gradient.shape)
                 local -= recipe["rate"] * gradient / size
-            found += (size * local).sum(axis=0)
-        parameters = found / len(people.label)
+            sums += (size * local).sum(axis=0)
+        parameters = sums / len(people.label)
     return parameters.T
 
 
@@ -119,10 +119,10 @@ def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Fl
     group = np.zeros(people.clients, dtype=np.int64)
     group[people.client] = people.group
     lies = rng.random(people.clients) >= np.exp(epsilon) / (np.exp(epsilon) + len(people.groups) - 1)
-    told = np.where(lies, len(people.groups) - 1 - group, group)
-    found = np.zeros((len(people.groups), 2))
-    np.add.at(found, told[present], (counts + rng.laplace(0, 1 / epsilon, counts.shape))[present])
-    return found
+    reported = np.where(lies, len(people.groups) - 1 - group, group)
+    table = np.zeros((len(people.groups), 2))
+    np.add.at(table, reported[present], (counts + rng.laplace(0, 1 / epsilon, counts.shape))[present])
+    return table
 
 
 def _start(parameters: int, rng: np.random.Generator) -> Floats:
@@ -142,8 +142,8 @@ def _blocks(people: People, weights: Floats) -> list[tuple[Floats, ...]]:
     _, start, size = np.unique(people.client[order], return_index=True, return_counts=True)
     blocks: list[tuple[Floats, ...]] = []
     power = np.ceil(np.log2(size))
-    for each in np.unique(power):
-        chosen = np.flatnonzero(power == each)
+    for exponent in np.unique(power):
+        chosen = np.flatnonzero(power == exponent)
         place = np.arange(int(size[chosen].max()))
         inside = (place < size[chosen][:, np.newaxis])[..., np.newaxis]
         rows = order[np.minimum(start[chosen][:, np.newaxis] + place, len(order) - 1)]
@@ -201,9 +201,9 @@ held: the share of clients for thresholds; bins: of their scores.
 @lru_cache
 def rho_of(epsilon: float) -> float:
     """Return the largest rho, to 10^-4 of it, whose zCDP is (epsilon, 10^-5)-differential privacy."""
-    found = float(largest_rho(Fraction(epsilon), DELTA))
-    step = epsilon / 2 ** math.ceil(math.log2(epsilon / found / 1e-4))
-    return float(found // step * step)  # on a grid
+    rho = float(largest_rho(Fraction(epsilon), DELTA))
+    step = epsilon / 2 ** math.ceil(math.log2(epsilon / rho / 1e-4))
+    return float(rho // step * step)  # on a grid
 
 
 def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
@@ -249,8 +249,8 @@ def _counts(people: People, rho: float, rng: np.random.Generator) -> tuple[Float
     counts = people.counted(people.group, len(people.groups), share)
     # Of a client's parts the squares add up to at most (1 + sqrt(cells) / 2 / scale)^2, rounding included.
     squares = 1 if scale == 1 else (scale + np.sqrt(counts.size) / 2) ** 2
-    found = noisy(np.rint(counts), squares, rho, rng) / scale
-    return found, max(float(found.sum()), 1.0)
+    noisy_counts = noisy(np.rint(counts), squares, rho, rng) / scale
+    return noisy_counts, max(float(noisy_counts.sum()), 1.0)
 
 
 def _fit(
@@ -304,8 +304,8 @@ class Trained:
 
 def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str, float | None]:
     """Return what a model does to test records."""
-    found = scores(tests, model.parameters)
-    return figures(tests, found, predictions(found, tests, model.rules, rng))
+    probability = scores(tests, model.parameters)
+    return figures(tests, probability, predictions(probability, tests, model.rules, rng))
 
 
 def scores(people: People, parameters: Floats) -> Floats:
@@ -327,12 +327,12 @@ def predictions(
     """Return 0 or 1 for each score, drawn where a rule is; without rules 1 from 0.5 on."""
     if not rules:
         return (scores >= 0.5).astype(np.int64)
-    found, drawn = np.zeros(len(scores), dtype=np.int64), rng.random(len(scores))
+    predicted, drawn = np.zeros(len(scores), dtype=np.int64), rng.random(len(scores))
     for number, name in enumerate(people.groups):
         rule, of = rules[name], people.group == number
         place = np.searchsorted(np.cumsum(rule.probabilities)[:-1], drawn[of], side="right")
-        found[of] = scores[of] >= np.array(rule.thresholds)[place]
-    return found
+        predicted[of] = scores[of] >= np.array(rule.thresholds)[place]
+    return predicted
 
 
 def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, float | None]:
@@ -345,7 +345,7 @@ def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, fl
     truth = people.label
     records = (truth, predicted, np.array(people.groups)[people.group], people.groups)
     rates, corrected = group_rates(*records), corrected_metrics(*records)
-    found = {
+    values = {
         "accuracy": np.mean(truth == predicted),
         "constant": max(np.mean(truth), 1 - np.mean(truth)),
         "balanced": balanced_accuracy_score(truth, predicted),
@@ -361,4 +361,4 @@ def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, fl
             for group, rate in zip(people.groups, rates.selection_rate, strict=True)
         },
     }
-    return {name: round(float(value), 6) if np.isfinite(value) else None for name, value in found.items()}
+    return {name: round(float(value), 6) if np.isfinite(value) else None for name, value in values.items()}

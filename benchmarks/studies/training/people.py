@@ -57,8 +57,8 @@ class People:
 
     def of_clients(self, chosen: Integers) -> "People":
         """Return the records of some clients, who are numbered anew."""
-        found = self.of_rows(np.isin(self.client, chosen))
-        return replace(found, client=np.unique(found.client, return_inverse=True)[1])
+        people = self.of_rows(np.isin(self.client, chosen))
+        return replace(people, client=np.unique(people.client, return_inverse=True)[1])
 
     def counted(self, of: Integers, rows: int, each: Floats | None = None) -> Floats:
         """Return counts by group, or another number, and label. Args: each: what a record counts; None: 1."""
@@ -77,8 +77,8 @@ class People:
         """Return records for training and for tests: 20 % of each client's, or of the clients, by `unit`."""
         if self.unit is PrivacyUnit.CLIENT:
             order = rng.permutation(self.clients)
-            held = np.sort(order[: round(TEST_SHARE * self.clients)])
-            return self.of_clients(np.setdiff1d(order, held)), self.of_clients(held)
+            tested = np.sort(order[: round(TEST_SHARE * self.clients)])
+            return self.of_clients(np.setdiff1d(order, tested)), self.of_clients(tested)
         order = np.lexsort((rng.random(len(self.client)), self.client))
         starts = np.searchsorted(self.client[order], self.client[order])
         place, size = np.arange(len(order)) - starts, np.bincount(self.client)[self.client[order]]
@@ -132,7 +132,7 @@ def verbagg() -> People:
 def randhie() -> People:
     """Return 5,912 people over 1 to 5 years: did they see a doctor? Source: sampleSelection's `RandHIE`."""
     table = _of_r("sampleSelection", "RandHIE", (20190, 46))
-    found = _people(
+    people = _people(
         "RandHIE",
         table,
         {
@@ -155,18 +155,18 @@ def randhie() -> People:
         table["female"],
         ("men", "women"),
     )
-    return replace(found, unit=PrivacyUnit.CLIENT)
+    return replace(people, unit=PrivacyUnit.CLIENT)
 
 
 def movielens(path: Path) -> People:
     """Return ratings of films: did the user like it? Raises: DataSetError: as `data.movielens`."""
-    found = load_movielens(path, features=True)
+    ratings = load_movielens(path, features=True)
     return People(
-        found.name,
-        found.features.to_numpy(float),
-        found.table["liked"].to_numpy(np.int64),
-        (found.table["gender"] == "F").to_numpy().astype(np.int64),
-        np.unique(found.table["user"], return_inverse=True)[1],
+        ratings.name,
+        ratings.features.to_numpy(float),
+        ratings.table["liked"].to_numpy(np.int64),
+        (ratings.table["gender"] == "F").to_numpy().astype(np.int64),
+        np.unique(ratings.table["user"], return_inverse=True)[1],
         ("men", "women"),
     )
 

@@ -151,8 +151,8 @@ def by_recipe(
         yield CL, Trained(centralised(people, rng, by))
         yield FL, Trained(federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
     exact = people.counted(people.group, len(people.groups))
-    told = local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
-    weights = [equal, *(weights_of_counts(table, BALANCED)[people.group, people.label] for table in told)]
+    reported = local_counts(people, epsilon, rng), exact + rng.laplace(0, 1 / epsilon, exact.shape)
+    weights = [equal, *(weights_of_counts(table, BALANCED)[people.group, people.label] for table in reported)]
     plain, local, pre = federated(people, np.stack(weights, axis=1), rng, private=True, recipe=by)
     if epsilon == ONE:
         yield DP_SGD, Trained(plain)
@@ -194,11 +194,11 @@ def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float |
     Args: values: one per seed; there is no mean of fewer than two that are defined.
     """
     defined = [value for value in values if value is not None]
-    found, half = None, None
+    mean, half = None, None
     if len(defined) > 1:
-        found = rounded(float(np.mean(defined)), 9)
+        mean = rounded(float(np.mean(defined)), 9)
         half = rounded(float(students.ppf(0.975, len(defined) - 1) * sem(defined)), 9)
-    return {figure: found, f"{figure}, half": half, f"{figure}, undefined": len(values) - len(defined)}
+    return {figure: mean, f"{figure}, half": half, f"{figure}, undefined": len(values) - len(defined)}
 
 
 def shown_mean(row: Row, figure: str, percent: bool = False) -> str:
@@ -213,8 +213,8 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
     """Return the rows of `summary.csv`: of a data set, way, epsilon and scheme, all figures over seeds."""
     cells: dict[tuple[str, str, float, str], list[Mapping[str, float | None]]] = {}
     for run in runs:
-        for scheme, found in run.models.items():
-            cells.setdefault((run.data, run.way, run.epsilon, scheme), []).append(found)
+        for scheme, figures in run.models.items():
+            cells.setdefault((run.data, run.way, run.epsilon, scheme), []).append(figures)
     rows = list[Row]()
     for (data, way, epsilon, scheme), of_seeds in cells.items():
         row = {"data": data, "way": way, "epsilon": epsilon, "scheme": scheme, "seeds": len(of_seeds)}
@@ -302,9 +302,11 @@ def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], ex
             means = [shown_mean(row, name, name in percents) for name in (*percents, *others)]
             cells.append([row["scheme"], *_epsilons(row, people, extent), *means])
             if row["scheme"] in printed and row["way"] == BY_PAPER:
-                told = printed[row["scheme"]]["ml-1m"]
-                told = told | {ODDS: told["delta_eodd"]}
-                cells.append(["  as printed", "", "", *(told.get(name, "") for name in (*percents, *others))])
+                paper = printed[row["scheme"]]["ml-1m"]
+                paper = paper | {ODDS: paper["delta_eodd"]}
+                cells.append(
+                    ["  as printed", "", "", *(paper.get(name, "") for name in (*percents, *others))]
+                )
         yield Table(
             ("scheme", "ε: record", "ε: client", "accuracy, %", "balanced, %", *FIGURES, *groups),
             cells,

@@ -167,18 +167,18 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
 
     Args: counted: exact curves of the records that `estimated` is about; whole: whom they stand for.
     """
-    found, exact = estimated.points(), counted.points()
+    rates, exact = estimated.points(), counted.points()
     try:
         rules, chosen = choose_thresholds(estimated, CONSTRAINT, OBJECTIVE).rules, 1.0
     except UndefinedRateError:
         rules, chosen = dict.fromkeys(estimated.groups, UNMITIGATED), 0.0
     tpr, fpr = rates_under(rules, whole)
-    of_positives, of_negatives = rates_at_grid(found) - rates_at_grid(exact)
+    of_positives, of_negatives = rates_at_grid(rates) - rates_at_grid(exact)
     return {
         "count_rmse": _rms(np.array([estimated.tp - counted.tp, estimated.fp - counted.fp])),
         "tpr_rmse": _rms(of_positives),
         "fpr_rmse": _rms(of_negatives),
-        "auc_error": _rms(found.area_under_curve - exact.area_under_curve),
+        "auc_error": _rms(rates.area_under_curve - exact.area_under_curve),
         "gap_counted": gap(*rates_under(rules, exact)),
         "gap_whole": gap(tpr, fpr),
         "balanced_accuracy": balanced_accuracy(tpr, fpr, whole),
@@ -280,12 +280,12 @@ class LocalMechanism:
         Returns: shape (repetitions, k, 2, T + 1), last the totals.
         """
         probabilities = self.reported()
-        told = [rng.multinomial(histograms[:, g], probabilities[g]) for g in range(self.response.groups)]
-        seen = np.moveaxis(np.sum(told, axis=0), -1, 1)
+        reports = [rng.multinomial(histograms[:, g], probabilities[g]) for g in range(self.response.groups)]
+        seen = np.moveaxis(np.sum(reports, axis=0), -1, 1)
         clients = seen.sum(axis=(2, 3), keepdims=True)
         odds = float(self.ratio / (1 - self.ratio))
-        each = np.broadcast_to(clients, (*seen.shape[:3], self.tree.nodes))
-        noise = summed_geometric(each, odds, rng) - summed_geometric(each, odds, rng)
+        reporting = np.broadcast_to(clients, (*seen.shape[:3], self.tree.nodes))
+        noise = summed_geometric(reporting, odds, rng) - summed_geometric(reporting, odds, rng)
         published = cumulative(seen) + noise @ curve_map(self.tree).T
         return np.asarray(np.einsum("rg,nrlt->nglt", np.linalg.inv(probabilities), published))
 
@@ -306,13 +306,13 @@ def design_local(
     [test: tests/protocols/test_queries.py]
     Args: epsilon: of all that a client publishes, at most 64.
     """
-    found = []
+    designs = []
     for tree in trees:
         for twentieths in range(1, 20):  # of epsilon, for the group
             of_group = min(epsilon * twentieths / 20, randomizers.MAX_EPSILON)
             inverse, _ = exp_bounds((epsilon - of_group) / (2 * len(tree.blocks)))
-            found.append(LocalMechanism(Grr.private(groups, of_group), tree, 1 / inverse))
-    return min(found, key=lambda mechanism: mechanism.mean_square_error(records))
+            designs.append(LocalMechanism(Grr.private(groups, of_group), tree, 1 / inverse))
+    return min(designs, key=lambda mechanism: mechanism.mean_square_error(records))
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,13 +371,13 @@ def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRel
             else best_tree(bins, neighbors, epsilon, DELTA, distribution)
         )
         release, linear = tree.release(1), curve_map(tree)
-    asked = (release, neighbors, epsilon, DELTA)
+    terms = (release, neighbors, epsilon, DELTA)
     if method == DISTRIBUTED_TREE:
         plan = plan_distributed_noise(
-            *asked, NoiseDistribution.LAPLACE, 3, 1
+            *terms, NoiseDistribution.LAPLACE, 3, 1
         )  # one of three parties may be corrupt
     else:
-        plan = plan_noise(*asked)
+        plan = plan_noise(*terms)
     return Computed(CurveNoise(linear, plan.noise), plan)
 
 

@@ -200,8 +200,8 @@ def summary_of(outcome: Row) -> dict[str, Any]:
 
 def quartiles(name: str, values: npt.ArrayLike) -> dict[str, float]:
     """Return a measure's columns: the lower quartile, the median and the upper quartile."""
-    found = np.quantile(np.asarray(values), [0.25, 0.5, 0.75])
-    places = zip(("q1", "median", "q3"), found, strict=True)
+    quartile = np.quantile(np.asarray(values), [0.25, 0.5, 0.75])
+    places = zip(("q1", "median", "q3"), quartile, strict=True)
     return {f"{name}_{place}": rounded(float(value)) for place, value in places}
 
 
@@ -216,12 +216,12 @@ FIGURES = {
 
 def of_settings(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return each setting's rows, by how people call it."""
-    found = {}
+    rows = {}
     for (population, records, groups), of in table.groupby(["population", "records", "groups"], sort=False):
         kind = "real data: " if population == "loanapp" else ""
         bins = of["thresholds"].iloc[0]
-        found[f"{kind}{records:,} records,\n{groups} groups, {bins} thresholds"] = of
-    return found
+        rows[f"{kind}{records:,} records,\n{groups} groups, {bins} thresholds"] = of
+    return rows
 
 
 def plot(table: pd.DataFrame, by: str) -> Figure:

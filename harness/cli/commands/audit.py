@@ -56,7 +56,7 @@ def audit(options: AuditOptions) -> None:
     if cli.output.json:
         print((directory / "audit.json").read_text(encoding="utf-8"), end="")
     faults = [
-        f"{audited.name} at ε = {exact_text(audited.asked.epsilon)}: {audited.fault}"
+        f"{audited.name} at ε = {exact_text(audited.requested.epsilon)}: {audited.fault}"
         for audited in audits
         if audited.fault
     ]
@@ -99,11 +99,11 @@ def _release(name: str, options: AuditOptions) -> Audited:
     offered += ["horizon"] * (name in SERIES and not (distribution and of_clients))
     _only(options, f"--release {name} under {relation}", *offered)
     model = chosen_model(options.security) if distribution else None
-    own = (distribution, model.parties, model.corruptions) if distribution and model else None
+    distributed = (distribution, model.parties, model.corruptions) if distribution and model else None
     typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
     epsilon = options.epsilon or Fraction(1)
     delta, horizon = options.delta or DELTA, options.horizon
-    return audit_command(name, typed, relation, epsilon, delta, options.cap, own, horizon)
+    return audit_command(name, typed, relation, epsilon, delta, options.cap, distributed, horizon)
 
 
 def noise(options: NoiseOptions) -> None:

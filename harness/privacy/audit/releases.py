@@ -79,7 +79,7 @@ def audit_release(
     Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
     """
     cap, text = neighbors.cap, {name: str(value) for name, value in arguments.items()}
-    asked, index = Guarantee(epsilon, delta), spec.release(text) if spec.release else None
+    requested, index = Guarantee(epsilon, delta), spec.release(text) if spec.release else None
     with fitting(epsilon, delta):
         release = index if isinstance(index, AboveThreshold) else declared_release(spec, text)
         plan = plan_noise(release, neighbors, epsilon, delta)
@@ -91,7 +91,7 @@ def audit_release(
     joint = None
     if isinstance(release, AboveThreshold):
         figures = {"values": release.queries + 1, "values_moved": release.queries}
-        found = Guarantee(log_upper_bound(ratio**2), one.impossible * (1 + release.queries))
+        exact = Guarantee(log_upper_bound(ratio**2), one.impossible * (1 + release.queries))
         takes = f"an index of {release.queries} counts takes"
     else:
         moved, by = values_moved(release, neighbors), "units in all"
@@ -100,26 +100,26 @@ def audit_release(
             moves = amounts_moved(release, neighbors)
             figures |= {"values_moved": max(map(len, moves)), "units_moved": moved}
             lost = max(impossible_mass(plan.coins, move) for move in moves)
-            found = Guarantee(moved * log_upper_bound(ratio), lost)
+            exact = Guarantee(moved * log_upper_bound(ratio), lost)
         elif cap > 1:
             ways = 2 if neighbors.malleable_slots else 1  # on a level some counts fall, and others may rise
             levels, cells = max(map(len, release.columns)), min(ways * cap, release.cells)
             figures |= {"values_moved": levels * cells, "units_moved": moved}
             lost = impossible_mass_of_clients(plan.coins, ways * levels, cap)
-            found = Guarantee(moved * log_upper_bound(ratio), lost)
+            exact = Guarantee(moved * log_upper_bound(ratio), lost)
         else:
-            by, found = "values", Guarantee(log_upper_bound(ratio**moved), one.impossible * moved)
+            by, exact = "values", Guarantee(log_upper_bound(ratio**moved), one.impossible * moved)
         if moved <= _JOINT_VALUES and cap == 1:
             joint = composed([one] * moved)
         if plan.unit is PrivacyUnit.CLIENT:
             parameters["cap"] = cap
         takes = f"a {plan.unit} moves {moved} {by}, which takes"
-    figures |= {"epsilon": found.epsilon, "delta": found.delta, **_at_small_deltas(joint)}
+    figures |= {"epsilon": exact.epsilon, "delta": exact.delta, **_at_small_deltas(joint)}
     fault = None
-    if found.epsilon > plan.exact.epsilon or found.delta > plan.exact.delta:
+    if exact.epsilon > plan.exact.epsilon or exact.delta > plan.exact.delta:
         fault = f"{takes} more than the ε and δ that are claimed"
     subject = f"{spec.name}.{neighbors.relation}" + ".active" * neighbors.malleable_slots
-    return Audited(subject, name, asked, parameters, figures, joint, True, fault)
+    return Audited(subject, name, requested, parameters, figures, joint, True, fault)
 
 
 def _at_small_deltas(curve: PrivacyCurve | None) -> dict[str, Fraction | None]:
@@ -150,47 +150,49 @@ def audit_distributed_noise(
         raise OptionError(
             f"An audit of distributed noise lists how records spread: {named('cap', _MOST_SPREADS)} at most."
         )
-    text, asked = {each: str(value) for each, value in arguments.items()}, Guarantee(epsilon, delta)
+    text, requested = {each: str(value) for each, value in arguments.items()}, Guarantee(epsilon, delta)
     release = declared_release(spec, text)
     with fitting(epsilon, delta):
         plan = plan_distributed_noise(release, neighbors, epsilon, delta, distribution, parties, tolerated)
-    own, claim = plan.own, plan.exact
-    assert own is not None
+    noise, claim = plan.own, plan.exact
+    assert noise is not None
     moved = values_moved(release, neighbors)
     if release.amounts:
         moves = amounts_moved(release, neighbors)
     else:
         moves = {tuple(spread) * (moved // cap) for spread in _spreads(cap, cap)}
-    scale = 1 << BITS * own.honest
-    atoms = {x: Fraction(mass, scale) for x, mass in enumerate(own.summed(own.honest))}
+    scale = 1 << BITS * noise.honest
+    atoms = {x: Fraction(mass, scale) for x, mass in enumerate(noise.summed(noise.honest))}
     pairs = {s: curve_of_distribution(atoms, [s]) for s in {*sum(moves, ())}}
     if distribution is NoiseDistribution.LAPLACE:
         deltas = {s: curve.delta(exp_bounds(claim.epsilon * s / moved)[0]) for s, curve in pairs.items()}
-        found = max(sum((deltas[s] for s in move), Fraction(0)) for move in moves)
+        delta_found = max(sum((deltas[s] for s in move), Fraction(0)) for move in moves)
     else:
         step = Fraction(max(1, round(claim.epsilon * 10**9 / _STEPS)), 10**9)
         distributions = {s: _losses(curve.pairs[0], step) for s, curve in pairs.items()}
-        found = max(
+        delta_found = max(
             reduce(LossDistribution.composed, [distributions[s] for s in move]).delta(claim.epsilon)
             for move in moves
         )
     fault = None
-    if found > claim.delta or claim.epsilon > epsilon:
-        fault = f"its δ at ε = {float(claim.epsilon):g} is {float(found):.3g}, not {float(claim.delta):.3g}"
+    if delta_found > claim.delta or claim.epsilon > epsilon:
+        fault = (
+            f"its δ at ε = {float(claim.epsilon):g} is {float(delta_found):.3g}, not {float(claim.delta):.3g}"
+        )
     figures: dict[str, Figure] = {
         "values": release.nodes,
         "values_moved": max(map(len, moves)),
         "units_moved": moved,
         "epsilon": claim.epsilon,
-        "delta": found,
-        "honest_parties": own.honest,
-        "table_entries": len(own.weights),
-        "mean_square_error": own.mean_square_error,
+        "delta": delta_found,
+        "honest_parties": noise.honest,
+        "table_entries": len(noise.weights),
+        "mean_square_error": noise.mean_square_error,
     }
     parameters: dict[str, str | int] = {**arguments, "neighboring_relation": str(relation), "cap": cap}
     parameters |= {"distribution": str(distribution), "parties": parties, "tolerated": tolerated}
     subject = f"{spec.name}.own.{distribution}.{relation}" + ".active" * neighbors.malleable_slots
-    return Audited(subject, name, asked, parameters, figures, None, True, fault)
+    return Audited(subject, name, requested, parameters, figures, None, True, fault)
 
 
 def audit_command(
@@ -200,13 +202,13 @@ def audit_command(
     epsilon: Fraction,
     delta: Fraction,
     cap: int | None = None,
-    own: tuple[NoiseDistribution, int, int] | None = None,
+    distributed: tuple[NoiseDistribution, int, int] | None = None,
     horizon: int | None = None,
 ) -> Audited:
     """Audit what a command releases.
 
     Args: sizes: those that are not its defaults; cap: as for `audit_release`; 10, or 1 of one value a client;
-    own: the distribution of distributed noise, how many they are, and how many of them may be corrupt;
+    distributed: the distribution of distributed noise, how many parties there are, how many may be corrupt;
     horizon: of a series of `SERIES`, how many epochs share epsilon and delta.
     Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells; or there is no
     place for distributed noise.
@@ -220,7 +222,7 @@ def audit_command(
     if horizon is not None:
 
         def of_part(epsilon: Fraction, delta: Fraction) -> Audited:
-            return audit_command(name, sizes, relation, epsilon, delta, cap, own)
+            return audit_command(name, sizes, relation, epsilon, delta, cap, distributed)
 
         return audit_series(best_schedule(horizon), epsilon, delta, of_part)
     if cap is None:
@@ -228,13 +230,15 @@ def audit_command(
         cap = DEFAULT_CAP if several else 1
     with fitting(epsilon, delta):
         neighbors = Neighbors(relation, cap, release.malleable_slots)
-        spec, arguments = release.declared(chosen, neighbors, epsilon, delta, own[0] if own else None)
-    asked = (name, spec, arguments, neighbors, epsilon, delta)
-    if own is None:
-        return audit_release(*asked)
+        spec, arguments = release.declared(
+            chosen, neighbors, epsilon, delta, distributed[0] if distributed else None
+        )
+    terms = (name, spec, arguments, neighbors, epsilon, delta)
+    if distributed is None:
+        return audit_release(*terms)
     if not spec.distributed_noise:
         raise no_place(spec)
-    return audit_distributed_noise(*asked, *own)
+    return audit_distributed_noise(*terms, *distributed)
 
 
 def audit_series(
@@ -259,23 +263,23 @@ def audit_series(
         sums = [[Fraction(each[share].figures[figure] or 0) for share in way] for way in ways]
         return max(sum(one, Fraction(0)) for one in sums)
 
-    found, moved = Guarantee(most("epsilon"), most("delta")), int(most("values_moved"))
+    exact, moved = Guarantee(most("epsilon"), most("delta")), int(most("values_moved"))
     claim = schedule.total(
         lambda share: Guarantee(*(Fraction(each[share].figures[name] or 0) for name in ("epsilon", "delta")))
     )
     first, horizon = each[schedule.parts[0].share], len(schedule.parts)
-    figures: dict[str, Figure] = {"values_moved": moved, "epsilon": found.epsilon, "delta": found.delta}
+    figures: dict[str, Figure] = {"values_moved": moved, "epsilon": exact.epsilon, "delta": exact.delta}
     joint = None
     if moved <= _JOINT_VALUES and all(one.curve for one in each.values()):
         of_ways = [composed([curve for share in way if (curve := each[share].curve)]) for way in ways]
         joint = PrivacyCurve(tuple(pair for curve in of_ways for pair in curve.pairs))
     figures |= _at_small_deltas(joint)
     fault = next((one.fault for one in each.values() if one.fault), None)
-    if found.epsilon > min(epsilon, claim.epsilon) or found.delta > min(delta, claim.delta):
+    if exact.epsilon > min(epsilon, claim.epsilon) or exact.delta > min(delta, claim.delta):
         fault = f"its {horizon} epochs take more than the ε and δ that are claimed of all together"
-    asked, parameters = Guarantee(epsilon, delta), {**first.parameters, "horizon": horizon}
+    requested, parameters = Guarantee(epsilon, delta), {**first.parameters, "horizon": horizon}
     subject, name = f"{first.subject}.series", f"{first.name}, {horizon} epochs"
-    return Audited(subject, name, asked, parameters, figures, joint, True, fault)
+    return Audited(subject, name, requested, parameters, figures, joint, True, fault)
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
@@ -297,8 +301,8 @@ def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audite
         "neighboring_relation": str(relation),
     }
     subject = "pi_roc.published" + (".replace_one" if relation is NeighboringRelation.REPLACE_ONE else "")
-    asked = Guarantee(epsilon, Fraction(0))
-    return Audited(subject, "thresholds as published", asked, parameters, figures)
+    requested = Guarantee(epsilon, Fraction(0))
+    return Audited(subject, "thresholds as published", requested, parameters, figures)
 
 
 def _spreads(units: int, most: int) -> Iterator[list[int]]:
@@ -344,7 +348,15 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
     partial(audit_command, "weights", {}, _REPLACE, _ONE, _DELTA, horizon=100),
     partial(audit_command, "weights-of-clients", {}, _ZERO_OUT, _ONE, _DELTA, horizon=100),
     *(  # three parties, one of which may be corrupt
-        partial(audit_command, name, {}, RELEASES[name].relations[0], _ONE, _DELTA, own=(distribution, 3, 1))
+        partial(
+            audit_command,
+            name,
+            {},
+            RELEASES[name].relations[0],
+            _ONE,
+            _DELTA,
+            distributed=(distribution, 3, 1),
+        )
         for name in WITH_DISTRIBUTED_NOISE
         if name != "gap"  # at this ε its values are too wide for any table
         for distribution in NoiseDistribution

@@ -50,7 +50,7 @@ class Audited:
     Attributes:
         subject: how its rows' names begin.
         name: what people call it.
-        asked: the ε and δ that it was asked for; a δ of 0 where ε alone is.
+        requested: the ε and δ that it was asked for; a δ of 0 where ε alone is.
         parameters: what else it was audited at.
         figures: by the end of their rows' names.
         curve: its δ(ε), where that was computed.
@@ -60,7 +60,7 @@ class Audited:
 
     subject: str
     name: str
-    asked: Guarantee
+    requested: Guarantee
     parameters: Mapping[str, str | int]
     figures: Mapping[str, Figure]
     curve: PrivacyCurve | None = None
@@ -69,8 +69,8 @@ class Audited:
 
     def rows(self) -> list[dict[str, object]]:
         """Return a row per figure as `--json` has it; bounds are rounded up."""
-        delta = {"delta": power_of_two(self.asked.delta)} if self.asked.delta else {}
-        parameters = {"epsilon": str(self.asked.epsilon), **delta, **self.parameters}
+        delta = {"delta": power_of_two(self.requested.delta)} if self.requested.delta else {}
+        parameters = {"epsilon": str(self.requested.epsilon), **delta, **self.parameters}
         return [
             {"subject": f"{self.subject}.{end}", "parameters": parameters, "value": _json(figure)}
             for end, figure in self.figures.items()
@@ -84,7 +84,7 @@ def _json(figure: Figure) -> int | float | str:
 
 def audit_coins(
     coins: tuple[Coin, ...],
-    asked: Guarantee,
+    requested: Guarantee,
     claim: Guarantee,
     sensitivity: int = 1,
     subject: str = "pi_lap.default",
@@ -100,18 +100,18 @@ def audit_coins(
     """
     curve, spent = curve_of_coins(coins, sensitivity), cost(coins)
     figures: dict[str, Figure] = {
-        **_curve_figures(curve, asked.epsilon, claim.delta),
+        **_curve_figures(curve, requested.epsilon, claim.delta),
         "largest_noise": noise.largest_noise(coins),
         "mean_square_error": noise.mean_square_error(coins),
         "ands": spent.ands,
         "and_depth": spent.depth,
         "fair_bits": fair_bits_per_sample(coins),
     }
-    found = curve.delta(exp_bounds(claim.epsilon)[0])
+    delta = curve.delta(exp_bounds(claim.epsilon)[0])
     fault = None
-    if found > claim.delta:
-        fault = f"its δ at ε = {float(claim.epsilon):g} is {float(found):.3g}, not {float(claim.delta):.3g}"
-    return Audited(subject, "default", asked, {"sensitivity": sensitivity}, figures, curve, True, fault)
+    if delta > claim.delta:
+        fault = f"its δ at ε = {float(claim.epsilon):g} is {float(delta):.3g}, not {float(claim.delta):.3g}"
+    return Audited(subject, "default", requested, {"sensitivity": sensitivity}, figures, curve, True, fault)
 
 
 def audit_sampler(
@@ -125,11 +125,11 @@ def audit_sampler(
     """
     most = sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)
     bits = bits_at_most(delta / most)
-    asked = Guarantee(epsilon, delta)
+    requested = Guarantee(epsilon, delta)
     with fitting(epsilon, delta):
         coins = design_coins(epsilon / sensitivity, bits)
-        claim = noise.guarantee(coins) if sensitivity == 1 else asked
-        return audit_coins(coins, asked, claim, sensitivity, subject)
+        claim = noise.guarantee(coins) if sensitivity == 1 else requested
+        return audit_coins(coins, requested, claim, sensitivity, subject)
 
 
 def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
@@ -168,12 +168,12 @@ def audit_truncated() -> Audited:
     Computes: the recorded tally's estimate. Its distribution is not known, so this is empirical and no upper
     bound.
     """
-    asked = Guarantee(Fraction(1), Fraction(0))
-    found = estimate_delta(TRUNCATED, float(asked.epsilon), float(CONFIDENCE))
+    requested = Guarantee(Fraction(1), Fraction(0))
+    estimate = estimate_delta(TRUNCATED, float(requested.epsilon), float(CONFIDENCE))
     figures: dict[str, Figure] = {
-        "delta": Fraction(found.value),
-        "delta_low": Fraction(found.low),
-        "delta_high": Fraction(found.high),
+        "delta": Fraction(estimate.value),
+        "delta_low": Fraction(estimate.low),
+        "delta_high": Fraction(estimate.high),
     }
     parameters: dict[str, str | int] = {
         "sensitivity": 1,
@@ -185,18 +185,18 @@ def audit_truncated() -> Audited:
         "confidence": str(CONFIDENCE),
     }
     subject = "pi_lap.published.raw.probabilistic"
-    return Audited(subject, "published, raw, default truncation", asked, parameters, figures)
+    return Audited(subject, "published, raw, default truncation", requested, parameters, figures)
 
 
 def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
     """Audit M_R. Args: end: of the subject; repaired: else epsilon_1 = epsilon_2 = epsilon, as published."""
     as_published = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
-    found = epsilon_of_r(MechanismR.private(_GROUPS, epsilon) if repaired else as_published)
-    fault = f"its ε is {float(found):.4g}" if repaired and found > epsilon else None
-    figures: dict[str, Figure] = {"epsilon": found, "epsilon_claimed": epsilon}
+    exact = epsilon_of_r(MechanismR.private(_GROUPS, epsilon) if repaired else as_published)
+    fault = f"its ε is {float(exact):.4g}" if repaired and exact > epsilon else None
+    figures: dict[str, Figure] = {"epsilon": exact, "epsilon_claimed": epsilon}
     name = f"M_R, {'repaired' if repaired else 'as published'}"
-    asked = Guarantee(epsilon, Fraction(0))
-    return Audited(f"ldp.m_r.{end}", name, asked, _PARAMETERS, figures, claimed=repaired, fault=fault)
+    requested = Guarantee(epsilon, Fraction(0))
+    return Audited(f"ldp.m_r.{end}", name, requested, _PARAMETERS, figures, claimed=repaired, fault=fault)
 
 
 def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
@@ -213,15 +213,15 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
     else:
         epsilon_1 = Fraction(log(2 / k)).limit_denominator(10**9) + epsilon * (1 - Fraction(1, k))
         grr = Grr.private(_GROUPS, epsilon_1)
-    found = epsilon_of_l(grr.odds, epsilon, Fraction(k))
+    exact = epsilon_of_l(grr.odds, epsilon, Fraction(k))
     stated = Fraction(claimed_for_l(epsilon_1, epsilon, Fraction(k))).limit_denominator(10**9)
-    figures: dict[str, Figure] = {"epsilon": found, "epsilon_claimed": stated}
-    if found is None:
+    figures: dict[str, Figure] = {"epsilon": exact, "epsilon_claimed": stated}
+    if exact is None:
         figures["log_ratio_at_10"] = Fraction(log_ratio_of_l(epsilon_1, epsilon, Fraction(k), _FAR))
-    fault = None if not claimed or (found is not None and found <= epsilon) else "it does not keep to its ε"
-    asked, parameters = Guarantee(epsilon, Fraction(0)), {**_PARAMETERS, "k": k}
+    fault = None if not claimed or (exact is not None and exact <= epsilon) else "it does not keep to its ε"
+    requested, parameters = Guarantee(epsilon, Fraction(0)), {**_PARAMETERS, "k": k}
     subject, name = f"ldp.m_l.{end}", f"M_L, k = {k}"
-    return Audited(subject, name, asked, parameters, figures, claimed=claimed, fault=fault)
+    return Audited(subject, name, requested, parameters, figures, claimed=claimed, fault=fault)
 
 
 def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:

@@ -154,7 +154,7 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     Computes: the composition of each run's noise as it was, or of any noise with its epsilon and delta where
     the ledger does not have it; losses are rounded up.
     Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons where delta
-    is at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_composition.py]
+    is at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
     """
     from dp_accounting.pld import common, privacy_loss_distribution as pld  # takes a second or two to load
 
@@ -177,8 +177,8 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
         return one.self_compose(loss.noise.values)
 
     distributions = [distribution(loss).self_compose(times) for loss, times in Counter(losses).items()]
-    found = float(reduce(pld.PrivacyLossDistribution.compose, distributions).get_epsilon_for_delta(delta))
-    least = min(found, most) if total.delta <= delta else found
+    epsilon = float(reduce(pld.PrivacyLossDistribution.compose, distributions).get_epsilon_for_delta(delta))
+    least = min(epsilon, most) if total.delta <= delta else epsilon
     return least if math.isfinite(least) else None
 
 
@@ -230,9 +230,9 @@ def _product(x: int, y: int) -> int:
 
 def _power(x: int, n: int) -> int:
     """Return x^n in fixed point, rounded up."""
-    found = _ONE
+    power = _ONE
     while n:
         if n & 1:
-            found = _product(found, x)
+            power = _product(power, x)
         x, n = _product(x, x), n >> 1
-    return found
+    return power

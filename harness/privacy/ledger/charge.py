@@ -64,16 +64,16 @@ def chosen_account(
     Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then, or a
     new name may be a misspelt one; OptionError: a budget of nobody.
     """
-    found, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
-    _announce(found, charged, budget, say)
-    guarded = [each.name for each in found.populations() if each.budget] if not population else []
+    place, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
+    _announce(place, charged, budget, say)
+    guarded = [each.name for each in place.populations() if each.budget] if not population else []
     if guarded:
         raise PopulationError(
-            f"{found.path} holds budgets, for {listed(guarded)}. Say whose records these are with "
+            f"{place.path} holds budgets, for {listed(guarded)}. Say whose records these are with "
             f"{named('population', 'NAME')}; or, with {named('population', UNCHARGED)}, that nobody counts "
             "what is spent."
         )
-    return Account(found, charged or None, budget)
+    return Account(place, charged or None, budget)
 
 
 def _announce(ledger: Ledger, name: str | None, budget: Budget | None, say: Say) -> None:
@@ -96,16 +96,16 @@ def populations_of(
 
     Raises: OptionError: a budget of nobody; PopulationError: there is none of that name; LedgerError.
     """
-    found = chosen_ledger(ledger)
+    place = chosen_ledger(ledger)
     if budget:
-        _announce(found, name, budget, say)
-        found.set_budget(name or "", budget)
-    chosen = found.populations(name)
+        _announce(place, name, budget, say)
+        place.set_budget(name or "", budget)
+    chosen = place.populations(name)
     if name is not None and not chosen:
-        known = listed([each.name for each in found.populations()])
+        known = listed([each.name for each in place.populations()])
         has = f"it has {known}" if known else f"it has none yet, as runs with {named('population')} make them"
-        raise PopulationError(f"{found.path} has no population {name!r}; {has}.")
-    return found.path, chosen
+        raise PopulationError(f"{place.path} has no population {name!r}; {has}.")
+    return place.path, chosen
 
 
 class Entry:

@@ -108,7 +108,7 @@ class Ledger(Database):
     def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
         """Return what each of these uploads has spent, by basic composition; none that no run used.
 
-        [test: tests/harness/privacy/test_client_policies.py]
+        [test: tests/harness/privacy/test_populations.py]
         """
         with self.reading() as connection:
             return _spent_on(connection, uploads)
@@ -163,13 +163,13 @@ class Ledger(Database):
         then.
         """
         with self.writing() as connection:
-            found = _charge_of(connection, next(iter(epochs)), release.exact)
-            if found is None:
+            charge = _charge_of(connection, next(iter(epochs)), release.exact)
+            if charge is None:
                 raise self.error(
                     f"it has no charge of {spent_text(release.exact)} for the series in {release.out}; go on "
                     "with the ledger and the version that it was begun with"
                 )
-            number, key, began = found
+            number, key, began = charge
             if name is not None and key != key_of(name):
                 raise PopulationError(
                     f"{release.out} was not charged to {name!r}; name the population that it was begun with, "
@@ -197,14 +197,15 @@ class Ledger(Database):
         self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
     ) -> None:
         if name is not None:
-            found = _find(connection, name)
-            if found is None and budget is None:
+            population = _find(connection, name)
+            if population is None and budget is None:
                 refuse_misspelt(name, _populations(connection), self.path)
-            found, unnamed = found or Population(name), _uncounted(connection, release.uploads)
-            refuse_late_rule(Population(name, charges=unnamed), budget or found.budget)  # it is theirs, too
-            found = replace(found, charges=found.charges + unnamed)
-            refuse_contradictions(found, budget, release)
-            refuse_overspending(replace(found, budget=budget or found.budget), release.loss)
+            population, unnamed = population or Population(name), _uncounted(connection, release.uploads)
+            # A budget's rule is that of runs without a name, too.
+            refuse_late_rule(Population(name, charges=unnamed), budget or population.budget)
+            population = replace(population, charges=population.charges + unnamed)
+            refuse_contradictions(population, budget, release)
+            refuse_overspending(replace(population, budget=budget or population.budget), release.loss)
         refuse_used(_uses(connection, release.uploads), name, release.uploads)
         used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (release.piece,)).fetchone()
         if used is not None:
@@ -226,22 +227,22 @@ def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[
 
 def _populations(connection: sqlite3.Connection, key: str | None = None) -> list[Population]:
     """Return the population of that key, or all of them, by name."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT key, name, budget_epsilon, budget_delta FROM populations WHERE key = ? OR ? ORDER BY name",
         (key, key is None),
     ).fetchall()
     return [
         Population(name, None if epsilon is None else _budget(epsilon, delta), _charges(connection, key))
-        for key, name, epsilon, delta in found
+        for key, name, epsilon, delta in rows
     ]
 
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
     """Return the charges of a population, or of nobody."""
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT id, {_OF_A_CHARGE} FROM charges WHERE population IS ? ORDER BY id", (key,)
     )
-    return tuple(_charge(*row) for row in found)
+    return tuple(_charge(*row) for row in rows)
 
 
 def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
@@ -308,34 +309,34 @@ def _charge_of(
     connection: sqlite3.Connection, epoch: str, exact: Guarantee
 ) -> tuple[int, str | None, set[str]] | None:
     """Return an epoch's charge of this ε and δ, its population's key, and all epochs under it."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT charges.id, population FROM epochs JOIN charges ON charges.id = charge "
         "WHERE epochs.id = ? AND (epsilon, delta) = (?, ?)",
         (epoch, str(exact.epsilon), str(exact.delta)),
     ).fetchone()
-    if found is None:
+    if rows is None:
         return None
-    began = connection.execute("SELECT id FROM epochs WHERE charge = ?", found[:1])
-    return *found, {epoch for (epoch,) in began}
+    began = connection.execute("SELECT id FROM epochs WHERE charge = ?", rows[:1])
+    return *rows, {epoch for (epoch,) in began}
 
 
 def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[Use]:
     """Return the last charges of these uploads."""
     with _asked(connection, uploads):
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(upload) "
             "FROM (SELECT upload, MAX(charge) AS charge FROM asked JOIN uses USING (upload) GROUP BY upload) "
             "JOIN charges ON charges.id = charge "
             "LEFT JOIN populations ON populations.key = charges.population "
             "GROUP BY charges.id ORDER BY charges.id"
         ).fetchall()
-    return [Use(*row) for row in found]
+    return [Use(*row) for row in rows]
 
 
 def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[str, Guarantee]:
     """Return what each of these uploads has spent, by basic composition; none that no run used."""
     with _asked(connection, uploads):
-        found = connection.execute(
+        of_uploads = connection.execute(
             "SELECT upload, GROUP_CONCAT(charge) FROM asked JOIN uses USING (upload) GROUP BY upload"
         ).fetchall()
     rows = connection.execute("SELECT id, epsilon, delta FROM charges")
@@ -343,9 +344,9 @@ def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[st
         str(number): Guarantee(Fraction(epsilon), Fraction(delta)) for number, epsilon, delta in rows
     }
     totals = {
-        each: compose(of_charges[one] for one in each.split(",")) for each in {each for _, each in found}
+        each: compose(of_charges[one] for one in each.split(",")) for each in {each for _, each in of_uploads}
     }
-    return {upload: totals[each] for upload, each in found}
+    return {upload: totals[each] for upload, each in of_uploads}
 
 
 @contextmanager
@@ -386,7 +387,7 @@ def _charge(
     if noise is not None:
         values, coins = json.loads(noise)
         known = NoiseEvent(tuple(Coin(*coin) for coin in coins), values)
-    found = Status(status)
+    settled = Status(status)
     return Charge(
         id=number,
         time=time,
@@ -397,7 +398,7 @@ def _charge(
         relation=NeighboringRelation(relation),
         out=Path(out),
         noise=known,
-        status=_running_or_not(*json.loads(process)) if found is Status.RUNNING else found,
+        status=_running_or_not(*json.loads(process)) if settled is Status.RUNNING else settled,
     )
 
 

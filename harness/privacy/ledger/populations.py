@@ -181,7 +181,7 @@ def refuse_overspending(population: Population, loss: Loss) -> None:
     """Raise BudgetError unless a population's budget covers one more release, by the budget's own rule.
 
     Guarantees: no sum is too low; a run that takes all that is left is allowed.
-    [test: tests/harness/privacy/test_ledger_properties.py, tests/harness/privacy/test_ledger_rules.py]
+    [test: tests/harness/privacy/test_ledger.py, tests/harness/privacy/test_ledger_rules.py]
     """
     budget, accountant, runs = population.budget, population.accountant, runs_text(population.charges)
     if budget is None or accountant is None or accountant.allows(loss):
@@ -208,7 +208,7 @@ def uncovered(
     Computes: a policy covers a release of a task that it names, for a unit that it asks for or a stronger
     one, if what the upload has spent and what the release spends add up to no more than its total.
     Guarantees: exact; a release that takes all that is left is covered.
-    [test: tests/harness/privacy/test_client_policies.py]
+    [test: tests/harness/privacy/test_populations.py]
     Args: policies: by upload; spent: by upload, as `Ledger.spent_on` says; nothing where it is silent.
     """
     return frozenset(
@@ -222,10 +222,10 @@ def uncovered(
 
 def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> None:
     """Raise BudgetError unless the policies of all clients cover a release."""
-    if found := uncovered(release.policies, release, spent):
+    if lacking := uncovered(release.policies, release, spent):
         raise BudgetError(
-            f"The policies of clients do not cover this run, in {len(found)} of its {len(release.uploads)} "
-            f"uploads; {min(found)} is one. {NOT_STARTED} Run it again on share files, which leaves "
+            f"The policies of clients do not cover this run, in {len(lacking)} of its {len(release.uploads)} "
+            f"uploads; {min(lacking)} is one. {NOT_STARTED} Run it again on share files, which leaves "
             f"them out, or ask for less with {named('epsilon')} or {named('delta')}."
         )
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.measure import runner
 from benchmarks.measure.cell import HERE
-from benchmarks.measure.runner import Chosen, Standing, go_on, missing, start, time_left
+from benchmarks.measure.runner import Chosen, Standing, go_on, missing, start
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, by_cell, load, summary
 from benchmarks.suites import Exclusion, Grid, Planned, Suite, Until
 from harness.engines.base import PROGRAMS, TIMES
@@ -47,17 +47,17 @@ epsilon = "1"
 network = "none"
 
 [[grid]]
-factors.model = ["ring", "mpyc"]
+factors.security = ["ring", "mpyc"]
 
 [[grid]]
-factors.model = "spdz2k"
+factors.security = "spdz2k"
 
 [[quick]]
 repetitions = 1
-factors.model = "mpyc"
+factors.security = "mpyc"
 
 [[excluded]]
-where = { model = ["spdz2k"] }
+where = { security = ["spdz2k"] }
 reason = "It takes too long."
 """
 CHOSEN = Chosen(SUITE, told="bench.run some")
@@ -142,13 +142,6 @@ def test_a_suite_runs_by_repetition_and_says_once_what_it_skips(found: Path, sta
     }
 
 
-def test_a_finished_suite_has_nothing_more_to_run(found: Path, stand_in: StandIn) -> None:
-    run(found)
-    stand_in.ran.clear()
-    assert run(found) == [] and stand_in.ran == []
-    assert len(load(found)) == 5
-
-
 @pytest.mark.parametrize("torn", [b"", b'{"schema": 1, "sui'])
 def test_after_an_interrupt_the_rest_is_run(torn: bytes, found: Path, stand_in: StandIn) -> None:
     def interrupted(model: str, repetition: int) -> Sample:
@@ -209,26 +202,21 @@ def test_another_program_than_on_file_is_refused_before_it_runs(
     assert stand_in.ran == [] and (found / "samples.jsonl").read_bytes() == before
 
 
-def test_a_program_that_changes_meanwhile_is_refused(found: Path, stand_in: StandIn) -> None:
-    stand_in.does = lambda model, number: sample(model, number, program=f"p{number}")
-    with pytest.raises(MixedResultsError):
+@pytest.mark.parametrize(
+    ("of", "named"),
+    [
+        (lambda number: {"program": f"p{number}"}, "program"),
+        (lambda number: {"hosts": ({"name": f"10.0.0.{number}"},)}, r"of hosts 10\.0\.0\.0, and this one of"),
+    ],
+)
+def test_what_changes_meanwhile_is_refused(
+    of: Callable[[int], dict[str, Any]], named: str, found: Path, stand_in: StandIn
+) -> None:
+    """A program, or hosts, as somebody who goes on with another hosts.toml would mix them."""
+    stand_in.does = lambda model, number: sample(model, number, **of(number))
+    with pytest.raises(MixedResultsError, match=named):
         run(found)
     assert statuses(found) == {("ring", 0): OK, ("mpyc", 0): OK, ("spdz2k", 0): SKIPPED}
-
-
-def test_runs_of_other_hosts_are_refused(found: Path, stand_in: StandIn) -> None:
-    """As somebody who goes on with another hosts.toml would mix them."""
-    stand_in.does = lambda model, number: sample(model, number, hosts=({"name": f"10.0.0.{number}"},))
-    with pytest.raises(MixedResultsError, match=r"of hosts 10\.0\.0\.0, and this one of 10\.0\.0\.1; "):
-        run(found, Chosen(SUITE, repetitions=2))
-
-
-def test_what_cannot_run_here_now_is_kept_unchecked(found: Path, stand_in: StandIn) -> None:
-    run(found)
-    stand_in.absent = {"ring", "mpyc"}
-    stand_in.program = "other"
-    run(found)
-    assert [sample.status for sample in load(found)].count(OK) == 4
 
 
 def test_only_one_command_measures_into_a_directory(found: Path, stand_in: StandIn) -> None:
@@ -249,16 +237,6 @@ def test_more_repetitions_are_added_to_what_is_there(found: Path, stand_in: Stan
     assert stand_in.ran == [("ring", 2)]
     assert runner.chosen_in(found).plan() == more.plan()
     assert about(found)["command"] == "./inv bench.run some --security ring --repetitions 3 --timeout 60"
-
-
-def test_time_left_is_told_by_the_runs_so_far() -> None:
-    todo = missing(SUITE.plan(models=("ring", "mpyc")), [])
-    assert time_left(todo, []) is None
-    assert time_left(todo, [sample("spdz2k", 0, SKIPPED)]) is None
-    assert time_left(todo, [sample("ring", 0)]) == 4 * 2.0
-    assert time_left(todo, [sample("ring", 0), sample("mpyc", 0)]) == 4 * 3.0
-    until = replace(SUITE, until=Until(0.1, 9))
-    assert time_left(missing(until.plan(), []), [sample("ring", 0)]) is None  # nobody knows how many runs
 
 
 def test_directories_that_are_there_and_empty_plans_are_refused(found: Path, stand_in: StandIn) -> None:
@@ -305,25 +283,6 @@ def test_the_order_is_random_by_a_seed_and_goes_through_all_cells_before_any_sec
     assert found[0][:6] != [(model, 0) for model, _ in found[0][6:12]]  # each round in an order of its own
 
 
-def test_an_interrupted_command_goes_on_in_the_same_order(stand_in: StandIn, tmp_path: Path) -> None:
-    whole, first = order(tmp_path / "whole", 7, stand_in), []
-
-    def interrupted(model: str, repetition: int) -> Sample:
-        first.append((model, repetition))
-        if len(first) == 5:
-            raise KeyboardInterrupt
-        return sample(model, repetition)
-
-    stand_in.does = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        order(tmp_path / "half", 7, stand_in)
-    known, stand_in.does, stand_in.ran = runner.chosen_in(tmp_path / "half"), sample, []
-    assert known.seed == 7
-    suite = replace(SUITE, grid=[Grid({**level("ring"), "security": list(MODELS)})], excluded=[])
-    run(tmp_path / "half", replace(known, suite=suite))
-    assert [*first[:4], *stand_in.ran] == whole
-
-
 def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(found: Path, stand_in: StandIn) -> None:
     seconds = iter([9.0, 1.0, 9.0, 1.0, 1.0, 1.0])
 
@@ -341,13 +300,6 @@ def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(found: Path, st
     for of in by_cell(load(found)).values():
         assert (kept := summary(of)) is None or (kept.n, kept.high) == (2, 1.0)
     assert about(found)["finished"] is True
-
-
-def test_a_warm_up_that_fails_is_a_failure(found: Path, stand_in: StandIn) -> None:
-    stand_in.does = lambda model, number: sample(model, number, FAILED)
-    run(found, replace(CHOSEN, suite=replace(SUITE, warm_up=True)))
-    assert not any(each.warm_up for each in load(found))
-    assert FAILED in statuses(found).values() and about(found)["finished"] is False
 
 
 def test_cells_run_until_their_times_are_close(found: Path, stand_in: StandIn) -> None:

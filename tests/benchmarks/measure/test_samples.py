@@ -60,12 +60,6 @@ def test_a_torn_last_line_is_dropped_and_written_over(torn: bytes, tmp_path: Pat
     assert len(path.read_bytes().splitlines()) == 2
 
 
-def test_a_file_that_is_torn_from_the_start_has_no_runs(tmp_path: Path) -> None:
-    path = tmp_path / "samples.jsonl"
-    path.write_bytes(b'{"schema"')
-    assert load(path) == []
-
-
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"schema": 1}', '{"schema": 1, "a": 2}', '{"schema": 2}'])
 def test_a_damaged_line_among_others_is_named(damaged: str, tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
@@ -75,11 +69,6 @@ def test_a_damaged_line_among_others_is_named(damaged: str, tmp_path: Path) -> N
     append(path, sample(1), schema=1)
     with pytest.raises(ResultFileError, match="line 2"):
         load(path)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ResultFileError, match="No such file"):
-        load(tmp_path / "none.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -118,15 +107,6 @@ def test_summary_is_of_the_runs_that_went_well_and_know_the_time() -> None:
     assert summary(runs) == Summary(n=3, median=2.0, low=1.0, high=4.0)
     assert summary(runs, "online_s") is None
     assert summary([failed]) is None
-
-
-def test_warm_ups_are_in_no_cell_and_no_summary(tmp_path: Path) -> None:
-    append(tmp_path / "samples.jsonl", sample(0, 9.0, warm_up=True, hosts=({"name": "one"},)), schema=1)
-    append(tmp_path / "samples.jsonl", sample(0, 1.0), schema=1)
-    found = load(tmp_path)
-    assert found[0].warm_up and found[0].hosts == ({"name": "one"},)
-    assert by_cell(found) == {found[1].key: [found[1]]}
-    assert summary(found) == Summary(1, 1.0, 1.0, 1.0)
 
 
 def test_interval_of_a_median_holds_it_as_often_as_it_says() -> None:

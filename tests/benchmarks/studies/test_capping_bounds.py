@@ -7,27 +7,19 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.capping.bounds import (
-    GAMMA,
-    HYPOTHESES,
     MOST_ABOVE,
-    TEN_USERS,
     bias,
-    capped,
     claims,
-    excess_of_capped,
     kept,
     laplace_error,
-    least_error_of_one,
     one_user,
     proposition_1,
     proposition_2,
     sharper_1,
     sharper_2,
-    simulate,
     variance,
     worst_bias,
     worst_of_all,
-    zipf_shares,
 )
 from protocols.arrays import Floats
 
@@ -57,30 +49,6 @@ def test_the_bounds_hold() -> None:
         assert gamma - 1e-12 <= kept(p, gamma) <= 1 + 1e-12
 
 
-def test_the_sharper_bound_by_variance_is_close() -> None:
-    """One user with nearly all examples, and a loss on that user alone."""
-    p, losses = one_user(1 - 1e-4, 1), np.array([1.0, 0.0])
-    found = bias(p, 1e-4, losses)
-    assert 0.7 < found / sharper_2(p, variance(p, losses), 1e-4) <= 1
-    p, gamma = zipf_shares(50), 0.01
-    losses = capped(p, gamma) / p  # where Cauchy and Schwarz are equal
-    chi_squared = float(capped(p, gamma) @ losses) - 1
-    assert bias(p, gamma, losses) == pytest.approx((chi_squared * variance(p, losses)) ** 0.5)
-    assert chi_squared <= 1 / kept(p, gamma) - 1
-
-
-def test_the_worst_losses_are_right_where_a_user_is_cut() -> None:
-    """Against all losses of 0 and 1."""
-    rng = np.random.default_rng(5)
-    for _ in range(50):
-        p = rng.dirichlet(np.full(6, 0.5))
-        gamma = float(rng.random())
-        corners = (np.arange(64)[:, None] >> np.arange(6)) & 1
-        assert worst_bias(p, gamma) == pytest.approx(
-            max(bias(p, gamma, losses.astype(float)) for losses in corners), abs=1e-12
-        )
-
-
 @pytest.mark.parametrize("root", [Fraction(1, 10), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10)])
 def test_the_worst_users_reach_the_bound_exactly(root: Fraction) -> None:
     gamma = root**2
@@ -95,34 +63,12 @@ def test_the_worst_users_reach_the_bound_exactly(root: Fraction) -> None:
     )
 
 
-def test_losses_of_both_signs_exceed_proposition_1() -> None:
-    """In tenths: capped, ten users have the same share, and user 1 loses 0.81 of 0.91."""
-    assert capped(TEN_USERS, GAMMA) == pytest.approx(np.full(10, 0.1))
-    losses = np.array([-0.99, *[0.99] * 9])
-    assert bias(TEN_USERS, GAMMA, losses) == pytest.approx(2 * 0.81 * 0.99)
-    assert proposition_1(GAMMA) == pytest.approx(math.sqrt(math.log(100) / 2))
-    assert bias(TEN_USERS, GAMMA, losses) > 1.05 * proposition_1(GAMMA)
-
-
-def test_corollary_1_takes_the_bias_twice() -> None:
-    excess, largest = excess_of_capped()
-    assert 1.9 * largest < excess <= 2 * largest
-
-
 def test_laplace_error_is_the_integral() -> None:
     for scale, missing in ((1.0, 0.0), (2.0, 3.0), (5.0, 1.0)):
         x = np.linspace(-200, 200, 2_000_001)
         density = np.exp(-np.abs(x) / scale) / (2 * scale)
         expected = float((density * np.abs(missing - x)).sum() * (x[1] - x[0]))
         assert laplace_error(scale, missing) == pytest.approx(expected, rel=1e-5)
-
-
-def test_eq_2_is_no_equality() -> None:
-    ratios = [(b + 1) / laplace_error(1, b) for b in np.linspace(0, 20, 20_001)]
-    assert min(ratios) == 1 and max(ratios) == pytest.approx(MOST_ABOVE, rel=1e-6)
-    assert MOST_ABOVE < 1.467
-    at, least = least_error_of_one(100, 1)
-    assert least == pytest.approx(laplace_error(at, 100 - at)) and 68.1 < least < 68.3 and 46 < at < 47
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 0.5, 1.0])
@@ -140,17 +86,6 @@ def test_the_rule_is_never_worse_than_that(epsilon: float) -> None:
             return laplace_error(cap / epsilon, missing) if cap else missing
 
         assert error(rule) <= MOST_ABOVE * min(map(error, caps)) + 1e-9
-
-
-def test_simulated_losses_approach_risk_and_bias() -> None:
-    rng, thresholds = np.random.default_rng(2), np.linspace(0.2, 0.8, 10)
-    whole = simulate(zipf_shares(10), thresholds, 1.0, (30_000,), 3, rng)
-    assert whole["bias"] == 0 and whole["errors"]["30000"] < 0.02
-    one = simulate(TEN_USERS, thresholds, GAMMA, (30_000,), 3, rng)
-    losses = np.abs(HYPOTHESES - thresholds[:, None])
-    expected = max(bias(TEN_USERS, GAMMA, losses[:, h]) for h in range(len(HYPOTHESES)))
-    assert one["bias"] == pytest.approx(expected, rel=1e-4)
-    assert abs(one["errors"]["30000"] - expected) < 0.03 < expected
 
 
 def test_what_is_said_of_the_paper_has_its_numbers() -> None:

@@ -1,35 +1,41 @@
-"""Expected errors by the cap: against the noise's distribution, all choices of records, and of clients."""
+"""What caps leave, however chosen: against the distribution of noise, and clients that choose records."""
 
 import itertools
 from fractions import Fraction
-from math import comb
 
 import numpy as np
 import pytest
 
+from benchmarks.studies.capping.choices import (
+    AIMS,
+    Chooser,
+    Setting,
+    by_rule,
+    target,
+)
 from benchmarks.studies.capping.errors import (
+    BINS,
     COUNTS,
+    CURVE_QUANTITIES,
     GAP,
     QUANTITIES,
     SUM,
     WEIGHTS,
     ExpectedErrors,
     Population,
-    draw_noise,
+    ScoredClients,
     gap_of,
     noise_error,
     total_error,
     weight_errors,
     zipf,
 )
-from harness.inputs.record_schema import Cap
+from harness.inputs.record_schema import Cap, RecordDomain
+from harness.releases.contribution_cap import CapTarget
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
+from protocols.guarantee import Guarantee
+from protocols.mechanisms.above_threshold import caps_up_to
 from protocols.noise.truncated import magnitude_moments
-from tests.support.exact_weights import balanced_weights
-
-SMALL = Population(
-    "small", np.array([0, 0, 1, 1]), np.array([[3, 2], [1, 0], [0, 4], [2, 2]])
-)  # 5, 1, 4 and 4 records
 
 
 @pytest.mark.parametrize("missing", [0, 1, 3, 50])
@@ -43,16 +49,6 @@ def test_total_error_is_the_definition(epsilon: float, cap: int, missing: int) -
     assert noise_error(epsilon, cap) == pytest.approx(float(total_error(epsilon, cap, 0)))
 
 
-def test_adding_up_overstates_the_error_by_up_to_a_half() -> None:
-    """The largest ratio, over all epsilons and caps, lies between these; for small epsilon / cap at 1.466."""
-    ratios = [
-        (b + noise_error(epsilon, 1)) / float(total_error(epsilon, 1, b))
-        for epsilon in np.geomspace(1e-3, 20, 2000)
-        for b in {*range(1, 5), *(round(x / epsilon) for x in (0.9, 1.15, 1.4))}
-    ]
-    assert 1.51 < max(ratios) <= 1.53 and min(ratios) >= 1
-
-
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
 @pytest.mark.parametrize("cap", [1, 16, 256])
 def test_the_default_coins_err_as_much(epsilon: Fraction, cap: int) -> None:
@@ -61,73 +57,6 @@ def test_the_default_coins_err_as_much(epsilon: Fraction, cap: int) -> None:
     )
     exact = float(magnitude_moments(plan.coins)[0]) + 0.5
     assert exact == pytest.approx(noise_error(float(epsilon), cap), rel=0.02)
-
-
-def test_drawn_noise_has_the_distribution() -> None:
-    """DKW: at 10^-9, 40,000 draws are within 0.0164 of the distribution; another scale by a tenth is not."""
-    drawn = np.sort(draw_noise(1.0, 10, np.random.default_rng(1).random((2, 40_000))))
-
-    def distribution(x: float, epsilon: float) -> float:  # of X + 1/2, at x whole
-        tail = np.exp(-epsilon / 10 * abs(x)) / 2
-        return float(1 - tail if x >= 0 else tail)
-
-    def distance(epsilon: float) -> float:
-        return max(
-            abs(np.searchsorted(drawn, x, side="right") / drawn.size - distribution(x, epsilon))
-            for x in range(-80, 81)
-        )
-
-    assert distance(1.0) < 0.0164
-    assert min(distance(0.9), distance(1.1)) > 0.0164
-
-
-def kept_tables(cap: int) -> dict[tuple[int, ...], Fraction]:
-    """Every capped table of SMALL and its probability: all choices of records of each client."""
-    found: dict[tuple[int, ...], Fraction] = {(0, 0, 0, 0): Fraction(1)}
-    for group, (zeros, ones) in zip(SMALL.group, SMALL.records.tolist(), strict=True):
-        records = [0] * zeros + [1] * ones
-        ways = list(itertools.combinations(records, min(cap, len(records))))
-        assert len(ways) == comb(len(records), min(cap, len(records)))
-        after: dict[tuple[int, ...], Fraction] = {}
-        for table, chance in found.items():
-            for way in ways:
-                now = list(table)
-                now[2 * group] += way.count(0)
-                now[2 * group + 1] += way.count(1)
-                after[tuple(now)] = after.get(tuple(now), Fraction(0)) + chance / len(ways)
-        found = after
-    return found
-
-
-@pytest.mark.parametrize("cap", [1, 2, 3, 4, 5])
-def test_capped_tables_have_the_distribution_of_all_choices(cap: int) -> None:
-    distribution, draws = kept_tables(cap), 20_000
-    drawn = SMALL.capped_tables(cap, draws, np.random.default_rng(cap)).reshape(draws, 4)
-    for table, chance in distribution.items():
-        p = float(chance)
-        seen = (drawn == table).all(axis=1).mean()
-        assert abs(seen - p) < 6 * np.sqrt(p * (1 - p) / draws) + 1e-12, table
-    assert {*map(tuple, drawn.tolist())} <= set(distribution)
-    means = drawn.mean(axis=0)
-    shares = np.minimum(1, cap / SMALL.sizes)
-    expected = [
-        (SMALL.records[SMALL.group == g] * shares[SMALL.group == g, None]).sum(axis=0) for g in (0, 1)
-    ]
-    assert np.abs(means - np.ravel(expected)).max() < 0.05
-    assert SMALL.missing(cap) == SMALL.sizes.sum() - drawn[0].sum()
-
-
-def test_gap_and_weights_on_visible_tables() -> None:
-    table = np.array([[30.0, 10.0], [20.0, 20.0]])
-    assert gap_of(table) == pytest.approx(0.25 - 0.5)
-    assert gap_of(np.array([[-4.0, 9.0], [1.0, 1.0]])) == pytest.approx(0.9 - 0.5)  # raised to 1
-    other = np.array([[25.0, 15.0], [20.0, 20.0]])
-    wanted, found = (
-        np.array([[float(w) for w in row] for row in balanced_weights(each.astype(int).tolist())])
-        for each in (table, other)
-    )
-    assert weight_errors(other, table) == pytest.approx(np.abs(np.log(found / wanted)).mean())
-    assert weight_errors(3 * table, table) == pytest.approx(0)
 
 
 def test_errors_are_those_of_clients_that_choose() -> None:
@@ -158,3 +87,62 @@ def test_errors_are_those_of_clients_that_choose() -> None:
         slack = 6 * np.std(each) * np.sqrt(1 / runs + 1 / 24)  # 24 choices of records in `found`
         assert abs(np.mean(each) - found[name]["total"].iloc[0]) < slack, name
         assert found[name]["total"].iloc[0] <= (found[name]["noise"] + found[name]["bias"]).iloc[0] * 1.1
+
+
+CAPS = caps_up_to(64)
+POPULATION = zipf(300, 1.5, 1)
+
+
+@pytest.fixture(scope="module")
+def chooser() -> Chooser:
+    return Chooser(POPULATION, CAPS, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_targets_are_those_of_the_command(active: bool) -> None:
+    epsilon = Fraction(1)
+    domain, setting = RecordDomain(("a", "b"), ("0", "1"), 1000), Setting(epsilon, active)
+    for task, quantities in (("weights", (WEIGHTS,)), ("thresholds", CURVE_QUANTITIES)):
+        release = CapTarget(task, Guarantee(epsilon * Fraction(4, 5), Fraction(1, 2**40)), BINS, active)
+        for quantity in quantities:
+            wanted = target(setting.left(Fraction(1, 5)), quantity, AIMS[quantity])
+            assert wanted == pytest.approx(
+                release.allowed_above(domain), rel=0.01
+            )  # rounded noise, small cap
+
+
+def test_targets() -> None:
+    assert target(Fraction(1), SUM, 1) == 0 and target(Fraction(1, 10), SUM, 1) == 9
+    assert target(Fraction(1), COUNTS, 1) == 3 and target(Fraction(1, 2), WEIGHTS, 8) == 63
+    sizes = np.array([9, 7, 7, 5, 3, 2, 1])
+    population = Population("few", np.zeros(7, int), np.stack([sizes, 0 * sizes], axis=1))
+    assert by_rule(population, tuple(range(1, 11)), Fraction(1, 3), SUM) == 7  # the third largest
+    assert by_rule(population, tuple(range(1, 11)), Fraction(1), COUNTS) == 5  # the fourth largest
+
+
+def test_the_histogram_has_its_distribution() -> None:
+    """Three caps, two noisy buckets: against all noise listed. 6 standard deviations."""
+    sizes = np.array([1] * 5 + [2] * 3 + [4] * 2)
+    population = Population("few", np.zeros(10, int), np.stack([sizes, 0 * sizes], axis=1))
+    rng = np.random.default_rng(3)
+    chooser = Chooser(population, (1, 2, 4), rng)
+    q, expected = np.exp(-1.0), np.zeros(3)
+    noise = {x: (1 - q) / 2 * q ** (x if x >= 0 else -1 - x) for x in range(-40, 40)}
+    for (a, p), (b, r) in itertools.product(noise.items(), repeat=2):
+        first, second = 3 + a + 2 + b + 1, 2 + b + 0.5
+        expected[0 if first <= 2 else 1 if second <= 2 else 2] += p * r
+    found = chooser.distribution_of_histogram(1.0, 2)
+    assert np.abs(found - expected).max() < 6 * 0.5 / 64  # of 4096 histograms
+
+
+def test_a_cap_leaves_records_of_each_client_with_their_scores() -> None:
+    """A score of a client that is cut is kept as often as any of its records."""
+    two = Population("two", np.array([0, 1]), np.array([[30, 20], [200, 200]]))
+    scored = ScoredClients(two, np.random.default_rng(1))
+    np.testing.assert_array_equal(scored.histogram.sum(axis=-1), two.table)
+    draws = 500
+    kept = scored.capped(40, draws, np.random.default_rng(2))
+    assert (kept <= scored.histogram).all() and (kept.sum(axis=(2, 3)) == 40).all()
+    expected = np.array([40 / 50, 40 / 400])[:, np.newaxis, np.newaxis] * scored.histogram
+    assert (np.abs(kept.mean(axis=0) - expected) < 6 * np.sqrt(np.maximum(expected, 1) / draws)).all()
+    np.testing.assert_array_equal(scored.capped(399, 1, np.random.default_rng(3))[0, 0], scored.histogram[0])

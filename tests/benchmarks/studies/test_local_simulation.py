@@ -16,13 +16,6 @@ R, L = MechanismR.private(3, Fraction(4), RATES), MechanismL.private(3, Fraction
 MEGABYTE = 1 << 20
 
 
-def test_clients_of_one_tuple_are_one_entry() -> None:
-    found = population_of([1, 0, 1, 1], [0.5, 0.25, 0.5, 0.75], 3)
-    assert [each.tolist() for each in found.values] == [[0.25], [0.5, 0.75], []]
-    assert [each.tolist() for each in found.clients] == [[1], [2, 1], []]
-    assert found.sizes.tolist() == [1, 3, 0]
-
-
 def test_estimates_are_those_of_the_library() -> None:
     population = Population(
         (np.array([0.5, 0.9]), np.array([0.1]), np.array([0.6])),
@@ -38,22 +31,6 @@ def test_estimates_are_those_of_the_library() -> None:
             assert found.estimated_means()[run] == pytest.approx(means)
             for gap in estimate_gaps(tally, found.mechanism, sizes):
                 assert found.estimated_gaps(*gap.groups)[run] == pytest.approx(gap.value)
-
-
-def test_an_empty_group_has_no_mean() -> None:
-    (found,) = simulate([R], population_of([0], [0.5], 3), 5, np.random.default_rng(1))
-    assert np.isnan(found.means[1:]).all() and np.isnan(found.estimated_means()[:, 1:]).all()
-
-
-def test_the_same_seed_gives_the_same_runs() -> None:
-    def heard(mechanisms: list[MechanismR | MechanismL]) -> list[list[float]]:
-        population = population_of([0, 1, 2], [0.5, 0.5, 0.1], 3)
-        return [
-            found.sums.tolist() for found in simulate(mechanisms, population, 9, np.random.default_rng(5))
-        ]
-
-    both = heard([R, L])
-    assert both == heard([R, L]) and both[0] == heard([R])[0]
 
 
 def test_a_thousand_million_clients_take_little_memory() -> None:

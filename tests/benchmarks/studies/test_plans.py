@@ -27,11 +27,6 @@ def texts(words: str) -> dict[str, str]:
     }
 
 
-def test_there_are_20_commands_and_no_two_alike() -> None:
-    assert len(set(CASES)) == 20
-    assert {case.task for case in CASES} == set(RELEASES)
-
-
 @pytest.mark.parametrize("case", [case for case in CASES if case.task != "gap"], ids=lambda case: case.title)
 def test_a_case_is_a_command_with_a_plan(case: Case, tmp_path: Path) -> None:
     options = {**texts(case.options), "epsilon": "1"}

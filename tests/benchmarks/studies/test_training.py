@@ -8,16 +8,13 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import pld
-from sklearn.linear_model import LogisticRegression
 
 from benchmarks.measure.samples import load_lines
 from benchmarks.papers import table3
 from benchmarks.studies.outcome import Row
-from benchmarks.studies.training import fairness, models, study
-from benchmarks.studies.training.models import figures, judged, predictions
+from benchmarks.studies.training import models, study
+from benchmarks.studies.training.models import figures
 from benchmarks.studies.training.people import People, wagepan
-from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.training.updates import units_for
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.distributed_noise import renyi_delta
 
@@ -32,14 +29,6 @@ def people(clients: int = 12, records: int = 9, seed: int = 1) -> People:
     return People("made up", features, label, client % 2, client, ("a", "b"))
 
 
-def test_wagepan_is_what_readme_says() -> None:
-    found = wagepan()
-    assert (len(found.label), found.clients, found.features.shape[1]) == (4360, 545, 34)
-    assert found.label.mean() == pytest.approx(0.244, abs=0.001)
-    assert np.mean(found.group) == pytest.approx(0.2716, abs=0.001)
-    assert np.abs(found.features).max() <= 1
-
-
 def test_splits_hold_a_fifth_of_each_client_or_of_the_clients() -> None:
     whole = wagepan()
     training, tests = whole.split(np.random.default_rng(3))
@@ -52,14 +41,6 @@ def test_splits_hold_a_fifth_of_each_client_or_of_the_clients() -> None:
     assert (training.clients, tests.clients) == (436, 109)
     rows = {each.tobytes() for each in training.features}
     assert not any(each.tobytes() in rows for each in tests.features)
-
-
-def test_drawn_clients_keep_the_share_of_groups() -> None:
-    whole = wagepan()
-    drawn = whole.drawn(75, np.random.default_rng(5))
-    assert drawn.clients == 75 and len(drawn.label) == 75 * 8
-    assert np.sum(drawn.group[np.unique(drawn.client, return_index=True)[1]]) == 20  # 27.2 % of 75
-    assert not np.array_equal(drawn.features, whole.drawn(75, np.random.default_rng(6)).features)
 
 
 @pytest.mark.parametrize(("noise", "steps"), [(100.0, 600), (5.0, 1), (4.0, 7)])
@@ -95,51 +76,6 @@ def test_one_client_without_noise_is_gradient_descent() -> None:
     assert found[0] == pytest.approx(parameters)
 
 
-def test_fedavg_weighs_clients_by_their_records() -> None:
-    whole = people()
-    by = {**models.PAPERS, "rounds": 1, "local_epochs": 1}
-    ones = np.ones((len(whole.label), 1))
-    of_all, start = (
-        models.federated(
-            whole, ones, np.random.default_rng(1), private=False, recipe={**by, "rounds": rounds}
-        )[0]
-        for rounds in (1, 0)
-    )  # one local step each: the mean of the clients' steps is the step of all records
-    inputs = np.hstack([whole.features, np.ones((len(whole.label), 1))])
-    off = 1 / (1 + np.exp(-inputs @ start)) - whole.label
-    assert of_all == pytest.approx(start - by["rate"] * off @ inputs / len(off))
-
-
-def test_weights_before_clipping_are_clipped_away_and_after_it_are_not() -> None:
-    whole = people()
-    by = {**models.PAPERS, "rounds": 5, "clip": 1e-3, "noise": 0.0}
-    weights = np.where(whole.label == 1, 10.0, 1.0)
-    both = np.stack([np.ones_like(weights), weights], axis=1)
-    same, weighed = models.federated(
-        whole, both, np.random.default_rng(1), private=True, recipe={**by, "rounds": 0}
-    )
-    assert not np.array_equal(same, weighed)  # two starts
-    moved = [
-        models.federated(whole, each[:, np.newaxis], np.random.default_rng(1), private=True, recipe=by)[0]
-        for each in both.T
-    ]
-    assert moved[0] == pytest.approx(moved[1], abs=1e-9)
-    counts = {study.ALONE: np.zeros(4), study.BALANCE: np.zeros(4)}
-    skewed = whole.of_rows(np.flatnonzero((whole.label == 0) | (np.arange(len(whole.label)) % 4 == 0)))
-    tiny = {**models.CHOSEN, "clip": 1e-3}
-    for scheme in counts:
-        counts[scheme] = models.train(skewed, scheme, 50.0, np.random.default_rng(2), tiny).parameters
-    assert counts[study.BALANCE][-1] > counts[study.ALONE][-1] + 1e-3  # rare positives count more
-
-
-def test_no_dp_tends_to_logistic_regression() -> None:
-    whole = people(200)
-    choices = {**models.CHOSEN, "rounds": 800}
-    found = models.train(whole, study.NONE, 1.0, np.random.default_rng(1), choices).parameters
-    oracle = LogisticRegression(C=1e9, tol=1e-9, max_iter=5000).fit(whole.features, whole.label)
-    assert found == pytest.approx(np.append(oracle.coef_, oracle.intercept_), rel=1e-3)
-
-
 def test_rho_is_the_most_that_epsilon_allows() -> None:
     rho = models.rho_of(1.0)
     assert (
@@ -157,16 +93,6 @@ def test_noise_has_the_scale_that_rho_takes() -> None:
     assert drawn.var() == pytest.approx(2 * rest / (1 - rest) ** 2, rel=0.15)
     assert drawn.mean() == pytest.approx(0, abs=6 * drawn.std() / np.sqrt(20_000))
     assert np.array_equal(models.noisy(np.arange(3), 1, 0.0, np.random.default_rng(4)), np.arange(3))
-
-
-def test_rho_is_that_of_the_bisection_that_recorded_runs_were_made_with() -> None:
-    for epsilon in study.EPSILONS:
-        low, high = 0.0, epsilon
-        while high - low > 1e-4 * high:
-            middle = (low + high) / 2
-            enough = renyi_delta(Fraction(middle), Fraction(epsilon)) <= models.DELTA
-            low, high = (middle, high) if enough else (low, middle)
-        assert models.rho_of(epsilon) == low
 
 
 @pytest.mark.parametrize("unit", PrivacyUnit)
@@ -198,16 +124,6 @@ def test_figures_of_rigged_predictions() -> None:
     right = figures(whole, scores, whole.label)
     assert (right["accuracy"], right["one_minus_di"], right["odds"], right["tpr, a"]) == (1, 0, 0, 1)
     assert found["constant"] == pytest.approx(max(whole.label.mean(), 1 - whole.label.mean()), abs=1e-6)
-
-
-def test_drawn_thresholds_have_their_probabilities() -> None:
-    whole = people(4000)
-    rules = {"a": ThresholdRule((0.3, 0.6), (0.25, 0.75)), "b": ThresholdRule((2.0,))}
-    found = predictions(np.full(len(whole.label), 0.5), whole, rules, np.random.default_rng(1))
-    of_a = found[whole.group == 0]
-    assert not found[whole.group == 1].any()
-    assert of_a.mean() == pytest.approx(0.25, abs=6 * 0.44 / np.sqrt(len(of_a)))
-    assert predictions(np.array([0.5, 0.49]), whole, {}, np.random.default_rng(1)).tolist() == [1, 0]
 
 
 TINY = {
@@ -242,104 +158,3 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     again = study.go_on([whole], path, TINY, lambda *_: None)
     assert done == [("joint", 10.0, 0), ("paper", 10.0, 0)] and again[:5] == runs[:5]
     assert len(load_lines(path, study.Run, study.A_DRAW)) == 7
-
-
-def test_clients_as_the_unit_have_neither_recipe_nor_thresholds(tmp_path: Path) -> None:
-    whole = replace(people(40), unit=PrivacyUnit.CLIENT)
-    runs = study.go_on([whole], tmp_path / "samples.jsonl", TINY, lambda *_: None)
-    assert {run.way for run in runs} == {"joint"}
-    assert all(study.THRESHOLDS.name not in run.models for run in runs)
-
-
-def test_means_and_targets(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = study.columns_of("odds", [0.1, 0.2, 0.3]) | {"seeds": 3}
-    assert (found["odds"], found["odds, half"]) == pytest.approx((0.2, 4.303 * 0.1 / np.sqrt(3)), rel=1e-3)
-    assert study.shown_mean(found, "odds", percent=True) == "20.0 ± 24.8"
-    found = study.columns_of("odds", [0.1, None, 0.3]) | {"seeds": 3}
-    assert study.shown_mean(found, "odds") == "undefined (1 of 3)"
-    assert set(study.columns_of("odds", [0.1, None]).values()) == {None, 1}
-
-    def run(seed: int, lost: float) -> study.Run:
-        plain = {"accuracy": 0.6 + seed / 10, "odds": 0.1}
-        righted = {"accuracy": 0.6 + seed / 10 - lost, "odds": 0.05}
-        models = {study.NONE.name: plain, study.RIGHTED.name: righted}
-        return study.Run("MovieLens 100K", study.JOINT, 1.0, seed, models)
-
-    monkeypatch.setattr(study, "TARGETS", [each for each in study.TARGETS if study.RIGHTED.name in each])
-    accuracy, odds = study.judged_targets([run(0, 0.004), run(1, 0.005)])  # none of RandHIE
-    assert accuracy["met"] and accuracy["mean"] == pytest.approx(-0.0045)
-    assert (odds["figure"], odds["bound"], odds["met"], odds["mean"]) == ("odds", 0.07, True, 0.05)
-    assert [each["met"] for each in study.judged_targets([run(0, 0.004), run(1, 0.008)])] == [False, True]
-
-
-def test_curves_have_the_same_seeds_at_every_epsilon() -> None:
-    """At epsilon = 1, where more are judged, too."""
-    rng, extent = (
-        np.random.default_rng(1),
-        {"seeds": 2, "judged": 4, "swept": 2, "epsilons": (1.0, 10.0), "recipe": models.PAPERS},
-    )
-    names = ("accuracy", "odds", "constant")
-    runs = [
-        study.Run(
-            "made up",
-            study.JOINT,
-            epsilon,
-            seed,
-            {each.name: dict(zip(names, rng.random(3), strict=True)) for each in study.SCHEMES},
-        )
-        for epsilon, seeds in ((1.0, 4), (10.0, 2))
-        for seed in range(seeds)
-    ]
-    drawn = study.outcome(runs, [people()], extent).figures["made-up.png"]()
-    (along,) = (each for each in drawn.axes[1].lines if each.get_label() == study.ALONE.name)
-    of = [100 * (run.models[study.ALONE.name]["accuracy"] or 0) for run in runs]
-    assert np.asarray(along.get_ydata()) == pytest.approx([(of[0] + of[1]) / 2, (of[4] + of[5]) / 2])
-
-
-def test_published_delta_eodd_is_not_by_its_formula() -> None:
-    for row in table3()["rows"].values():
-        for shape in ("ads", "ml-1m"):
-            assert set(row[shape]) == {"accuracy", "one_minus_di", "delta_eop", "delta_eodd", "delta_sp"}
-    cl = table3()["rows"]["CL"]["ads"]
-    assert float(cl["delta_eodd"]) < float(cl["delta_eop"])  # equation 5 would make them equal
-
-
-OURS = ("FairGrad", "FairGrad, ε = 4")
-
-
-def test_models_of_others_are_judged_by_the_same_figures(tmp_path: Path) -> None:
-    whole, theirs = people(200), tmp_path / "theirs.json"
-    theirs.write_text('{"theirs": [9.0, 0, 0, 0]}')
-    found = fairness.beside(whole, theirs, 7).models
-    assert [*found] == ["no DP", "training alone", "Kamiran–Calders weights", *OURS, "theirs"]
-    _, tests = whole.split(np.random.default_rng(7))
-    right = (tests.features[:, 0] >= 0) == tests.label
-    assert found["theirs"]["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
-    assert fairness.beside(whole, theirs, 7).models == found
-
-
-def test_choices_are_compared_on_the_same_split_and_draws() -> None:
-    found = fairness.tried(people(200), 4.0, 7).models
-    assert [*found] == [scheme.name for scheme in fairness.TRIED]
-    rng = np.random.default_rng(7)
-    training, tests = people(200).split(rng)
-    chosen = models.train(training, fairness.FAIR, 4.0, rng)
-    assert found[f"share {fairness.FAIR.share:g}"] == judged(tests, chosen, rng)
-
-
-def test_counts_for_fairness_are_a_part_of_the_joint_rho(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of noise for an update and its counts, the counts' own is as much as their share of rho takes."""
-    told: list[tuple[float, float, int]] = []
-
-    def noisy(values: np.ndarray, squares: float, rho: float, _rng: object) -> np.ndarray:
-        told.append((squares, rho, values.size))
-        return values
-
-    monkeypatch.setattr(models, "noisy", noisy)
-    whole = people(40)
-    for scheme in (study.ALONE, fairness.FAIR):
-        models.train(whole, scheme, 1.0, np.random.default_rng(1))
-    (_, plain_rho, d), (squares, rho, wide) = told[1], told[-1]
-    assert rho == plain_rho and wide == d + 8
-    units = units_for(wide, fairness.FAIR.largest_weight)
-    assert squares == pytest.approx((fairness.FAIR.largest_weight * units + np.sqrt(wide) / 2) ** 2, rel=1e-3)

@@ -11,26 +11,21 @@ from benchmarks.studies import trust
 from benchmarks.studies.trust import (
     IN_COMPUTATION,
     LAPLACE,
-    MODELS,
     PER_AGGREGATOR,
     PUBLISHED,
     REPAIRED,
     STEPS,
-    Central,
     TrustModel,
     noise_in_computation,
     noise_per_aggregator,
     population,
-    powers,
     trust_model,
 )
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import gaps
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
-from protocols.circuits.coins import design_coins
 from protocols.guarantee import Guarantee
 from protocols.local_dp.estimators import least_enough
-from protocols.noise.truncated import probability_mass
 
 ONE = Fraction(1)
 FAILURE = 0.01
@@ -58,72 +53,6 @@ def test_one_aggregator_s_noise_alone_meets_epsilon() -> None:
     assert max(costs) == pytest.approx(1) and model.guarantee == Guarantee(ONE, Fraction(0))
 
 
-def distribution_of_aggregators(rate: float, aggregators: int) -> dict[float, float]:
-    most = int(40 / rate)
-    one = np.exp(-rate * abs(np.arange(-most, most + 1)))
-    distribution = np.ones(1)
-    for _ in range(aggregators):
-        distribution = np.convolve(distribution, one / one.sum())
-    middle = len(distribution) // 2
-    return {float(x - middle): p for x, p in enumerate(distribution)}
-
-
-def small_models() -> list[tuple[Central, dict[float, float]]]:
-    """Return models with noise of a few values, and its distribution."""
-    coins = design_coins(ONE, 40)
-    exact = Guarantee(ONE, Fraction(1, 2**40))
-    wide = noise_per_aggregator(Fraction(STEPS), 2, 1)  # a rate of 1/4
-    return [
-        (noise_in_computation(coins, exact), {x + 0.5: float(p) for x, p in probability_mass(coins).items()}),
-        (wide, distribution_of_aggregators(0.25, 2)),
-        (noise_per_aggregator(Fraction(2 * STEPS), 3, 1), distribution_of_aggregators(0.5, 3)),
-    ]
-
-
-@pytest.mark.parametrize(("model", "distribution"), small_models())
-def test_moments_are_those_of_the_noise(model: Central, distribution: dict[float, float]) -> None:
-    x, p = np.array(list(distribution)), np.array(list(distribution.values()))
-    assert model.noise_variance == pytest.approx(float(p @ x**2))
-    theta = min(1.0, model.most_exponent) * np.array([-0.6, 0.001, 0.05, 0.4])
-    expected = np.log(np.exp(np.outer(theta, x)) @ p)
-    assert model.log_moment(theta) == pytest.approx(expected)
-    assert model.log_moment(-theta) == pytest.approx(model.log_moment(theta))
-
-
-@pytest.mark.parametrize(("model", "distribution"), small_models())
-def test_tails_are_above_the_enumerated_ones(model: Central, distribution: dict[float, float]) -> None:
-    """T and s, of four and of two independent values; and not far above: Chernoff's bound is no looser."""
-    least, most = trust._bounds(model, FAILURE)
-    p = np.array(list(distribution.values()))
-    x = np.array(list(distribution))
-
-    def beyond(values: int, t: float) -> float:
-        sums = p
-        for _ in range(values - 1):
-            sums = np.convolve(sums, p)
-        at = values * x[0] + np.arange(len(sums))
-        return float(sums[at > t].sum())
-
-    assert 2 * beyond(1, least) <= 0.1 * FAILURE
-    assert 2 * beyond(4, most) + 4 * beyond(2, most) <= 0.9 * FAILURE
-    assert 2 * beyond(4, 0.6 * most) > FAILURE
-    assert 2 * beyond(1, 0.6 * least) > 0.1 * FAILURE
-
-
-def test_what_the_bound_rests_on() -> None:
-    """|e1 - e2| <= max(|A1 - A2|, |A1|, |A2|) n / (n - T), for noise of either sign and any means."""
-    rng = np.random.default_rng(3)
-    n, least = 100.0, 60.0
-    x1, y1, x2, y2 = np.maximum(rng.laplace(scale=25, size=(4, 20_000)), -least)
-    m1, m2 = rng.uniform(-1, 1, (2, 20_000))
-    one, other = (x1 - m1 * y1) / (n + y1), (x2 - m2 * y2) / (n + y2)
-    assert one + m1 == pytest.approx((m1 * n + x1) / (n + y1))
-    a, b = (x1 - m1 * y1) / n, (x2 - m2 * y2) / n
-    bound = np.max(abs(np.array([a - b, a, b])), axis=0) * n / (n - least)
-    assert (abs(one - other) <= bound * (1 + 1e-12)).all()
-    assert (abs(one - other) > abs(a - b) * n / (n - least)).any()
-
-
 @epsilons
 @pytest.mark.parametrize("error", [0.1, 0.01])
 def test_clients_needed_in_closed_form(epsilon: Fraction, error: float) -> None:
@@ -144,24 +73,6 @@ def test_clients_needed_in_closed_form(epsilon: Fraction, error: float) -> None:
         assert least_enough(enough) == pytest.approx(float(expected), rel=0.02)
 
 
-def test_too_few_clients_have_no_bound() -> None:
-    model = trust_model(IN_COMPUTATION, ONE)
-    assert math.isinf(model.half_width(80, FAILURE)) and model.half_width(90, FAILURE) < 100
-    fine = model.half_width(1e12, FAILURE)
-    assert 1 / STEPS < fine < 1.001 / STEPS
-
-
-@pytest.mark.parametrize("clients", [100, 101, 10**8])
-def test_the_simulated_population(clients: int) -> None:
-    people = population(clients)
-    assert people.sizes.tolist() == [clients // 2] * 2
-    for values, n, rate in zip(people.values, people.clients, (0.8901, 0.7177), strict=True):
-        assert float(values @ n / n.sum()) == pytest.approx(
-            2 * rate - 1, abs=0.05 if clients < 1000 else 1e-6
-        )
-        assert (n >= 0).all() and values.min() == -1 and values.max() == 1
-
-
 def test_estimates_are_those_of_the_gap_command() -> None:
     domain = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, STEPS))
     plan = plan_noise(sums_and_sizes(2, STEPS), Neighbors(NeighboringRelation.REPLACE_ONE), ONE, trust.DELTA)
@@ -178,15 +89,3 @@ def test_estimates_are_those_of_the_gap_command() -> None:
     nothing = noise_per_aggregator(Fraction(1, 100), 2, 1).errors(200, 200, np.random.default_rng(1))
     cut = np.isclose(nothing, -truth, atol=0.02).sum()  # a size not above 0: an estimate of 0
     assert cut > 50 and abs(nothing).max() <= 2 + abs(truth) + 0.02
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_models_by_name(name: str) -> None:
-    assert trust_model(name, ONE).half_width(10**6, FAILURE) < 0.04
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"), [(9742, "9,740"), (491_000, "491,000"), (10**6, "10^6"), (4_699_457, "4.7·10^6")]
-)
-def test_numbers_for_people(number: int, shown: str) -> None:
-    assert powers(number) == shown

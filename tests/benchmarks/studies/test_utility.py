@@ -7,22 +7,16 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.studies.utility.curves import (
     MEASURES,
-    UNMITIGATED,
     Sample,
     SyntheticPopulation,
-    balanced_accuracy,
     cumulative,
     curves_of,
-    gap,
-    histogram_of,
     measure,
-    rates_under,
     unmitigated,
 )
 from benchmarks.studies.utility.study import generator
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import GroupCurves
-from harness.postprocessing.thresholds.rules import ThresholdRule
 
 GROUPS = ("a", "b")
 GRID = np.array([0.0, 0.5, 1.0])
@@ -38,31 +32,6 @@ def curves(tp: list[list[float]], fp: list[list[float]]) -> GroupCurves:
 EXACT = curves([[4, 3, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
 
 
-def test_areas_are_sums_of_trapezia() -> None:
-    """a: 1/4 * 3/8 + 3/4 * 7/8 = 3/4; b is the diagonal."""
-    assert EXACT.points().area_under_curve.tolist() == [0.75, 0.5]
-
-
-def test_rates_of_a_mixed_rule_are_averages() -> None:
-    rules = {"a": ThresholdRule((0.0, 0.5), (0.25, 0.75)), "b": ThresholdRule((0.5, 2.0), (0.5, 0.5))}
-    tpr, fpr = rates_under(rules, EXACT.points())
-    assert tpr.tolist() == [1 / 4 + 3 / 4 * 3 / 4, 1 / 4]
-    assert fpr.tolist() == [1 / 4 + 3 / 4 * 1 / 4, 1 / 4]
-    assert gap(tpr, fpr) == 13 / 16 - 1 / 4
-    assert gap(np.array([0.5, 0.25]), np.array([0.0, 1.0])) == 1
-
-
-def test_unmitigated_is_the_threshold_one_half() -> None:
-    """TPR 8 of 14, FPR 7 of 18 in all; between the groups both differ by 1/4."""
-    assert unmitigated(EXACT.points()) == 1 / 4
-    rates = rates_under(dict.fromkeys(GROUPS, UNMITIGATED), EXACT.points())
-    assert balanced_accuracy(*rates, EXACT.points()) == pytest.approx((8 / 14 + 11 / 18) / 2)
-
-
-def test_balanced_accuracy_weighs_groups_by_their_records() -> None:
-    assert balanced_accuracy(np.array([1.0, 0.0]), np.array([0.0, 0.0]), EXACT.points()) == (4 / 14 + 1) / 2
-
-
 def test_errors_by_hand() -> None:
     """One count of a's positives is 2 off, of 4: at the one inner threshold but 1 its rate is off by 1/2."""
     off = curves([[4, 1, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
@@ -73,15 +42,6 @@ def test_errors_by_hand() -> None:
     assert found["fpr_rmse"] == 0
     assert found["auc_error"] == pytest.approx((0.25**2 / 2) ** 0.5)  # a's area falls from 3/4 to 1/2
     assert found["chosen"] == 1
-
-
-def test_undefined_rates_count_as_one_half_and_nobody_is_mitigated() -> None:
-    none = curves([[0, 0, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
-    found = measure(none, EXACT, EXACT.points())
-    assert found["chosen"] == 0
-    assert found["gap_whole"] == found["gap_counted"] == 1 / 4
-    assert found["tpr_rmse"] == pytest.approx(((0.25**2 + 0.5**2) / 4) ** 0.5)
-    assert found["auc_error"] == pytest.approx((0.25**2 / 2) ** 0.5)
 
 
 def test_planted_gap() -> None:
@@ -103,13 +63,6 @@ def test_samples_are_of_the_population(groups: int) -> None:
     for name in ("tp", "fp", "positives", "negatives"):
         share = getattr(whole, name)
         assert (abs(getattr(counted, name) / n - share) <= 8 * np.sqrt(share / n)).all()
-
-
-def test_histogram_of_records() -> None:
-    group, truth, score = np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]), np.array([0.2, 0.5, 1.0, 0.99])
-    found = histogram_of(group, truth, score, (0.0, 0.5, 1.0), 2)
-    assert found.tolist() == [[[0, 0, 0], [1, 1, 0]], [[0, 1, 1], [0, 0, 0]]]
-    assert curves_of(GROUPS, GRID, np.zeros((2, 2, 4))).positives.tolist() == [0, 0]
 
 
 @st.composite

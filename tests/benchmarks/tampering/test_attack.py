@@ -58,14 +58,6 @@ def payloads(attack: Attack) -> list[Message]:
     return [message for message in attack.messages() if message.length > LENGTH_BYTES]
 
 
-def test_who_waits_for_a_processor_does_not_wait_for_ever() -> None:
-    """One that a busy machine starves goes on; one that sleeps, or looks for what does not come, does not."""
-    asleep, starved = (True, 5_000, 3), (False, 5_000, 3)
-    assert runs._waited(asleep, asleep) and runs._waited(asleep, (False, 9_000, 90))
-    assert not any(runs._waited(asleep, after) for after in (starved, (True, 9_000, 4), (False, 9_000, 3)))
-    assert not runs._waited(starved, starved)
-
-
 def test_a_party_that_computes_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_LONGEST_S", 1)
     with subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=runs._on_a_leash) as party:
@@ -190,12 +182,6 @@ def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
     found = payloads(attack)
     message = max(found, key=lambda each: (each.length, -abs(found.index(each) - len(found) // 2)))
     assert attack.run(Change(message, kind, 0, 1 << 33))[0] in NOTICED
-
-
-@pytest.mark.mpspdz("rep4-ring")
-def test_a_message_that_is_not_sent_is_not_changed(make: Make) -> None:
-    attack = make("rep4-ring", "input", 1)
-    assert attack.run(Change(Message(0, 100_000, 8), Kind.FLIP, 0, 1))[0] is Outcome.UNTOUCHED
 
 
 @pytest.mark.parametrize("model", by_model(WITHSTAND))

@@ -1,10 +1,10 @@
-"""A walk changes every message once before any twice, the same ones again, and goes on where it was."""
+"""A walk changes every message once before any twice; a leak of time or of size would be found."""
 
 import json
 import random
+import shutil
 from collections import Counter
 from dataclasses import asdict, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ import pytest
 from benchmarks.commands.tampering import summary
 from benchmarks.measure.samples import append
 from benchmarks.tampering import walk
-from benchmarks.tampering.attack import Change, Kind, Message, Outcome
-from benchmarks.tampering.operations import Distribution
-from benchmarks.tampering.production import NOISE
+from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
+from benchmarks.tampering.production import NOISE, PROGRAMS
+from benchmarks.tampering.timing import Pair, summary as summary_of_times, watch
 from benchmarks.tampering.walk import Attempt, change_of, load, most_wrong
 from harness.errors import ResultFileError
 from harness.security_models import MODELS
@@ -96,29 +96,6 @@ def test_the_summary_counts_what_was_changed() -> None:
     assert rows[0]["wrong_at_most"] == pytest.approx(most_wrong(8, 2), abs=1e-5)  # both did harm
 
 
-def test_a_walk_that_was_cut_short_has_tried_as_many_of_each_operation() -> None:
-    found = walk.sites(Parties(), 1)
-    assert [Counter(place[1] for place, *_ in found[:n])["and"] for n in (2, 4, 6, 8)] == [1, 2, 3, 4]
-
-
-def test_what_one_program_sends_more_changes_no_order_of_others() -> None:
-    """Else a walk that goes on would go on elsewhere, as some machines send more or less from run to run."""
-    more = Parties("spdz2k")
-    more.attacks["rep4-ring", "input", 0].many = 6  # type: ignore[attr-defined]
-
-    def others(parties: Parties) -> list[Message]:
-        return [message for place, message, _ in walk.sites(parties, 2) if place[0] == "spdz2k"]
-
-    assert others(more) == others(Parties("spdz2k"))
-
-
-def test_a_walk_that_was_cut_short_has_tried_as_many_in_each_model() -> None:
-    """Of one with one place as of one with two."""
-    found = walk.sites(Parties("spdz2k"), 1)
-    counts = [Counter(place[0] for place, *_ in found[:n]) for n in (3, 9)]
-    assert [(each["spdz2k"], each["rep4-ring"]) for each in counts] == [(1, 2), (4, 5)]
-
-
 def test_opened_noise_is_compared_with_its_distribution_over_all_changes() -> None:
     """10,000 samples: each opens 200, of which the wrong ones are zeros, a tenth of all."""
     distribution = NOISE[0].distribution
@@ -140,15 +117,31 @@ def test_opened_noise_is_compared_with_its_distribution_over_all_changes() -> No
     assert all(distribution.explains(each) for each in drawn.tolist())
 
 
-def test_noise_of_another_distribution_is_not_explained() -> None:
-    distribution = Distribution(Fraction(2), 20, 20_000)
-    rng = np.random.default_rng(3)
+PI_CAP = next(operation for operation in PROGRAMS if operation.name == "pi_cap")
 
-    def drawn(epsilon: str) -> list[int]:
-        mass = probability_mass(design_coins(Fraction(epsilon), 20))
-        return [int(x) for x in rng.choice(list(mass), 20_000, p=[float(p) for p in mass.values()])]
 
-    assert distribution.explains(drawn("2"))
-    assert not distribution.explains(drawn("3"))  # less noise
-    assert not distribution.explains(drawn("2")[1:])
-    assert distribution.distance(Counter([0, 1 << 30])) == 1.0
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler cc is there")
+@pytest.mark.parametrize("model", [pytest.param("ring", marks=pytest.mark.mpspdz("ring"))])
+def test_messages_are_as_many_and_as_long_whatever_the_inputs(model: str, tmp_path: Path) -> None:
+    attack = Attack(MODELS[model], PI_CAP, 0, build_interposer(tmp_path), tmp_path / "parties")
+    with attack.laid_out():
+        (zeros, seconds), (ones, _) = watch(attack, ones=False), watch(attack, ones=True)
+    assert zeros == ones and len(zeros) == MODELS[model].parties
+    assert min(sent.total() for sent in zeros) > 10 and 0 < seconds < 60
+
+
+def pairs(operation: str, later: float, n: int = 200) -> list[Pair]:
+    """Runs of 10 ms that spread by 1 ms, those on ones later by so many seconds."""
+    drawn = np.random.default_rng(4).normal(0.01, 0.001, (n, 2)) + np.array([0.0, later])
+    return [Pair("ring", operation, True, tuple(each)) for each in drawn.tolist()]
+
+
+def test_a_difference_of_times_is_found_and_none_is_not() -> None:
+    """By 0.5 ms, half of the spread of one run; and the interval says so."""
+    of_other_sizes = Pair("ring", "pi_rw", False, (0.01, 0.01))
+    same, other = summary_of_times([*pairs("pi_cap", 0.0), *pairs("pi_rw", 0.0005), of_other_sizes])
+    assert (same["sizes_differ"], other["sizes_differ"]) == (0, 1)
+    assert not same["found"] and other["found"] and same["pairs"] == 200
+    low, high = other["difference_s"]
+    assert low < 0.0005 < high and high - low < 0.0008
+    assert summary_of_times(pairs("pi_cap", 1.0, n=4))[0]["difference_s"] is None  # too few to say

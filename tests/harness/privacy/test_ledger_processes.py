@@ -2,10 +2,8 @@
 
 import contextlib
 import os
-import random
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -97,21 +95,6 @@ def test_killed_processes_lose_no_charge(tmp_path: Path) -> None:
     assert found.spent.epsilon == len(charged)
     with chargers(path, "1000000", "1", 1, count=1) as (process,):
         assert int(process.communicate(timeout=TIMEOUT_S)[0]) == max(charged) + 1
-
-
-def test_what_is_left_of_a_budget_when_some_are_killed_is_spent_to_the_last_bit(tmp_path: Path) -> None:
-    """A run begins only once its charge is written: whoever was killed in between has spent it."""
-    path, fit = tmp_path / "ledger.sqlite", 60
-    with chargers(path, "1", f"1/{fit}", fit) as processes:
-        until(lambda: path.exists() and bool(Ledger(path).populations()))
-        for process in processes[::2]:
-            process.kill()
-            time.sleep(random.uniform(0, 0.05))
-        said = [process.communicate(timeout=TIMEOUT_S)[0] for process in processes]
-    begun = [int(line) for out in said for line in out.split("\n")[:-1] if line != "refused"]
-    found = only(path)
-    assert len(begun) == len(set(begun)) and set(begun) <= {charge.id for charge in found.charges}
-    assert found.spent.epsilon == 1 and len(found.charges) == fit >= len(begun) >= fit - PROCESSES
 
 
 def test_a_process_killed_inside_a_transaction_leaves_nothing_of_it(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from protocols.accounting.calibration import (
     nodes_changed,
     plan_noise,
     sums_and_sizes,
-    unit_of,
 )
 from protocols.accounting.distributed_noise import Moves
 from protocols.accounting.exact_privacy import impossible_mass_of_clients, values_moved
@@ -39,10 +38,6 @@ def moves(release: LinearQueries, cap: int) -> Iterator[tuple[int, ...]]:
     for records in range(1, cap + 1):
         for cells in itertools.combinations_with_replacement(range(release.cells), records):
             yield tuple(sum(node in release.columns[c] for c in cells) for node in range(release.nodes))
-
-
-def test_the_unit_follows_from_the_relation() -> None:
-    assert [unit_of(relation) for relation in (ADD, REPLACE, ZERO_OUT)] == ["record", "record", "client"]
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 5])
@@ -123,13 +118,6 @@ def test_plans_keep_to_epsilon_and_delta(cap: int, epsilon: Fraction) -> None:
             assert heaviest <= plan.exact.delta <= heaviest * Fraction(101, 100)
 
 
-def test_a_client_with_one_record_costs_what_a_record_does() -> None:
-    one, record = (
-        plan_noise(each_cell_once(4), Neighbors(relation), Fraction(1), DELTA) for relation in (ZERO_OUT, ADD)
-    )
-    assert one.coins == record.coins and one.exact.delta == record.exact.delta
-
-
 @pytest.mark.parametrize(
     ("release", "relation", "cap"),
     [
@@ -159,9 +147,3 @@ def test_the_audit_finds_noise_for_one_record_less(name: str, monkeypatch: pytes
     monkeypatch.setattr("protocols.accounting.calibration.moves_of", of_one_less)
     found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10)
     assert found.fault is not None and "a client moves" in found.fault and "units in all" in found.fault
-
-
-def test_gaps_of_clients_move_half_of_what_replaced_ones_do() -> None:
-    plan = plan_noise(sums_and_sizes(2, 50), Neighbors(ZERO_OUT), Fraction(1), DELTA)
-    assert (plan.changed, plan.largest, plan.unit) == (100, 50, PrivacyUnit.CLIENT)
-    assert audit_command("gap", {"steps": 50}, ZERO_OUT, Fraction(1), DELTA).fault is None

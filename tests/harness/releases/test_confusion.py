@@ -1,10 +1,8 @@
 """Confusion matrices: what is multiplied, the rates, their intervals, whom the guarantee protects."""
 
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from harness.errors import OptionError
@@ -13,70 +11,13 @@ from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.releases.confusion import CONFIDENCE, ConfusionStatistic, confusion
 from harness.request.base import Request
 from harness.security_models import MODELS
-from protocols import reference
 from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
-from protocols.circuits.counts import confusion_by_product
 from protocols.spec import PRODUCT_PER_RECORD, SPLIT
 from tests.support.requests import request_of
 
 COINS = design_coins(Fraction(1), 40)
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), kind=RecordKind.PREDICTION)
-
-
-class Counting:
-    """A clear vector that counts multiplications, and how many products are opened."""
-
-    multiplied: ClassVar[int] = 0
-    opened: ClassVar[int] = 0
-
-    def __init__(self, values: npt.ArrayLike) -> None:
-        self.values = np.atleast_1d(np.asarray(values))
-
-    def get_vector(self, base: int, size: int) -> "Counting":
-        return Counting(self.values[base : base + size])
-
-    def sum(self) -> "Counting":
-        return Counting(self.values.sum())
-
-    def __add__(self, other: "Counting | int") -> "Counting":
-        return Counting(self.values + (other.values if isinstance(other, Counting) else other))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: "Counting | int") -> "Counting":
-        return Counting(self.values - (other.values if isinstance(other, Counting) else other))
-
-    def __mul__(self, other: "Counting") -> "Counting":
-        Counting.multiplied += len(self.values)
-        Counting.opened += len(self.values)
-        return Counting(self.values * other.values)
-
-    @staticmethod
-    def dot_product(x: "Counting", y: "Counting") -> "Counting":
-        Counting.multiplied += len(x.values)
-        Counting.opened += 1
-        return Counting((x.values * y.values).sum())
-
-    @staticmethod
-    def concat(parts: "list[Counting]") -> "Counting":
-        return Counting(np.concatenate([part.values for part in parts]))
-
-
-@pytest.mark.parametrize(
-    ("groups", "labels", "each", "opened"), [(2, 2, 4, 100 + 3), (3, 2, 7, 100 + 6), (2, 3, 12, 400 + 8)]
-)
-def test_multiplications_per_record(groups: int, labels: int, each: int, opened: int) -> None:
-    """Four for two groups and two labels, as in the paper's Table 5; three of them in inner products."""
-    rng = np.random.default_rng(4)
-    group, label, prediction = (rng.integers(0, n, 100) for n in (groups, labels, labels))
-    columns = [group == s for s in range(groups - 1)]
-    columns += [index == y for index in (label, prediction) for y in range(labels - 1)]
-    Counting.multiplied = Counting.opened = 0
-    found = confusion_by_product(Counting, Counting(np.concatenate(columns).astype(int)), 100, groups, labels)
-    expected = reference.confusion(group, label, prediction, groups, labels)
-    assert found.values.tolist() == expected.ravel().tolist()
-    assert (Counting.multiplied, Counting.opened) == (100 * each, opened)
 
 
 def test_rates_by_hand() -> None:

@@ -78,12 +78,6 @@ def test_means_are_no_further_off_than_simulated_at_the_ends_of_the_range() -> N
         assert simulated == pytest.approx(most * predicted, rel=WITHIN)
 
 
-def test_groups_that_are_alike_differ_by_the_mean_of_a_half_normal() -> None:
-    spread = np.full((2, 1), 0.03)
-    assert errors.expected_gap(spread) == pytest.approx(2 * 0.03 / math.sqrt(math.pi), rel=0.02)
-    assert errors.expected_gap(np.full((3, 1), 0.03)) > errors.expected_gap(spread)
-
-
 def outcomes() -> list[dict[str, Any]]:
     """Return what was recorded of curves that were released by trees of counts."""
     path = PROJECT / "benchmarks" / "results" / "utility" / "samples.jsonl"
@@ -119,12 +113,3 @@ def test_curves_were_as_far_off_as_expected() -> None:
             known += 1
             assert rated == pytest.approx(positive, rel=0.25), outcome["epsilon"]
     assert known >= 8
-
-
-def test_gaps_that_chosen_thresholds_left_are_up_to_twice_as_large() -> None:
-    """Thresholds are chosen on the noise, so that they leave more than two alike groups differ by."""
-    for outcome in outcomes():
-        rates = predicted_rates(outcome)[1]
-        if rates.max() <= errors.FIRST_ORDER:
-            left = float(np.mean(outcome["gap_counted"]))
-            assert 0.9 < left / errors.expected_gap(rates) < 2.1, outcome["epsilon"]

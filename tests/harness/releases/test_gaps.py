@@ -49,11 +49,6 @@ def test_values_are_read_and_rounded_to_the_grid(tmp_path: Path) -> None:
     assert shared.tolist() == [[-10, 0, 10, 0, 10], [10, 0, 10, 0, 10], [0, 7, 0, 0, 0], [0, 10, 0, 10, 0]]
 
 
-def test_a_client_may_have_no_value(tmp_path: Path) -> None:
-    records = read_records(written(tmp_path / "k.csv"), DOMAIN, may_be_empty=True, kind=RecordKind.VALUE)
-    assert columns_of(records, VALUED_SPLIT).tolist() == [[0]] * 4
-
-
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -79,8 +74,6 @@ def test_a_range_has_to_be_declared(tmp_path: Path) -> None:
         read_records(path, None, kind=RecordKind.VALUE)
     with pytest.raises(RecordDomainError, match="go together"):
         read_records(path, RecordDomain(("a", "b"), ("0", "1")), kind=RecordKind.VALUE)
-    with pytest.raises(RecordDomainError, match="go together"):
-        DOMAIN.with_kind(RecordKind.NONE)
     with pytest.raises(RecordDomainError, match="one performance value, without a label"):
         RecordDomain(("a", "b"), ("0", "1"), 1, kind=RecordKind.VALUE, values=GRID)
 
@@ -92,8 +85,6 @@ def test_domains_of_values_are_written_and_read() -> None:
     for values in ({"low": 0}, [0, 1], {"low": 0, "high": "1"}, {"low": 0, "high": 1, "steps": 2.0}):
         with pytest.raises(RecordDomainError, match=r"it is not a domain: .* at `values"):
             domain_from_json({"groups": ["a", "b"], "values": values}, "it")
-    with pytest.raises(RecordDomainError, match="only one of them"):
-        domain_from_json({"groups": ["a", "b"], "values": GRID.to_json(), "predictions": True}, "it")
     for wrong in ((1.0, 1.0, 5), (0.0, math.inf, 5)):
         with pytest.raises(RecordDomainError, match="two finite ends"):
             ValueGrid(*wrong)
@@ -158,13 +149,6 @@ def test_groups_that_the_noise_hides() -> None:
     assert written["gaps"] == [
         {"groups": ["a", "b"], "estimate": None, "interval": [-1.0, 1.0], "says_something": False}
     ]
-
-
-def test_noise_takes_no_mean_out_of_the_range() -> None:
-    """Sums of 150 and -200 steps over sizes of 100: means of 1 and 0, and a gap of 1, at the most."""
-    found = gaps(np.array([150.0, 100.0, -200.0, 100.0]), DOMAIN, plan())
-    assert [mean.estimate for mean in found.means] == [1.0, 0.0]
-    assert found.gaps[0, 1].estimate == 1.0
 
 
 @pytest.mark.parametrize("mean", [-10, 0, 4, 10])

@@ -1,12 +1,17 @@
-"""Features as declared: every value has an encoding within bounds; what is no declaration is refused."""
+"""Features as declared, and models of them: encodings within bounds, classifiers as scikit-learn has them."""
 
 import json
+import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
-from harness.errors import FeaturesError
+from fairshares import LogisticModel
+from harness.errors import FeaturesError, RecordsError, ResultFileError
 from harness.training.features import Feature, Features, features_from_json, read_features
 
 DECLARED = {"age": {"low": 20, "high": 60}, "sector": {"categories": ["a", "b", "c"]}}
@@ -57,6 +62,45 @@ def test_what_is_no_declaration_is_refused_in_one_sentence(tmp_path, declared, s
     assert said.lower() in text.lower() and "features.json" in text and text.endswith(".")
 
 
-def test_a_model_needs_features():
-    with pytest.raises(FeaturesError, match="not 0"):
-        Features({})
+TWO_FEATURES = Features({"age": Feature(0.0, 10.0), "sector": Feature(categories=("1", "2"))})
+CLASSIFIER = LogisticModel(TWO_FEATURES, ("no", "yes"), np.array([[1.0, 2.0, -2.0, 0.5]]))
+
+
+def test_probabilities_are_those_of_the_log_odds():
+    table = pd.DataFrame({"sector": [1, 2.0, np.nan], "age": [10, 99, 5], "other": [0, 0, 0]})
+    expected = 1 / (1 + np.exp(-np.array([3.5, -0.5, 0.5])))
+    np.testing.assert_allclose(CLASSIFIER.predict_proba(table)[:, 1], expected)
+    assert CLASSIFIER.predict(table).tolist() == ["yes", "no", "yes"]
+    assert CLASSIFIER.score(table, ["yes", "no", "no"]) == pytest.approx(2 / 3)
+    assert CLASSIFIER.classes_.tolist() == ["no", "yes"]
+
+
+def test_it_is_fitted_cloned_and_pickled():
+    check_is_fitted(CLASSIFIER)
+    for again in (clone(CLASSIFIER), pickle.loads(pickle.dumps(CLASSIFIER)), CLASSIFIER.fit(None)):
+        assert (again.parameters == CLASSIFIER.parameters).all() and again.features == TWO_FEATURES
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"parameters": [[1.0]]}, ResultFileError),
+        ({"parameters": [[1.0] * 4, [1.0]], "labels": ["a", "b", "c"]}, ResultFileError),
+        ({"labels": [1, 2]}, ResultFileError),
+        ({"features": {}}, FeaturesError),
+    ],
+)
+def test_a_file_is_read_or_refused(tmp_path, change, error):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(CLASSIFIER.to_json()))
+    assert LogisticModel.load(tmp_path).to_json() == CLASSIFIER.to_json()
+    path.write_text(json.dumps({**CLASSIFIER.to_json(), **change}))
+    with pytest.raises(error, match=r"model\.json"):
+        LogisticModel.load(path)
+
+
+def test_what_is_no_table_of_its_features_is_refused():
+    with pytest.raises(FeaturesError, match="takes a pandas DataFrame of features, not list"):
+        CLASSIFIER.predict([[1, 2]])  # type: ignore[arg-type]
+    with pytest.raises(RecordsError, match="The table has no column sector"):
+        CLASSIFIER.predict(pd.DataFrame({"age": [1]}))

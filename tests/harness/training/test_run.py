@@ -23,7 +23,7 @@ from harness.security_models import get_model
 from harness.training import run
 from harness.training.features import Feature, Features
 from harness.training.logistic import Descent, LogisticModel, fit
-from harness.training.run import Planned, Training, held_out, of_clients, train
+from harness.training.run import Planned, Training, held_out, train
 from harness.training.session import SumSession
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
@@ -234,12 +234,3 @@ def test_a_draw_keeps_one_client_in_four_and_needs_four():
     assert held_out(11).sum() == 2 and held_out(4).sum() == 1
     with pytest.raises(OptionError, match="Thresholds come from one client in 4, and there are 3"):
         held_out(3)
-
-
-def test_records_of_some_clients_keep_their_order():
-    of = records()
-    kept = np.arange(CLIENTS) % 4 == 1
-    part = of_clients(of, kept)
-    assert part.clients == 10 and part.client_ids[3] == "c13"
-    assert part.client.tolist() == np.repeat(np.arange(10), EACH).tolist()
-    assert part.label.tolist() == of.label[np.repeat(kept, EACH)].tolist()

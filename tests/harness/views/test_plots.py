@@ -137,8 +137,8 @@ def test_an_audits_curve_is_the_exact_one() -> None:
     assert len({line.get_linestyle() for line in axes.get_lines()}) == 2
     for audited, curve, dot in zip(audits, *(points(axes)[k::2] for k in (0, 1)), strict=True):
         assert audited.curve is not None
-        exact = float(audited.curve.delta_bounds(audited.asked.epsilon)[1])
-        assert dot == [[audited.asked.epsilon, exact]] and dot[0] in curve
+        exact = float(audited.curve.delta_bounds(audited.requested.epsilon)[1])
+        assert dot == [[audited.requested.epsilon, exact]] and dot[0] in curve
         assert curve[-1] == [pytest.approx(8 / 3), float(audited.curve.impossible)]
 
 
