@@ -26,7 +26,7 @@ protocol = "pi_lap"
 variant = "default"
 network = "none"
 epsilon = "1"
-model = "mpyc"
+security = "mpyc"
 
 [[grid]]
 factors.samples = [1, 2]
@@ -80,23 +80,6 @@ def test_recorded_results_can_be_exported_and_compared(tmp_path: Path) -> None:
     assert done.returncode == 0 and "53 too few runs to tell." in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ((), "--experiment is missing"),
-        (("mine.toml",), "unknown model 'mpcy' (did you mean mpyc?)"),
-        (("none.toml",), "Cannot read none.toml"),
-        (("mine.toml", "--quick"), "did you mean mpyc"),
-    ],
-)
-def test_an_experiment_that_makes_no_sense_is_refused(
-    options: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.toml").write_text(NOISE.replace("mpyc", "mpcy"))
-    assert said in refused("bench.run", *options, cwd=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
-
-
 def test_hosts_of_an_experiment_are_named_beside_it(tmp_path: Path) -> None:
     """No directory is made for hosts that nothing says where they are."""
     (tmp_path / "there").mkdir()
@@ -107,13 +90,6 @@ def test_hosts_of_an_experiment_are_named_beside_it(tmp_path: Path) -> None:
     given = ("--hosts", "other.toml", "--out", "found")
     assert "other.toml" in refused("bench.run", "there/mine.toml", *given, cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
-
-
-def test_a_suite_without_quick_runs_says_so(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(NOISE)
-    assert "Suite mine has nothing to run with --quick" in refused(
-        "bench.run", "mine.toml", "--quick", cwd=tmp_path
-    )
 
 
 @pytest.mark.mpspdz("ring")
@@ -178,15 +154,6 @@ def test_a_program_is_timed_whatever_it_prints(tmp_path: Path) -> None:
         assert sample.rounds != 999 and sum(sample.sent_bytes) not in (3 * 999, 3 * 999_000_000)
 
 
-def test_a_long_title_leaves_the_table_its_place(tmp_path: Path) -> None:
-    title = "word" * 40
-    (tmp_path / "mine.toml").write_text(NOISE.replace("Some noise", title))
-    done = call("bench.run", "mine.toml", "--out", "found", cwd=tmp_path)
-    assert done.stdout.count(title) == 1
-    assert re.search(r"┃ cell +┃ seconds in the computation ┃ rounds ┃", done.stdout)
-    assert re.search(r"│ pi_lap\.default\.2\.mpyc +│ +\d", done.stdout)
-
-
 @pytest.mark.mpspdz("ring")
 def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> None:
     (tmp_path / "my.mpc").write_text("x = 1\nx.no_such_thing()\n")
@@ -197,21 +164,3 @@ def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> 
     (sample,) = load(tmp_path / "found")
     assert sample.status == "failed" and "no attribute 'no_such_thing'" in str(sample.reason)
     assert 'my.mpc", line 2' in str(sample.reason) and "\n" not in str(sample.reason)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("gone.mpc",), "There is no program gone.mpc"),
-        (("my.mpc", "--against", "other/my.mpc"), "--against names a program beside my.mpc"),
-        (("my.mpc", "--network", "wam"), "network: --network must be lan"),
-        (("my.mpc", "--security", "rong"), "--security must be"),
-        (("my.mpc", "--quick"), "Suite program has nothing to run with --quick"),
-        (("--resume", "found", "--inputs", "3"), "--inputs goes with a program's .mpc alone"),
-    ],
-)
-def test_a_program_that_cannot_be_timed_is_refused(
-    options: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
-    (tmp_path / "my.mpc").write_text(PRODUCT)
-    assert said in refused("bench.run", *options, cwd=tmp_path)

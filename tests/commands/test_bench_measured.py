@@ -4,14 +4,13 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import FAILED, OK, Level, load
 from benchmarks.suites import Planned
-from tests.support.command import call, command, finish, processes_below, refused, start
+from tests.support.command import call, command, finish, processes_below, start
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.surroundings import Surroundings
 
@@ -136,34 +135,3 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(
     assert [row["ok"] for row in json.loads(done.stdout)] == [3]
     assert load(samples)[: len(first)] == first
     assert sorted(sample.repetition for sample in load(samples)) == [0, 1, 2]
-
-
-def test_results_of_another_program_are_refused_by_one_sentence(tmp_path: Path) -> None:
-    quick = ("bench.run", "noise", "--quick", "--security", "mpyc", "--repetitions", "1")
-    assert call(*quick, "--out", "found", cwd=tmp_path).returncode == 0
-    samples = tmp_path / "found" / "samples.jsonl"
-    line: dict[str, Any] = json.loads(samples.read_text())
-    samples.write_text(json.dumps({**line, "program_hash": "ab" * 32}) + "\n")
-    done = call("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.count("Error:") == 1 and "they cannot be in one table" in done.stderr
-    assert len(load(samples)) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (("scale", "--security", "ring,other"), "--security"),
-        (("scale", "--repetitions", "0"), "--repetitions"),
-        (("--out", "one", "--resume", "two"), "--resume"),
-        (("--resume", "nowhere"), "nowhere"),
-        (("scale", "--resume", "one"), "--resume goes on with the experiment in one; leave out scale"),
-        (
-            ("scael",),
-            "There is no suite 'scael' (did you mean scale?); name clients, literal, network, noise, ",
-        ),
-        (("scale", "--args", "3"), "--args goes with a program's .mpc alone"),
-    ],
-)
-def test_wrong_options_are_refused(options: tuple[str, ...], named: str, tmp_path: Path) -> None:
-    assert named in refused("bench.run", *options, cwd=tmp_path)

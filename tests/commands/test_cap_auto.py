@@ -14,7 +14,7 @@ from harness.pipeline.run import run_release
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
 from protocols.noise.truncated import error_bound
-from tests.support.command import call, refused
+from tests.support.command import call, read_json, refused
 from tests.support.running import model_parameters
 
 CLIENTS, RECORDS = 60, 3
@@ -32,11 +32,6 @@ def here(tmp_path: Path) -> Path:
     rows = [f"c{k},{'ab'[k % 2]},{int(i > 0)},{k / 99}" for k in range(CLIENTS) for i in range(RECORDS)]
     (tmp_path / "mine.csv").write_text("\n".join(["client_id,group,label,score", *rows]) + "\n")
     return tmp_path
-
-
-def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
 
 
 # Of a command: its options, and its counts. A tenth of the clients have scores of 1/2 and more.
@@ -60,8 +55,8 @@ def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, here: Path) 
     counted = ("--population", "p", "--ledger", "ledger.sqlite", "--budget", "20")
     done = call(*run, *counted, "--security", model.name, "--out", "out", cwd=here)
     assert done.returncode == 0, done.stderr
-    both, first = read(here / "out" / "manifest.json"), read(here / "out-cap" / "manifest.json")
-    chosen = read(here / "out-cap" / "cap.json")["cap"]
+    both, first = read_json(here / "out" / "manifest.json"), read_json(here / "out-cap" / "manifest.json")
+    chosen = read_json(here / "out-cap" / "cap.json")["cap"]
     assert chosen >= RECORDS  # but for probability e^-250
     assert f"The cap, {chosen} of a client's records, was chosen by π_CAP" in done.stdout
 
@@ -81,7 +76,7 @@ def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, here: Path) 
         "delta": of_cap["delta"] + DELTA * 4 / 5,
     }
     assert total["epsilon"] <= TOTAL and total["delta"] <= DELTA
-    for cap in read(here / "out-cap" / "cap.json")["caps"]:  # the command's, whatever is chosen
+    for cap in read_json(here / "out-cap" / "cap.json")["caps"]:  # the command's, whatever is chosen
         other = plan_noise(
             each_cell_once(cells), Neighbors(zero_out, cap, malleable_slots), Fraction(10), DELTA * 4 / 5
         ).exact
@@ -89,9 +84,9 @@ def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, here: Path) 
         assert of_cap["delta"] + other.delta <= total["delta"]
     shown = re.search(r"of its own with ε = ([0-9.e+-]+) of the total", done.stdout)
     assert shown is not None and Fraction(shown[1]) >= of_cap["epsilon"]
-    found = read(here / "out" / f"{task}.json")
+    found = read_json(here / "out" / f"{task}.json")
     assert found["privacy"] == both["privacy"] and both["privacy"]["cap"] == chosen
-    assert both["parts"]["cap"]["privacy"] == read(here / "out-cap" / "cap.json")["privacy"]
+    assert both["parts"]["cap"]["privacy"] == read_json(here / "out-cap" / "cap.json")["privacy"]
 
     bound = float(error_bound(plan.coins, FALSE_ALARM / cells))
     assert (np.abs(np.array(found["noisy_counts"]) - truth) <= bound).all()
@@ -103,28 +98,6 @@ def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, here: Path) 
     ]
     spent = charges["populations"][0]["spent"]  # what the manifest says: no more, and no less
     assert {name: Fraction(spent[name]) for name in total} == total
-
-
-@pytest.mark.parametrize("model", model_parameters(models=[RING]))
-def test_the_cap_of_curves_spends_a_fifth(model: SecurityModel, here: Path) -> None:
-    run = (
-        "thresholds",
-        "--records",
-        "mine.csv",
-        *DECLARED,
-        *AUTO,
-        "--variant",
-        "records",
-        "--max-count",
-        "4",
-    )
-    done = call(*run, "--security", model.name, "--out", "curves", cwd=here)
-    parts = read(here / "curves" / "manifest.json")["parts"]
-    assert done.returncode == 0, done.stderr
-    requested = [parts[name]["privacy"]["epsilon_requested"] for name in ("cap", "thresholds")]
-    assert requested == ["4", "16"]
-    assert parts["cap"]["privacy"]["input_form"] == "slots"
-    assert parts["thresholds"]["privacy"]["input_form"] == "keys"
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[RING]))
@@ -174,16 +147,6 @@ def test_what_can_be_known_is_refused_before_anything_is_spent(
     assert not any(each["charges"] for each in charges["populations"])
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("share", "--records", "mine.csv", "--cap", "auto", *DECLARED), ("weights", "--shares", "here", *AUTO)],
-)
-def test_clients_who_share_have_to_know_the_cap(arguments: tuple[str, ...], here: Path) -> None:
-    done = call(*arguments, "--security", "mpyc", "--out", "out", cwd=here)
-    said = "Clients have to know the cap before they share: choose it by ./inv cap, then say --cap with the"
-    assert done.returncode == 1 and said in " ".join(done.stderr.split()), done.stderr
-
-
 def test_a_cap_that_is_paid_for_stays(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second run fails: what the first has chosen, and its charge, stay."""
     real = run_release
@@ -197,7 +160,7 @@ def test_a_cap_that_is_paid_for_stays(here: Path, monkeypatch: pytest.MonkeyPatc
     run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--security", "mpyc")
     done = call(*run, "--out", "out", "--population", "p", "--ledger", "ledger.sqlite", cwd=here)
     assert done.returncode == 1 and not (here / "out").exists()
-    chosen = read(here / "out-cap" / "cap.json")["cap"]
+    chosen = read_json(here / "out-cap" / "cap.json")["cap"]
     rest = f"--cap {chosen} --epsilon 16 --delta {DELTA * 4 / 5}"
     assert f"repeat it with {rest}. That keeps to the total if" in " ".join(done.stderr.split())
     charges = json.loads(call("ledger", "--ledger", "ledger.sqlite", "--json", cwd=here).stdout)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.security_models import MODELS, SecurityModel
+from harness.security_models import SecurityModel
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, processes_below, refused
-from tests.support.running import QUICKEST, model_parameters
+from tests.support.running import model_parameters
 
 DECLARED = ["--groups", "a,b", "--labels", "no,yes", "--max-count", "100"]
 # Client, group, label, score: predicted from 0.5 on.
@@ -57,23 +57,6 @@ def test_records_to_confusion_matrices(model: SecurityModel, here: Path) -> None
     assert processes_below(here) == {}
 
 
-@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
-def test_shares_of_every_record(model: SecurityModel, here: Path) -> None:
-    """The product form shows how many records there are, and says so."""
-    form = ["--input-form", "product", "--security", model.name]
-    share = ["--task", "confusion", "--records", "scores.csv", "--threshold", "0.5", "--out", "shares"]
-    assert call("share", *share, *DECLARED, *form, cwd=here).returncode == 0
-    run = ["confusion", "--shares", "shares", "--epsilon", "1", *form, "--json", "--out", "results"]
-    done = call(*run, cwd=here)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    check_counts(found, Fraction(1, 2))
-    assert found["privacy"]["neighboring_relation"] == "replace_one"
-    assert "number of records of each upload" in found["privacy"]["public"]
-    manifest = json.loads((here / "results" / "manifest.json").read_text())
-    assert manifest["inputs"] == {"clients": 2, "uploads": 1, "max_count": 100, "records": 79}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -92,19 +75,3 @@ def test_mistakes(options: str, message: str, here: Path) -> None:
     model = [] if "--security" in options else ["--security", "mpyc"]
     declared = [] if "--shares" in options else DECLARED
     assert message in refused("confusion", "--epsilon", "1", *options.split(), *model, *declared, cwd=here)
-
-
-@pytest.mark.parametrize(("said", "shown"), [([], "yes"), (["--positive-label", "no"], "no")])
-def test_rates_are_the_positive_label_s(said: list[str], shown: str, here: Path) -> None:
-    options = ["--records", "records.csv", "--security", QUICKEST, "--epsilon", "1", "--out", "results"]
-    done = call("confusion", *options, *DECLARED, *said, cwd=here)
-    assert done.returncode == 0, done.stderr
-    rates = done.stdout.partition("positive label")[2]
-    rows = [line.split()[1:4:2] for line in rates.splitlines() if line.startswith(("│ a", "│ b"))]
-    assert rows == [["a", shown], ["b", shown]]
-    assert json.loads((here / "results" / "confusion.json").read_text())["positive_label"] == shown
-
-
-def test_a_threshold_is_for_predictions(here: Path) -> None:
-    options = ["--records", "scores.csv", "--threshold", "0.5", *DECLARED, "--out", "shares"]
-    assert "goes with --task confusion only" in refused("share", *options, cwd=here)

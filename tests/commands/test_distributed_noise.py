@@ -56,13 +56,6 @@ def test_weights_say_whose_noise_it_is_and_who_can_shift_them(records: Path, tmp
     assert (counts % 1 == 0).all() and abs(counts - np.array([*COUNTS.values()])).max() <= NOISE
 
 
-def test_joint_noise_says_nothing_of_it(records: Path, tmp_path: Path) -> None:
-    joint = [*DISTRIBUTED[2:], "--noise", "joint"]
-    done = call("weights", "--records", str(records), "--out", "out", *joint, cwd=tmp_path)
-    assert done.returncode == 0 and SHIFTED not in done.stdout
-    assert "noise" not in of(tmp_path / "out", "manifest.json")["privacy"]
-
-
 @DISTRIBUTIONS
 def test_thresholds_are_chosen_again_on_curves_with_distributed_noise(
     noise: str, distribution: str, records: Path, tmp_path: Path
@@ -87,56 +80,6 @@ def test_thresholds_are_chosen_again_on_curves_with_distributed_noise(
     assert again.returncode == done.returncode
     if done.returncode == 0:
         assert of(tmp_path / "again", "thresholds.json") == of(tmp_path / "out", "thresholds.json")
-
-
-def test_a_cap_is_chosen_with_joint_noise_before(records: Path, tmp_path: Path) -> None:
-    asked = ["--cap", "auto", "--privacy-unit", "client", "--max-count", "4", "--groups", "a,b"]
-    asked += ["--labels", "0,1", "--input-form", "split"]
-    done = call("weights", "--records", str(records), "--out", "out", *asked, *DISTRIBUTED, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    parts = of(tmp_path / "out", "manifest.json")["parts"]
-    assert "noise" not in parts["cap"]["privacy"] and parts["weights"]["privacy"]["noise"] == "distributed"
-
-
-REFUSED = {
-    "as published": (
-        ["thresholds", "--noise", "distributed", "--variant", "published"],
-        "pi_roc_published has no place for distributed noise",
-    ),
-    "a table too long": (
-        ["weights", "--noise", "distributed", "--epsilon", "0.00001"],
-        "would need a table up to",
-    ),
-    "a delta too small": (
-        ["weights", "--noise", "distributed-gaussian", "--delta", "1e-60"],
-        "No noise fits --epsilon 1 and",
-    ),
-    "another noise": (
-        ["weights", "--noise", "own-cauchy"],
-        "--noise must be joint, own or distributed-gaussian",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_go_is_refused_in_one_sentence(case: str, records: Path, tmp_path: Path) -> None:
-    words, said = REFUSED[case]
-    task, *options = words
-    epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
-    run = ["--records", str(records), "--out", "out", "--population", "none", *epsilon]
-    if case in ("weights alone", "as published"):
-        run += ["--security", "ring"]  # which has them
-    done = call(task, *run, *options, cwd=tmp_path)
-    assert done.returncode == 1 and said in done.stderr and done.stderr.count("Error:") == 1, done.stderr
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("task", ["count", "cap"])
-def test_a_plan_of_others_is_refused(task: str, tmp_path: Path) -> None:
-    clients = ["--plan", "100", "--groups", "2", "--epsilon", "1"]
-    more = ["--release-epsilon", "1"] if task == "cap" else []
-    done = call(task, "--noise", "distributed", *clients, *more, cwd=tmp_path)
-    assert done.returncode == 1 and f"{task} has no option --noise" in done.stderr
 
 
 def test_a_plan_tells_models_apart_by_their_parties(tmp_path: Path) -> None:
@@ -165,15 +108,3 @@ def test_an_audit_holds(noise: str, tmp_path: Path) -> None:
     assert done.returncode == 1 and "pi_count has no place for noise" in done.stderr
     done = call("audit", "--release", "weights", "--security", MODEL.name, "--out", "other", cwd=tmp_path)
     assert done.returncode == 1 and "--security does not go with --release weights" in done.stderr
-
-
-@DISTRIBUTIONS
-def test_opened_noise_is_of_its_distribution(noise: str, distribution: str, tmp_path: Path) -> None:
-    own = ["--noise", noise, "--security", MODEL.name, "--epsilon", "1", "--n", "5000"]
-    done = call("noise", *own, "--json", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["sampler"] == f"own, {distribution}"
-    assert found["summary"]["distance"] <= found["summary"]["distance_bound"]
-    done = call("noise", *own, "--sampler", "published", "--out", "other", cwd=tmp_path)
-    assert done.returncode == 1 and "--sampler published is of joint noise" in done.stderr

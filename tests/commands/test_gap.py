@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.privacy.ledger.entries import Ledger
-from harness.security_models import MODELS, SecurityModel
+from harness.security_models import SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
 from protocols.noise.truncated import error_bound
-from tests.support.command import call, files_below, processes_below, refused
-from tests.support.running import QUICKEST, model_parameters
+from tests.support.command import call, files_below, processes_below
+from tests.support.running import model_parameters
 
 DECLARED = ["--groups", "a,b", "--range", "0,1", "--steps", "100"]
 # 300 clients at 0.8, a fraction of counts; 200 at 0.5.
@@ -66,71 +65,3 @@ def test_values_to_gaps(model: SecurityModel, here: Path) -> None:
     assert Fraction(manifest["privacy"]["delta_exact"]) <= Fraction(1, 2**40)
     assert manifest["inputs"] == {"clients": 500, "uploads": 1, "max_count": 1}
     assert processes_below(here) == {}
-
-
-@pytest.mark.parametrize("model", model_parameters(models=[MODELS["mpyc"]]))
-def test_shares_and_a_budget(model: SecurityModel, here: Path) -> None:
-    """The clients share; the run is charged, and its uploads are not run twice."""
-    share = [
-        "--task",
-        "gap",
-        "--records",
-        "values.csv",
-        *DECLARED,
-        "--security",
-        model.name,
-        "--out",
-        "shares",
-    ]
-    assert call("share", *share, cwd=here).returncode == 0
-    account = ["--population", "clients", "--budget", "5", "--ledger", "ledger.sqlite"]
-    run = ["gap", "--shares", "shares", "--epsilon", "4", "--security", model.name, *account]
-    done = call(*run, "--json", "--out", "results", cwd=here)
-    assert done.returncode == 0, done.stderr
-    check(json.loads(done.stdout), 4)
-    (population,) = Ledger(here / "ledger.sqlite").populations()
-    (charge,) = population.charges
-    assert charge.noise is None  # its numerical total would take each value to move by 1
-    again = call(*run, "--out", "again", cwd=here)
-    assert again.returncode == 1 and not (here / "again").exists()
-
-
-def test_too_few_clients_are_told(here: Path) -> None:
-    """At epsilon 1/100 the noise hides 500 clients; the run is whole, and says how many would do.
-
-    It does not hide either group in one of 1900 runs, and is not said to then.
-    """
-    options = [*DECLARED, "--security", QUICKEST, "--out", "results", "--epsilon", "0.01"]
-    done = call("gap", "--records", "values.csv", *options, cwd=here)
-    assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.split())
-    found = json.loads((here / "results" / "gap.json").read_text())
-    (gap,), hidden = found["gaps"], any(found["near_zero"])
-    assert ("says nothing" in said) is (not gap["says_something"])
-    assert ("nothing can be said of its mean" in said) is hidden
-    needed = f"{found['clients_per_group_for_a_tenth_of_the_range']:,} clients each"
-    assert (needed in said) is (hidden or not gap["says_something"])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--range 0,0.6", "row 2: value '16/20' is not a number or a fraction from 0 to 0.6"),
-        ("--range 1,0", "--range must be two numbers, the lower first"),
-        ("--range 0,1 --steps 0", "--steps must be a whole number from 1 to 100000; got '0'"),
-        ("--range 0,1 --steps 100000 --epsilon 1e-3", "No noise fits"),
-        ("", "Declare performance values by --groups and --range"),
-    ],
-)
-def test_mistakes(options: str, message: str, here: Path) -> None:
-    chosen = options if "--epsilon" in options else f"--epsilon 1 {options}"
-    done = call(
-        "gap", "--records", "values.csv", *chosen.split(), "--groups", "a,b", "--security", "mpyc", cwd=here
-    )
-    assert done.returncode == 1
-    assert message in " ".join(done.stderr.split())
-
-
-def test_a_range_is_for_values(here: Path) -> None:
-    options = ["--records", "values.csv", "--task", "weights", *DECLARED, "--out", "shares"]
-    assert "go with --task gap only" in refused("share", *options, cwd=here)

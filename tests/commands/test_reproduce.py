@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.commands.options import STUDIES, ReproduceOptions
-from benchmarks.commands.studies import STUDIES as CARRIED_OUT
 from harness.errors import OptionError
-from tests.support.command import call, refused
+from tests.support.command import call
 
 
 def test_quick_reproduction(tmp_path: Path) -> None:
@@ -28,24 +27,6 @@ def test_quick_reproduction(tmp_path: Path) -> None:
     assert "SYNTHETIC" in done.stdout and "30 of 30 cells" in done.stdout
     about = json.loads((tmp_path / "found" / "about.json").read_text())
     assert about["command"] == "./inv reproduce gaps --quick"
-
-
-def test_data_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    assert "Cannot read absent.zip" in refused(
-        "reproduce", "gaps", "--data", "absent.zip", "--out", "found", cwd=tmp_path
-    )
-
-
-def test_help_says_of_which_studies_an_option_is() -> None:
-    assert STUDIES.keys() == CARRIED_OUT.keys()
-    for name, option in ReproduceOptions.declared.items():
-        studies = [study for study, options in STUDIES.items() if name in options]
-        said = option.help.replace("; training:", ", training").partition(":")[0]
-        told = [study for study in STUDIES if study in said]
-        assert name in ("name", "out", "json") or told == studies, option.flag
-        if name != "neighboring_relation":
-            defaults = {options[name] for options in STUDIES.values() if options.get(name)}
-            assert all(default in option.explained for default in defaults), option.flag
 
 
 @pytest.mark.parametrize("study", STUDIES)

