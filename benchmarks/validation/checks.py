@@ -173,7 +173,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
     """Yield a check for each order that the paper states and both sides of which were measured or tried."""
     claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
     for cell in measured.where(*TABLE2, noise="joint"):
-        by_rest.setdefault(cell.without("model"), {})[cell["security"]] = cell
+        by_rest.setdefault(cell.without("security"), {})[cell["security"]] = cell
     for (claim, slower, quicker), models in product(PAIRS, by_rest.values()):
         if slower in models and quicker in models:
             a, b = models[slower], models[quicker]

@@ -24,7 +24,7 @@ def test_quick_suite(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
     assert len(shown) == len(rows) == len(lines) == 2 * (1 + 2 * len(METHODS))
     assert {line["method"] for line in lines} == {NOISE_FREE, *METHODS}
-    for line, row, shown_row in zip(lines, rows, shown, strict=True):
+    for line, row, summary in zip(lines, rows, shown, strict=True):
         middle = sum(line["gap_whole"]) / 2  # the median of two
         assert (
             float(row["gap_whole_median"]) == summary["gap_whole_median"] == pytest.approx(middle, rel=1e-4)
@@ -43,8 +43,8 @@ def test_trust_models_quickly(tmp_path: Path) -> None:
     files = {"about.json", "clients.csv", "samples.jsonl", "summary.csv", "trust.png"}
     assert files_below(tmp_path / "found") == files
     assert [len(shown["errors"]), len(shown["clients"])] == [3 * len(MODELS), len(MODELS)]
-    assert all(each["epsilon_exact"] <= 1 or each["security"] == PUBLISHED for each in shown["errors"])
-    needed = {row["security"]: row["clients_proven"] for row in shown["clients"]}
+    assert all(each["epsilon_exact"] <= 1 or each["model"] == PUBLISHED for each in shown["errors"])
+    needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
     about = read_json(tmp_path / "found" / "about.json")
     assert about["command"] == "./inv reproduce trust --quick --repetitions 200"

