@@ -44,9 +44,8 @@ def test_reference_set_as_json(tmp_path: Path) -> None:
     ],
 )
 def test_one_thing(options: str, shown: str, tmp_path: Path) -> None:
-    done = call("audit", *options.split(), "--out", "found", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert shown in done.stdout and files_below(tmp_path) == {"found", "found/audit.json"}
+    said = succeed("audit", *options.split(), "--out", "found", cwd=tmp_path)
+    assert shown in said and files_below(tmp_path) == {"found", "found/audit.json"}
 
 
 def test_a_guarantee_that_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

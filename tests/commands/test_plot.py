@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.views.test_html import Page
-from tests.support.command import call, files_below
+from tests.support.command import call, files_below, succeed
 from tests.support.running import QUICKEST
 
 NUMBER = re.compile(r"\d[\d,]*\.?\d*(?:e-?\d+)?")
@@ -68,11 +68,10 @@ def test_a_run_writes_its_page_beside_its_results(task: str, here: Path) -> None
 def test_a_plan(task: str, here: Path) -> None:
     of_cap = ["--plan", "9000", "--groups", "2", "--release-epsilon", "1"]
     given = of_cap if task == "cap" else ["--plan", "9000,9000", "--groups", "a:0.7,b:0.3"]
-    done = call(task, *given, "--epsilon", "1", "--plot", cwd=here)
-    assert done.returncode == 0, done.stderr
-    directory = (here / done.stdout.splitlines()[-1].removeprefix("Results: ")).parent
+    said = succeed(task, *given, "--epsilon", "1", "--plot", cwd=here)
+    directory = (here / said.splitlines()[-1].removeprefix("Results: ")).parent
     errors = set() if task == "cap" else {"errors"}
-    check_says(page_of(directory, {"seconds", "privacy", *errors}), done.stdout)
+    check_says(page_of(directory, {"seconds", "privacy", *errors}), said)
 
 
 def test_a_ledger(here: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.security_models import MODELS, SecurityModel
-from tests.support.command import call
+from tests.support.command import call, succeed
 from tests.support.running import model_parameters
 
 ABLE = [model for model in MODELS.values() if model.replicated]
@@ -29,9 +29,8 @@ def shared(here: Path, model: SecurityModel, form: str) -> list[Path]:
     for name in ("one", "two", "three"):
         known = {*(here / "shares").glob("party-*/*")}
         share = ("share", *AT_REST, *DECLARED, "--input-form", form, "--security", model.name)
-        done = call(*share, "--records", f"{name}.csv", "--out", "shares", cwd=here)
-        assert done.returncode == 0, done.stderr
-        assert "Any 2 of these parties together can read what was shared" in done.stdout
+        said = succeed(*share, "--records", f"{name}.csv", "--out", "shares", cwd=here)
+        assert "Any 2 of these parties together can read what was shared" in said
     return sorted({*(here / "shares").glob("party-*/*")} - known)
 
 
@@ -47,9 +46,8 @@ def test_a_result_is_of_the_reports_that_nobody_changed(
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     chosen = ("--input-form", form) if command == "weights" else ()
     run = (command, *AT_REST, "--shares", "shares", *chosen, "--security", model.name)
-    done = call(*run, "--epsilon", "20", "--population", "none", "--verbose", "--out", "out", cwd=here)
-    assert done.returncode == 0, done.stderr
-    assert "that report is left out, or the run ends" in done.stdout
+    said = succeed(*run, "--epsilon", "20", "--population", "none", "--verbose", "--out", "out", cwd=here)
+    assert "that report is left out, or the run ends" in said
     manifest = json.loads((here / "out" / "manifest.json").read_text())
     why = f"changed since it was shared, says party {model.parties - 1} alone"
     assert manifest["inputs"]["excluded_because"] == {why: 1}

@@ -86,8 +86,7 @@ def check_curves(found: dict[str, Any]) -> None:
 def test_records_to_thresholds(model: SecurityModel, here: Path) -> None:
     before = files_below(here)
     options = ["--domain", "domain.json", "--security", model.name, "--out", "results"]
-    done = call("thresholds", "--records", "records.csv", "--epsilon", "2", *options, cwd=here)
-    assert done.returncode == 0, done.stderr
+    said = succeed("thresholds", "--records", "records.csv", "--epsilon", "2", *options, cwd=here)
     files = ("thresholds.json", "curves.json", "manifest.json")
     assert files_below(here) - before == {"results", *(f"results/{name}" for name in files)}
     thresholds, curves, manifest = (read_json(here / "results" / name) for name in files)
@@ -101,8 +100,8 @@ def test_records_to_thresholds(model: SecurityModel, here: Path) -> None:
     assert (manifest["task"], manifest["security"]) == ("thresholds", model.name)
     # Both groups' scores are alike, so are their rates; accuracy is far from a guess's.
     assert thresholds["gap"] <= 0.01 and thresholds["objective_value"] > 0.6
-    assert "model was not trained on" in done.stdout
-    assert "Trust: this machine, which ran all" in done.stdout
+    assert "model was not trained on" in said
+    assert "Trust: this machine, which ran all" in said
     assert processes_below(here) == {}
 
 
@@ -134,12 +133,11 @@ def test_what_the_published_protocol_spends(model: SecurityModel, here: Path) ->
         "--out",
         "results",
     ]
-    done = call("thresholds", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
-    assert done.returncode == 0, done.stderr
+    said = succeed("thresholds", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
     privacy = read_json(here / "results" / "manifest.json")["privacy"]
     assert 0.99 * 2 * GRID < Fraction(privacy["epsilon_exact"]) <= 2 * GRID
     assert privacy["epsilon_requested"] == "1" and privacy["neighboring_relation"] == "replace_one"
-    assert "calibrated as if it were the only one revealed" in done.stdout
+    assert "calibrated as if it were the only one revealed" in said
 
 
 def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:

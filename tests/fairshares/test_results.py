@@ -109,8 +109,7 @@ def test_thresholds_are_chosen_again_without_a_run(results: dict[str, Any], tmp_
     again = found.choose(positive_label=1.0, deterministic=True, objective="balanced_accuracy_score")
     assert again.predictor().positive_label == "1" and again.rates.shape == (2, 3)
     assert all(len(rule.thresholds) == 1 for rule in again.rules.values())
-    assert again.privacy == found.privacy and again.manifest["ledger"] is None
-    assert "spent no ε" in str(again) and f"ε = {found.privacy.epsilon:.4g}"[:6] in str(again)
+    assert again.privacy == found.privacy and again.manifest["ledger"] is None and "spent no ε" in str(again)
     again.save(tmp_path / "again")
     assert str(fs.load(tmp_path / "again")) in str(again)
     same = again.choose(positive_label=0, tolerance=1)

@@ -9,6 +9,7 @@ import pytest
 
 from harness.clients.invitations import read_invitation
 from harness.errors import (
+    FairSharesError,
     HostsFileError,
     RecordDomainError,
     ResultFileError,
@@ -107,7 +108,9 @@ UNIT_COSTS = {
 
 
 # Of a file: its name, what reads it, how that refuses it, and which of its fields may be what.
-FILES: dict[str, tuple[str, Callable[[Path], object], type[Exception], dict[str, Any], dict[str, Any]]] = {
+FILES: dict[
+    str, tuple[str, Callable[[Path], object], type[FairSharesError], dict[str, Any], dict[str, Any]]
+] = {
     **{
         kind: (
             "x",
