@@ -60,8 +60,8 @@ def plan(asked_for: Plan) -> Iterator[Part]:
         expected = release.found
         if isinstance(expected, ExpectedCap):
             yield (
-                f"The least of {', '.join(map(str, expected.caps))} that, by noisy counts, {expected.above:,} "
-                f"clients or fewer exceed. {noise_moves(expected.noise)}."
+                f"The least of {', '.join(map(str, expected.caps))} that, by noisy counts, "
+                f"{expected.above:,} clients or fewer exceed. {noise_moves(expected.noise)}."
             )
             yield from doubt_of(expected.above, expected.noise, release.asked.clients)
         elif isinstance(expected, ExpectedCounts):
