@@ -70,8 +70,8 @@ def _find_packages(here: Path) -> None:
     if str(place) not in sys.path:
         sys.path.append(str(place))  # last, so that nothing of anybody else's is hidden
     for name in _PACKAGES:
-        found = find_spec(name)
-        where = Path(found.origin if found and found.origin else "/").resolve()
+        spec = find_spec(name)
+        where = Path(spec.origin if spec and spec.origin else "/").resolve()
         if not where.is_relative_to(place):
             raise ImportError(
                 f"fairshares needs its own package {name}, and Python finds another one, {where.parent}: "

@@ -251,12 +251,12 @@ class ThresholdsResult(Result):
 
         Of records with at least that score; unbiased, so maybe negative, and not monotone.
         """
-        found = self._found.curves.curves
-        index = pd.MultiIndex.from_product([found.groups, found.thresholds], names=["group", "threshold"])
-        errors = np.tile(found.noise.standard_errors()[:-1], len(found.groups))
+        curves = self._found.curves.curves
+        index = pd.MultiIndex.from_product([curves.groups, curves.thresholds], names=["group", "threshold"])
+        errors = np.tile(curves.noise.standard_errors()[:-1], len(curves.groups))
         columns = {
-            "true_positives": found.tp.ravel(),
-            "false_positives": found.fp.ravel(),
+            "true_positives": curves.tp.ravel(),
+            "false_positives": curves.fp.ravel(),
             "standard_error": errors,
         }
         return pd.DataFrame(columns, index)
@@ -275,11 +275,11 @@ class ThresholdsResult(Result):
     @property
     def intervals(self) -> pd.DataFrame:
         """Columns (rate, low), (rate, high) by group: all hold at once with 95 %, over noise and sample."""
-        found = {
+        tables = {
             name: pd.DataFrame(values, self._groups, ["low", "high"])
             for name, values in self._chosen.intervals.items()
         }
-        return pd.concat(found, axis=1)
+        return pd.concat(tables, axis=1)
 
     def predictor(
         self, estimator: Any = None, unseen_group: str | float = "error"
@@ -318,8 +318,8 @@ class ThresholdsResult(Result):
                 deterministic=deterministic,
             )
             curves = as_curves(self._files, Path("an earlier call"))
-            found, files = choose_again(curves, choice_of(request), request.positive_label or "")
-            return ThresholdsResult(files, found, [thresholds_view.chosen_again(curves.run)])
+            choice, files = choose_again(curves, choice_of(request), request.positive_label or "")
+            return ThresholdsResult(files, choice, [thresholds_view.chosen_again(curves.run)])
 
     @property
     def _chosen(self) -> Any:

@@ -67,9 +67,9 @@ def trained(**given: Any) -> _results.TrainResult:
         features = read_features(Path(declared)) if paths else features_from_json(declared, "features")
         request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
         out = request.out or Path(scratch) / TASK
-        found = train_on(request, source, features, out, _no_step)
-        notes = [one_machine(True), ledger_view.charge(found.charging, request.population == UNCHARGED)]
-        return _results.training_of(found, notes)
+        model = train_on(request, source, features, out, _no_step)
+        notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
+        return _results.training_of(model, notes)
 
 
 def planned(**given: Any) -> _shown.Plan:
@@ -82,8 +82,8 @@ def planned(**given: Any) -> _shown.Plan:
         source = None if table is None else _source(table, {})
         request = kind(**_as_in_columns(given))
         expected = Expected(**given, from_records=None if table is None else TABLE)
-        found = plan_of(request, expected, source)
-        return _shown.Plan(plan_view.to_json(found), list(plan_view.plan(found)))
+        plan = plan_of(request, expected, source)
+        return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 
 
 def spent(**given: Any) -> _shown.Spent:
@@ -130,9 +130,9 @@ def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
                 f"{', '.join(map(str, table.columns))})."
             )
     chosen = {name: name if column is None else column for name, column in columns.items()}
-    found = {
+    arrays = {
         name: table[column] if isinstance(column, str) else column
         for name, column in chosen.items()
         if not isinstance(column, str) or column in table
     }
-    return table_of(found) if found else table
+    return table_of(arrays) if arrays else table

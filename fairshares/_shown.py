@@ -55,12 +55,12 @@ class Shown:
             raise ValueError(
                 f"There is no picture {kind!r} of this; there are: {', '.join(pictures) or 'none'}."
             )
-        found = pictures[kind or next(iter(pictures))]
+        picture = pictures[kind or next(iter(pictures))]
         if ax is None:
             from matplotlib import pyplot  # takes a second to load
 
-            ax = pyplot.subplots(figsize=(WIDTH, found.height), layout="constrained")[1]
-        found.draw(ax)
+            ax = pyplot.subplots(figsize=(WIDTH, picture.height), layout="constrained")[1]
+        picture.draw(ax)
         return ax
 
 

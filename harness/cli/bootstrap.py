@@ -88,10 +88,10 @@ def _stamp(environment: Path, lock: Path) -> str:
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
     """Return the arguments as invoke takes them: nothing lists the commands, `X --help` explains X."""
-    asked = [argument for argument in arguments if argument in ("-h", "--help")]
-    if not arguments or (asked and len(arguments) == 1):
+    help_flags = [argument for argument in arguments if argument in ("-h", "--help")]
+    if not arguments or (help_flags and len(arguments) == 1):
         return ["--list"]
-    if asked and not arguments[0].startswith("-"):
+    if help_flags and not arguments[0].startswith("-"):
         return ["--help", arguments[0]]
     return list(arguments)
 
@@ -119,13 +119,13 @@ def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoRetu
 
 def _make_alone(environment: Path, lock: Path) -> None:
     # The project's directory itself is the lock: no file to leave behind, none that git could replace.
-    held = os.open(environment.parent, os.O_RDONLY)
+    locked = os.open(environment.parent, os.O_RDONLY)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.flock(locked, fcntl.LOCK_EX)
         if not _is_current(environment, lock):
-            _make(environment, lock, held)
+            _make(environment, lock, locked)
     finally:
-        os.close(held)
+        os.close(locked)
 
 
 def _make(environment: Path, lock: Path, held: int) -> None:

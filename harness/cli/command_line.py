@@ -92,7 +92,7 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
     Raises: OptionError: there is no such command or option, or two commands, or an option twice, or a value
     is missing or belongs to none.
     """
-    command, options, first, waiting, found = "", dict[str, bool](), "", "", list[str]()
+    command, options, first, waiting, accepted = "", dict[str, bool](), "", "", list[str]()
     given = set[str]()
     for word in words:
         name, equals, value = word.partition("=")
@@ -105,7 +105,7 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
             given.add(name)
             check_not_empty(value if equals else name, name)
             waiting = name if options[name] and not equals else ""
-            found.append(word[1:] if len(name) == 3 else word)
+            accepted.append(word[1:] if len(name) == 3 else word)
             continue
         if waiting:
             check_not_empty(word, waiting)
@@ -117,9 +117,9 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
             waiting = name if of_all[name] and not equals and not (name == "--help" and command) else ""
         else:
             raise OptionError(_unknown(word, command, options, commands))
-        found.append(word)
+        accepted.append(word)
     _check_answered(waiting, command)
-    return found
+    return accepted
 
 
 def _check_answered(waiting: str, command: str) -> None:
@@ -154,23 +154,23 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
         return ""
     from harness.system.documents import Refusal, read_toml  # which most commands need not load to begin
 
-    found = read_toml(FILE, Refusal(OptionError, str(FILE), "a file of options", _WAY_OUT))
-    tables = {name: table for name, table in found.items() if isinstance(table, dict)}
-    for_all = {name: value for name, value in found.items() if name not in tables}
+    content = read_toml(FILE, Refusal(OptionError, str(FILE), "a file of options", _WAY_OUT))
+    tables = {name: table for name, table in content.items() if isinstance(table, dict)}
+    for_all = {name: value for name, value in content.items() if name not in tables}
     options = {name: option for command in commands.values() for name, option in command.options.items()}
     texts = {"": _texts("no command has", for_all, options)}
     for name, table in tables.items():
         if name not in commands:
             raise OptionError(f"{FILE}: there is no command [{name}]{similar(name, commands)}.")
         texts[name] = _texts(f"[{name}] has not got", table, commands[name].options)
-    taken = {}
+    filled = {}
     for context in given:
         for name, text in {**texts[""], **texts.get(str(context.name), {})}.items():
             flag = options[name].flag
             planned = name in OF_RUNS and "--plan" in context.flags and context.flags["--plan"].got_value
             if flag in context.flags and not context.flags[flag].got_value and not planned:
-                context.flags[flag].value, taken[flag] = text, text
-    return f"From {FILE}: {', '.join(f'{flag} {text}' for flag, text in taken.items())}" if taken else ""
+                context.flags[flag].value, filled[flag] = text, text
+    return f"From {FILE}: {', '.join(f'{flag} {text}' for flag, text in filled.items())}" if filled else ""
 
 
 def _texts(lacking: str, table: Mapping[str, Any], options: Mapping[str, Option[Any]]) -> dict[str, str]:

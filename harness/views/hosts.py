@@ -38,8 +38,8 @@ def findings(
     for what was not looked at.
     """
     rows = [
-        [str(host["party"]), host["address"], *(_MARKS[mark] for mark in each.values())]
-        for host, each in zip(found, marks, strict=True)
+        [str(host["party"]), host["address"], *(_MARKS[mark] for mark in looked_at.values())]
+        for host, looked_at in zip(found, marks, strict=True)
     ]
     columns = ["party", "host", *marks[0]]
     yield Table(columns, rows, "l" * len(columns))

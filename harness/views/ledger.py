@@ -34,13 +34,17 @@ def charge(charging: Entry, asked_for_none: bool) -> str:
 
     Args: asked_for_none: whether the user said that nobody is to be charged.
     """
-    found = charging.population
-    if found is None:
+    population = charging.population
+    if population is None:
         return NOT_CHARGED if asked_for_none else f"{NOT_CHARGED} {named('population', 'NAME')} tracks it."
-    left = "; no budget is set" if found.left is None else f"; left of its budget: {left_text(found.left)}"
+    left = (
+        "; no budget is set"
+        if population.left is None
+        else f"; left of its budget: {left_text(population.left)}"
+    )
     return (
-        f"Charged to population {found.name!r} in {charging.account.ledger.path}. "
-        f"Spent in {runs_text(found.charges)}: {spent_text(found.spent)}{left}."
+        f"Charged to population {population.name!r} in {charging.account.ledger.path}. "
+        f"Spent in {runs_text(population.charges)}: {spent_text(population.spent)}{left}."
     )
 
 
@@ -70,7 +74,7 @@ def _population(population: Population) -> Iterator[Part]:
     yield f"Spent: {_spent_of(population, ', by basic composition')}."
     if any(charge.status in (Status.ABORTED, Status.UNKNOWN) for charge in population.charges):
         yield "Runs that were aborted, or whose end is unknown, may have revealed values: their ε is spent."
-    numerical = [(at, Fraction(found)) for at, found in _numerical(population) if found is not None]
+    numerical = [(at, Fraction(bound)) for at, bound in _numerical(population) if bound is not None]
     if tighter := [f"ε = {digits_up(epsilon, 4)} at δ = {at:g}" for at, epsilon in numerical]:
         yield f"For information, decides nothing: numerically (dp_accounting) {', '.join(tighter)}."
 
@@ -115,8 +119,8 @@ def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
                 "spent": exact_json(each.spent),
                 "left": exact_json(each.left),
                 "for_information_only": [
-                    {"method": "dp_accounting", "delta": delta, "epsilon": found}
-                    for delta, found in _numerical(each)
+                    {"method": "dp_accounting", "delta": delta, "epsilon": epsilon}
+                    for delta, epsilon in _numerical(each)
                 ],
                 "charges": [_charge_json(charge) for charge in each.charges],
             }

@@ -55,23 +55,26 @@ def plan(asked_for: Plan) -> Iterator[Part]:
     if stages[-1].held is not None:
         yield Findings([_UNPROTECTED])
         yield _UNPROTECTED
-    for number, each in enumerate(releases, 1):
-        yield _heading(each, len(stages) > 1)
-        found = each.found
-        if isinstance(found, ExpectedCap):
+    for number, release in enumerate(releases, 1):
+        yield _heading(release, len(stages) > 1)
+        expected = release.found
+        if isinstance(expected, ExpectedCap):
             yield (
-                f"The least of {', '.join(map(str, found.caps))} that, by noisy counts, {found.above:,} "
-                f"clients or fewer exceed. {noise_moves(found.noise)}."
+                f"The least of {', '.join(map(str, expected.caps))} that, by noisy counts, "
+                f"{expected.above:,} clients or fewer exceed. {noise_moves(expected.noise)}."
             )
-            yield from doubt_of(found.above, found.noise, each.asked.clients)
-        elif isinstance(found, ExpectedCounts):
-            errors = {name: count.error for name, count in found.each.items()}
-            yield from _drawn(each, number, "relative error of the count (mean)", errors)
-            yield from _counts(found)
+            yield from doubt_of(expected.above, expected.noise, release.asked.clients)
+        elif isinstance(expected, ExpectedCounts):
+            errors = {name: count.error for name, count in expected.each.items()}
+            yield from _drawn(release, number, "relative error of the count (mean)", errors)
+            yield from _counts(expected)
         else:
-            yield from _drawn(each, number, f"error of the {found.what} (RMS)", found.each)
-            yield from _errors(each, found, len(stages) > 1)
-    named = {f"{each.asked.request.task}{_models(each)}": each.asked.prepared.plan.exact for each in releases}
+            yield from _drawn(release, number, f"error of the {expected.what} (RMS)", expected.each)
+            yield from _errors(release, expected, len(stages) > 1)
+    named = {
+        f"{release.asked.request.task}{_models(release)}": release.asked.prepared.plan.exact
+        for release in releases
+    }
     yield at_every_epsilon(named)
     yield from _costs(stages, asked_for.models, asked_for.network, asked_for.units)
 
@@ -125,33 +128,33 @@ def _counts(found: ExpectedCounts) -> Iterator[Part]:
 
 
 def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> Iterator[Part]:
-    asked, needed = release.asked, release.needed
-    valued, cap = asked.statistic.kind is RecordKind.VALUE, asked.cap
+    stage, needed = release.asked, release.needed
+    valued, cap = stage.statistic.kind is RecordKind.VALUE, stage.cap
     if cap and not valued:
-        each = f"{asked.records / asked.clients:,.3g}"
-        about = f"if all clients have {each} records, the cap is about this; " if one_of_two else ""
+        per_client = f"{stage.records / stage.clients:,.3g}"
+        about = f"if all clients have {per_client} records, the cap is about this; " if one_of_two else ""
         described = f"{about}{cap.described}."
         yield f"{described[0].upper()}{described[1:]}"
-        if not cap.weight_one and asked.records > asked.clients * cap.slots:
-            yield f"Records beyond the cap, of {each} each, do not count as an error here."
+        if not cap.weight_one and stage.records > stage.clients * cap.slots:
+            yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
     yield from _epochs(errors)
-    what = _COUNTED.get(asked.statistic.kind, "of a group and label")
+    what = _COUNTED.get(stage.statistic.kind, "of a group and label")
     yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
     worst = max(errors.each, key=errors.each.__getitem__)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
     if len(errors.each) > _MOST_ROWS:
         more = len(errors.each) - _MOST_ROWS
         rows.append([f"… {more} more; the worst: {worst}", _share(errors.each[worst])])
-    by_group = errors.each.keys() == {*asked.domain.groups}
+    by_group = errors.each.keys() == {*stage.domain.groups}
     yield Table(["group" if by_group else "group, label", f"error of the {errors.what} (RMS)"], rows)
-    if asked.held is not None:
+    if stage.held is not None:
         held = (
-            asked.sizes[asked.domain.groups.index(worst)].sum()
+            stage.sizes[stage.domain.groups.index(worst)].sum()
             if by_group
-            else by_cell(asked.domain, asked.sizes)[worst]
+            else by_cell(stage.domain, stage.sizes)[worst]
         )
         verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
-        yield f"The worst is {worst}, with {held:,.0f} {_unit(asked)} that count: it {verdict}."
+        yield f"The worst is {worst}, with {held:,.0f} {_unit(stage)} that count: it {verdict}."
     if errors.gap is not None:
         yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
     if not errors.known:
@@ -163,8 +166,8 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
             "no ε up to 20" if needed.guarantee is None else f"ε = {digits_up(needed.guarantee.epsilon, 4)}"
         )
         yield (
-            f"Target error {_share(needed.error)}: takes {needed.people:,} {_unit(asked)} at this ε, or "
-            f"{epsilon} with these {asked.people:,}."
+            f"Target error {_share(needed.error)}: takes {needed.people:,} {_unit(stage)} at this ε, or "
+            f"{epsilon} with these {stage.people:,}."
         )
 
 
@@ -273,22 +276,22 @@ def _bytes(count: float) -> str:
 
 def to_json(found: Plan) -> dict[str, Any]:
     """Return a plan as JSON; where a cap is chosen first, the inputs are those of the release after it."""
-    stages, network, asked = found.stages, found.network, found.stages[-1]
-    valued, sized = asked.statistic.kind is RecordKind.VALUE, asked.statistic.kind is RecordKind.SIZE
+    stages, network, last = found.stages, found.network, found.stages[-1]
+    valued, sized = last.statistic.kind is RecordKind.VALUE, last.statistic.kind is RecordKind.SIZE
     return {
         "schema": SCHEMA,
-        "task": asked.request.task,
-        "protocol": asked.statistic.spec.name,
-        "input_form": asked.request.form.name,
-        "input_path": asked.request.form.path.name,
-        "from_records": asked.held is not None,
-        "clients": asked.clients,
-        "records": None if sized else asked.clients if valued else asked.records,
-        "cap": None if asked.cap is None else asked.cap.to_json(),
+        "task": last.request.task,
+        "protocol": last.statistic.spec.name,
+        "input_form": last.request.form.name,
+        "input_path": last.request.form.path.name,
+        "from_records": last.held is not None,
+        "clients": last.clients,
+        "records": None if sized else last.clients if valued else last.records,
+        "cap": None if last.cap is None else last.cap.to_json(),
         "cap_is_expected": len(stages) > 1,
-        "groups": {name: float(share) for name, share in asked.groups.items()},
-        "labels": None if valued else {name: float(share) for name, share in asked.labels.items()},
-        "thresholds": asked.thresholds if asked.statistic.kind is RecordKind.SCORE else None,
+        "groups": {name: float(share) for name, share in last.groups.items()},
+        "labels": None if valued else {name: float(share) for name, share in last.labels.items()},
+        "thresholds": last.thresholds if last.statistic.kind is RecordKind.SCORE else None,
         "releases": [_release_json(each) for each in found.releases],
         "network": network and asdict(network),
         "models": [_model_json(stages, each) for each in found.models],
@@ -297,12 +300,12 @@ def to_json(found: Plan) -> dict[str, Any]:
 
 
 def _release_json(release: ReleasePlan) -> dict[str, Any]:
-    asked, needed, noise = release.asked, release.needed, release.asked.prepared.plan
+    stage, needed, noise = release.asked, release.needed, release.asked.prepared.plan
     return {
-        "task": asked.request.task,
+        "task": stage.request.task,
         "models": [model.name for model in release.models],
         "privacy": {
-            "epsilon_requested": str(asked.request.epsilon),
+            "epsilon_requested": str(stage.request.epsilon),
             "epsilon": float_up(noise.exact.epsilon),
             "delta": float_up(noise.exact.delta),
             "neighboring_relation": str(noise.relation),
@@ -312,7 +315,7 @@ def _release_json(release: ReleasePlan) -> dict[str, Any]:
         "needed": needed
         and {
             "error": needed.error,
-            _unit(asked): needed.people,
+            _unit(stage): needed.people,
             "epsilon": needed.guarantee and float_up(needed.guarantee.epsilon),
         },
     }

@@ -149,13 +149,13 @@ def before_after(evaluation: pd.DataFrame, splits: int) -> Iterator[Part]:
     """View each model's mean and standard deviation over the splits, and how often they changed."""
     names = list(evaluation["model"].unique())  # unmitigated first
     figures = summary(evaluation).set_index(["metric", "model"])
-    for metric, (told, at) in TOLD.items():
+    for metric, (phrase, at) in TOLD.items():
         mean, spread = figures.loc[metric].loc[names, ["mean", "std"]].to_numpy().T
         yield intervals(
             metric,
             names,
             {"": np.column_stack([mean, mean - spread, mean + spread])},
-            f"{METRICS[metric]}, {told}",
+            f"{METRICS[metric]}, {phrase}",
             f"Mean and standard deviation over {splits} splits.",
             at=at,
         )
@@ -164,10 +164,10 @@ def before_after(evaluation: pd.DataFrame, splits: int) -> Iterator[Part]:
         for metric, name in METRICS.items()
     ]
     yield Table(["", *names], rows, caption=HOW_TO_READ)
-    found = changes(evaluation).set_index(["model", "metric"])
+    changed = changes(evaluation).set_index(["model", "metric"])
     yield Sentences(
         [
-            f"{model}: {', '.join(_moved(METRICS[metric], found.loc[(model, metric)]) for metric in TOLD)}."
+            f"{model}: {', '.join(_moved(METRICS[metric], changed.loc[(model, metric)]) for metric in TOLD)}."
             for model in names[1:]
         ]
     )

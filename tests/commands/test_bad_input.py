@@ -1,7 +1,11 @@
-"""Every mistake ends in one or two sentences: no traceback, nothing written, no process left."""
+"""Every mistake ends in one or two sentences: no traceback, nothing written, no process left.
+
+What a single option takes is tried where it is read (tests/harness/cli/test_parsers.py, test_options.py).
+"""
 
 import json
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -11,6 +15,16 @@ from tests.support.command import call, command, files_below, processes_below, s
 
 HEADER = "client_id,group,label\n"
 GOOD = HEADER + "c0,a,0\nc1,b,1\nc2,b,0\n"
+SCORED = "client_id,group,label,score\n" + "c0,a,0,0.5\nc1,b,1,0.9\nc1,b,1,0.2\n"
+TWO = {"groups": ["a", "b"], "labels": ["0", "1"]}
+EXPERIMENT = """
+name = "mine"
+title = "Some noise"
+repetitions = 1
+factors = {protocol = "pi_lap", variant = "default", network = "none", epsilon = "1", security = "mpcy"}
+[[grid]]
+factors.samples = [1, 2]
+"""
 FILES = {
     "good.csv": GOOD,
     "no-group.csv": "client_id,label\nc0,0\n",
@@ -18,77 +32,225 @@ FILES = {
     "capitals.csv": "Client_ID,Group,Label\nc0,a,0\nc1,b,1\n",
     "no-records.csv": HEADER,
     "undeclared-label.csv": GOOD + "c3,a,2\n",
-    "undeclared-group.csv": GOOD + "c3,d,1\n",
     "one-group.csv": HEADER + "c0,a,0\nc1,a,1\n",
-    "one-label.csv": HEADER + "c0,a,0\nc1,b,0\n",
     "nan.csv": GOOD + "c3,a,nan\n",
     "blank.csv": GOOD + ",a,1\n",
     "two-groups.csv": GOOD + "c0,b,0\n",
-    "domain.json": json.dumps({"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 2}),
+    "scored.csv": SCORED,
+    "score.csv": SCORED + "c0,a,1,1.5\n",
+    "values.csv": "client_id,group,value\nc0,a,16/20\nc1,b,0.5\n",
+    "domain.json": json.dumps({**TWO, "max_count": 2}),
+    "capped.json": json.dumps({**TWO, "cap": 10}),
     "one-label.json": json.dumps({"groups": ["a", "b"], "labels": ["0"]}),
+    "three-labels.json": json.dumps({**TWO, "labels": ["0", "1", "2"], "thresholds": 11}),
     "not.json": "groups: a, b\n",
+    "features.json": json.dumps({"age": {"low": 0, "high": 9}}),
+    "mine.toml": EXPERIMENT,
+    "my.mpc": "print_ln('OUT x 1')\n",
 }
+OTHERS = {"latin-1.csv", "no.parquet", "directory.csv", "there", "there-cap", "loop.csv"}
 DECLARED = "--groups a,b --labels 0,1"
+RUN = f"--records good.csv --epsilon 1 --security mpyc {DECLARED}"
+INFERRED = "--security mpyc --epsilon 1 --records"
+CLIENT = f"weights {RUN} --privacy-unit client"
+CONFUSION = f"confusion --epsilon 1 --security mpyc {DECLARED} --records"
+CURVES = f"thresholds --epsilon 1 --security mpyc {DECLARED} --records"
+CAP = "cap --records good.csv --security mpyc"
+ONE_CAP = f"{CAP} --epsilon 1 --release-epsilon 1"
+AUTO = "weights --security mpyc --records two-groups.csv --epsilon 20 --privacy-unit client --cap auto"
+INVITE = "weights --epsilon 1 --security rep4-ring --invite d --clients"
+PLAN = "weights --epsilon 1 --plan"
+TRAIN = "train --records good.csv --features features.json --epsilon 9 --security mpyc"
 
-RECORDS = {
-    "no column": ("no-group.csv", r"no-group\.csv has no column group; it needs client_id, group, label"),
-    "capitals": ("capitals.csv", r"write them exactly so, in small letters"),
-    "empty": ("empty.csv", r"empty\.csv is empty"),
-    "no records": ("no-records.csv", r"no-records\.csv has no records"),
-    "undeclared label": (
-        f"undeclared-label.csv {DECLARED}",
-        r"undeclared-label\.csv, row 5: label '2' is not declared \(declared: 0, 1\)",
+RECORDS = [
+    ("no-group.csv", r"no-group\.csv has no column group; it needs client_id, group, label"),
+    ("capitals.csv", "write them exactly so, in small letters"),
+    ("empty.csv", r"empty\.csv is empty"),
+    ("no-records.csv", r"no-records\.csv has no records"),
+    (f"undeclared-label.csv {DECLARED}", r"row 5: label '2' is not declared \(declared: 0, 1\)"),
+    ("one-group.csv", r"1 group \['a'\].* needs at least two"),
+    (f"two-groups.csv {DECLARED} --max-count 1", "Client 'c0' has 2 records, over the declared maximum of 1"),
+    ("nan.csv", r"nan\.csv, row 5: column label is empty or NaN"),
+    ("blank.csv", r"blank\.csv, row 5: column client_id is empty"),
+    ("latin-1.csv", r"latin-1\.csv is not UTF-8 text"),
+    ("nowhere.csv", r"Cannot read nowhere\.csv: No such file or directory"),
+    ("directory.csv", r"directory\.csv is a directory; name the CSV or Parquet file in it"),
+    ("loop.csv", r"Cannot read loop\.csv: Too many levels of symbolic links"),
+    ("no.parquet", r"no\.parquet is not a readable Parquet file"),
+    ("two-groups.csv --input-form product", "Client 'c0' has records of two groups.* --input-form split"),
+    ("good.csv --domain one-label.json", "1 label"),
+    ("good.csv --domain not.json", r"not\.json is not a domain: it is not JSON"),
+    (f"good.csv --domain domain.json {DECLARED}", "either by --domain or by --groups"),
+    ("good.csv --groups a,b", "--groups and --labels go together"),
+    ("good.csv --out there", "there exists already; name another directory"),
+    ("good.csv --out good.csv/results", r"Cannot write to good\.csv, which is not a directory"),
+    ("good.csv --shares there", "either --records .* or --shares"),
+    ("good.csv --horizon 2", "--arrivals counts uploads"),
+    ("good.csv --delta 2^-200", r"No noise fits .* 2\^-128"),
+]
+MODELS = [
+    ("--security nonsense", "There is no model 'nonsense'; choose one of semi2k, ring, "),
+    ("--security spdz2k --input-form product", "spdz2k cannot do this. Input form 'product' multiplies"),
+    ("--security sy-rep-ring --input-form product", "clients, --input-form split, or a passive model"),
+    ("--security rep4-ring --input-form product", "clients or replicated, --input-form split, or a passive"),
+]
+COMMANDS = [
+    # What is typed.
+    ("weights --records good.csv", "--epsilon is missing; give it a value, for example --epsilon 1"),
+    ("share --out shares", "--records is missing; give it a value, for example --records my.csv"),
+    ("weights --record good.csv --epsilon 1", r"no option --record \(did you mean --records\?\)"),
+    ("weigh --records good.csv --epsilon 1", r"There is no command 'weigh' \(did you mean weights\?\)"),
+    # Where a run's values come from.
+    ("weights --security mpyc --epsilon 1", "either --records .* or --shares"),
+    ("weights --security mpyc --epsilon 1 --shares nowhere", "nowhere holds no shares"),
+    (f"weights {RUN} --input-path mail", "--input-path must be shares, clients or replicated; got 'mail'"),
+    ("weights --epsilon 1 --shares s --input-path clients", "Shares were sent before the run"),
+    (f"{INVITE} 3", "--invite needs --domain, or --groups and --labels"),
+    ("weights --epsilon 1 --security rep4-ring --invite d", r"--invite and --clients .* go together"),
+    (f"{INVITE} 3 --records r", "Give either --records"),
+    (f"{INVITE} 3 {DECLARED} --input-path replicated", "--invite has clients send during it"),
+    (
+        "weights --records good.csv --epsilon 1 --input-path replicated --security rep4-ring "
+        "--noise distributed",
+        "joint noise only",
     ),
-    "undeclared group": (
-        "undeclared-group.csv --domain domain.json",
-        r"undeclared-group\.csv, row 5: group 'd' is not declared \(declared: a, b\)",
+    ("weights --hosts hosts.toml --epsilon 1 --horizon 2", "Hosts keep no series of epochs"),
+    ("weights --shares there --arrivals new --security mpyc --horizon 2", "give --horizon"),
+    # Noise.
+    (f"weights {RUN} --noise own-cauchy", "--noise must be joint, distributed or distributed-gaussian"),
+    ("weights --records good.csv --noise distributed --epsilon 0.00001", "would need a table up to"),
+    (f"weights {RUN} --noise distributed-gaussian --delta 1e-60", "No noise fits --epsilon 1 and"),
+    ("count --noise distributed --plan 100 --groups 2 --epsilon 1", "count has no option --noise"),
+    # Clients as the privacy unit, and their cap.
+    (CLIENT, "--privacy-unit client needs to know how much of a client counts"),
+    (f"weights {RUN} --cap 3", "say --privacy-unit client"),
+    (
+        f"{CLIENT} --cap 101 --max-count 100",
+        "A cap of 101 is above the 100 records that a client has at most",
     ),
-    "one group": ("one-group.csv", r"1 group \['a'\].* needs at least two"),
-    "one label": ("one-label.csv", r"1 label \['0'\].* needs at least two"),
-    "no records allowed": (
-        f"good.csv {DECLARED} --max-count 0",
-        r"--max-count must be a whole number of at least 1, for example 2\^31; got '0'",
+    (f"weights {RUN} --neighboring-relation zero_out_one", "say --privacy-unit client"),
+    (f"{CLIENT} --cap 3 --neighboring-relation replace_one", "client is under zero_out_one, not replace_one"),
+    (f"{CLIENT} --cap 3 --input-form product", "Input form product keeps no client to a cap"),
+    (f"weights {RUN} --input-form slots", "The input form slots needs a cap"),
+    (
+        f"weights {INFERRED} good.csv --privacy-unit client --domain capped.json --cap 3",
+        "The domain file says how much",
     ),
-    "over the maximum": (
-        f"two-groups.csv {DECLARED} --max-count 1",
-        r"Client 'c0' has 2 records, over the declared maximum of 1",
+    (f"share --records good.csv --cap auto {DECLARED} --out out", "Clients have to know the cap before"),
+    (f"{AUTO} --cap-epsilon 20", "--cap-epsilon 20 leaves nothing of --epsilon 20"),
+    (f"{AUTO} --max-count 1", "Client 'c0' has 2 records, over the declared maximum of 1"),
+    (f"{AUTO} --out there", "there-cap exists already; name another directory"),
+    (f"{AUTO} --delta 2^-124", "No noise fits"),
+    (f"{CLIENT} --cap 3 --cap-epsilon 1", "is for --cap auto; give both, or neither"),
+    (f"{CAP} --epsilon 1", "--release-epsilon is missing"),
+    (f"{ONE_CAP} --release counts", r"and --counts \(how many; 1 for one sum\) go together"),
+    (f"{ONE_CAP} --variant records", "--variant goes with --release thresholds"),
+    (f"{ONE_CAP} --release thresholds --variant records", "mpyc cannot do this"),
+    (f"{ONE_CAP} --domain capped.json", "there is no cap to choose"),
+    (f"{CAP} --epsilon 1 --release-epsilon 1e-30", "--release-epsilon 1e-30 is too small"),
+    (f"share --records good.csv {DECLARED} --task cap --cap 5 --out s", "there is no cap to choose"),
+    # Other releases.
+    (f"{CONFUSION} scored.csv", "has no column prediction"),
+    (
+        f"{CONFUSION} scored.csv --threshold 0.5 --input-form product "
+        "--neighboring-relation add_or_remove_one",
+        "shows how many records there are",
     ),
-    "nan": ("nan.csv", r"nan\.csv, row 5: column label is empty or NaN"),
-    "blank": ("blank.csv", r"blank\.csv, row 5: column client_id is empty"),
-    "not UTF-8": ("latin-1.csv", r"latin-1\.csv is not UTF-8 text"),
-    "not there": ("nowhere.csv", r"Cannot read nowhere\.csv: No such file or directory"),
-    "directory": ("directory.csv", r"directory\.csv is a directory; name the CSV or Parquet file in it"),
-    "unreadable": ("loop.csv", r"Cannot read loop\.csv: Too many levels of symbolic links"),
-    "not Parquet": ("no.parquet", r"no\.parquet is not a readable Parquet file"),
-    "two groups in product form": (
-        "two-groups.csv --input-form product",
-        r"Client 'c0' has records of two groups.* use --input-form split",
+    ("confusion --epsilon 1 --security mpyc --shares . --threshold 0.5", "leave out --threshold"),
+    (f"{CONFUSION} scored.csv --threshold 0.5 --positive-label maybe", "'maybe' is not declared"),
+    (f"{CURVES} score.csv", "row 5: score '1.5' is not a number from 0 to 1"),
+    (
+        "thresholds --epsilon 1 --security mpyc --records scored.csv --domain three-labels.json",
+        "two labels apart, and the domain has 3",
     ),
-    "one label declared": ("good.csv --domain one-label.json", "1 label"),
-    "no JSON": ("good.csv --domain not.json", r"not\.json is not a domain: it is not JSON"),
-    "declared twice": (f"good.csv --domain domain.json {DECLARED}", "either by --domain or by --groups"),
-    "half declared": ("good.csv --groups a,b", "--groups and --labels go together"),
-    "out exists": ("good.csv --out there", r"there exists already; name another directory"),
-    "out is below a file": (
-        "good.csv --out good.csv/results",
-        r"Cannot write to good\.csv, which is not a directory",
+    (f"{CURVES} scored.csv --constraint parity", "--constraint must be equalized_odds, equal_opportunity or"),
+    (f"{CURVES} scored.csv --input-form product", "--input-form must be split"),
+    (f"{CURVES} scored.csv --variant records", "pi_roc_records uses features that only MP-SPDZ has"),
+    ("thresholds --curves there --epsilon 2", "--epsilon is for a new run"),
+    (f"count {RUN} --error-from 5000 --error-to 100", "--error-from 5000 is above --error-to 100"),
+    (
+        f"count {RUN} --error-from 3 --error-to 10",
+        "--epsilon 1 is not enough: a relative error of 0.1 from 3",
     ),
-    "shares, too": ("good.csv --shares there", "either --records .* or --shares"),
-}
-
-OPTIONS = {
-    "epsilon too small": ("--records good.csv --epsilon 1e-9", r"--epsilon .*must be|between 10\^-7 and 20"),
-    "delta too small": ("--records good.csv --epsilon 1 --delta 2^-200", r"No noise fits .* 2\^-128"),
-    "input form": (
-        "--records good.csv --epsilon 1 --input-form sum",
-        "--input-form must be split or product",
+    ("count --records good.csv --epsilon 1 --security spdz2k", "pi_count is not linear in its plain shares"),
+    (
+        "count --records good.csv --epsilon 1 --security rep4-ring",
+        "use --input-path replicated, or a passive",
     ),
-    "neither records nor shares": ("--epsilon 1", "either --records .* or --shares"),
-    "no such shares": (
-        "--epsilon 1 --shares nowhere",
-        "nowhere holds no shares: there is neither a directory party-0",
+    (
+        "gap --records values.csv --epsilon 1 --security mpyc --groups a,b --range 0,0.6",
+        "row 2: value '16/20' is not a number or a fraction from 0 to 0.6",
     ),
-}
+    ("gap --records values.csv --epsilon 1 --security mpyc --groups a,b", "by --groups and --range"),
+    (f"{TRAIN} --out new", r"good\.csv has no column age"),
+    (f"{TRAIN} --weights-epsilon 1 --out new", "is for --with weights; give both, or neither"),
+    (f"{TRAIN} --with weights --weights-epsilon 9 --out new", "leaves nothing of --epsilon 9"),
+    (f"{TRAIN} --fairness equalized_odds --out new", "--fairness is for --with fairgrad"),
+    (f"{TRAIN} --with weights,fairgrad --out new", "would weigh each record twice; choose one"),
+    ("noise --epsilon 1", "--n is missing"),
+    ("noise --n 5 --epsilon 1 --delta 2^-200", "No noise fits"),
+    # What clients and parties do by themselves.
+    ("share --records good.csv --out new", "share needs --domain, or --groups and --labels"),
+    (f"share --records no-group.csv {DECLARED} --out new", "has no column group"),
+    (f"share --records good.csv {DECLARED}", "--out is missing"),
+    (f"share --records good.csv {DECLARED} --threshold 0.5 --out s", "goes with --task confusion only"),
+    (f"share --records good.csv {DECLARED} --range 0,1 --out s", "go with --task gap only"),
+    (f"share --records good.csv {DECLARED} --for-tasks count --out s", "--for-tasks goes with --epsilon"),
+    (f"share --records good.csv {DECLARED} --counted mine.json --out s", "to one cap: give --cap, a number"),
+    (
+        f"share --records good.csv {DECLARED} --security spdz2k --input-path replicated --out s",
+        "ps-rep-ring or rep4-ring",
+    ),
+    ("aggregate --party 0 --shares nowhere --out new", "nowhere"),
+    ("send --records good.csv --invitation domain.json", "is not an invitation of this version"),
+    # Plans, audits, the quickstart, ledgers.
+    (f"{PLAN} 9", r"--groups is missing; give it a value, for example --groups 2\."),
+    (f"{PLAN} many --groups 2", "--plan must be how many clients there would be"),
+    (f"{PLAN} 9,network=fast --groups 2", "network= must be lan, wan, none"),
+    (f"{PLAN} 9 --records good.csv", "or give a number of clients, and no records"),
+    (f"{PLAN} file", "--plan file is of the clients of --records: give both"),
+    (f"{PLAN} file --records good.csv --groups 2", "--plan file replaces --groups;"),
+    (f"{PLAN} 9 --groups 2 --hosts h.toml", "--plan runs nothing: leave out --hosts"),
+    ("audit --sampler default --epsilon 1e-9", r"epsilon per unit must be between 10\^-7 and 20, not 1e-09"),
+    ("audit --sampler default --release weights", "Audit either a --sampler or a --release"),
+    ("audit --sampler default --groups 2", "--groups does not go with --sampler"),
+    ("audit --release weights --thresholds 11", "--thresholds does not go with --release weights"),
+    ("audit --release weights --epsilon 1e-8", "No noise fits --epsilon 1e-8"),
+    ("audit --epsilon 1", "--epsilon does not go with the reference set"),
+    ("audit --release confusion --horizon 4", "--horizon does not go with --release confusion"),
+    (
+        "audit --release count --noise distributed --security ring",
+        "pi_count has no place for distributed noise",
+    ),
+    ("audit --release weights --security ring", "--security does not go with --release weights"),
+    ("quickstart --security nonsense --out new", "There is no model 'nonsense'"),
+    ("quickstart --security mpyc --out there", "there exists already"),
+    ("ledger --population loans", "has no population 'loans'"),
+    ("ledger --budget 3", "--population"),
+    # Benchmarks and studies.
+    ("bench.run", "--experiment is missing"),
+    ("bench.run mine.toml", r"unknown security 'mpcy' \(did you mean mpyc\?\)"),
+    ("bench.run scael", r"There is no suite 'scael' \(did you mean scale\?\)"),
+    ("bench.run scale --security ring,other", "--security"),
+    ("bench.run --resume nowhere", "nowhere"),
+    ("bench.run --out one --resume two", "--resume"),
+    ("bench.run scale --args 3", "--args goes with a program's .mpc alone"),
+    ("bench.run gone.mpc", r"There is no program gone\.mpc"),
+    ("bench.run my.mpc --against other/my.mpc", "--against names a program beside my.mpc"),
+    ("bench.run my.mpc --network wam", "network: --network must be lan"),
+    ("bench.run my.mpc --quick", "Suite program has nothing to run with --quick"),
+    ("bench.validate --results there", "There are no measured runs in"),
+    ("reproduce gaps --data absent.zip --out found", r"Cannot read absent\.zip"),
+    ("reproduce utility --quick --repetitions 1 --out found", "--repetitions"),
+    ("reproduce capping --clients 10 --out found", "--clients must be a whole number from 100 to 1000000"),
+    ("reproduce capping --clients 100 --movielens . --out found", "has neither ratings.dat and users.dat"),
+    ("reproduce training --out a --resume b", "--out is for a new directory, --resume for an earlier one"),
+]
+CASES = [
+    *((f"weights {INFERRED} {options}", message) for options, message in RECORDS),
+    *((f"weights --records good.csv --epsilon 1 {options}", message) for options, message in MODELS),
+    *COMMANDS,
+]
 
 
 @pytest.fixture
@@ -100,69 +262,27 @@ def directory(tmp_path: Path) -> Path:
         (made / name).write_text(text)
     (made / "latin-1.csv").write_bytes((HEADER + "c0,é,0\nc1,b,1\n").encode("latin-1"))
     (made / "no.parquet").write_text(GOOD)
-    (made / "directory.csv").mkdir()
-    (made / "there").mkdir()
+    for name in ("directory.csv", "there", "there-cap"):
+        (made / name).mkdir()
     (made / "loop.csv").symlink_to("loop.csv")  # which root cannot read, either
     return made
 
 
-def check_refused(done: subprocess.CompletedProcess[str], message: str) -> None:
-    """Check that a command ended with one or two sentences that say so."""
-    steps = r"(?:[a-z][^\n]*: \d+\.\d\d s\n|Model: [^\n]*\n)*"
+def check_refused(done: subprocess.CompletedProcess[str], message: str, directory: Path) -> None:
+    """Check that a command ended with one or two sentences that say so, and did nothing."""
+    steps = r"(?:[a-z][^\n]*: \d+\.\d\d s\n|Security model: [^\n]*\n)*"
     found = re.fullmatch(rf"{steps}Error: ([^\n]*)\n", done.stderr)
     assert done.returncode == 1 and done.stdout == ""
     assert found is not None, done.stderr
     assert re.search(message, found[1]), found[1]
     assert found[1].endswith(".") and len(re.findall(r"[.] [A-Z]", found[1])) <= 1
     assert len(found[1]) < 300
+    assert files_below(directory) == {*FILES, *OTHERS} and processes_below(directory) == {}
 
 
-def weights(options: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    return call("weights", *options.split(), cwd=directory)
-
-
-def check_untouched(directory: Path) -> None:
-    assert files_below(directory) == {
-        *FILES,
-        "latin-1.csv",
-        "no.parquet",
-        "directory.csv",
-        "there",
-        "loop.csv",
-    }
-    assert processes_below(directory) == {}
-
-
-@pytest.mark.parametrize(("options", "message"), RECORDS.values(), ids=RECORDS)
-def test_bad_records(options: str, message: str, directory: Path) -> None:
-    check_refused(weights(f"--security mpyc --epsilon 1 --records {options}", directory), message)
-    check_untouched(directory)
-
-
-@pytest.mark.parametrize(("options", "message"), OPTIONS.values(), ids=OPTIONS)
-def test_bad_options(options: str, message: str, directory: Path) -> None:
-    check_refused(weights(f"--security mpyc {options}", directory), message)
-    check_untouched(directory)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--security nonsense", "There is no model 'nonsense'; choose one of semi2k, ring, "),
-        ("--security spdz2k --input-form product", "spdz2k cannot do this. Input form 'product' multiplies"),
-        (
-            "--security sy-rep-ring --input-form product",
-            "clients, --input-form split, or a passive model",
-        ),
-        (
-            "--security rep4-ring --input-form product",
-            "clients or replicated, --input-form split, or a passive model",
-        ),
-    ],
-)
-def test_models_that_cannot_do_it(options: str, message: str, directory: Path) -> None:
-    check_refused(weights(f"--records good.csv --epsilon 1 {options}", directory), message)
-    check_untouched(directory)
+@pytest.mark.parametrize(("arguments", "message"), CASES)
+def test_a_mistake_is_told_before_anything_is_done(arguments: str, message: str, directory: Path) -> None:
+    check_refused(call(*shlex.split(arguments), cwd=directory), message, directory)
 
 
 def test_a_virtual_machine_that_is_not_built(directory: Path, tmp_path: Path) -> None:
@@ -170,59 +290,7 @@ def test_a_virtual_machine_that_is_not_built(directory: Path, tmp_path: Path) ->
     (tmp_path / "CHANGELOG.md").write_text("## 0.4.3\n")
     arguments = ("weights", "--records", "good.csv", "--epsilon", "1", "--security", "semi2k")
     done = command(*arguments, cwd=directory, environment={"MP_SPDZ_HOME": str(tmp_path)})
-    check_refused(done, rf"MP-SPDZ at {re.escape(str(tmp_path))} has no semi2k-party\.x; its documentation")
-    check_untouched(directory)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("share --records good.csv --out new", "share needs --domain, or --groups and --labels"),
-        (f"share --records nowhere.csv {DECLARED} --out new", "Cannot read nowhere"),
-        ("aggregate --party 0 --shares nowhere --out new", "nowhere"),
-        ("quickstart --security mpyc --epsilon 0 --out new", "--epsilon must be"),
-        ("quickstart --security nonsense --out new", "There is no model 'nonsense'"),
-        ("quickstart --security mpyc --out there", "there exists already"),
-    ],
-)
-def test_other_commands(arguments: str, message: str, directory: Path) -> None:
-    check_refused(call(*arguments.split(), cwd=directory), message)
-    check_untouched(directory)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            "weights --records good.csv",
-            "Error: --epsilon is missing; give it a value, for example --epsilon 1.",
-        ),
-        ("share --out shares", "Error: --records is missing; give it a value, for example --records my.csv."),
-        (
-            "weights --record good.csv --epsilon 1",
-            "weights has no option --record (did you mean --records?); `./inv weights --help` explains all.",
-        ),
-        (
-            "weights --records good.csv --epsilon",
-            "Error: --epsilon needs a value; `./inv weights --help` explains it.",
-        ),
-        (
-            "weights --records good.csv --epsilon 1 --noise off",
-            "Error: --noise must be joint, own or distributed-gaussian; got 'off'.",
-        ),
-        (
-            "weigh --records good.csv --epsilon 1",
-            "Error: There is no command 'weigh' (did you mean weights?); `./inv` lists all.",
-        ),
-        ("weights good.csv", "Error: 'good.csv' belongs to no option of weights; values go by name, "),
-        ("--records good.csv", "Error: There is no command '--records'; `./inv` lists all."),
-    ],
-)
-def test_missing_and_unknown_options(arguments: str, message: str, directory: Path) -> None:
-    done = call(*arguments.split(), cwd=directory)
-    assert done.returncode == 1
-    assert message in done.stderr and len(done.stderr.splitlines()) == 1
-    check_untouched(directory)
+    check_refused(done, rf"MP-SPDZ at {re.escape(str(tmp_path))} has no semi2k-party\.x", directory)
 
 
 def test_help_and_version_are_under_our_name(directory: Path) -> None:
@@ -231,12 +299,6 @@ def test_help_and_version_are_under_our_name(directory: Path) -> None:
     assert "--epsilon=… " in said and "STRING" not in said
     assert call("--list", cwd=directory).stdout.startswith("Commands; `./inv COMMAND --help` explains")
     assert re.fullmatch(r"FairShares \d\S+\n", call("--version", cwd=directory).stdout)
-
-
-def test_as_a_process_of_its_own(directory: Path) -> None:
-    done = command("weights", "--records", "good.csv", "--epsilon", "-1", cwd=directory)
-    check_refused(done, "--epsilon must be a number above 0 and at most 20, for example 1; got '-1'")
-    check_untouched(directory)
 
 
 def test_a_reader_who_leaves_early_gets_no_traceback(directory: Path) -> None:

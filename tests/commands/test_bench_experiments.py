@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,10 @@ import pytest
 from benchmarks.commands.judged import RESULTS
 from benchmarks.measure.runner import chosen_in
 from benchmarks.measure.samples import load
-from benchmarks.suites import read_experiment
 from benchmarks.validation.cells import Measured
 from benchmarks.validation.checks import validate
 from benchmarks.validation.findings import Status
-from tests.support.command import call, command, refused
+from tests.support.command import call, command, read_json, succeed
 
 NOISE = """
 name = "mine"
@@ -26,7 +26,7 @@ protocol = "pi_lap"
 variant = "default"
 network = "none"
 epsilon = "1"
-model = "mpyc"
+security = "mpyc"
 
 [[grid]]
 factors.samples = [1, 2]
@@ -48,22 +48,18 @@ print_ln("OUT x %s", (sint(1) + 1).reveal())
 
 def test_an_experiment_runs_and_goes_on_from_its_results_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(NOISE)
-    done = call("bench.run", "mine.toml", "--out", "found", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [row["cell"]["samples"] for row in json.loads(done.stdout)] == [1, 2]
+    rows = json.loads(succeed("bench.run", "mine.toml", "--out", "found", "--json", cwd=tmp_path))
+    assert [row["cell"]["samples"] for row in rows] == [1, 2]
     found = load(tmp_path / "found")
-    assert sorted((each.cell["samples"], each.warm_up) for each in found) == [
-        *((1, False), (1, True), (2, False), (2, True)),
-    ]
-    about = json.loads((tmp_path / "found" / "about.json").read_text())
+    cells = sorted((each.cell["samples"], each.warm_up) for each in found)
+    assert cells == [(1, False), (1, True), (2, False), (2, True)]
+    about = read_json(tmp_path / "found" / "about.json")
     assert about["command"] == "./inv bench.run mine.toml" and 0 <= about["chosen"]["seed"] < 2**32
     assert (tmp_path / "found" / "experiment.toml").read_text() == NOISE
     (tmp_path / "mine.toml").unlink()  # the directory has all that it takes
-    done = call("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeed("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
     assert chosen_in(tmp_path / "found").seed == about["chosen"]["seed"]
     assert sum(not each.warm_up for each in load(tmp_path / "found")) == 4
-
     assert validate(Measured.read(tmp_path / "found")).of(Status.FAILED) == []
 
 
@@ -80,74 +76,27 @@ def test_recorded_results_can_be_exported_and_compared(tmp_path: Path) -> None:
     assert done.returncode == 0 and "53 too few runs to tell." in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ((), "--experiment is missing"),
-        (("mine.toml",), "unknown model 'mpcy' (did you mean mpyc?)"),
-        (("none.toml",), "Cannot read none.toml"),
-        (("mine.toml", "--quick"), "did you mean mpyc"),
-    ],
-)
-def test_an_experiment_that_makes_no_sense_is_refused(
-    options: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.toml").write_text(NOISE.replace("mpyc", "mpcy"))
-    assert said in refused("bench.run", *options, cwd=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
-
-
-def test_hosts_of_an_experiment_are_named_beside_it(tmp_path: Path) -> None:
-    """No directory is made for hosts that nothing says where they are."""
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "mine.toml").write_text(
-        NOISE.replace("\n[factors]", 'hosts = "gone.toml"\n\n[factors]')
-    )
-    assert "there/gone.toml" in refused("bench.run", "there/mine.toml", "--out", "found", cwd=tmp_path)
-    given = ("--hosts", "other.toml", "--out", "found")
-    assert "other.toml" in refused("bench.run", "there/mine.toml", *given, cwd=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["there"]
-
-
-def test_a_suite_without_quick_runs_says_so(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(NOISE)
-    assert "Suite mine has nothing to run with --quick" in refused(
-        "bench.run", "mine.toml", "--quick", cwd=tmp_path
-    )
-
-
 @pytest.mark.mpspdz("ring")
 def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None:
     (tmp_path / "my.mpc").write_text(PRODUCT)
-    done = call(
-        *("bench.run", "my.mpc", "--args", "3", "--inputs", "3", "--security", "ring,semi2k"),
-        *("--against", "-R 64", "--repetitions", "1", "--out", "found"),
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
+    timed = "my.mpc --args 3 --inputs 3 --against '-R 64' --security ring,semi2k --repetitions 1"
+    shown = succeed("bench.run", *shlex.split(timed), "--out", "found", cwd=tmp_path)
     for said in ("no guarantee", "my.mpc", "too few pairs to tell", "integer triples", "offline"):
-        assert said in done.stdout
-    assert re.search(r"-R 64[^/]* / my\.mpc(?![^│┃]*-R)", done.stdout)  # what the ratios are of
+        assert said in shown
+    assert re.search(r"-R 64[^/]* / my\.mpc(?![^│┃]*-R)", shown)  # what the ratios are of
     found = load(tmp_path / "found")
-    good = [each for each in found if not each.warm_up]
-    assert {(each.cell["security"], each.compile_options) for each in good} == {
+    assert {(each.cell["security"], each.compile_options) for each in found if not each.warm_up} == {
         ("ring", ("-R", "64", "-Z", "3")),
         ("ring", ("-R", "64")),
         ("semi2k", ("-R", "64", "-Y")),
         ("semi2k", ("-R", "64")),
     }
     assert all(each.status == "ok" and each.rounds and min(each.sent_bytes) > 0 for each in found)
-    text = (tmp_path / "found" / "programs" / "my.mpc").read_bytes()
-    about = json.loads((tmp_path / "found" / "about.json").read_text())
-    assert text == PRODUCT.encode() and about["sha256"] == {"my.mpc": hashlib.sha256(text).hexdigest()}
-    assert about["command"] == (
-        "./inv bench.run my.mpc --args 3 --inputs 3 --against '-R 64' --security ring,semi2k --repetitions 1"
-    )
-    suite = read_experiment(tmp_path / "found" / "experiment.toml")
-    assert len(suite.plan()) == 4
+    about = read_json(tmp_path / "found" / "about.json")
+    assert about["sha256"] == {"my.mpc": hashlib.sha256(PRODUCT.encode()).hexdigest()}
+    assert about["command"] == f"./inv bench.run {timed}"
     (tmp_path / "my.mpc").write_text("elsewhere")  # which nobody reads any more
-    done = call("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeed("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
     assert sum(not each.warm_up for each in load(tmp_path / "found")) == 8
 
 
@@ -178,15 +127,6 @@ def test_a_program_is_timed_whatever_it_prints(tmp_path: Path) -> None:
         assert sample.rounds != 999 and sum(sample.sent_bytes) not in (3 * 999, 3 * 999_000_000)
 
 
-def test_a_long_title_leaves_the_table_its_place(tmp_path: Path) -> None:
-    title = "word" * 40
-    (tmp_path / "mine.toml").write_text(NOISE.replace("Some noise", title))
-    done = call("bench.run", "mine.toml", "--out", "found", cwd=tmp_path)
-    assert done.stdout.count(title) == 1
-    assert re.search(r"┃ cell +┃ seconds in the computation ┃ rounds ┃", done.stdout)
-    assert re.search(r"│ pi_lap\.default\.2\.mpyc +│ +\d", done.stdout)
-
-
 @pytest.mark.mpspdz("ring")
 def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> None:
     (tmp_path / "my.mpc").write_text("x = 1\nx.no_such_thing()\n")
@@ -197,21 +137,3 @@ def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> 
     (sample,) = load(tmp_path / "found")
     assert sample.status == "failed" and "no attribute 'no_such_thing'" in str(sample.reason)
     assert 'my.mpc", line 2' in str(sample.reason) and "\n" not in str(sample.reason)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("gone.mpc",), "There is no program gone.mpc"),
-        (("my.mpc", "--against", "other/my.mpc"), "--against names a program beside my.mpc"),
-        (("my.mpc", "--network", "wam"), "network: --network must be lan"),
-        (("my.mpc", "--security", "rong"), "--security must be"),
-        (("my.mpc", "--quick"), "Suite program has nothing to run with --quick"),
-        (("--resume", "found", "--inputs", "3"), "--inputs goes with a program's .mpc alone"),
-    ],
-)
-def test_a_program_that_cannot_be_timed_is_refused(
-    options: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
-    (tmp_path / "my.mpc").write_text(PRODUCT)
-    assert said in refused("bench.run", *options, cwd=tmp_path)

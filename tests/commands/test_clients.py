@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -21,7 +20,7 @@ from harness.clients.messages import Channel
 from harness.clients.session import Server
 from harness.engines.base import PROGRAMS, EngineResult, Job, no_charge
 from harness.engines.registry import engine_of
-from harness.errors import ClientError, FairSharesError, PartyFailedError
+from harness.errors import PartyFailedError
 from harness.pipeline.sources import local_clients
 from harness.security_models import MODELS, SecurityModel
 from protocols.circuits.clients import checks
@@ -191,33 +190,6 @@ def without(one: Job, *clients: int) -> Job:
         return begin.func(senders, servers, **begin.keywords)  # type: ignore[attr-defined]
 
     return replace(one, clients=replace(one.clients, begin=others))
-
-
-def test_a_client_that_never_comes_is_left_out(tmp_path: Path) -> None:
-    for timeout_s in (8.0, 60.0):  # the shorter one does if the others have come by then
-        directory = tmp_path / f"{timeout_s:g}"
-        directory.mkdir()
-        started = time.monotonic()
-        with suppress(FairSharesError):
-            result = run(without(job(directory / "clients"), 1), directory / "parties", timeout_s)
-            break
-    assert time.monotonic() - started > 0.8 * timeout_s
-    assert are_counts(result.outputs["counts"], [500, 300, 0, 0])
-    assert result.left_out == {"did not come to all parties in time": 1}
-    assert nothing_is_left(directory)
-
-
-def test_without_any_client_there_is_no_result(tmp_path: Path) -> None:
-    one = without(job(tmp_path / "clients"), 0, 1, 2)
-    with pytest.raises(FairSharesError) as error:
-        run(one, tmp_path / "parties", 6.0)
-    if "not ready" not in str(error.value):  # in time, on a machine that is busy
-        assert isinstance(error.value, ClientError)
-        assert str(error.value) == (
-            "Clients failed: none of 3 sent the parties values in time. The parties were stopped; no result "
-            "was written."
-        )
-    assert nothing_is_left(tmp_path)
 
 
 def test_a_killed_front_ends_its_party(tmp_path: Path) -> None:

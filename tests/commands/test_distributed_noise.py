@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +9,10 @@ import pytest
 from harness.engines.registry import choose_model
 from harness.privacy.statement import SHIFTED
 from protocols.noise.added import DistributedNoise
-from tests.support.command import call
+from tests.support.command import call, read_json, succeed
 
 MODEL = choose_model(None)
-DISTRIBUTED = ["--noise", "distributed", "--security", MODEL.name, "--population", "none", "--epsilon", "1"]
+DISTRIBUTED = ["--noise", "distributed", "--verbose", "--security", MODEL.name, "--epsilon", "1"]
 COUNTS = {("a", "0"): 200, ("a", "1"): 150, ("b", "0"): 300, ("b", "1"): 250}
 DISTRIBUTIONS = pytest.mark.parametrize(
     ("noise", "distribution"), [("distributed", "laplace"), ("distributed-gaussian", "gaussian")]
@@ -33,34 +32,16 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def of(directory: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((directory / name).read_text())
-    return found
-
-
 def test_weights_say_whose_noise_it_is_and_who_can_shift_them(records: Path, tmp_path: Path) -> None:
-    done = call("weights", "--records", str(records), "--out", "out", "--verbose", *DISTRIBUTED, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert " ".join(done.stdout.split()).count(SHIFTED) == 1
-    assert "Counts end in .5" not in done.stdout
-    privacy = of(tmp_path / "out", "manifest.json")["privacy"]
+    said = succeed("weights", "--records", str(records), "--out", "out", *DISTRIBUTED, cwd=tmp_path)
+    assert " ".join(said.split()).count(SHIFTED) == 1 and "Counts end in .5" not in said
+    privacy = read_json(tmp_path / "out" / "manifest.json")["privacy"]
     honest = MODEL.parties - MODEL.corruptions
-    assert (privacy["noise"], privacy["distribution"], privacy["honest_parties"]) == (
-        "distributed",
-        "laplace",
-        honest,
-    )
-    assert privacy["shifted"].startswith(SHIFTED)
+    stated = {"noise": "distributed", "distribution": "laplace", "honest_parties": honest}
+    assert stated.items() <= privacy.items() and privacy["shifted"].startswith(SHIFTED)
     assert privacy["epsilon"] <= 1 and privacy["delta"] <= 2**-40
-    counts = np.array(of(tmp_path / "out", "weights.json")["noisy_counts"]).ravel()
+    counts = np.array(read_json(tmp_path / "out" / "weights.json")["noisy_counts"]).ravel()
     assert (counts % 1 == 0).all() and abs(counts - np.array([*COUNTS.values()])).max() <= NOISE
-
-
-def test_joint_noise_says_nothing_of_it(records: Path, tmp_path: Path) -> None:
-    joint = [*DISTRIBUTED[2:], "--noise", "joint"]
-    done = call("weights", "--records", str(records), "--out", "out", *joint, cwd=tmp_path)
-    assert done.returncode == 0 and SHIFTED not in done.stdout
-    assert "noise" not in of(tmp_path / "out", "manifest.json")["privacy"]
 
 
 @DISTRIBUTIONS
@@ -80,57 +61,15 @@ def test_thresholds_are_chosen_again_on_curves_with_distributed_noise(
         cwd=tmp_path,
     )
     assert (tmp_path / "out").is_dir(), done.stderr
-    curves = of(tmp_path / "out", "curves.json")
+    curves = read_json(tmp_path / "out" / "curves.json")
     drawn = DistributedNoise.from_json(curves["distributed_noise"])
     assert (str(drawn.distribution), drawn.parties, curves["coins"]) == (distribution, MODEL.parties, [])
     again = call("thresholds", "--curves", "out", "--out", "again", cwd=tmp_path)
     assert again.returncode == done.returncode
     if done.returncode == 0:
-        assert of(tmp_path / "again", "thresholds.json") == of(tmp_path / "out", "thresholds.json")
-
-
-def test_a_cap_is_chosen_with_joint_noise_before(records: Path, tmp_path: Path) -> None:
-    asked = ["--cap", "auto", "--privacy-unit", "client", "--max-count", "4", "--groups", "a,b"]
-    asked += ["--labels", "0,1", "--input-form", "split"]
-    done = call("weights", "--records", str(records), "--out", "out", *asked, *DISTRIBUTED, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    parts = of(tmp_path / "out", "manifest.json")["parts"]
-    assert "noise" not in parts["cap"]["privacy"] and parts["weights"]["privacy"]["noise"] == "distributed"
-
-
-REFUSED = {
-    "a table too long": (
-        ["weights", "--noise", "distributed", "--epsilon", "0.00001"],
-        "would need a table up to",
-    ),
-    "a delta too small": (
-        ["weights", "--noise", "distributed-gaussian", "--delta", "1e-60"],
-        "No noise fits --epsilon 1 and",
-    ),
-    "another noise": (
-        ["weights", "--noise", "own-cauchy"],
-        "--noise must be joint, own or distributed-gaussian",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_go_is_refused_in_one_sentence(case: str, records: Path, tmp_path: Path) -> None:
-    words, said = REFUSED[case]
-    task, *options = words
-    epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
-    run = ["--records", str(records), "--out", "out", "--population", "none", *epsilon]
-    done = call(task, *run, *options, cwd=tmp_path)
-    assert done.returncode == 1 and said in done.stderr and done.stderr.count("Error:") == 1, done.stderr
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("task", ["count", "cap"])
-def test_a_plan_of_others_is_refused(task: str, tmp_path: Path) -> None:
-    clients = ["--plan", "100", "--groups", "2", "--epsilon", "1"]
-    more = ["--release-epsilon", "1"] if task == "cap" else []
-    done = call(task, "--noise", "distributed", *clients, *more, cwd=tmp_path)
-    assert done.returncode == 1 and f"{task} has no option --noise" in done.stderr
+        assert read_json(tmp_path / "again" / "thresholds.json") == read_json(
+            tmp_path / "out" / "thresholds.json"
+        )
 
 
 def test_a_plan_tells_models_apart_by_their_parties(tmp_path: Path) -> None:
@@ -152,20 +91,6 @@ def test_a_plan_tells_models_apart_by_their_parties(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("noise", ["distributed", "distributed-gaussian"])
 def test_an_audit_holds(noise: str, tmp_path: Path) -> None:
-    own = ["--noise", noise, "--security", MODEL.name]
-    done = call("audit", "--release", "thresholds", *own, "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0 and "holds, by this second derivation" in done.stdout, done.stderr
-    done = call("audit", "--release", "count", *own, "--out", "other", cwd=tmp_path)
-    assert done.returncode == 1 and "pi_count has no place for noise" in done.stderr
-    done = call("audit", "--release", "weights", "--security", MODEL.name, "--out", "other", cwd=tmp_path)
-    assert done.returncode == 1 and "--security does not go with --release weights" in done.stderr
-
-
-@DISTRIBUTIONS
-def test_opened_noise_is_of_its_distribution(noise: str, distribution: str, tmp_path: Path) -> None:
-    own = ["--noise", noise, "--security", MODEL.name, "--epsilon", "1", "--n", "5000"]
-    done = call("noise", *own, "--json", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["sampler"] == f"own, {distribution}"
-    assert found["summary"]["distance"] <= found["summary"]["distance_bound"]
+    distributed = ["--noise", noise, "--security", MODEL.name]
+    said = succeed("audit", "--release", "thresholds", *distributed, "--out", "out", cwd=tmp_path)
+    assert "holds, by this second derivation" in said

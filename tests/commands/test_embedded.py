@@ -3,59 +3,38 @@
 import contextlib
 import json
 import os
-import signal
 import socket
 import ssl
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.engines.base import EngineResult, Job
+from harness.engines.base import PROJECT, EngineResult, Job
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.parties.working_directory import LOOPBACK
-from harness.errors import FairSharesError, PartyFailedError, PartyTimeoutError
+from harness.errors import PartyFailedError
 from harness.security_models import get_model
+from tests.support.command import processes_below
 from tests.support.running import program_spec, until
 
 MPYC = get_model("mpyc")
 MEETS = "from pathlib import Path\nimport time\nsint.get_random_bit(size=9).reveal()\nPath('met').touch()\n"
 HANGS = MEETS + "time.sleep(600)\n"
-LONG_S, SHORT_S, WAIT_S = 600.0, 4.0, 600.0
+WAIT_S = 600.0
 
 
-def run(
-    text: str, directory: Path, timeout_s: float = LONG_S, bits: tuple[tuple[int, ...], ...] | None = None
-) -> EngineResult:
+def run(text: str, directory: Path, bits: tuple[tuple[int, ...], ...] | None = None) -> EngineResult:
     """Run a program's text with three parties under `directory / "run"`."""
     source = directory / "probe.mpc"
     source.write_text(text)
     job = Job(program_spec("probe", "x"), source, (), (None,) * 3, given_bits=bits)
-    return EmbeddedEngine().run(job, MPYC, directory / "run", timeout_s, lambda step: None)
-
-
-def processes_in(directory: Path) -> dict[str, int]:
-    """Return the processes whose working directory is below, by that directory's name."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                where = (entry / "cwd").readlink()
-            except OSError:  # it ended, or is not ours
-                continue
-            if where.is_relative_to(directory):
-                found[where.name] = int(entry.name)
-    return found
-
-
-def wait_until_met(directory: Path) -> None:
-    """Wait until all parties are past the first opening."""
-    until(lambda: len(list(directory.glob("run/party-*/met"))) == 3)
+    return EmbeddedEngine().run(job, MPYC, directory / "run", WAIT_S, lambda step: None)
 
 
 def test_nothing_is_left_of_a_run_that_ends_well(tmp_path: Path) -> None:
@@ -64,33 +43,7 @@ def test_nothing_is_left_of_a_run_that_ends_well(tmp_path: Path) -> None:
     assert (result.engine_version, result.rounds, result.times["compile_s"]) == ("MPyC 0.11", None, 0.0)
     assert 0 < result.times["mpc_s"] < result.times["wall_s"]
     assert len(result.sent_bytes) == 3 and min(result.sent_bytes) > 100
-    assert not (tmp_path / "run").exists() and not processes_in(tmp_path)
-
-
-def test_a_party_that_is_killed_is_named_and_nothing_is_left(tmp_path: Path) -> None:
-    errors: list[FairSharesError] = []
-
-    def victim() -> None:
-        try:
-            run(HANGS, tmp_path)
-        except FairSharesError as error:
-            errors.append(error)
-
-    runner = threading.Thread(target=victim)
-    runner.start()
-    wait_until_met(tmp_path)
-    os.kill(processes_in(tmp_path)["party-1"], signal.SIGKILL)
-    runner.join(WAIT_S)
-    (error,) = errors
-    assert isinstance(error, PartyFailedError)
-    assert str(error).startswith("Party 1 was killed by SIGKILL")
-    assert not (tmp_path / "run").exists() and not processes_in(tmp_path)
-
-
-def test_a_hang_ends_in_time_and_nothing_is_left(tmp_path: Path) -> None:
-    with pytest.raises(PartyTimeoutError, match=f" {SHORT_S:g} s"):
-        run(HANGS, tmp_path, SHORT_S)
-    assert not (tmp_path / "run").exists() and not processes_in(tmp_path)
+    assert not (tmp_path / "run").exists() and not processes_below(tmp_path)
 
 
 def test_what_is_not_portable_is_named_with_its_place(tmp_path: Path) -> None:
@@ -104,58 +57,43 @@ def test_what_is_not_portable_is_named_with_its_place(tmp_path: Path) -> None:
 def test_the_party_whose_input_is_wrong_is_named_without_its_value(tmp_path: Path) -> None:
     text = "for i in range(3):\n    sbitvec.get_type(3).get_input_from(i)\nsint(1).reveal()\n" + HANGS
     with pytest.raises(PartyFailedError, match=r"Party 2 ended with exit code 1.* fit its 3 bits") as error:
-        run(text, tmp_path, bits=((1,), (7,), (99,)))
+        run(text, tmp_path, ((1,), (7,), (99,)))
     assert "99" not in str(error.value)
 
 
 @pytest.fixture
 def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Start party 2 alone, in tmp_path / "party", with the others' certificates; give it and its port."""
-    with free_ports(3) as ports:
-        yield from started(tmp_path, ports)
-
-
-def started(tmp_path: Path, ports: list[int]) -> Iterator[tuple[subprocess.Popen[str], int]]:
     directory = tmp_path / "party"
     for made in (directory, directory / "Player-Data", directory / "peers"):
         made.mkdir()
-    config = {
-        "party": 2,
-        "common_names": [EmbeddedEngine().common_name(i) for i in range(3)],
-        "module": "harness.engines.mpyc.party",
-        "fair_bits": [],
-        "program": str(tmp_path / "none.mpc"),
-        "arguments": [],
-        "addresses": [(LOOPBACK, port) for port in ports],
-        "threshold": 1,
-        "security_bits": 40,
-    }
-    (directory / "party.json").write_text(json.dumps(config))
     for i in (0, 1):
         certificate = make_key(tmp_path, f"P{i}", EmbeddedEngine().common_name(i))
         (directory / "peers" / certificate.name).write_bytes(certificate.read_bytes())
-    process = start_party(directory)
-    assert process.stdin is not None and process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.stdin.write("go\n")
-    process.stdin.flush()
-    try:
+    with free_ports(3) as ports:
+        config = {
+            "party": 2,
+            "common_names": [EmbeddedEngine().common_name(i) for i in range(3)],
+            "module": "harness.engines.mpyc.party",
+            "fair_bits": [],
+            "program": str(tmp_path / "none.mpc"),
+            "arguments": [],
+            "addresses": [(LOOPBACK, port) for port in ports],
+            "threshold": 1,
+            "security_bits": 40,
+        }
+        (directory / "party.json").write_text(json.dumps(config))
+        command = [sys.executable, "-m", "harness.engines.parties.main"]
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        process = subprocess.Popen(command, cwd=directory, env=environment, **pipes)
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.stdin.write("go\n")
+        process.stdin.flush()
         yield process, ports[2]
-    finally:
         process.kill()
         process.communicate()
-
-
-def start_party(directory: Path) -> subprocess.Popen[str]:
-    project = Path(__file__).resolve().parents[2]
-    return subprocess.Popen(
-        [sys.executable, "-m", "harness.engines.parties.main"],
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(project)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
 
 
 def listeners(port: int) -> list[str]:
@@ -200,13 +138,3 @@ def test_a_party_listens_on_loopback_and_lets_no_stranger_in(
                 pass
     assert greet(port, tmp_path, "P0", 1.0) is None  # the control: a peer is let in
     assert process.poll() is None
-
-
-def test_a_directory_is_started_once(
-    waiting_party: tuple[subprocess.Popen[str], int], tmp_path: Path
-) -> None:
-    process, _ = waiting_party
-    process.kill()
-    again = start_party(tmp_path / "party")
-    assert again.communicate()[0] == ""
-    assert again.returncode == 17

@@ -115,7 +115,9 @@ def test_a_party_that_hangs_is_named_after_the_timeout(
 
 
 @ON_BOTH_ENGINES
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
 def test_an_interrupted_command_stops_its_parties(
     number: signal.Signals, model: SecurityModel, here: Path, around: Surroundings
 ) -> None:
@@ -124,13 +126,6 @@ def test_an_interrupted_command_stops_its_parties(
     os.killpg(run.process.pid, number)
     assert run.end(130) == f"{INTERRUPTED}\n{SPENT}"
     assert run.left_nothing() and run.works_again()
-
-
-def test_a_command_that_loses_its_terminal_stops_its_parties(here: Path, around: Surroundings) -> None:
-    run = Hit(MODELS["mpyc"], here, around)
-    os.killpg(run.process.pid, signal.SIGHUP)
-    assert INTERRUPTED in run.end(130)
-    assert run.left_nothing()
 
 
 @ON_BOTH_ENGINES

@@ -104,16 +104,6 @@ def test_a_disk_without_room(model: SecurityModel, here: Path, around: Surroundi
             assert files_below(disk) == (set() if after else RESULT)
 
 
-def test_a_party_whose_log_does_not_fit_is_told_why(here: Path, around: Surroundings) -> None:
-    """The virtual machine's, or MPyC's, own words are lost with the log; what is said is what was found."""
-    before = files_below(here)
-    with small_disk(here / "disk", 96):
-        done = weights(here, around, MODELS["mpyc"], "disk/results")
-        message = r"Party \d ended with exit code \d.* There is no room left on the disk"
-        check_failed(done, RUNNING, message, here)
-        assert files_below(here) == {*before, "disk"}
-
-
 def test_a_quickstart_whose_second_result_does_not_fit(here: Path, around: Surroundings) -> None:
     """Its two runs end in one directory, which is whole or not there."""
     before = files_below(here)

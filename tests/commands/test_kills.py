@@ -119,15 +119,3 @@ def test_one_more_interrupt_does_not_stop_the_cleaning_up(here: Path, around: Su
     around.go_on()
     check_ended(process, signal.SIGINT, here)
     assert files_below(here) == before
-
-
-def test_an_interrupt_while_a_finished_run_tidies_up(here: Path, around: Surroundings) -> None:
-    """Here the first one comes when the parties' directories are being removed: nothing of them stays."""
-    before = files_below(here)
-    around.slow_down("remove", "parties")
-    process = start(*WEIGHTS, "--security", "mpyc", cwd=here, environment=around.environment)
-    around.wait_until_reached(process)
-    process.send_signal(signal.SIGINT)
-    around.go_on()
-    check_ended(process, signal.SIGINT, here)
-    assert files_below(here) == before

@@ -19,7 +19,17 @@ from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import guarantee
 from protocols.spec import PI_LAP
-from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
+from tests.support.command import (
+    call,
+    command,
+    files_below,
+    finish,
+    processes_below,
+    read_json,
+    refused,
+    start,
+    succeed,
+)
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import QUICKEST, model_parameters, until
 from tests.support.surroundings import Surroundings, small_disk
@@ -41,15 +51,8 @@ def here(tmp_path: Path) -> Path:
 
 
 def weights(model: SecurityModel, *more: str) -> tuple[str, ...]:
-    return (
-        "weights",
-        "--epsilon",
-        "1",
-        "--security",
-        model.name,
-        *(("--records", "records.csv") if "--shares" not in more else ()),
-        *more,
-    )
+    records = () if "--shares" in more else ("--records", "records.csv")
+    return ("weights", "--epsilon", "1", "--security", model.name, *records, *more)
 
 
 def in_ledger(here: Path, *more: str) -> list[dict[str, Any]]:
@@ -62,17 +65,14 @@ def in_ledger(here: Path, *more: str) -> list[dict[str, Any]]:
 @ON_BOTH_ENGINES
 def test_runs_add_up_until_the_budget_ends(model: SecurityModel, here: Path) -> None:
     run = weights(model, "--population", "loans", "--budget", "2")
-    first = succeed(*run, "--out", "first", cwd=here)
     path = default_path()
-    assert f"Charged to population 'loans' in {path}. Spent in 1 run: ε = 0.9971 and δ = " in first
+    said = succeed(*run, "--out", "first", cwd=here)
+    assert f"Charged to population 'loans' in {path}. Spent in 1 run: ε = 0.9971 and δ = " in said
     (here / "elsewhere").mkdir()  # where the budget is the same
     run = (*run[:6], "../records.csv", *run[7:])
-    done = call(*run, "--out", str(here / "second"), cwd=here / "elsewhere")
-    second = done.stdout
-    assert "New population" not in done.stderr
-    assert "Spent in 2 runs: ε = 1.995 and δ = 1.411e-13; left of its budget: ε = 0.005995." in second
-    manifest = json.loads((here / "second" / "manifest.json").read_text())
-    assert manifest["ledger"] == {
+    said = succeed(*run, "--out", str(here / "second"), cwd=here / "elsewhere")
+    assert "Spent in 2 runs: ε = 1.995 and δ = 1.411e-13; left of its budget: ε = 0.005995." in said
+    assert read_json(here / "second" / "manifest.json")["ledger"] == {
         "path": str(path),
         "population": "loans",
         "charge": 2,
@@ -80,27 +80,21 @@ def test_runs_add_up_until_the_budget_ends(model: SecurityModel, here: Path) -> 
         "spent": {"epsilon": str(2 * ONE_RUN.epsilon), "delta": str(2 * ONE_RUN.delta)},
         "budget": {"epsilon": "2", "delta": None},
     }
-    before = files_below(here)
-    third = call(*run, "--out", "third", cwd=here / "elsewhere")
-    assert (third.returncode, third.stdout) == (1, "")
-    assert third.stderr.splitlines()[-1] == (
-        "Error: Population 'loans' has ε = 0.005995 left of its budget of 2, after 2 runs; this run needs "
-        "ε = 0.9971 and δ = 7.051e-14. No party was started. Ask for less with --epsilon or --delta."
-    )
-    assert files_below(here) == before and processes_below(here) == {}
+    said = refused(*run, "--out", "third", cwd=here / "elsewhere")
+    assert "has ε = 0.005995 left of its budget of 2, after 2 runs; this run needs ε = 0.9971" in said
+    assert "No party was started." in said and processes_below(here) == {}
 
     (found,) = in_ledger(here)
     assert [charge["status"] for charge in found["charges"]] == ["done", "done"]
-    assert [charge["out"] for charge in found["charges"]] == [
-        str(here / name) for name in ("first", "second")
-    ]
+    outs = [str(here / name) for name in ("first", "second")]
+    assert [charge["out"] for charge in found["charges"]] == outs
     assert Fraction(found["spent"]["epsilon"]) == 2 * ONE_RUN.epsilon
     assert Fraction(found["left"]["epsilon"]) == 2 - 2 * ONE_RUN.epsilon
     for numerical in found["for_information_only"]:
         assert 0 < numerical["epsilon"] <= float(2 * ONE_RUN.epsilon)
-    shown = call("ledger", cwd=here).stdout
-    assert "Spent: ε = 1.995 and δ = 1.411e-13, by basic composition. Budget: 2" in shown
-    assert "For information, decides nothing: numerically (dp_accounting) ε = " in shown
+    said = succeed("ledger", cwd=here)
+    assert "Spent: ε = 1.995 and δ = 1.411e-13, by basic composition. Budget: 2" in said
+    assert "For information, decides nothing: numerically (dp_accounting) ε = " in said
 
 
 def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path) -> None:
@@ -129,31 +123,19 @@ def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path)
 def test_uploads_run_again_only_when_they_are_charged(model: SecurityModel, here: Path) -> None:
     """Also when the second run takes them aggregated, and together with others."""
     share = ("share", "--records", "records.csv", "--domain", "domain.json", "--security", model.name)
-    assert call(*share, "--out", "shares", cwd=here).returncode == 0
-    assert call(*weights(model, "--shares", "shares", "--out", "first"), cwd=here).returncode == 0
+    succeed(*share, "--out", "shares", cwd=here)
+    succeed(*weights(model, "--shares", "shares", "--out", "first"), cwd=here)
     old = next((here / "shares" / "party-0").iterdir()).stem
-    assert call(*share, "--out", "shares", cwd=here).returncode == 0
+    succeed(*share, "--out", "shares", cwd=here)
     for i in range(model.parties):
-        aggregate = (
-            "aggregate",
-            "--party",
-            str(i),
-            "--shares",
-            "shares",
-            "--out",
-            f"all/party-{i}.aggregate",
-        )
-        assert call(*aggregate, cwd=here).returncode == 0
+        added_up = ("--shares", "shares", "--out", f"all/party-{i}.aggregate")
+        succeed("aggregate", "--party", str(i), *added_up, cwd=here)
     again = weights(model, "--shares", "all", "--out", "again")
-    done = call(*again, cwd=here)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        f"Error: 1 of these 2 uploads went into a run before ({here / 'first'}); a second run spends their ε "
-        "again, and has to be charged. Name the population that they are of with --population; if a client "
-        f"sent an old upload again, as {old} may be, remove it at every party. No party was started."
-    )
-    assert not (here / "again").exists() and in_ledger(here) == []
-    assert call(*again, "--population", "loans", cwd=here).returncode == 0
+    said = refused(*again, cwd=here)
+    assert f"1 of these 2 uploads went into a run before ({here / 'first'})" in said
+    assert f"sent an old upload again, as {old} may be" in said and "No party was started." in said
+    assert in_ledger(here) == []
+    succeed(*again, "--population", "loans", cwd=here)
     done = call(*weights(model, "--shares", "shares", "--population", "others"), cwd=here)
     assert "Some of these uploads were charged to 'loans', not to 'others'" in done.stderr
     (found,) = in_ledger(here)
@@ -205,34 +187,17 @@ def test_a_run_that_no_party_saw_is_not_charged(here: Path) -> None:
 
 def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = weights(MODELS[QUICKEST], "--population", "loans")
-    budget = ("--population", "loans", "--budget", "3", "--ledger", "mine/l.db")
     path = here / "mine" / "l.db"
-    assert f"New population 'loans' in {path}\n" in call("ledger", *budget, cwd=here).stderr
+    done = call("ledger", "--population", "loans", "--budget", "3", "--ledger", "mine/l.db", cwd=here)
+    assert f"New population 'loans' in {path}\n" in done.stderr
     monkeypatch.setenv("FAIRSHARES_LEDGER", str(path))
-    assert call(*run, cwd=here).returncode == 0
+    succeed(*run, cwd=here)
     monkeypatch.delenv("FAIRSHARES_LEDGER")
     assert not default_path().exists()
     (found,) = in_ledger(here, "--ledger", "mine/l.db")
     assert len(found["charges"]) == 1 and found["budget"]["epsilon"] == "3"
-    (here / "mine" / "l.db").write_text("no database")
-    before = files_below(here)
-    done = call(*run, "--ledger", "mine/l.db", cwd=here)
-    assert done.returncode == 1 and done.stderr.splitlines()[-1] == (
-        f"Error: Cannot use the ledger {path}: it is no database, or its beginning is damaged; restore it "
-        "from a copy."
-    )
-    assert files_below(here) == before
-    assert call("ledger", "--ledger", "mine/l.db", cwd=here).returncode == 1
-
-
-def test_what_the_command_says_of_nothing(here: Path) -> None:
-    done = call("ledger", cwd=here)
-    assert done.returncode == 0
-    assert done.stdout.startswith(f"Ledger: {default_path()}\nNothing is charged in it yet")
-    assert in_ledger(here) == []
-    for options in (("--population", "loans"), ("--budget", "3")):
-        assert call("ledger", *options, cwd=here).returncode == 1
-    assert files_below(here) == {"records.csv", "domain.json"}
+    path.write_text("no database")
+    assert f"Cannot use the ledger {path}" in refused(*run, "--ledger", "mine/l.db", cwd=here)
 
 
 def test_a_full_disk_refuses_a_charge_and_loses_none(here: Path) -> None:

@@ -3,10 +3,8 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from harness.releases.noise_samples import WARNING
-from tests.support.command import call, files_below, refused
+from tests.support.command import call, files_below
 
 
 def test_opened_samples_are_written_and_judged(tmp_path: Path) -> None:
@@ -33,18 +31,3 @@ def test_opened_samples_are_written_and_judged(tmp_path: Path) -> None:
     assert (manifest["task"], manifest["inputs"]) == ("noise", {"samples": 200})
     assert manifest["privacy"]["warning"] == WARNING
     assert not {"epsilon", "delta"} & set(manifest["privacy"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--epsilon", "1"], "--n is missing"),
-        (["--n", "5"], "--epsilon is missing"),
-        (["--n", "0", "--epsilon", "1"], "--n must be a whole number from 1 to 100000"),
-        (["--n", "5", "--epsilon", "1", "--delta", "2^-200"], "No noise fits"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_one_sentence(
-    arguments: list[str], said: str, tmp_path: Path
-) -> None:
-    assert said in refused("noise", *arguments, "--out", "found", cwd=tmp_path)

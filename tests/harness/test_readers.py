@@ -1,6 +1,7 @@
 """Every reader of JSON and TOML refuses what it does not know, in one sentence without a secret."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from harness.clients.invitations import read_invitation
 from harness.errors import (
+    FairSharesError,
     HostsFileError,
     RecordDomainError,
     ResultFileError,
@@ -66,16 +68,8 @@ HEADER = {
 }
 
 
-@pytest.mark.parametrize("kind", DOMAINS)
-def test_domains(kind: str, tmp_path: Path) -> None:
-    good = DOMAINS[kind]
-    wide = {"pairs": ("cap",), "scores": ("thresholds",)}.get(kind, ())
-    check_file(read_domain, RecordDomainError, tmp_path / "x", good, optional=(*MAY_LACK, kind), either=wide)
-
-
 def test_invitations(tmp_path: Path) -> None:
     path = tmp_path / "client-0.json"
-    check_file(read_invitation, ShareError, path, INVITATION, either=("epsilon", "terms"))
     wrong: tuple[dict[str, Any], ...] = (
         {"client": -1},
         {"servers": []},
@@ -105,11 +99,6 @@ def test_lists_of_uploads(tmp_path: Path) -> None:
     check_file(read, ShareError, path, LIST, either=("unsound",), there=False)
 
 
-def test_headers(tmp_path: Path) -> None:
-    may_lack = ("schema", "records", "batches", "max_count")
-    check_file(read_header, ShareError, tmp_path / "0a.share", HEADER, optional=may_lack)
-
-
 FIGURES = {"sent_bytes": {"run": 0.5}, "mpc_s": {"run": 0.5}}
 UNIT_COSTS = {
     "schema": 1,
@@ -118,11 +107,51 @@ UNIT_COSTS = {
 }
 
 
-def test_unit_costs(tmp_path: Path) -> None:
-    may_have = ("", "measured", "models", "network")
-    check_file(
-        read_units, ResultFileError, tmp_path / "units.json", UNIT_COSTS, either=may_have, optional=("run",)
-    )
+# Of a file: its name, what reads it, how that refuses it, and which of its fields may be what.
+FILES: dict[
+    str, tuple[str, Callable[[Path], object], type[FairSharesError], dict[str, Any], dict[str, Any]]
+] = {
+    **{
+        kind: (
+            "x",
+            read_domain,
+            RecordDomainError,
+            good,
+            {
+                "optional": (*MAY_LACK, kind),
+                "either": {"pairs": ("cap",), "scores": ("thresholds",)}.get(kind, ()),
+            },
+        )
+        for kind, good in DOMAINS.items()
+    },
+    "a header": (
+        "0a.share",
+        read_header,
+        ShareError,
+        HEADER,
+        {"optional": ("schema", "records", "batches", "max_count")},
+    ),
+    "unit costs": (
+        "units.json",
+        read_units,
+        ResultFileError,
+        UNIT_COSTS,
+        {"either": ("", "measured", "models", "network"), "optional": ("run",)},
+    ),
+    "an invitation": (
+        "client-0.json",
+        read_invitation,
+        ShareError,
+        INVITATION,
+        {"either": ("epsilon", "terms")},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_files(kind: str, tmp_path: Path) -> None:
+    name, read, error, good, may_be = FILES[kind]
+    check_file(read, error, tmp_path / name, good, **may_be)
 
 
 TERMS = {

@@ -2,11 +2,13 @@
 
 import contextlib
 import io
+import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from harness.cli.app import program
 from tests.conftest import PROJECT
@@ -75,6 +77,12 @@ def refused(*arguments: str, cwd: Path) -> str:
     assert done.returncode == 1 and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
     assert files_below(cwd) == before
     return " ".join(done.stderr.split())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a JSON file holds."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
 
 
 def processes_below(directory: Path) -> dict[int, Path]:

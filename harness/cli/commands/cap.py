@@ -37,8 +37,8 @@ def _following(options: CapOptions, cap: str, model: str, curves: ProtocolSpec |
         unit["variant"] = options.variant
         form = {"input_form": next(iter(curves.input_forms))}
     if options.records:
-        own = options.written("records", "domain", "groups", "labels", "max_count")
-        return [Line("Next", _line(task, {**own, **kept, **unit, "cap": cap}))]
+        shared = options.written("records", "domain", "groups", "labels", "max_count")
+        return [Line("Next", _line(task, {**shared, **kept, **unit, "cap": cap}))]
     again = {"records": "FILE", "domain": "FILE", "task": task, "security": model, "cap": cap}
     where = options.written("hosts") if options.hosts else {"shares": "SHARES"}
     return [

@@ -24,11 +24,11 @@ def chosen_model(model: SecurityModel | None) -> SecurityModel:
 
 def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], SecurityModel]:
     """Return a run's hosts, and the model: the named one, or what the number of hosts allows."""
-    found = read_hosts(path)
-    chosen = model or default_model(found)
+    hosts = read_hosts(path)
+    chosen = model or default_model(hosts)
     if model is None:
         cli.announce(f"Security model: {chosen.name} (choose another with --security)")
-    return hosts_for(chosen, found, path), chosen
+    return hosts_for(chosen, hosts, path), chosen
 
 
 def read_fingerprints(path: Path) -> list[str]:
@@ -40,10 +40,10 @@ def read_fingerprints(path: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise OptionError(f"Cannot read --fingerprints {path}.") from None
-    found = [line.rpartition("=")[2].strip().upper() for line in lines if line.strip()]
-    if not found or not all(map(_FINGERPRINT.fullmatch, found)):
+    fingerprints = [line.rpartition("=")[2].strip().upper() for line in lines if line.strip()]
+    if not fingerprints or not all(map(_FINGERPRINT.fullmatch, fingerprints)):
         raise OptionError(
             f"{path} must hold a line for each party, 0 first: the SHA-256 of its certificate, as "
             "openssl x509 -fingerprint -sha256 writes it."
         )
-    return found
+    return fingerprints

@@ -42,11 +42,11 @@ def check(options: HostsCheckOptions) -> None:
     hosts, chosen = chosen_hosts(options.hosts, options.security)
     with cli.steps(view.CHECK_STEPS) as begin:
         findings = check_hosts(hosts, chosen, begin)
-    found = [finding.to_json() for finding in findings]
+    rows = [finding.to_json() for finding in findings]
     if cli.output.json:
-        print_json(found)
+        print_json(rows)
     else:
-        show(*view.findings(found, [finding.marks() for finding in findings], chosen.name))
+        show(*view.findings(rows, [finding.marks() for finding in findings], chosen.name))
     wrong = sum(bool(finding.faults) for finding in findings)
     if wrong:
         raise HostUnfitError(
@@ -94,12 +94,12 @@ def policy(options: HostsPolicyOptions) -> None:
     if not (directory / FILE).exists():
         write_policy(directory, DEFAULT, DEFAULT_PORT)
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
-    found, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
+    rules, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
     if cli.output.json:
         spendings = {each.name: exact_json(each.spent) for each in spent}
-        print_json({**found.to_json(), "spent": spendings})
+        print_json({**rules.to_json(), "spent": spendings})
     else:
-        show(*view.policy(directory, found.to_json(), spent))
+        show(*view.policy(directory, rules.to_json(), spent))
 
 
 def verify(options: VerifyOptions) -> None:
@@ -131,8 +131,8 @@ def collect(options: HostsCollectOptions) -> None:
         return
     target = options.out or default_out("hosts.collect")
     with new_directory(target) as partial:
-        for found in runs:
-            write_json(partial / f"{found['run']}.json", found)
+        for run in runs:
+            write_json(partial / f"{run['run']}.json", run)
     show(view.leftover_runs(runs), results(target))
 
 

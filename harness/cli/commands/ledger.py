@@ -11,6 +11,6 @@ from harness.views import ledger as view
 
 def ledger(options: LedgerOptions) -> None:
     """Give a population a budget, if asked to; then print what has been spent."""
-    path, found = populations_of(options.population, options.budget, options.ledger, announce)
-    shown, fields = view.ledger(path, found), partial(view.to_json, path, found)
+    path, populations = populations_of(options.population, options.budget, options.ledger, announce)
+    shown, fields = view.ledger(path, populations), partial(view.to_json, path, populations)
     tell("ledger", "What was spent", shown, fields, plot=options.plot)

@@ -58,8 +58,8 @@ def quickstart(options: QuickstartOptions) -> None:
     model = chosen_model(options.security)
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
-        found = run(model, options.guarantee, target, begin)
-    cli.show(Heading(view.TITLE, f": {found.subtitle}"), *view.quickstart(found), results(target, page=True))
+        done = run(model, options.guarantee, target, begin)
+    cli.show(Heading(view.TITLE, f": {done.subtitle}"), *view.quickstart(done), results(target, page=True))
 
 
 def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:

@@ -98,8 +98,8 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
             )
         from harness.hosts.runner import HostsRunner  # it loads what talks ssh
 
-        found, model = chosen_hosts(options.hosts, options.security)
-        hosts = HostsRunner(found, model)
+        fleet, model = chosen_hosts(options.hosts, options.security)
+        hosts = HostsRunner(fleet, model)
     options = options.but(security=model)
     settings = settings_of(options, hosts, cli.announce)
     out = options.out or default_out(options.task)
@@ -188,9 +188,9 @@ def _plan(options: Any) -> None:
         texts |= _of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
     with naming(in_plan):
         expected = Expected(**texts, **options.plan)
-        found = planned(options.request, expected, started=partial(starting_s, _A_COMMAND))
-    shown, title = list(view.plan(found)), f"Plan of {options.task}"
-    tell("plan", title, shown, lambda: view.to_json(found), plot=options.plot)
+        plan = planned(options.request, expected, started=partial(starting_s, _A_COMMAND))
+    shown, title = list(view.plan(plan)), f"Plan of {options.task}"
+    tell("plan", title, shown, lambda: view.to_json(plan), plot=options.plot)
 
 
 def _of_domain(domain: RecordDomain, task: str) -> dict[str, str]:

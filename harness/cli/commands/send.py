@@ -47,10 +47,10 @@ def send(options: SendOptions) -> None:
                 f"This run spends {letter} = {digits_up(spent, 4)}, and {named(name, as_text(most))} is "
                 "the most that you accept; nothing was sent."
             )
-    own = read_records(options.records, domain, may_be_empty=True, say=announce)
-    if own.clients != 1:
+    records = read_records(options.records, domain, may_be_empty=True, say=announce)
+    if records.clients != 1:
         raise OptionError(
-            f"{options.records} holds records of {own.clients} clients; an invitation is for one."
+            f"{options.records} holds records of {records.clients} clients; an invitation is for one."
         )
     event = PrivacyEvent(
         request.task,
@@ -69,7 +69,7 @@ def send(options: SendOptions) -> None:
         with _nothing_sent():
             charging.start(event)
 
-    values = columns_of(as_upload(own, form, announce), form).ravel()
+    values = columns_of(as_upload(records, form, announce), form).ravel()
     sent = asyncio.run(found.send(values, options.timeout, charge))
     with suppress(LedgerError):  # the charge stays, and is shown as aborted
         charging.settle(Status.DONE, account.ledger.timeout_s)
@@ -98,7 +98,7 @@ def _sentences(request: Request) -> list[str]:
     if model.tolerates == "active":
         learns += f", or changes a value unnoticed, but for a probability of 2^-{CHECKS} each"
     honest, parties = model.parties - model.corruptions, model.parties
-    own = DISTRIBUTED.format(
+    noise = DISTRIBUTED.format(
         distribution=distribution, honest_parties=honest, parties=parties, shifted=SHIFTED
     )
     early = (
@@ -111,7 +111,7 @@ def _sentences(request: Request) -> list[str]:
         f"{_CHANGES[request.neighboring_relation]}.",
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
-        *([own] if distribution else []),
+        *([noise] if distribution else []),
         *([early] if model.replicated else []),
     ]
 
@@ -119,15 +119,15 @@ def _sentences(request: Request) -> list[str]:
 def _servers(servers: Sequence[Server], invitation: str, known: Sequence[str] | None) -> list[str]:
     """Return who the parties are. Raises: ShareError: a certificate is not the known one, or is none."""
     try:
-        found = [fingerprint(server.certificate.encode()) for server in servers]
+        fingerprints = [fingerprint(server.certificate.encode()) for server in servers]
     except ValueError:
         raise ShareError(f"{invitation} holds something else than parties' certificates.") from None
-    if known is not None and found != list(known):
+    if known is not None and fingerprints != list(known):
         raise ShareError(
             f"The parties in {invitation} have other certificates than --fingerprints names, in the order of "
             "the parties; nothing was sent. Ask the owners of their hosts, not whoever sent the invitation."
         )
     return [
         f"Party {i}: {server.host}:{server.port}, SHA-256 of its certificate {one}."
-        for i, (server, one) in enumerate(zip(servers, found, strict=True))
+        for i, (server, one) in enumerate(zip(servers, fingerprints, strict=True))
     ]

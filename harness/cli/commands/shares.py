@@ -66,17 +66,17 @@ def share(options: ShareOptions) -> None:
     policy = _policy(options, kind)
     with steps(STEPS) as begin:
         begin("records")
-        found = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut, say=announce)
-        found = as_upload(found, form, announce)
-        clients = _counted(found.clients, "client")
+        records = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut, say=announce)
+        records = as_upload(records, form, announce)
+        clients = _counted(records.clients, "client")
         if options.check:
-            say(f"{len(found.client):,} records of {clients} would be shared; nothing was.")
+            say(f"{len(records.client):,} records of {clients} would be shared; nothing was.")
             return
         begin("share")
         if options.counted and domain.cap:
-            found = of_what_is_left(found, domain.cap, options.counted)
+            records = of_what_is_left(records, domain.cap, options.counted)
         over = shared_over(form, model.domain)
-        batches = Client(form, over, model.parties, policy).share(found, options.out)
+        batches = Client(form, over, model.parties, policy).share(records, options.out)
     earlier = len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(batches)
     uploads = batches[0] if len(batches) == 1 else f"<{len(batches)} uploads>"
     if cut is not None:
@@ -124,11 +124,13 @@ def uploads(options: UploadsOptions) -> None:
         read_domain(options.domain) if options.domain else None,
         options.clients_per_upload or MAX_VALUES,
     )
-    found = uploads_at(party, _own(options.shares, party), policy)
-    write_uploads(found, options.out)
-    why = Counter(sorted(found.unsound.values()))
+    listed = uploads_at(party, _own(options.shares, party), policy)
+    write_uploads(listed, options.out)
+    why = Counter(sorted(listed.unsound.values()))
     others = f" Others: {described(why)}." if why else ""
-    say(f"Party {party}: {len(found.sound)} uploads are sound here.{others} List: {plain(str(options.out))}.")
+    say(
+        f"Party {party}: {len(listed.sound)} uploads are sound here.{others} List: {plain(str(options.out))}."
+    )
     if UNDECLARED in why:
         say(HINT)
 
@@ -137,14 +139,14 @@ def aggregate(options: AggregateOptions) -> None:
     """Write what one party feeds into a run."""
     party = options.party
     directory = _own(options.shares, party)
-    taken, left_out = None, ""
+    accepted, left_out = None, ""
     if options.uploads:
         agreement = read_lists(options.uploads)
-        taken = paths_of(agreement.taken, uploads_at(party, directory), directory)
+        accepted = paths_of(agreement.taken, uploads_at(party, directory), directory)
         left_out = described(agreement.left_out)
     with steps(STEPS) as begin:
         begin("aggregate")
-        header = parties.aggregate(party, directory, options.out, taken)
+        header = parties.aggregate(party, directory, options.out, accepted)
     if left_out:
         say(f"Uploads left out, by all parties alike: {left_out}.")
     say(
@@ -160,5 +162,5 @@ def _counted(number: int, what: str) -> str:
 
 def _own(directory: Path, party: int) -> Path:
     """Return where a party's files are: in a directory with all parties', or in one of its own."""
-    own = directory / f"party-{party}"
-    return own if own.is_dir() else directory
+    of_party = directory / f"party-{party}"
+    return of_party if of_party.is_dir() else directory

@@ -24,9 +24,9 @@ def thresholds(options: ThresholdsOptions) -> None:
 def _choose_again(directory: Path, options: ThresholdsOptions) -> None:
     target = options.out or default_out("thresholds")
     curves = read_curves(directory)
-    found, files = choose_again(curves, choice_of(options), options.positive_label or "")
+    choice, files = choose_again(curves, choice_of(options), options.positive_label or "")
     write_files(target, files)
     again, manifest = view.chosen_again(curves.run), curves.manifest
     short, full = in_short(manifest), privacy(manifest)
-    shown = list(view.thresholds(found))
+    shown = list(view.thresholds(choice))
     present(options, manifest, target, "Thresholds", shown, [again, short], [again, *full])

@@ -18,15 +18,15 @@ def train(options: TrainOptions) -> None:
     """Train on a records file, and show the model and what it cost."""
     target = options.out or default_out(TASK)
     with cli.steps(view.STEPS) as begin:
-        found = trained(
+        trained_model = trained(
             options, options.records, read_features(options.features), target, begin, cli.announce
         )
-    typed, manifest = as_text(options.epsilon), found.manifest
-    after = [charge(found.charging, options.population == UNCHARGED)]
+    typed, manifest = as_text(options.epsilon), trained_model.manifest
+    after = [charge(trained_model.charging, options.population == UNCHARGED)]
     short: list[Part] = ["", run_view.in_short(manifest, typed, here=True), *after]
     full = [*run_view.statement(manifest, "the model", typed), run_view.one_machine(True), *after]
-    thresholds = found.thresholds.found if found.thresholds else None
-    weights = found.weights.found.weights if found.weights else None
-    shown = list(view.training(found.model, manifest, weights, thresholds))
+    thresholds = trained_model.thresholds.found if trained_model.thresholds else None
+    weights = trained_model.weights.found.weights if trained_model.weights else None
+    shown = list(view.training(trained_model.model, manifest, weights, thresholds))
     problem = thresholds.problem if thresholds else None
     present(options, manifest, target, "Training", shown, short, full, problem, FILE)

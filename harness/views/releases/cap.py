@@ -44,8 +44,8 @@ def going_on_with(found: ChosenCap, clients: int, left: Guarantee) -> Iterator[s
 
     Args: left: epsilon and delta of the other, which spends them when its parties start.
     """
-    asked = {"cap": found.cap, "epsilon": left.epsilon, "delta": left.delta}
-    rest = " ".join(named(field, value) for field, value in asked.items())
+    repeated = {"cap": found.cap, "epsilon": left.epsilon, "delta": left.delta}
+    rest = " ".join(named(field, value) for field, value in repeated.items())
     yield (
         f"Cap: {found.cap} of a client's records, by noisy counts; its part of ε is spent. If the run that "
         f"follows fails, repeat it with {rest}. That keeps to the total if its parties had not started; "

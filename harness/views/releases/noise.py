@@ -23,7 +23,7 @@ def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, 
         [
             ["mean", f"{summary.mean:,.4f}", f"{summary.exact_mean:,.4f}"],
             ["mean square around it", f"{summary.mean_square:,.4f}", f"{summary.exact_mean_square:,.4f}"],
-            *([name, f"{found:,.6g}", f"{exact:,.6g}"] for name, found, exact in extremes),
+            *([name, f"{measured:,.6g}", f"{exact:,.6g}"] for name, measured, exact in extremes),
         ],
     )
     verdict = "within" if summary.distance <= summary.bound else Bad("beyond")
@@ -35,8 +35,8 @@ def noise(sampler: Sampler, samples: int, summary: Summary, manifest: dict[str, 
     yield Paragraph(WARNING, strong=WARNING)
     epsilon, delta = digits_up(sampler.guarantee.epsilon, 4), digits_up(sampler.guarantee.delta, 4)
     yield f"A count that moves by 1 and carries a secret sample like these has ε = {epsilon} and δ = {delta}."
-    each = f"{manifest['mpc_s'] / samples * 1e6:,.1f} µs a sample, "
+    cost = f"{manifest['mpc_s'] / samples * 1e6:,.1f} µs a sample, "
     yield (
-        f"Cost: {run.seconds_and_traffic(manifest, each)} ({manifest['engine_version']}, model "
+        f"Cost: {run.seconds_and_traffic(manifest, cost)} ({manifest['engine_version']}, model "
         f"{manifest['security']})."
     )

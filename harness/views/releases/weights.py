@@ -62,10 +62,10 @@ def weights(found: GroupWeights) -> Iterator[Part]:
 
 def arrivals(manifest: Mapping[str, Any]) -> str:
     """Say which epochs the counts are of."""
-    found = manifest["arrivals"]
-    said = f"Epoch {found['epoch']} of {found['horizon']}: the counts are of all epochs so far together"
-    if found["missing"]:
-        said += f", but for what epochs {', '.join(map(str, found['missing']))} were the first to count"
+    series = manifest["arrivals"]
+    said = f"Epoch {series['epoch']} of {series['horizon']}: the counts are of all epochs so far together"
+    if series["missing"]:
+        said += f", but for what epochs {', '.join(map(str, series['missing']))} were the first to count"
     return f"{said}. All ε was charged before the first epoch; the others charge nothing."
 
 

@@ -38,9 +38,9 @@ _LONGEST = 28  # of a name in a picture; a table beside it has all of it
 
 def with_ends(values: Any, ends: Any) -> Floats:
     """Return estimates with the ends of their intervals, a row each. Args: ends: None: there are none."""
-    found = np.asarray(values, dtype=float)[..., np.newaxis]
-    known = np.full((*found.shape[:-1], 2), np.nan) if ends is None else np.asarray(ends, dtype=float)
-    return np.concatenate([found, known], axis=-1).reshape(-1, 3)
+    estimates = np.asarray(values, dtype=float)[..., np.newaxis]
+    known = np.full((*estimates.shape[:-1], 2), np.nan) if ends is None else np.asarray(ends, dtype=float)
+    return np.concatenate([estimates, known], axis=-1).reshape(-1, 3)
 
 
 def intervals(
@@ -75,11 +75,11 @@ def _intervals(
     pitch, entries = len(series) + (len(series) > 1) / 2, []
     if line is not None:
         axes.axvline(line, color=GREY, linewidth=0.8, linestyle=":")
-    for i, found in enumerate(series.values()):
+    for i, ends in enumerate(series.values()):
         at, (colour, marker, _) = pitch * np.arange(len(rows)) + i, _look(i)
-        axes.plot(found[:, 1:].T, [at, at], color=colour, linewidth=2, alpha=0.6, marker="|", markersize=7)
+        axes.plot(ends[:, 1:].T, [at, at], color=colour, linewidth=2, alpha=0.6, marker="|", markersize=7)
         fill = "full" if i < len(MARKERS) else "none"
-        entries += axes.plot(found[:, 0], at, color=colour, marker=marker, fillstyle=fill, linestyle="none")
+        entries += axes.plot(ends[:, 0], at, color=colour, marker=marker, fillstyle=fill, linestyle="none")
     middles = pitch * np.arange(len(rows)) + (len(series) - 1) / 2
     axes.set_yticks(middles, [*map(_short, rows)], parse_math=False)
     axes.tick_params(axis="y", length=0)

@@ -10,13 +10,11 @@ from harness.cli.release_options import (
     RELEASES,
     CapOptions,
     CountOptions,
-    WeightsOptions,
 )
-from harness.errors import FairSharesError, OptionError
+from harness.errors import FairSharesError
 from harness.pipeline.release import chooses_cap
 from harness.request.fields import Option
 from harness.request.readers import as_given, parse_path, parse_population
-from harness.request.releases import ErrorOptions
 from protocols.accounting.calibration import PrivacyUnit
 from tasks import namespace
 
@@ -79,16 +77,3 @@ def test_shared_code_asks_options_that_a_release_has_not_got() -> None:
         assert found.invite is None and found.hosts is None and not chooses_cap(found)
     assert CapOptions(**texts).privacy_unit is PrivacyUnit.CLIENT
     assert "input_form" not in CountOptions.declared and CountOptions(**texts).input_form is None
-
-
-def test_a_cap_is_chosen_where_records_are_at_hand() -> None:
-    assert chooses_cap(WeightsOptions(epsilon="1", records="r.csv", cap="auto"))
-    assert not chooses_cap(WeightsOptions(epsilon="1", shares="shares", cap="auto"))
-    assert not chooses_cap(WeightsOptions(epsilon="1", records="r.csv", cap="9"))
-
-
-def test_an_error_has_a_range_of_counts() -> None:
-    target = ErrorOptions().target()
-    assert (target.relative, target.least, target.most) == (0.1, 100, 1 << 20)
-    with pytest.raises(OptionError, match="--error-from 9 is above --error-to 3; give a range of counts"):
-        ErrorOptions(error_from="9", error_to="3").target()

@@ -3,23 +3,14 @@
 import json
 import math
 import re
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.errors import FairSharesError, OptionError, RecordDomainError
-from harness.inputs.record_schema import RecordDomain
-from harness.releases.weights import WeightsStatistic
-from harness.request.readers import parse_cap, parse_shares
+from harness.errors import FairSharesError
 from harness.security_models import MODELS
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, PrivacyUnit
-from protocols.mechanisms.shifted_log import ErrorTarget, plan_logarithm
-from protocols.noise.truncated import mean_square_error
-from protocols.spec import PI_RW_SLOTS, SLOTS
 from tests.support.plans import show_plan
-from tests.support.requests import request_of
 
 GIVEN: dict[str, Any] = {
     "task": "weights",
@@ -73,15 +64,6 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
     assert capped["rmse"]["b, c, 0"] == pytest.approx(capped["count_rmse"] / 0.6, rel=0.02)
 
 
-def test_a_plan_of_a_file_takes_no_other_sizes(tmp_path: Path) -> None:
-    (tmp_path / "r.csv").write_text("client_id,group,label\nc,a,0\nd,a,1\n")
-    texts = {"from_records": str(tmp_path / "r.csv"), "epsilon": "1"}
-    with pytest.raises(OptionError, match="--from-records replaces --clients, --groups"):
-        show_plan(**texts, clients="3", groups="2")
-    with pytest.raises(RecordDomainError, match="has 1 different groups; a plan is for 2 to 50"):
-        show_plan(**texts)
-
-
 def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:
     found = planned(capsys)
     assert [each["security"] for each in found["models"]] == list(MODELS)
@@ -93,23 +75,6 @@ def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureF
     assert release["errors"]["count_rmse"] == pytest.approx(1.46, abs=0.01)
     assert release["errors"]["rmse"]["group 1, label 1"] == pytest.approx(1.46 * 0.866 / 6540, rel=0.01)
     assert release["needed"]["records"] == pytest.approx(1.46 * 0.866 * 4 / 0.01, rel=0.01)
-
-
-def test_what_it_takes_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
-    first = planned(capsys, groups="a:0.9,b:0.1", security="mpyc")
-    assert first["groups"] == {"a": 0.9, "b": 0.1}
-    more = planned(
-        capsys,
-        groups="a:0.9,b:0.1",
-        security="mpyc",
-        records=str(only(first)["needed"]["records"]),
-        error="0.01",
-    )
-    assert max(only(more)["errors"]["rmse"].values()) == pytest.approx(0.01, rel=0.001)
-    larger = planned(
-        capsys, groups="a:0.9,b:0.1", security="mpyc", epsilon=str(only(first)["needed"]["epsilon"])
-    )
-    assert max(only(larger)["errors"]["rmse"].values()) <= 0.01
 
 
 @pytest.mark.parametrize(
@@ -131,19 +96,6 @@ def test_every_task_can_be_planned(
     assert refused == (
         {"spdz2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring"} if "input_form" in options else set()
     )
-
-
-@pytest.mark.mpspdz("ps-rep-ring", "rep4-ring")
-def test_replicated_shares_are_planned_for_models_that_take_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """Products, and slots with noise for clients that no party exchanges."""
-    of_clients = {"privacy_unit": "client", "cap": "2", "max_count": "9", "clients": "70", "records": ""}
-    for options in ({"input_form": "product"}, of_clients):
-        found = planned(capsys, **options, input_path="replicated")
-        assert found["input_path"] == "replicated"
-        costs = {each["security"]: each["mpc_s"] for each in found["models"] if each["mpc_s"] is not None}
-        assert set(costs) == {"ps-rep-ring", "rep4-ring"} and min(costs.values()) > 0
-        additive = planned(capsys, **options, input_path="shares")
-        assert len(found["releases"]) == 1 and len(additive["releases"]) == (2 if "cap" in options else 1)
 
 
 OF_CAP: dict[str, str] = {"task": "cap", "records": "", "clients": "5000", "release_epsilon": "1"}
@@ -170,18 +122,13 @@ def test_counts_are_planned_with_the_error_and_the_privacy_of_each(
 ) -> None:
     options = {"task": "count", "groups": "a:0.99,b:0.01", "records": "20000", "error_to": "10000"}
     release = only(planned(capsys, **options))
-    errors, spent = release["errors"], release["privacy"]
-    target = ErrorTarget(0.1, 100, 10_000)
-    distribution, _ = plan_logarithm(
-        target, Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), Fraction(1), Fraction(1, 2**40)
-    )
+    errors = release["errors"]
     assert (errors["relative_error"], errors["error_from"], errors["error_to"]) == (0.1, 100, 10_000)
-    assert (errors["offset"], release["needed"]) == (distribution.offset, None)
     assert [each["records"] for each in errors["privacy"].values()] == [9900, 9900, 100, 100]
     assert all(0 < error <= 0.1 for error in errors["mean"].values())
     large, small = (errors["privacy"][f"{group}, label 1"]["epsilon"] for group in "ab")
-    assert large < small / 20 and small < spent["epsilon"] <= 1  # who has 99 times as many gives less away
-    assert distribution.step(9900) / distribution.step(100) == pytest.approx(large / small, rel=0.01)
+    assert large < small / 20  # who has 99 times as many gives less away
+    assert small < release["privacy"]["epsilon"] <= 1
 
 
 AUTO: dict[str, str] = {"privacy_unit": "client", "cap": "auto", "clients": "10000", "records": "100000"}
@@ -189,56 +136,18 @@ AUTO: dict[str, str] = {"privacy_unit": "client", "cap": "auto", "clients": "100
 
 def test_a_chosen_cap_costs_two_releases_that_share_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
     found = planned(capsys, **AUTO)
-    assert [each["task"] for each in found["releases"]] == ["cap", "cap", "weights", "weights"]
-    requested = [each["privacy"]["epsilon_requested"] for each in found["releases"]]
-    assert requested == ["1/5", "1/5", "4/5", "4/5"]
+    requested = [(each["task"], each["privacy"]["epsilon_requested"]) for each in found["releases"]]
+    assert requested == [*[("cap", "1/5")] * 2, *[("weights", "4/5")] * 2]
     assert found["cap"] == 11 and found["cap_is_expected"]  # the least of the grid that 10 records fit
     # A fifth of 2^-40 is 1 in 5 · 2^40, the rest 1 in 5/4 · 2^40: each release is as it would be by itself.
     of_cap = {**OF_CAP, "clients": "10000", "epsilon": "1/5", "release_epsilon": "4/5"}
     cap = planned(capsys, **of_cap, delta=f"1/{5 * 2**40}")
     rest = planned(capsys, **{**AUTO, "cap": "11", "epsilon": "4/5", "delta": f"1/{5 * 2**38}"})
     assert found["releases"] == [*cap["releases"], *rest["releases"]]
-    assert (cap["cap_is_expected"], rest["cap_is_expected"]) == (False, False)
     for both, first, second in zip(*(each["models"] for each in (found, cap, rest)), strict=True):
-        for name in ("mpc_s", "sent_bytes", "rounds"):
-            parts = [both["runs"][task][name] for task in ("cap", "weights")]
-            assert parts == [first[name], second[name]]
-            if both[name] is not None:  # as rounds are in mpyc
-                assert both[name] == pytest.approx(sum(parts), abs=1)
-
-
-def test_a_chosen_cap_can_spend_another_share(capsys: pytest.CaptureFixture[str]) -> None:
-    found = planned(capsys, **AUTO, cap_epsilon="1/4", security="ring")
-    assert [each["privacy"]["epsilon_requested"] for each in found["releases"]] == ["1/4", "3/4"]
-
-
-def test_curves_need_a_cap_for_exchanged_records_only_where_keys_are_sorted(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    small = {**AUTO, "clients": "1000", "records": "3000", "task": "thresholds", "thresholds": "5"}
-    added, sorted_ = (
-        planned(capsys, **small, variant=variant, security="rep4-ring")["releases"][0]["errors"][
-            "allowed_above"
-        ]
-        for variant in ("histogram", "records")
-    )
-    assert sorted_ / added == pytest.approx(2, rel=0.05)
-    for variant, above in (("", added), ("records", sorted_)):
-        alone = {**OF_CAP, "epsilon": "1/5", "release_epsilon": "4/5", "release": "thresholds"}
-        cap = planned(capsys, **alone, thresholds="5", variant=variant, security="rep4-ring")
-        assert cap["releases"][0]["errors"]["allowed_above"] == pytest.approx(above, abs=1)  # by delta
-
-
-def test_people_are_told_of_both_releases(capsys: pytest.CaptureFixture[str]) -> None:
-    show_plan(**{**GIVEN, **AUTO})
-    shown = re.sub(r"\s+", " ", capsys.readouterr().out)
-    assert "ε = 0.2 is for choosing the cap, ε = 0.8 for the weights" in shown
-    assert "If all clients have 10 records, the cap is about this" in shown
-    assert "cap and weights together" in shown
-    show_plan(**{**GIVEN, **OF_CAP, "clients": "30"})
-    assert "any other choice is noise alone" in re.sub(r"\s+", " ", capsys.readouterr().out)
-    show_plan(**{**GIVEN, "task": "count", "groups": "30", "records": "10^5", "error_to": "10000"})
-    assert "… 40 more" in capsys.readouterr().out
+        for name in ("mpc_s", "sent_bytes"):
+            assert [both["runs"][task][name] for task in ("cap", "weights")] == [first[name], second[name]]
+            assert both[name] == pytest.approx(first[name] + second[name], abs=1)
 
 
 BY_CLIENT: dict[str, Any] = {"privacy_unit": "client", "clients": "10000", "records": "100000"}
@@ -275,62 +184,19 @@ def test_clients_can_be_the_unit(
     assert refused == ({"mpyc"} if form == "keys" else set())
 
 
-def test_noise_is_the_releases_and_records_beyond_a_cap_do_not_count(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for cap in ("20", "weight-one"):
-        found = planned(capsys, **BY_CLIENT, cap=cap, security="ring")
-        domain = RecordDomain(("a", "b"), ("0", "1"), 2**31, cap=parse_cap(cap))
-        statistic = WeightsStatistic(spec=PI_RW_SLOTS)
-        settings = request_of(MODELS["ring"], SLOTS, Fraction(1), Fraction(1, 2**40), unit=PrivacyUnit.CLIENT)
-        noise = statistic.prepare(settings, domain).plan.coins
-        scale = 60 if cap == "weight-one" else 1
-        rmse = math.sqrt(mean_square_error(noise)) / scale
-        assert only(found)["errors"]["count_rmse"] == pytest.approx(rmse)
-        # Ten records each: all of them up to a cap of 20, and a weight of 1 each; the weights' derivatives
-        # are 0.866 over the counts, which are even.
-        counted = 10_000 if cap == "weight-one" else 100_000
-        worst = max(only(found)["errors"]["rmse"].values())
-        assert worst == pytest.approx(rmse * 0.866 * 4 / counted, rel=0.001)
-    half, whole = (planned(capsys, **BY_CLIENT, cap=cap, security="ring") for cap in ("5", "10"))
-    errors = [max(only(found)["errors"]["rmse"].values()) for found in (half, whole)]
-    assert errors[0] == pytest.approx(errors[1], rel=0.02)  # half of the noise, half of the records
-
-
 def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     """Up to 26 epochs each is counted by itself, with all of ε: so the counts' variance grows by as much."""
-    given = {"clients": "26000", "records": None, "security": "mpyc", "horizon": "26"}
-    once = only(planned(capsys, clients="26000", records=None, security="mpyc"))
-    series = planned(capsys, **given)
+    given = {"clients": "26000", "records": None, "security": "mpyc"}
+    once, series = only(planned(capsys, **given)), planned(capsys, **given, horizon="26")
     found = only(series)
     assert found["privacy"] == once["privacy"]
     for n, each in enumerate(found["errors"]["epochs"], 1):
         assert each["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
-        errors = max(once["errors"]["rmse"].values())
-        assert each["worst"] == pytest.approx(errors * math.sqrt(n) * 26 / n)
-    assert found["errors"]["count_rmse"] == found["errors"]["epochs"][-1]["count_rmse"]
     assert found["needed"]["epsilon"] > once["needed"]["epsilon"]
     assert series["models"][0]["mpc_s"] > 0 and series["models"][0]["wall_s"] is None
     show_plan(**{**GIVEN, **given, "horizon": "40", "epsilon": "0.5"})
     said = " ".join(capsys.readouterr().out.split())
     assert "Counts so far are off by 12.4 over all 40 epochs, most after epoch 40: by 16.2" in said
-    assert "What an epoch would cost at most, all parties" in said and "from Enter" not in said
-
-
-def test_networks_cost_time_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    here, lan, wan = (planned(capsys, network=network)["models"] for network in ("none", "lan", "wan"))
-    for a, b, c in zip(here, lan, wan, strict=True):
-        assert a["mpc_s"] < b["mpc_s"] < c["mpc_s"]
-        assert (a["rounds"], a["sent_bytes"]) == (c["rounds"], c["sent_bytes"])
-
-
-def test_people_get_two_tables_and_a_warning_where_all_is_noise(capsys: pytest.CaptureFixture[str]) -> None:
-    show_plan(**{**GIVEN, "records": "20"})
-    shown = re.sub(r"\s+", " ", capsys.readouterr().out)
-    assert "Mostly noise" in shown and "error of the weight" in shown
-    assert all(name in shown for name in MODELS)
-    show_plan(**GIVEN)
-    assert "Mostly noise" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -413,15 +279,6 @@ def test_bad_options_end_in_one_sentence(
     with pytest.raises(FairSharesError, match=re.escape(named)):
         show_plan(**{**GIVEN, **options})
     assert not capsys.readouterr().out
-
-
-def test_shares_are_numbers_names_or_names_with_shares() -> None:
-    assert parse_shares("2", "groups") == {"group 1": Fraction(1, 2), "group 2": Fraction(1, 2)}
-    assert parse_shares("a,b,c", "groups") == dict.fromkeys("abc", Fraction(1, 3))
-    assert parse_shares("a:0.7, b:3/10", "groups") == {"a": Fraction(7, 10), "b": Fraction(3, 10)}
-    for wrong in ("", "1", "1001", "a", "a,a", "a:0.5,b", "a:0.5,b:0.4", "a:1,b:0", "a:2,b:-1", ":0.5,b:0.5"):
-        with pytest.raises(OptionError, match="--groups"):
-            parse_shares(wrong, "groups")
 
 
 def test_noise_made_before_is_planned_apart(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from harness.engines.registry import security_models
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
+from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.privacy.audit.releases import RELEASES, audit_command
 from harness.privacy.audit.samplers import Audited, audit_m_r, audit_published, audit_sampler
 from harness.privacy.ledger.populations import Charge, Population, Status
@@ -90,7 +91,7 @@ VIEWS: dict[str, Callable[[], Iterable[Part]]] = {
     "count": lambda: counts.counts(
         read(CountStatistic(ErrorTarget(0.1, 100, 2000)), RecordKind.NONE, LABELS, 100)
     ),
-    "thresholds": lambda: thresholds.rules(of_thresholds(GROUPS), 0.5),
+    "thresholds": lambda: thresholds.rules(choose_thresholds(curves(GROUPS)), 0.5),
     "cap": lambda: cap.cap(ChosenCap((1, 2, 3), 1, above=47, noise=17), 1000, []),
     "plan": of_plan,
     "plan of counts": lambda: of_plan(task="count"),
@@ -98,16 +99,6 @@ VIEWS: dict[str, Callable[[], Iterable[Part]]] = {
     "ledger": of_ledger,
     "audit": lambda: audit(of_audit()),
 }
-
-
-def of_thresholds(groups: tuple[str, ...]) -> Any:
-    from harness.postprocessing.thresholds.choose import choose_thresholds
-
-    return choose_thresholds(curves(groups))
-
-
-def words(text: str) -> list[str]:
-    return [word for line in text.split("\n") for word in line.split()]
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -125,4 +116,4 @@ def test_tables_hold_at_80_columns(name: str) -> None:
         left_out = {each.columns.index(one) for one in each.if_wide if narrow}
         for row in (each.columns, *each.rows):
             kept = [cell for k, cell in enumerate(row) if k not in left_out]
-            assert {word for cell in kept for word in words(cell)} <= seen
+            assert {word for cell in kept for word in cell.split()} <= seen

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +75,6 @@ def test_curves_bands_and_points_are_the_computed_ones() -> None:
         at = [chosen.rates["false_positive_rate"][i], chosen.rates["true_positive_rate"][i]]
         assert np.asarray(marker.get_xydata()).tolist() == [at]
     assert len(lines) == 4 and in_legend(axes) == ["a", "b"]
-
-
-def test_exact_curves_have_no_band_and_nothing_chosen_no_point() -> None:
-    picture = roc(replace(curves(), noise=None))
-    axes = drawn(picture)
-    assert not axes.patches and len(axes.get_lines()) == 3
-    assert "noise" not in picture.caption and "chosen" not in picture.caption
-
-
-def test_group_with_an_undefined_rate_says_so() -> None:
-    noisy = curves()
-    empty = replace(noisy, fp=noisy.fp * [[0], [1]], negatives=noisy.negatives * [0, 1])
-    assert in_legend(drawn(roc(empty))) == ["a (a rate is 0/0)", "b"]
 
 
 def test_estimates_and_ends_are_those_given() -> None:
@@ -226,21 +213,3 @@ def test_no_text_is_clipped_or_on_another(groups: tuple[str, ...]) -> None:
             across = min(one.x1, other.x1) - max(one.x0, other.x0)
             down = min(one.y1, other.y1) - max(one.y0, other.y0)
             assert across < 1 or down < 2, picture.name  # pixels, of 100 an inch
-
-
-def test_no_two_of_28_look_alike() -> None:
-    noisy = curves(tuple(f"group {i}" for i in range(28)))
-    lines = drawn(roc(noisy, choose_thresholds(noisy, "demographic_parity"))).get_lines()[2::2]
-    assert len({(line.get_color(), line.get_marker(), str(line.get_linestyle())) for line in lines}) == 28
-
-
-@pytest.mark.parametrize(
-    "values", [(1.2, 1.3), (150, 290), (0.004, 0.2), (1, 16_000_000), (900_000, 16_000_000)]
-)
-def test_a_logarithmic_axis_has_numbers_that_can_be_read(values: tuple[float, float]) -> None:
-    axes = drawn(intervals("x", ["a", "b"], {"": with_ends(values, None)}, "count", "", logarithmic=True))
-    ticks = [text for text in texts(axes) if text.get_text() not in ("a", "b", "count")]
-    boxes = sorted((text.get_window_extent().x0, text.get_window_extent().x1) for text in ticks)
-    assert len(ticks) >= 2 and all(one[1] < other[0] for one, other in pairwise(boxes))
-    for text in ticks:
-        assert float(text.get_text().replace(",", "")) == pytest.approx(text.get_position()[0])

@@ -50,10 +50,6 @@ def test_pictures_and_findings_are_for_pages() -> None:
     assert shown(Findings(["so"]), Picture("x", draw, "a picture", "a caption", 2.0)) == ""
 
 
-def test_what_is_copied_is_in_one_piece() -> None:
-    assert shown(Line("Next", "x" * 200), width=40) == f"Next: {'x' * 200}\n"
-
-
 @pytest.mark.parametrize("width", [30, 80, 120])
 def test_a_narrow_terminal_breaks_cells_and_cuts_nothing(width: int) -> None:
     text = shown(Table(["group", "count"], [["x" * 40, "1" * 30]]), width=width)
@@ -65,15 +61,6 @@ def test_columns_that_a_narrow_terminal_goes_without() -> None:
     assert "2,048" in shown(table, width=23)
     narrow = shown(table, width=22)
     assert "2,048" not in narrow and narrow.endswith("shows also: max.\n")
-
-
-def test_tones_and_second_lines() -> None:
-    table = Table(["", "is"], [[Good("yes"), Stacked("above\nbelow")]])
-    coloured = shown(
-        table, Paragraph("not good", strong=Bad("not")), Paragraph("so", strong="so"), colours=True
-    )
-    assert "\x1b[32myes\x1b[0m" in coloured and "\x1b[2mbelow" in coloured
-    assert "\x1b[31mnot\x1b[0m good" in coloured and "\x1b[1mso" in coloured
 
 
 def test_what_fits_no_table_is_a_list() -> None:
