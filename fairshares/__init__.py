@@ -13,18 +13,20 @@ from it; `train` trains a model; `load` reads what one of them, or a command, ha
 beforehand what a release would cost, `ledger` afterwards what was spent. `SumSession` opens noisy sums of
 clients' vectors, round by round, for training in any framework. A call plays all roles on this machine,
 clients and parties, and protects nothing against its owner. It prints nothing, and raises a
-`FairSharesError` that says the way out.
+`FairSharesError` that says the way out, of a class of its own that is here too, as `OptionError`.
 
 The one place for re-exports: names here stay where they are, the modules that they come from may move.
 """
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fairshares._calls import cap, confusion, count, gap, thresholds, train, weights
+from fairshares._lookups import ledger, load, plan
+from harness import errors as _errors
+from harness.errors import FairSharesError
 
 if TYPE_CHECKING:
     from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
@@ -51,7 +53,6 @@ __all__ = [
     "weights",
 ]
 
-_PACKAGES = ("harness", "protocols")
 _LATE = {  # their libraries take seconds to load
     "GroupThresholdPredictor": "harness.postprocessing.thresholds.predictor",
     "LogisticModel": "harness.training.logistic",
@@ -61,43 +62,12 @@ _LATE = {  # their libraries take seconds to load
 }
 
 
-def _find_packages(here: Path) -> None:
-    """Have our other packages found: beside this one in a checkout, inside it where it is installed.
-
-    Raises: ImportError: another package of the same name would be imported in place of ours.
-    """
-    place = here / "_tree" if (here / "_tree").is_dir() else here.parent
-    if str(place) not in sys.path:
-        sys.path.append(str(place))  # last, so that nothing of anybody else's is hidden
-    for name in _PACKAGES:
-        spec = find_spec(name)
-        where = Path(spec.origin if spec and spec.origin else "/").resolve()
-        if not where.is_relative_to(place):
-            raise ImportError(
-                f"fairshares needs its own package {name}, and Python finds another one, {where.parent}: "
-                "rename that, or leave its directory out of sys.path."
-            )
-
-
-_find_packages(Path(__file__).resolve().parent)
-
-from fairshares._calls import (  # noqa: E402  (found only now)
-    cap,
-    confusion,
-    count,
-    gap,
-    thresholds,
-    train,
-    weights,
-)
-from fairshares._lookups import ledger, load, plan  # noqa: E402
-from harness.errors import FairSharesError  # noqa: E402
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATE[name]), name)
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
+    if isinstance(error := vars(_errors).get(name), type) and issubclass(error, FairSharesError):
+        return error
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -49,6 +49,11 @@ def naming(written: Callable[[str, object], str]) -> Iterator[None]:
 class FairSharesError(Exception):
     """Base of all errors that end a command with one clear sentence and no traceback."""
 
+    __module__ = "fairshares"  # where users find it, and its subclasses, whatever moves
+
+    def __init_subclass__(cls) -> None:
+        cls.__module__ = "fairshares"
+
 
 class OptionError(FairSharesError):
     """A command-line option has a value that cannot be used."""

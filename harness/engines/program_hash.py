@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -10,20 +11,27 @@ from typing import Any
 
 from harness.engines.base import PROJECT, Job
 
-_CIRCUITS = "protocols.circuits."
+_CIRCUITS = "protocols" + ".circuits."  # in two parts: it is no name for a wheel to move
 _NOT_PLAIN = {"", "protocols", "__import__", "eval", "exec", "importlib"}  # may import any circuit
+_MOVED = re.compile(r"\bfairshares\.(?=(harness|protocols)\b)")  # by hatch_build.py
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
     """Return a SHA-256 over the program's code, its circuits', its arguments and what the engine adds.
 
-    Guarantees: comments, docstrings and layout do not change it; any other change of the code does.
-    [test: tests/programs/test_bytecode.py]
+    Guarantees: comments, docstrings and layout do not change it; any other change of the code does. A wheel
+    has the same as its checkout.
+    [test: tests/programs/test_bytecode.py, tests/project/test_wheel.py]
     """
-    sources = [[path.name, _code(path.read_text(encoding="utf-8"))] for path in sources_of(job.source)]
+    sources = [[path.name, _code(_text(path))] for path in sources_of(job.source)]
     whole = json.dumps([sources, list(job.arguments), list(extra)])
     return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _text(path: Path) -> str:
+    """Return a file's text as a checkout has it."""
+    return _MOVED.sub("", path.read_text(encoding="utf-8"))
 
 
 @cache
@@ -63,7 +71,7 @@ def sources_of(source: Path) -> list[Path]:
     imported = {directory / "__init__.py"}
     unread = [source]
     while unread:
-        names = _circuits_in(unread.pop().read_text(encoding="utf-8"))
+        names = _circuits_in(_text(unread.pop()))
         new = {directory / f"{name}.py" for name in names or ()} - imported
         if names is None or not new.issubset(all_circuits):
             return [source, *all_circuits]
@@ -93,6 +101,6 @@ def sources_hash(*directories: str) -> str:
     for directory in directories:
         for path in sorted(PROJECT.joinpath(directory).rglob("*")):
             if path.suffix in (".py", ".mpc"):
-                text = path.read_bytes()
+                text = _text(path).encode()
                 digest.update(f"{path.relative_to(PROJECT).as_posix()} {len(text)}\n".encode() + text)
     return digest.hexdigest()

@@ -75,7 +75,7 @@ class RunSettings:
         model = self.release.security
         reason = self.runner.supports(self.release.program_of(spec), model, self.release.form)
         if reason is not None:
-            raise UnsupportedError(f"Model {model.name} cannot do this. {reason}")
+            raise UnsupportedError(f"Security model {model.name} cannot do this. {reason}")
 
 
 @dataclass(frozen=True)

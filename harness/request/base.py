@@ -53,9 +53,9 @@ NOISES = one_of(lambda: (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN))
 NOISE = usual(
     JOINT,
     NOISES,
-    "joint (default: made in the computation, known to nobody) or own (each party adds its own: much faster, "
-    "with larger errors; a party that deviates can shift the result unnoticed), which adds up to Laplace's; "
-    "or distributed-gaussian, which adds up to Gauss's",
+    "joint (default: made in the computation, known to nobody) or distributed (each party adds its own: much "
+    "faster, with larger errors; a party that deviates can shift the result unnoticed), which adds up to "
+    "Laplace's; or distributed-gaussian, which adds up to Gauss's",
 )
 OFFLINE = switch("take joint noise that --preprocess made before; refused where none fits")
 AT_REST = (

@@ -29,16 +29,6 @@ def test_importing_it_loads_no_library() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_another_package_of_our_name_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "harness").mkdir()
-    (tmp_path / "harness" / "__init__.py").touch()
-    script = f"import sys; sys.path.append({str(PROJECT)!r}); import fairshares"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode and f"Python finds another one, {tmp_path / 'harness'}: rename that" in done.stderr
-
-
 def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
     frame: pd.DataFrame, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 """The wheel: what is in it, and that it works where nothing of the project is."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -9,15 +11,26 @@ from pathlib import Path
 
 import pytest
 
+import fairshares as fs
+from harness.engines.program_hash import sources_hash
+from harness.hosts.local_host import SOURCES
 from tests.conftest import PROJECT
 
-TREE = "fairshares/_tree/"
+USERS_OWN = ("harness", "protocols")  # packages of theirs that are called as two of ours
 SCRIPT = """
-import sys, fairshares as fs
-r = fs.weights("my.csv", epsilon=5, security="mpyc")
+import sys
+if sys.argv[2] == "before":
+    import harness, protocols
+import fairshares as fs
+assert fs.OptionError.__module__ == "fairshares" and issubclass(fs.OptionError, fs.FairSharesError)
+r = fs.weights("my.csv", epsilon=5, security=sys.argv[1])
 assert len(r.weights) == 4 and fs.load("kept").weights.index.equals(r.weights.index)
 import harness, protocols
-print(harness.__file__, protocols.__file__)
+assert harness.MINE and protocols.MINE
+assert not [name for name in sys.modules if name.startswith(("harness.", "protocols."))]
+from fairshares.harness.engines.program_hash import sources_hash
+from fairshares.harness.hosts.local_host import SOURCES
+print(r.manifest["program_hash"], *(sources_hash(*directories) for directories in SOURCES.values()))
 """
 
 
@@ -48,55 +61,52 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_has_what_is_run_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    tree = {name.removeprefix(TREE) for name in names if name.startswith(TREE)}
-    tracked = subprocess.run(
-        ["git", "ls-files", "harness", "protocols", "Programs"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert tree == set(tracked.stdout.splitlines())
-    assert {name.partition("/")[0] for name in names - tree} == {
-        "fairshares",
-        wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info",
-    }
+    folders = ("fairshares", "harness", "protocols", "Programs")
+    command = ["git", "ls-files", *folders]
+    tracked = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.split()
+    inside = {f"fairshares/{name.removeprefix('fairshares/')}" for name in tracked}
+    assert {name for name in names if name.startswith("fairshares/")} == inside
+    described = wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info"
+    assert {name.partition("/")[0] for name in names - inside} == {described}
 
 
-def test_it_works_from_another_directory(python: Path, tmp_path: Path) -> None:
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+def test_what_it_imports_of_ours_is_inside_fairshares(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for name in (each for each in archive.namelist() if each.endswith((".py", ".mpc"))):
+            tree = [*ast.walk(ast.parse(archive.read(name)))]
+            modules = [alias.name for node in tree if isinstance(node, ast.Import) for alias in node.names]
+            modules += [str(node.module) for node in tree if isinstance(node, ast.ImportFrom)]
+            assert not {module.partition(".")[0] for module in modules} & {*USERS_OWN}, name
+            texts = [str(node.value) for node in tree if isinstance(node, ast.Constant)]  # imported late
+            assert not [text for text in texts if re.match(r"(harness|protocols)\.\w", text)], name
 
-    def run(*command: str) -> str:
-        program, *arguments = command
+
+@pytest.mark.parametrize("model", ["mpyc", pytest.param("ring", marks=pytest.mark.mpspdz("ring"))])
+def test_it_works_beside_users_packages(python: Path, tmp_path: Path, model: str) -> None:
+    cache = tmp_path / "cache"  # where nothing is compiled yet
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(cache)}
+    for name in USERS_OWN:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("MINE = True")
+
+    def run(*command: str | Path, where: Path = tmp_path) -> str:
         done = subprocess.run(
-            [python.with_name(program), *arguments],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=where, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     rows = "".join(f"{i},{'ab'[i % 2]},{i // 2 % 2}\n" for i in range(80))
     (tmp_path / "my.csv").write_text(f"client_id,group,label\n{rows}")
-    assert "mpyc" in run("fairshares", "security")
-    listed = run("fairshares")
+    fairshares = python.with_name("fairshares")
+    assert model in run(fairshares, "security")
+    listed = run(fairshares)
     assert "hosts.check" in listed and "bench." not in listed and "\n  test " not in listed
-    assert "./inv" not in listed + run("fairshares", "weights", "--help")
-    assert "ring" in run("fairshares", "weights", "--plan", "100", "--groups", "2", "--epsilon", "1")
-    assert "Not tracked. ε adds up" in run(
-        "fairshares",
-        "weights",
-        "--records",
-        "my.csv",
-        "--epsilon",
-        "5",
-        "--security",
-        "mpyc",
-        "--out",
-        "kept",
-    )
-    places = run("python", "-c", SCRIPT).split()
-    assert all(f"site-packages/{TREE}" in place for place in places)
+    assert "./inv" not in listed + run(fairshares, "weights", "--help")
+    assert model in run(fairshares, "weights", "--plan", "100", "--groups", "2", "--epsilon", "1")
+    release = ("weights", "--records", "my.csv", "--epsilon", "5", "--security", model, "--out", "kept")
+    assert "Not tracked. ε adds up" in run(fairshares, *release)
+    here = fs.weights(tmp_path / "my.csv", epsilon=5, security=model).manifest["program_hash"]
+    sources = [sources_hash(*directories) for directories in SOURCES.values()]
+    for when in ("before", "after"):
+        assert run(python, "-c", SCRIPT, model, when).split() == [here, *sources]

@@ -5,10 +5,10 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-import protocols
 from harness.engines.mpyc.machine import Machine
 from harness.engines.mpyc.names import namespace, unsupported
 from harness.errors import CompileError, DomainOverflow, UnsupportedFeature
+from protocols import circuits
 
 
 def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
@@ -38,7 +38,7 @@ def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
 
 def _where(error: BaseException, path: Path) -> str:
     """Return file:line of the innermost step of the program or of a circuit that it uses."""
-    ours = (path, *Path(protocols.__path__[0]).rglob("*.py"))
+    ours = (path, *Path(circuits.__path__[0]).glob("*.py"))
     frames = traceback.extract_tb(error.__traceback__)
     steps = [frame for frame in frames if Path(frame.filename) in ours]
     return f"{Path(steps[-1].filename).name}:{steps[-1].lineno}" if steps else path.name

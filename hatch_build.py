@@ -1,0 +1,32 @@
+"""Moves `harness`, `protocols` and the programs into `fairshares`, where the wheel has them."""
+
+import re
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_NAMES = re.compile(r'(^\s*(?:from|import) |")(?=(?:harness|protocols)(?:\.\w| import ))', re.MULTILINE)
+
+
+class MovingHook(BuildHookInterface[Any]):
+    """Has the wheel's imports, and the names of modules in quotes, begin with `fairshares.`."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Write what the wheel has. Args: version: "editable" if nothing moves."""
+        self._scratch = TemporaryDirectory()
+        if version == "editable":
+            return
+        root, package = Path(self.root), Path(self._scratch.name, "fairshares")
+        copytree(root / "fairshares", package, ignore=ignore_patterns("__pycache__"))
+        for folder in ("harness", "protocols", "Programs/Source"):
+            copytree(root / folder, package / folder, ignore=ignore_patterns("__pycache__"))
+        for file in package.rglob("*.*"):
+            file.write_text(_NAMES.sub(r"\1fairshares.", file.read_text("utf-8")), "utf-8")
+        build_data["force_include"][str(package)] = "fairshares"
+
+    def finalize(self, *_: Any) -> None:
+        """Remove what was written."""
+        self._scratch.cleanup()
