@@ -85,7 +85,7 @@ class Place:
         self.at, self.folder, self.runner, self.outs = at, at / "series", InTheClear(), 0
         self.ledger = Ledger(at / "ledger.sqlite", timeout_s=0.2)
         self.account = Account(self.ledger, "people", Budget(Fraction(1)))
-        chosen = {"security": MODEL, "form": SPLIT, "epsilon": Fraction(1), "delta": Fraction(1, 1 << 30)}
+        chosen = {"model": MODEL, "form": SPLIT, "epsilon": Fraction(1), "delta": Fraction(1, 1 << 30)}
         self.release, self.schedule = request_of(**{**chosen, **release}), schedule
 
     def upload(

@@ -201,7 +201,7 @@ DAMAGED = {
     "privacy of the run": ("manifest", changed("privacy", "epsilon_exact", to="1/2"), NOT_AS_WRITTEN),
     "no privacy": ("manifest", changed("privacy", to=None), NOT_AS_WRITTEN),
     "cap": ("manifest", changed("privacy", "cap", to="weight-one"), NOT_AS_WRITTEN),
-    "security": ("manifest", changed("model", to="x"), NOT_AS_WRITTEN),
+    "security": ("manifest", changed("security", to="x"), NOT_AS_WRITTEN),
     "origin": ("manifest", changed("curves_of", to=[]), NOT_AS_WRITTEN),
     "task": ("manifest", changed("task", to="weights"), "is the result of 'weights'; --curves takes that of"),
 }
