@@ -146,7 +146,7 @@ def _look(finding: Finding, model: SecurityModel) -> None:
     host, faults, asked = finding.host, finding.faults, time.time()
     whom = {"party": host.party, "port": host.port, "client_ports": host.client_ports}
     try:
-        facts = finding.connection.ask("check", kind=Facts, model=model.name, **whom)
+        facts = finding.connection.ask("check", kind=Facts, security=model.name, **whom)
     except FairSharesError as error:
         faults["policy" if isinstance(error, PolicyError) else "directory"] = str(error)
         return

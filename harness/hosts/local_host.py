@@ -84,12 +84,12 @@ class LocalHost:
         if self._idle is not None:
             self._idle.cancel()
 
-    def check(self, party: int, model: str, port: int, client_ports: list[int]) -> dict[str, Any]:
+    def check(self, party: int, security: str, port: int, client_ports: list[int]) -> dict[str, Any]:
         """Say what a run depends on here; nothing of it is secret. Args: client_ports: if it takes any.
 
         From here on no other connection checks or runs anything, or their parties would meet who listens.
         """
-        now, chosen = time.time(), get_model(model)
+        now, chosen = time.time(), get_model(security)
         engine, directory = engine_of(chosen), _fault(check_directory, self.directory)
         policy = None if directory else _fault(read_policy, self.directory)
         has_policy, run_keys = not directory and not policy, keys.RunKeys(self.directory, chosen)

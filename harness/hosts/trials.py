@@ -44,7 +44,7 @@ def positive(text: str) -> Fraction:
 class Trial:
     """One of the two. Attributes: asked, federation: a release, on which records; noise: which samples."""
 
-    model: str
+    security: str
     asked: dict[str, str] | None = None
     federation: Federation | None = None
     noise: Noise | None = None
@@ -52,7 +52,7 @@ class Trial:
     @property
     def of(self) -> SecurityModel:
         """The model whose parties run it."""
-        return get_model(self.model)
+        return get_model(self.security)
 
     def job(self, certificates: Sequence[str] = ()) -> Job:
         """Return what every party runs.
@@ -83,7 +83,7 @@ class Trial:
         return federation.values_of(party, self.of.parties, form, self.of.domain)
 
     def _release(self) -> tuple[Request, Federation]:
-        if self.asked is None or self.federation is None or self.asked.get("security") != self.model:
+        if self.asked is None or self.federation is None or self.asked.get("security") != self.security:
             raise HostUnfitError("It was asked for a benchmark run of nothing that it knows.")
         if not self.federation.is_possible:
             raise HostUnfitError(f"It was asked for a benchmark run on nobody, or on more than {MOST:,}.")

@@ -117,7 +117,7 @@ def midway(made: Site, measure: Measure) -> Iterator[list[Sample]]:
 @pytest.mark.parametrize("model", model_parameters())
 def test_a_cell_over_hosts_is_the_cell_that_it_is_here(hosts: NetworkedSite, model: SecurityModel) -> None:
     with measuring(hosts) as measure:
-        found = [measure(cell, model=model.name) for cell in (CELL, NOISE, CELL)]
+        found = [measure(cell, security=model.name) for cell in (CELL, NOISE, CELL)]
     assert [each.status for each in found] == [OK] * 3, [each.reason for each in found]
     for sample in found:
         assert HERE.identity(sample.cell) == (sample.program_hash, sample.engine_version)
@@ -144,7 +144,7 @@ def test_replicated_shares_over_hosts_are_what_they_are_here(
     """Of sums and of products: each host makes the shares itself that its party holds."""
     with measuring(hosts) as measure:
         found = [
-            measure(model=model.name, variant=variant, input_path="replicated")
+            measure(security=model.name, variant=variant, input_path="replicated")
             for variant in ("default", "product")
         ]
         refused = measure(input_path="replicated")
@@ -265,7 +265,7 @@ variant = "default"
 network = "none"
 samples = 4
 epsilon = "1"
-model = ["ring", "semi2k"]
+security = ["ring", "semi2k"]
 [[grid]]
 """
 

@@ -143,7 +143,7 @@ def job_at(work: Work, trial: Trial) -> Job:
     [
         Trial(MODEL.name),
         Trial(MODEL.name, asked(population=None)),
-        replace(OF_WEIGHTS, model="ring"),
+        replace(OF_WEIGHTS, security="ring"),
         Trial(MODEL.name, asked(population=None, task="pi_cf"), Federation(2, 2, 2, 2)),
         Trial(MODEL.name, noise=Noise(("-1", "1"), 1)),
     ],
