@@ -34,9 +34,25 @@ from tests.support.ssh import answers, copy_of_project, make_ssh_files, start_ss
 from tests.support.stand_in import context, told
 
 QUICK = get_model(QUICKEST)
+MEBIBYTE = 1 << 20
 SHARED_OUT = [get_model(name) for name in ("ring", "ps-rep-ring", "rep4-ring")]
 
 
+def test_hosts_run_what_all_agreed_on(tmp_path: Path) -> None:
+    """So that what is refused below is refused for what is wrong with it. No host keeps a word of secrets."""
+    hosts = make_hosts(tmp_path, model=QUICK)
+    before = [files_below(host) for host in hosts]
+    with agents(hosts) as made, free_ports(QUICK.parties) as ports:
+        fed(made, asked(security=QUICK.name))
+        begun(made, agreed(made, ports))
+        first, *others = opened(made)
+    assert first and others == [first] * len(others)
+    kept = {
+        re.sub("[0-9a-f]{32}", "RUN", name)
+        for host, held in zip(hosts, before, strict=True)
+        for name in files_below(host) - held
+    }
+    assert kept == {"results", "results/RUN.json", "ledger.sqlite"}
 
 
 @pytest.mark.parametrize("corrupt", [False, True], ids=["of the coordinator's", "and a corrupt host"])
@@ -62,6 +78,19 @@ def test_a_host_among_stand_ins_tells_them_nothing(
     assert heard == b""
 
 
+def test_no_host_begins_by_an_agreement_to_another_run(tmp_path: Path) -> None:
+    hosts = make_hosts(tmp_path)
+    with free_ports(MODEL.parties) as ports:
+        with agents(hosts) as made:
+            fed(made, asked())
+            old = agreed(made, ports)
+        with agents(hosts) as made:
+            fed(made, asked())
+            signed = agreed(made, ports)
+            ready(made[0])
+            for mixed in (old, {**old, 0: signed[0]}, {**signed, 1: old[1]}, {**signed, 1: signed[2]}):
+                with pytest.raises(Refused):
+                    made[0].ask("go", agreed=mixed)
 
 
 def test_no_host_begins_before_all_others_listen(tmp_path: Path) -> None:
@@ -122,6 +151,16 @@ def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
     assert found == {}
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:1\n127.0.0.1", "#", "", "127.0.0.1:1", "a b"])
+def test_an_address_is_one_host(address: str, tmp_path: Path) -> None:
+    """Else it moves the lines that MP-SPDZ reads, and with them the port that the party listens on."""
+    hosts = make_hosts(tmp_path, model=QUICK)
+    with agents(hosts) as made, free_ports(QUICK.parties) as ports:
+        fed(made, asked(security=QUICK.name))
+        told_of = [(address, ports[0]), *((LOOPBACK, port) for port in ports[1:])]
+        have_port(hosts[1], ports[1])
+        with pytest.raises(Refused, match="matching regex"):
+            made[1].ask("prepare", run="0" * 32, party=1, addresses=told_of)
 
 
 @pytest.mark.parametrize("file", ["Programs/Source/pi_rw.mpc", "protocols/circuits/noise.py"])
@@ -140,8 +179,31 @@ def test_no_host_begins_with_one_of_another_program(file: str, tmp_path: Path) -
                 made[0].ask("go", agreed=signed)
 
 
+def test_no_benchmark_runs_beside_a_release(tmp_path: Path) -> None:
+    hosts = make_hosts(tmp_path, "benchmark = true\n" + RULE)
+    trial = {
+        "security": MODEL.name,
+        "noise": {"exact": ["1", "1/1024"], "samples": 3},
+    }
+    with agents(hosts) as made, agents(hosts) as beside, free_ports(MODEL.parties) as ports:
+        fed(made, asked())
+        agreed(made, ports)
+        for i, one in enumerate(beside):
+            with pytest.raises(Refused, match="Another run"):
+                one.ask("benchmark", party=i, trial=trial)
+            with pytest.raises(Refused):
+                made[i].ask("benchmark", party=i, trial=trial)
 
 
+@pytest.mark.parametrize("ending", ["share", "aggregate"])
+def test_no_request_puts_on_a_host_what_it_computes_on(ending: str, tmp_path: Path) -> None:
+    (host, *_) = make_hosts(tmp_path)
+    (upload,) = (host / "shares").iterdir()
+    with agents([host]) as (agent,):
+        agent.ask("propose", asked=asked())
+        body = upload.read_bytes()
+        with pytest.raises(Refused):
+            agent.ask("put_file", body, name=f"{upload.stem}.{ending}", bytes=len(body))
 
 
 def requests_of(agent_works_in: Path) -> list[str]:
@@ -166,20 +228,112 @@ def test_a_key_that_may_start_nothing_is_told_so_whatever_it_asks(tmp_path: Path
     assert answered == []
 
 
+def peak_kibibytes(agent: Agent) -> int:
+    (found,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{agent.process.pid}/status").read_text())
+    return int(found)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"do": "check", "party": [' + b"[]," * (5 * MEBIBYTE) + b"[]]}\n",
+        b"[" * 16 * MEBIBYTE + b"\n",
+        b'{"do": "' + b"x" * 100 * MEBIBYTE + b'"}\n',
+    ],
+    ids=["wide", "deep", "long"],
+)
+def test_a_line_before_any_proposal_takes_little_memory(line: bytes, tmp_path: Path) -> None:
+    (host, *_) = make_hosts(tmp_path)
+    with agents([host]) as (agent,):
+        with pytest.raises(Refused):
+            agent.ask("nothing")
+        idle = peak_kibibytes(agent)
+        with contextlib.suppress(Refused, EOFError, BrokenPipeError):
+            agent.write(line)
+            agent.write(b'{"do": "bye?"}\n')
+            agent.answer()
+        with contextlib.suppress(FileNotFoundError, ValueError):  # it has ended
+            assert peak_kibibytes(agent) <= idle + 64 * 1024
 
 
+def test_who_reaches_a_hosts_port_takes_little_of_its_memory(tmp_path: Path) -> None:
+    """Of an agent that listens where its party will, which it has to do before anybody has a certificate."""
+    (host, *_) = make_hosts(tmp_path)
+    with agents([host]) as (agent,), free_ports(1) as (port,), contextlib.ExitStack() as stack:
+        have_port(host, port)
+        agent.ask("listen", port=port)
+        idle, most = peak_kibibytes(agent), 64 * MEBIBYTE
+        for _ in range(4):
+            link = stack.enter_context(socket.create_connection((LOOPBACK, port), 600))
+            with contextlib.suppress(OSError):
+                link.sendall(struct.pack(">II", most, 0) + bytes(most - 1))
+        assert peak_kibibytes(agent) <= idle + 64 * 1024
 
 
+# What may lie in the directory of shares instead of a client's file, which is elsewhere then.
+THINGS: dict[str, Callable[[Path, Path], None]] = {
+    "a FIFO": lambda file, _: os.mkfifo(file),
+    "a link": lambda file, elsewhere: file.symlink_to(elsewhere),
+    "a link to nothing": lambda file, _: file.symlink_to("nothing"),
+    "a link to a device": lambda file, _: file.symlink_to("/dev/zero"),
+    "a directory": lambda file, _: file.mkdir(),
+}
 
 
+@pytest.mark.parametrize("put", THINGS.values(), ids=THINGS)
+@pytest.mark.parametrize("request_", ["check_uploads", "aggregate"])
+def test_only_a_plain_file_is_an_upload(
+    request_: str, put: Callable[[Path, Path], None], tmp_path: Path
+) -> None:
+    """Nothing else is opened, so that none of it can make a host wait, or read what is not a client's."""
+    (host, *_) = make_hosts(tmp_path, clients=2)
+    odd, _sound = sorted((host / "shares").iterdir())
+    put(odd, odd.rename(tmp_path / "elsewhere"))
+    details: dict[str, Any] = {"rules": ANY.to_json()} if request_ == "check_uploads" else {}
+    with agents([host]) as (agent,):
+        agent.ask("propose", asked=asked())
+        agent.send(request_, party=0, **details)
+        if odd.is_fifo():
+            until(lambda: agent.has_answered or is_read(odd))
+        if request_ == "aggregate":
+            with pytest.raises(Refused, match="ShareError"):
+                agent.answer()
+        else:
+            uploads = json.loads(agent.answer()["said"])["uploads"]
+            assert list(uploads["unsound"]) == [odd.stem]
 
 
+def is_read(fifo: Path) -> bool:
+    """Return whether somebody has it open, or waits for it to be written to."""
+    try:
+        os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    pytest.fail("it was opened")
 
 
+def test_an_aggregate_beside_uploads_is_refused_by_name(tmp_path: Path) -> None:
+    """One client could take the place of all others by it."""
+    (host, *_) = make_hosts(tmp_path, clients=2)
+    forged, _ = sorted((host / "shares").iterdir())
+    forged = forged.rename(forged.with_suffix(".aggregate"))
+    with agents([host]) as (agent,):
+        agent.ask("propose", asked=asked())
+        with pytest.raises(Refused, match=forged.name):
+            agent.ask("check_uploads", party=0, rules=ANY.to_json())
+        with pytest.raises(Refused, match=forged.name):
+            agent.ask("aggregate", party=0)
 
 
+def test_a_directory_takes_the_place_of_no_upload(tmp_path: Path) -> None:
+    """Whoever may bring a file may make a directory, and no name of one has what is in it counted."""
+    (host, *_) = make_hosts(tmp_path, clients=2)
+    first, second = sorted((host / "shares").iterdir())
+    (host / "shares" / "party-0").mkdir()
+    first.rename(host / "shares" / "party-0" / first.name)
+    with agents([host]) as (agent,):
+        agent.ask("propose", asked=asked())
+        assert agent.ask("aggregate", party=0)["head"].splitlines()[1] == f"{second.stem}:1:0"
 
 
 # What a coordinator may try to have the agent's process, and all that it starts, run with.
