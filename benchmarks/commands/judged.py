@@ -3,13 +3,12 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from benchmarks.commands.options import CompareOptions, ExportOptions, ValidateOptions
 from benchmarks.measure.samples import CONFIDENCE, load, name_of
 from benchmarks.report.compare import compare as changed
 from benchmarks.validation import multiplications, texts
-from benchmarks.validation.cells import Measured
+from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
 from harness.cli import terminal
@@ -18,7 +17,6 @@ from harness.system.result_files import check_new, default_out, new_directory
 from harness.views.parts import Bad, Good, Paragraph, Part, Table
 from harness.views.run import results
 
-RESULTS = Path(__file__).parents[1] / "results"
 _STEPS = {
     "read": "read measured runs",
     "count": "count multiplications with MP-SPDZ's compiler",

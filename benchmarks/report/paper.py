@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.commands.judged import RESULTS
 from benchmarks.papers import FigureClaim, privfairfl, table3
 from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
-from benchmarks.validation.cells import CellRuns, Measured
+from benchmarks.validation.cells import RESULTS, CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, SCALE, TABLE2, Took, rows
 from harness.postprocessing.reweighing.formulas import BALANCED, weights_of_counts
 

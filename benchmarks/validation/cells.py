@@ -26,6 +26,8 @@ from benchmarks.suites import EXPERIMENT, SUITES, UNITS
 from harness.errors import ResultFileError
 from harness.system.result_files import read_result
 
+RESULTS = Path(__file__).parents[1] / "results"
+
 
 @dataclass(frozen=True)
 class CellRuns:

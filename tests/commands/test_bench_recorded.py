@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.commands.judged import RESULTS
 from benchmarks.report import html as report
 from benchmarks.validation import multiplications
-from benchmarks.validation.cells import Measured
+from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import validate
 from benchmarks.validation.findings import Explanation, Finding, Status, explanations
 from tests.support.command import call

@@ -120,26 +120,6 @@ def test_a_key_for_each_record(model: SecurityModel, here: Path) -> None:
     assert "These shares are keys over" in refused(*run, cwd=here)
 
 
-@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
-def test_what_the_published_protocol_spends(model: SecurityModel, here: Path) -> None:
-    """Epsilon is what the paper calls so, of one count; what is printed and charged is what all spend."""
-    options = [
-        "--variant",
-        "published",
-        "--domain",
-        "domain.json",
-        "--security",
-        model.name,
-        "--out",
-        "results",
-    ]
-    said = succeed("thresholds", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
-    privacy = read_json(here / "results" / "manifest.json")["privacy"]
-    assert 0.99 * 2 * GRID < Fraction(privacy["epsilon_exact"]) <= 2 * GRID
-    assert privacy["epsilon_requested"] == "1" and privacy["neighboring_relation"] == "replace_one"
-    assert "calibrated as if it were the only one revealed" in said
-
-
 def test_curves_are_kept_where_no_thresholds_follow(here: Path) -> None:
     """Their epsilon is spent; the exit code tells that there are no thresholds."""
     options = ["--domain", "domain.json", "--security", QUICKEST, "--deterministic", "--tolerance", "0"]

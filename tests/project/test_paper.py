@@ -2,9 +2,8 @@
 
 import re
 
-from benchmarks.commands.judged import RESULTS
 from benchmarks.report.paper import PAGE, TABLES, filled
-from benchmarks.validation.cells import Measured
+from benchmarks.validation.cells import RESULTS, Measured
 from tests.support import synthetic as made_up
 
 

@@ -106,7 +106,9 @@ def test_two_honest_parties_alone_make_what_a_program_opens(operation: str, make
 
 
 def test_all_programs_are_tampered_with() -> None:
-    assert {operation.program for operation in PROGRAMS} == set(PROTOCOLS)
+    """Noise made ahead lies in files: tests/harness/pipeline/test_preprocessing.py tampers with these."""
+    ahead = {spec.name for spec in PROTOCOLS.values() if spec.makes_piece or spec.uses_piece}
+    assert {operation.program for operation in PROGRAMS} == set(PROTOCOLS) - ahead
 
 
 @pytest.mark.parametrize(("checked", "outcome"), [(False, Outcome.SHIFTED), (True, Outcome.ABORTED)])
