@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.privacy.ledger.entries import default_path
 from tests.support.command import call, command, files_below, processes_below, start
 
 HEADER = "client_id,group,label\n"
@@ -278,6 +279,7 @@ def check_refused(done: subprocess.CompletedProcess[str], message: str, director
     assert found[1].endswith(".") and len(re.findall(r"[.] [A-Z]", found[1])) <= 1
     assert len(found[1]) < 300
     assert files_below(directory) == {*FILES, *OTHERS} and processes_below(directory) == {}
+    assert not default_path().exists()  # nothing is charged
 
 
 @pytest.mark.parametrize(("arguments", "message"), CASES)
