@@ -85,7 +85,7 @@ def main() -> None:
         masks.clear()
         printed, error, message = io.StringIO(), None, ""
         with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(printed):
-            program = _lay_out(case, Path(directory))
+            program = _lay_out(case, Path(directory, "data"))
             try:
                 execute(program, ["case", *case.arguments], Machine(mpc, program.parent))
             except FairSharesError as refusal:
@@ -107,6 +107,7 @@ def _count_masks(mpc: Any, masks: list[int]) -> None:
 
 
 def _lay_out(case: Case, directory: Path) -> Path:
+    directory.mkdir()
     if case.elements:
         raw = b"".join(value.to_bytes(FIELD.value_bytes, "little") for value in case.elements)
         (directory / "Input-Binary-P0-0").write_bytes(raw)

@@ -52,7 +52,8 @@ class Machine:
 
     def kept(self, first: int, size: int) -> Any:
         """Return secret values of which this party kept shares. Raises: ShareError: there are fewer."""
-        words = FIELD.from_bytes(self._kept.read_bytes())[first : first + size]
+        content = self._kept.read_bytes() if self._kept.exists() else b""
+        words = FIELD.from_bytes(content)[first : first + size]
         if len(words) < size:
             raise ShareError(f"Party {self.mpc.pid} kept {first + len(words)} shares, not {first + size}.")
         shares = words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)

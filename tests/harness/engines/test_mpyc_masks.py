@@ -23,7 +23,7 @@ SMALL: dict[str, int | str] = {
     "rate": "1", "edge": 40, "rounds": 1, "coordinates": 3,
 }  # fmt: skip
 CASES = [
-    *((spec, {}) for spec in PROTOCOLS.values() if spec.portable),
+    *((spec, {}) for spec in PROTOCOLS.values() if spec.portable and not spec.uses_piece),
     *((spec, {"form": "product"}) for spec in (PI_RW, PI_CF)),
     *(
         (PI_COUNT, {"offset": offset, "most": most})
