@@ -238,6 +238,7 @@ class EngineResult(RunRecord):
         left_out: How many clients that were to send the parties went on without, by why.
         signed: What each party's host signed, see `harness.hosts.signed_results`.
         hosts: What a manifest says of that.
+        preprocessing: What it says of noise that hosts had made ahead.
     """
 
     model: SecurityModel
@@ -246,6 +247,7 @@ class EngineResult(RunRecord):
     left_out: Mapping[str, int] = field(default_factory=dict)
     signed: tuple[Mapping[str, str], ...] = ()
     hosts: Mapping[str, Any] | None = None
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Job
-from harness.errors import HostUnfitError, LedgerError
+from harness.engines.parties.certificates import fingerprint
+from harness.errors import HostUnfitError, LedgerError, UsedNoiseError
 from harness.hosts import policy
 from harness.hosts.signed_results import Heard, Intent
-from harness.inputs.record_schema import domain_from_json
+from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.shares.party import UploadReport
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
@@ -25,6 +26,8 @@ from harness.pipeline.sources import read_terms, request_of_run, sent_inputs, te
 from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, key_of, uncovered
+from harness.privacy.stock import Piece, Stock
+from harness.releases.base import PreparedRelease
 from harness.releases.registry import statistic_of
 from protocols.spec import CLIENTS
 
@@ -39,7 +42,7 @@ class Guard:
     """
 
     def __init__(self, directory: Path, asked: dict[str, str]) -> None:
-        self._directory, self._asked = directory, asked
+        self._directory, self.asked = directory, asked
         self.release = request_of_run(asked)
         rule = policy.read_policy(directory).rule_for(self.release)
         self.statistic = statistic_of(self.release)
@@ -51,6 +54,7 @@ class Guard:
         of_shares = self.release.form.path is not CLIENTS
         self._population = self.release.population or (None if of_shares else policy.UNNAMED)
         self._ledger = Ledger(directory / policy.LEDGER)
+        self.stock = Stock(directory / policy.STOCK)
         self._entry = Entry(self._account(rule))
 
     def _account(self, rule: policy.Rule) -> Account:
@@ -89,13 +93,17 @@ class Guard:
         event = event_of(prepared, self.statistic.name, self._directory)
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
 
+    def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:
+        """Return the release on records of a domain. Raises: ShareError; as `Statistic.prepare`."""
+        check_kind(self.statistic, domain)
+        return self.statistic.prepare(self.release, domain)
+
     def job(self, inputs: PartyInputs) -> Job:
         """Return the job, once nothing is left that could refuse it but its charge.
 
-        Raises: ShareError; PolicyError; BudgetError, PopulationError, LedgerError; as `Statistic.prepare`.
+        Raises: PolicyError; BudgetError, PopulationError, LedgerError; as `prepared`.
         """
-        check_kind(self.statistic, inputs.domain)
-        prepared = self.statistic.prepare(self.release, inputs.domain)
+        prepared = self.prepared(inputs.domain)
         job = make_job(prepared, inputs)
         event = event_of(prepared, self.statistic.name, self._directory)
         event = replace(event, uploads=inputs.batches, policies=inputs.policies)
@@ -122,10 +130,12 @@ class Guard:
         facts: Mapping[str, Any],
         heard: Mapping[int, Heard],
         source: str,
+        piece: Piece | None = None,
     ) -> Intent:
         """Return what is about to run.
 
-        Args: facts: of the prepared program; heard: of all parties' lists; source: of the inputs.
+        Args: facts: of the prepared program; heard: of all parties' lists; source: of the inputs; piece: of
+        noise that was made ahead.
 
         Raises: HostUnfitError: a list is of another run.
         """
@@ -140,7 +150,7 @@ class Guard:
             facts["party"],
             facts["run"],
             started,
-            self._asked,
+            self.asked,
             inputs.domain.to_json(),
             source,
             inputs.public(self.release.form),
@@ -149,15 +159,62 @@ class Guard:
             facts["engine_version"],
             self._compared,
             {str(other): each.digest for other, each in heard.items()},
+            piece.name if piece else "",
+            piece.attempts if piece else 0,
         )
+
+    def with_heads(self, intent: Intent, held: Mapping[int, str]) -> Intent:
+        """Return an intent with the last charge of this host's ledger, and what is remembered of others'.
+
+        Args: held: the other parties' certificates.
+        """
+        seen, named_by = self._ledger.seen(), _fingerprints(held)
+        known = {str(party): seen[text] for party, text in named_by.items() if text in seen}
+        return replace(intent, charges=self._ledger.last_charge(), seen=known)
+
+    def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
+        """Check that no host's ledger is older than another host has seen it.
+
+        Guarantees: of a host that was restored from a backup, or copied, no noise that was made ahead is used
+        any more.  [test: tests/harness/hosts/test_preparation.py]
+        Raises: HostUnfitError: one is.
+        """
+        for party, said in others.items():
+            seen_of_this = said.seen.get(str(own.party), 0)
+            if seen_of_this > own.charges:
+                self.stock.destroy()
+                raise HostUnfitError(
+                    f"Its ledger ends with charge {own.charges}, and party {party} has seen charge "
+                    f"{seen_of_this}: it was restored from a backup, or copied. Its noise made ahead was "
+                    "removed. docs/how-to/hosts.md says how its owner goes on."
+                )
+            if own.seen.get(str(party), 0) > said.charges:
+                raise HostUnfitError(
+                    f"The ledger of party {party} ends with charge {said.charges}, and this host has seen "
+                    f"charge {own.seen[str(party)]}: that host was restored from a backup, or copied. "
+                    "docs/how-to/hosts.md says how its owner goes on."
+                )
+
+    def remember(self, charges: Mapping[int, int], held: Mapping[int, str]) -> None:
+        """Write the last charge of other parties' ledgers. Args: held: their certificates."""
+        named_by = _fingerprints(held)
+        self._ledger.remember({named_by[party]: number for party, number in charges.items()})
 
     def charge(self) -> None:
         """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""
         assert self.event is not None
         self._allow(self.event)
-        self._entry.start(self.event)
+        try:
+            self._entry.start(self.event)
+        except UsedNoiseError:
+            self.stock.destroy()
+            raise
 
     def settle(self, status: Status) -> None:
         """Write what became of the run, if it was charged; whatever that is, its charge stays."""
         with suppress(LedgerError):  # it stays `running` then, and is shown as aborted
             self._entry.settle(status, ABORTED_TIMEOUT_S)
+
+
+def _fingerprints(held: Mapping[int, str]) -> dict[int, str]:
+    return {party: fingerprint(text.encode()) for party, text in held.items()}

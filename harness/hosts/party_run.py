@@ -27,10 +27,22 @@ from harness.hosts.guard import Guard
 from harness.hosts.inventory import ADDRESS
 from harness.hosts.local_host import NONCE_BYTES, LocalHost, check_directory, check_ports
 from harness.hosts.policy import read_policy
-from harness.hosts.signed_results import INVITED, Intent, Signed, Statement, check_agreement, sign
+from harness.hosts.signed_results import (
+    INVITED,
+    NOTHING,
+    Intent,
+    Signed,
+    Statement,
+    check_agreement,
+    check_made,
+    sign,
+)
 from harness.hosts.trials import Trial
 from harness.hosts.uploads import Uploads, once
+from harness.inputs.record_schema import domain_from_json
+from harness.pipeline.preprocessing import noise_job, terms_of
 from harness.privacy.ledger.populations import Status
+from harness.privacy.stock import Piece, new_name, shares_of
 from harness.security_models import SecurityModel
 from harness.system.files import create_file, scratch_directory, write_whole
 from protocols.spec import CLIENTS
@@ -94,6 +106,7 @@ class PartyRun(ABC):
         party: int,
         addresses: list[tuple[Name, int]],
         clients: Sending | None = None,
+        piece: str = "",
     ) -> dict[str, Any]:
         """Compile here, from this host's own sources, what was asked for; say what came of it.
 
@@ -101,16 +114,16 @@ class PartyRun(ABC):
         inputs; where clients send, they are told of the same release.
         [test: tests/harness/hosts/test_guard.py]
         Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
-        that send while it runs.
+        that send while it runs; piece: the name of the noise that was made ahead, if the run takes some.
         Raises: HostUnfitError: a port is taken, or there are no inputs; PolicyError: of the ports; as
-        `Guard.job`; CertificateError: of the keys.
+        `Guard.job`; CertificateError: of the keys; StockError: of the piece.
         """
         once(self._party, "prepared a party")
         self._host.take_turn()
         model = self.model
         if not 0 <= party < len(addresses) == model.parties:
             raise HostUnfitError("It was asked for a run of other parties than its model has.")
-        (job, values), engine = self.inputs(clients), engine_of(model)
+        (job, values), engine = self.inputs(clients, piece), engine_of(model)
         if not all(map(_ARGUMENT.fullmatch, job.arguments)):
             raise HostUnfitError("It was asked to compile what no command of FairShares asks for.")
         self._keys.check(party)
@@ -128,11 +141,15 @@ class PartyRun(ABC):
         self._stack.callback(self.kill)
         facts = {name: getattr(prepared, name) for name in FACTS}
         self._record = {"run": run, "party": party, **facts}
-        return {**facts, "nonce": self.nonce}
+        return {**facts, "nonce": self.nonce, "attempts": self.attempts(party)}
 
     @abstractmethod
-    def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
+    def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
         """Return what is to be run, and the file with this party's inputs. Raises: as `prepare`."""
+
+    def attempts(self, party: int) -> int:  # noqa: ARG002
+        """Return which attempt this is to make the run's noise; 0 if it makes none."""
+        return 0
 
     def start(self) -> None:
         """Start the party's process."""
@@ -213,18 +230,17 @@ class BenchmarkRun(PartyRun):
         if values is not None:
             create_file(self.scratch / "values", values)
 
-    def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
+    def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
         job = self._trial.job(clients.certificates if clients else ())
         if (clients is None) != (job.clients is None):
             raise HostUnfitError(_NO_INPUTS)
         return job, self._values
 
 
-class ReleaseRun(PartyRun):
-    """A release, which the host's owner allows.
+class SignedRun(PartyRun):
+    """A run of which hosts sign what it is, before it begins, and what came of it.
 
-    Attributes: guard: made of what was proposed; uploads: this host's, for the run; intent: what the host has
-    signed that it is about to run.
+    Attributes: guard: made of what was proposed; intent: what the host has signed that it is about to run.
     """
 
     REQUESTS = (*PartyRun.REQUESTS, "agree")
@@ -233,23 +249,18 @@ class ReleaseRun(PartyRun):
     def __init__(self, host: LocalHost, guard: Guard) -> None:
         super().__init__(host, guard.release.security)
         self.guard = guard
-        self.uploads = Uploads(host.directory, guard, self._keys, self.scratch, self.nonce)
         self.intent: Intent | None = None
         self._port: socket.socket | None = None  # the party's, from when it agrees until it begins
+        self._held: dict[int, str] = {}  # the other parties' certificates
+        self._others: dict[int, Intent] = {}  # what the other parties' hosts signed
 
-    def inputs(self, clients: Sending | None) -> tuple[Job, Path | None]:
-        guard, uploads = self.guard, self.uploads
-        inputs = guard.sent(clients.terms, clients.certificates) if clients else uploads.inputs
-        if inputs is None or (clients is None) == (guard.release.form.path is CLIENTS):
-            raise HostUnfitError(_NO_INPUTS)
-        return guard.job(inputs), uploads.values
-
-    def agree(self, nonces: list[str], started: Time) -> dict[str, str]:
+    def agree(self, nonces: list[str], started: Time, attempts: int = 0) -> dict[str, str]:
         """Hold the party's port, and sign what this host is about to run; see `check_agreement`.
 
         Until the party has the port, it refuses connections: a peer that comes too early tries again.
-        Args: nonces: of all parties, in order; started: now.
-        Raises: HostUnfitError: its own nonce is another, or its clock says so.
+        Args: nonces: of all parties, in order; started: now; attempts: to make the run's noise, the most that
+        a host says.
+        Raises: HostUnfitError: its own nonce is another, or its clock says so; PolicyError: of attempts.
         """
         once(self.intent, "agreed to a run")
         party = self.laid_out().number
@@ -261,26 +272,75 @@ class ReleaseRun(PartyRun):
                 f"It was told that the run starts at {started:%FT%T%z}, and its own clock says {now:%FT%TZ}; "
                 "set both clocks, by NTP for example."
             )
+        intent = self._intent(nonces, started.isoformat(), attempts)
         self._port = self._stack.enter_context(socket.socket())
         self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._port.bind(("", read_policy(self._directory).port))
         self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
-        heard, source = self.uploads.heard, self.uploads.source or INVITED
-        self.intent = self.guard.intent(nonces, started.isoformat(), self._record, heard, source)
+        self._held = self._keys.others(party)
+        self.intent = self.guard.with_heads(intent, self._held)
         return sign(self.intent, self._keys.own(party))
 
-    def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
-        """Charge the run to the host's own ledger; return the certificates that the host holds.
+    @abstractmethod
+    def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:
+        """Return what is about to run. Args, Raises: as `agree`."""
 
-        Raises: as `check_agreement`; as `Guard.charge`.
+    def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
+        """Write down that the run begins; return the certificates that the host holds.
+
+        Raises: as `check_agreement`; as `Guard.compare_heads`; as `_begins`.
         """
         if self.intent is None or self._port is None:
             raise HostUnfitError(_NOT_AGREED)
-        held = self._keys.others(self.laid_out().number)
-        check_agreement(self.intent, keys.by_party(agreed), held)
-        self.guard.charge()
+        self._others = check_agreement(self.intent, keys.by_party(agreed), self._held)
+        self.guard.compare_heads(self.intent, self._others)
+        self._begins()
         self._port.close()
-        return held
+        return self._held
+
+    @abstractmethod
+    def _begins(self) -> None:
+        """Write down that the run begins."""
+
+    def _signed(
+        self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: list[str]
+    ) -> dict[str, str]:
+        """Return this host's signature of how the run ended. Args: lines: that its party printed."""
+        assert self.intent is not None
+        party = self.laid_out()
+        met = {str(other): text for other, text in party.met().items()}
+        left_out = left_out_by(party.number, lines) if self.intent.source == INVITED else {}
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        statement = Statement(self.intent, met, spent, outputs, left_out, ended)
+        return sign(statement, self._keys.own(party.number))
+
+
+class ReleaseRun(SignedRun):
+    """A release, which the host's owner allows. Attributes: uploads: this host's, for the run."""
+
+    def __init__(self, host: LocalHost, guard: Guard) -> None:
+        super().__init__(host, guard)
+        self.uploads = Uploads(host.directory, guard, self._keys, self.scratch, self.nonce)
+        self._piece: Piece | None = None
+
+    def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
+        guard, uploads = self.guard, self.uploads
+        inputs = guard.sent(clients.terms, clients.certificates) if clients else uploads.inputs
+        if inputs is None or (clients is None) == (guard.release.form.path is CLIENTS):
+            raise HostUnfitError(_NO_INPUTS)
+        job = guard.job(inputs)
+        if guard.release.offline:
+            parties, place = self.model.parties, self.scratch / "piece"
+            self._piece = guard.stock.take(uploads.terms, parties, place, only=piece)
+            job = replace(job, pieces=self._piece.parties)
+        return job, uploads.values
+
+    def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:  # noqa: ARG002  # the piece says
+        source = self.uploads.source or INVITED
+        return self.guard.intent(nonces, started, self._record, self.uploads.heard, source, self._piece)
+
+    def _begins(self) -> None:
+        self.guard.charge()
 
     def ended(self) -> dict[str, Any] | None:
         """Say how the party ended, None while it runs; keep what is signed of that until it has been read."""
@@ -288,26 +348,77 @@ class ReleaseRun(PartyRun):
         if said is None:
             return None
         self.guard.settle(Status.ABORTED if said["code"] else Status.DONE)
+        met = self.laid_out().met()  # whose hosts charged this run, too, before their parties began
+        self.guard.remember({party: self._others[party].charges + 1 for party in met}, self._held)
         if said["code"] == 0:
-            ended = datetime.now(UTC).isoformat(timespec="seconds")
-            said["signed"] = self._signed(said["lines"], ended)
+            event, spec = self.guard.event, self.guard.statistic.spec
+            assert event is not None
+            outputs = parse_outputs([said["lines"]], self.guard.release.program_of(spec).outputs)
+            opened = {name: list(values) for name, values in outputs.items()}
+            spent = (str(event.exact.epsilon), str(event.exact.delta))
+            said["signed"] = self._signed(spent, opened, said["lines"])
             place = cleanup.place_of(self._directory, self._record["run"])
             with suppress(OSError):  # no room for it: who asked is told all the same
                 write_whole(place, json.dumps(said["signed"]).encode())
         return said
 
-    def _signed(self, lines: list[str], ended: str) -> dict[str, str]:
-        """Return this host's signature of what its party revealed."""
-        guard, party = self.guard, self.laid_out()
-        assert guard.event is not None
-        assert self.intent is not None
-        outputs = parse_outputs([lines], guard.release.program_of(guard.statistic.spec).outputs)
-        statement = Statement(
-            self.intent,
-            {str(other): text for other, text in party.met().items()},
-            (str(guard.event.exact.epsilon), str(guard.event.exact.delta)),
-            {name: list(values) for name, values in outputs.items()},
-            left_out_by(party.number, lines) if self.intent.source == INVITED else {},
-            ended,
+
+class Preparation(SignedRun):
+    """A run that makes the joint noise of a later release.
+
+    Guarantees: a piece enters the stock only after all parties' hosts have signed that their parties ended
+    well; of one that fails nothing is left, neither shares nor keys.
+    [test: tests/harness/hosts/test_preparation.py]
+    Args: domain: of the records that the release will be on.
+    """
+
+    REQUESTS = (*SignedRun.REQUESTS, "keep")
+
+    def __init__(self, host: LocalHost, guard: Guard, domain: dict[str, Any]) -> None:
+        super().__init__(host, guard)
+        self._domain = domain_from_json(domain, "The domain of this noise")
+        self._prepared = guard.prepared(self._domain)
+        self._terms = ""
+        self._ended_well = False
+
+    def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
+        return noise_job(self._prepared, shares_of(self.scratch / "piece", self.model.parties)), None
+
+    def attempts(self, party: int) -> int:
+        self._terms = terms_of(self._prepared, self._keys.fingerprints(party))
+        return self.guard.stock.next_attempt(self._terms)
+
+    def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:
+        read_policy(self._directory).check_attempts(attempts)
+        if attempts < self.guard.stock.next_attempt(self._terms):
+            raise HostUnfitError("It was told of fewer attempts to make this noise than it knows of.")
+        record, guard, domain = self._record, self.guard, self._domain.to_json()
+        return Intent(
+            *(nonces, record["party"], record["run"], started, guard.asked, domain, NOTHING, {}, ""),
+            *(record["program_hash"], record["engine_version"], 0),
+            piece=new_name(self._terms, nonces),
+            attempts=attempts,
         )
-        return sign(statement, self._keys.own(party.number))
+
+    def _begins(self) -> None:
+        self.guard.stock.begin(self._terms)
+
+    def ended(self) -> dict[str, Any] | None:
+        said = super().ended()
+        if said is not None and said["code"] == 0:
+            said["signed"] = self._signed(("0", "0"), {}, said["lines"])
+            self._ended_well = True
+        return said
+
+    def keep(self, made: dict[str, Signed]) -> None:
+        """Take this party's part of the noise into the stock. Args: made: what hosts signed, by party.
+
+        Raises: HostUnfitError: this party, or another one, did not end well.
+        """
+        if self.intent is None or not self._ended_well:
+            raise HostUnfitError("It was asked to keep noise that its party did not make.")
+        check_made(self.intent, keys.by_party(made), self._held)
+        self._ended_well = False
+        self.laid_out().keep()
+        about = {"attempts": self.intent.attempts}
+        self.guard.stock.keep(self._terms, self.intent.piece, self.scratch / "piece", about)

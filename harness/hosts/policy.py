@@ -24,7 +24,7 @@ from protocols.accounting.rounding import exact_number, exact_text
 from protocols.guarantee import Budget
 
 DEFAULT_PORT = 12000
-FILE, LEDGER = "policy.toml", "ledger.sqlite"  # in the host's directory
+FILE, LEDGER, STOCK = "policy.toml", "ledger.sqlite", "stock"  # in the host's directory
 ANY = "*"  # stands for all populations
 UNNAMED = "unnamed"  # the population of clients that send to a run that names none
 COMMAND = "./inv hosts.policy"
@@ -35,6 +35,7 @@ DEFAULT = """\
 # coordinators = ["alice"]       # whose runs: the names at the end of forced commands in authorized_keys.
                              # Without this line, of everybody who can start the agent.
 # client_port = 12100        # where clients find it that send while it runs; without this line, it takes none
+# attempts = 3               # how often noise may be begun before a piece of it is done: 10 without this line
 # benchmark = true           # takes part in their benchmark runs, on synthetic records: these take time, and
                              # reveal how fast this host and its network are. Without this line, in none.
 
@@ -135,7 +136,8 @@ class Policy:
     """What a host takes part in.
 
     Attributes: population: a table for each; coordinators: None: of everybody; benchmark: whether in runs on
-    made-up records; port: where its party listens; client_port: where clients find it, 0 if it takes none.
+    made-up records; port: where its party listens; client_port: where clients find it, 0 if it takes none;
+    attempts: how often a piece of noise may be begun, as a cheater may fool the checks of each.
     """
 
     population: list[Table]
@@ -143,6 +145,7 @@ class Policy:
     benchmark: bool = False
     port: int = DEFAULT_PORT
     client_port: int = 0
+    attempts: int = 10
 
     def __post_init__(self) -> None:
         for name in ("port", "client_port"):
@@ -175,8 +178,8 @@ class Policy:
             }
             for rule in self.rules
         ]
-        ports = {"port": self.port, "client_port": self.client_port}
-        return {"coordinators": self.coordinators, "benchmark": self.benchmark, **ports, "population": rules}
+        names = ("coordinators", "benchmark", "port", "client_port", "attempts")
+        return {**{name: getattr(self, name) for name in names}, "population": rules}
 
     def check_ports(self, name: str, asked: list[int]) -> None:
         """Raise PolicyError unless the owner has the party listen there, or nowhere.
@@ -191,6 +194,14 @@ class Policy:
             raise PolicyError(
                 f"Its policy has {where}, and it was asked to listen on {asked[0]}; correct hosts.toml, "
                 "or ask its owner."
+            )
+
+    def check_attempts(self, attempts: int) -> None:
+        """Raise PolicyError if a piece of noise was begun too often."""
+        if attempts > self.attempts:
+            raise PolicyError(
+                f"Its policy has attempts = {self.attempts}, and this would be attempt {attempts} to make "
+                "this noise; find out why the others failed, and ask its owner to allow more."
             )
 
     def check_coordinator(self, coordinator: str) -> None:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from harness.engines.base import EngineResult, Job, Prepared, Progress, Runner, no_charge
 from harness.engines.emulated_network.profiles import Network
@@ -25,16 +27,20 @@ from harness.errors import (
     HostUnfitError,
     HostUnreachableError,
     PartyFailedError,
+    StockError,
     UnsupportedError,
+    named,
 )
 from harness.hosts.checks import fit_hosts
 from harness.hosts.connection import Connection, checked
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
-from harness.hosts.signed_results import Signed, Statement, read_signed, what_hosts_ran
+from harness.hosts.signed_results import Signed, Statement, noise_of, read_signed, what_hosts_ran
 from harness.inputs.shares.party import ANY, UploadPolicy
 from harness.pipeline.party_inputs import PartyInputs, feed_heads
+from harness.pipeline.preprocessing import noise_job, what_it_took
 from harness.pipeline.sources import RunContext, Source
+from harness.releases.base import PreparedRelease
 from harness.request.base import Request
 from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
@@ -59,6 +65,7 @@ class _Aggregated:
     head: str
     bytes: int
     left_out: dict[str, int]
+    pieces: list[str]
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,7 @@ class _Facts:
     compile_options: list[str]
     compile_s: float
     nonce: str
+    attempts: int
 
 
 @dataclass(frozen=True)
@@ -150,6 +158,7 @@ class HostsRunner(Runner):
     def __init__(self, hosts: Sequence[Host], model: SecurityModel) -> None:
         self.model, self._hosts = model, hosts
         self._connections: list[Connection] = []
+        self._offline, self._piece = False, ""  # whether the run takes noise made ahead, and its name
 
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         without = [host.name for host in self._hosts if not host.client_port]
@@ -158,16 +167,39 @@ class HostsRunner(Runner):
         return engine_of(model).refusal(spec, model, form)
 
     @contextmanager
-    def connected(self, asked: Request, progress: Progress) -> Iterator[None]:
-        """Connect to all hosts, and see that each is fit and allows the run, before anything else.
+    def connected(self, progress: Progress) -> Iterator[None]:
+        """Connect to all hosts, and see that each is fit, before anything else.
 
-        Raises: HostUnreachableError; HostUnfitError: with all that is wrong; PolicyError.
+        Raises: HostUnreachableError; HostUnfitError: with all that is wrong.
         """
         progress("connect")
         with connected(self._hosts) as self._connections:
             fit_hosts(self._connections, self.model, progress, " No party was started.")
-            at_once(lambda one: one.ask("propose", asked=asked.to_json()), self._connections)
             yield
+
+    def propose(self, asked: Request) -> None:
+        """Have each host allow a release. Raises: PolicyError; HostUnfitError."""
+        self._offline = asked.offline
+        at_once(lambda one: one.ask("propose", asked=asked.to_json()), self._connections)
+
+    def preprocess(
+        self, prepared: PreparedRelease[Any], runs: int, timeout_s: float, progress: Progress
+    ) -> list[dict[str, Any]]:
+        """Have hosts make the noise of so many runs of a release; return what each took.
+
+        Each host keeps its part after all have signed that their parties ended well.
+        Raises: FairSharesError: what was made before stays.
+        """
+        asked, domain, made = prepared.release.to_json(), prepared.domain.to_json(), []
+        job = noise_job(prepared, [Path()] * self.model.parties)
+        for number in range(runs):
+            progress(f"piece {number + 1}")
+            at_once(lambda one: one.ask("preprocess", asked=asked, domain=domain), self._connections)
+            result = self.run(job, self.model, Path(), timeout_s, progress)
+            keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
+            at_once(keep, self._connections)
+            made.append(what_it_took(result) | dict(result.preprocessing))
+        return made
 
     def feed(
         self,
@@ -193,6 +225,16 @@ class HostsRunner(Runner):
         for path, aggregate in zip(heads, aggregates, strict=True):
             path.write_text(aggregate.head)
         self._check_same(aggregates, "left_out")
+        pieces = set.intersection(*(set(aggregate.pieces) for aggregate in aggregates))
+        self._piece = min(pieces, default="")
+        if self._offline and not self._piece:
+            has = ", ".join(
+                f"{host.name} {len(one.pieces)}" for host, one in zip(self._hosts, aggregates, strict=True)
+            )
+            raise StockError(
+                f"For this release no piece of noise is at all hosts ({has}). Make some with --preprocess, "
+                f"which takes the same options, or leave out {named('offline')}."
+            )
         uploaded = tuple(aggregate.bytes for aggregate in aggregates)
         inputs = feed_heads(heads, form, self.model, uploaded, rules)
         # Hosts judge by themselves what clients' policies allow.
@@ -244,10 +286,16 @@ class HostsRunner(Runner):
             raise UnsupportedError("A network is emulated between parties on one machine only, not on hosts.")
         started, run = time.monotonic(), secrets.token_hex(16)
         progress("compile")
-        prepared, nonces = self._prepare(job, run, timeout_s)
+        prepared, facts = self._prepare(job, run, timeout_s)
+        nonces = [one.nonce for one in facts]
+        attempts = max(one.attempts for one in facts)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        signing = self._connections if self.signs else []
-        signed = at_once(lambda one: one.ask("agree", kind=Signed, nonces=nonces, started=now), signing)
+
+        def agree(one: Connection) -> Signed:
+            said: Signed = one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts)
+            return said
+
+        signed = at_once(agree, self._connections if self.signs else [])
         agreed = dict(enumerate(map(asdict, signed)))
         progress("run")
         parties = [RemoteProcess(one, agreed) for one in self._connections]
@@ -260,12 +308,13 @@ class HostsRunner(Runner):
             return result
         refusal = Refusal(HostUnfitError, "What party 0 signed", "this run", "start it again")
         ran = read_signed(Statement, statements[0], refusal).ran
-        return replace(result, signed=tuple(map(asdict, statements)), hosts=what_hosts_ran(ran))
+        signed_by_all = tuple(map(asdict, statements))
+        return replace(result, signed=signed_by_all, hosts=what_hosts_ran(ran), preprocessing=noise_of(ran))
 
-    def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[str]]:
+    def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[_Facts]]:
         """Have each host compile the program from its own sources; all have to get the same.
 
-        Returns: the program, and the nonces that hosts drew, by party.
+        Returns: the program, and what each host says, by party.
         """
 
         def prepare(connection: Connection) -> _Facts:
@@ -289,6 +338,7 @@ class HostsRunner(Runner):
                 party=own.party,
                 addresses=addresses,
                 clients=clients,
+                piece=self._piece,
             )
             return facts
 
@@ -297,7 +347,7 @@ class HostsRunner(Runner):
         first = prepared[0]
         program = (first.engine_version, first.program_hash, tuple(first.compile_options))
         slowest = max(facts.compile_s for facts in prepared)
-        return Prepared(job, self.model, *program, slowest), [facts.nonce for facts in prepared]
+        return Prepared(job, self.model, *program, slowest), prepared
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,12 @@ T = TypeVar("T")
 
 SCHEMA = 1
 # Where the inputs of a run came from, by who could have made them up.
-UPLOADS, AGGREGATE, INVITED = "uploads", "aggregate", "invited clients"
+UPLOADS, AGGREGATE, INVITED, NOTHING = "uploads", "aggregate", "invited clients", "nothing"
 SOURCES = {
     UPLOADS: "uploads that each host's owner placed there",
     AGGREGATE: "aggregates that each host's owner placed there",
     INVITED: "clients whose keys the coordinator made, so that it could send in their place",
+    NOTHING: "no inputs, as noise was made ahead",
 }
 _ALGORITHM = ec.ECDSA(hashes.SHA256())
 _MANIFEST = "manifest.json"
@@ -78,7 +79,9 @@ class Intent:
     ISO 8601, by the coordinator's clock, which the host's own confirms; source: one of `SOURCES`; inputs: the
     public numbers about them; uploads: a hash of their identities, of clients that send that of their
     certificates; compared: integers, by the program; lists: the digest of each party's list that these
-    uploads follow from, none where all that there are were taken.
+    uploads follow from, none where all that there are were taken; piece: the name of the noise that is made,
+    or that was made ahead, "" if there is none; attempts: to make it; charges: the last one's number in the
+    host's own ledger; seen: how many charges each other party's ledger had at least, as this host remembers.
     """
 
     nonces: list[str]
@@ -94,6 +97,14 @@ class Intent:
     engine_version: str
     compared: int
     lists: dict[str, str] = field(default_factory=dict)
+    piece: str = ""
+    attempts: int = 0
+    charges: int = 0
+    seen: dict[str, int] = field(default_factory=dict)
+
+    def by(self, other: "Intent") -> "Intent":
+        """Return it as the host of another party has to sign it, with what is that host's own."""
+        return replace(self, party=other.party, charges=other.charges, seen=other.seen)
 
 
 @dataclass(frozen=True)
@@ -140,8 +151,8 @@ def sign(said: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
     return asdict(Signed(text, key.sign(_to_sign(type(said), text), _ALGORITHM).hex(), own.read_text()))
 
 
-def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int, str]) -> None:
-    """Check that every other party's host is about to run the same.
+def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int, str]) -> dict[int, Intent]:
+    """Check that every other party's host is about to run the same; return what each signed, by party.
 
     Guarantees: where two hosts begin, and hold each other's certificates, both run the same: each draws a
     nonce for its connection, and has no second run before that connection ends.
@@ -150,6 +161,7 @@ def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int
     Raises: CertificateError: one has another certificate; HostUnfitError: one did not sign the same. Of two
     that may have lied of their uploads both are named.
     """
+    others = {}
     for party, said, refusal in _said_by(Intent, agreed, held, "this run"):
         for other, digest in own.lists.items() if said.nonces == own.nonces else ():
             if said.lists.get(other, digest) != digest:
@@ -158,8 +170,20 @@ def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int
                 refusal.say(f"{who} lies about what party {other} said of the uploads")
         if said.nonces == own.nonces and said.lists.keys() != own.lists.keys():
             refusal.say("it was told other parties' lists than this host, or says so falsely")
-        if said != replace(own, party=party):
+        if said.party != party or said != own.by(said):
             refusal.say("it is about to run something else")
+        others[party] = said
+    return others
+
+
+def check_made(own: Intent, made: Mapping[int, Signed], held: Mapping[int, str]) -> None:
+    """Check that every other party's host has made its part of the piece, and that its party ended well.
+
+    Args: made: what it signed at the end, by party; others, Raises: as `check_agreement`.
+    """
+    for party, said, refusal in _said_by(Statement, made, held, "the end of this preparation"):
+        if said.ran.party != party or said.ran != own.by(said.ran):
+            refusal.say("it ended something else")
 
 
 def lists_of_others(
@@ -247,7 +271,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         refusal.say(f"no result follows from what they signed ({error})")
     if parties != list(range(release.security.parties)):
         refusal.say(f"not each of the {release.security.parties} parties signed, once")
-    privacy = privacy_of(prepared, ran.compared).to_json()
+    privacy = privacy_of(prepared, ran.compared, ran.attempts).to_json()
     if (privacy["epsilon_exact"], privacy["delta_exact"]) != first.spent:
         refusal.say("they signed another ε or δ than this version computes for that run")
     manifest = {
@@ -260,6 +284,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "privacy": privacy,
         "inputs": first.inputs,
         "hosts": what_hosts_ran(ran),
+        "preprocessing": noise_of(ran) or None,
     }
     return {**result_files(statistic.files(made), privacy), _MANIFEST: manifest}
 
@@ -306,6 +331,11 @@ def what_hosts_ran(ran: Intent) -> dict[str, Any]:
     }
 
 
+def noise_of(ran: Intent) -> dict[str, Any]:
+    """Return what a manifest says of noise that was made ahead; nothing if there was none."""
+    return {"piece": ran.piece, "attempts": ran.attempts} if ran.piece else {}
+
+
 def shared(statement: Statement) -> Statement:
     """Return what all hosts of a run have to sign alike."""
-    return replace(statement, ran=replace(statement.ran, party=0), met={}, ended="")
+    return replace(statement, ran=replace(statement.ran, party=0, charges=0, seen={}), met={}, ended="")

@@ -18,6 +18,7 @@ from harness.hosts.signed_results import (
     lists_of_others,
     sign,
 )
+from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, check_own, extract_values
 from harness.inputs.shares.party import (
     UploadReport,
@@ -27,6 +28,7 @@ from harness.inputs.shares.party import (
     uploads_at,
 )
 from harness.pipeline.party_inputs import PartyInputs, agreed, inputs_in
+from harness.pipeline.preprocessing import terms_of
 from protocols.spec import REPLICATED
 
 AGGREGATES = "aggregates"  # in a host's directory, by its owner
@@ -39,7 +41,8 @@ class Uploads:
     Args: directory: the host's own; guard: the run's; own: the host's keys; scratch: a directory for the run;
     nonce: the host's own, drawn for the run.
     Attributes: inputs, values: what was added up, None before that; source: which of these it was, "" before
-    that; heard: of all parties' lists, if all take what follows from these.
+    that; heard: of all parties' lists, if all take what follows from these; terms: what names the noise that
+    the run takes, if it was made ahead.
     """
 
     REQUESTS = ("check_uploads", "take_list", "aggregate")
@@ -64,6 +67,7 @@ class Uploads:
         self.inputs: PartyInputs | None = None
         self.values: Path | None = None
         self.source = ""
+        self.terms = ""
 
     def check_uploads(self, party: int, rules: dict[str, Any]) -> dict[str, str] | None:
         """Say, signed, which uploads in the host's own directory are sound; None if they are aggregated.
@@ -96,7 +100,7 @@ class Uploads:
         hosts that begin the same run have the same of each share.
         [test: tests/harness/hosts/test_replicated_shares.py]
         Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size; how
-        many were left out, by why.
+        many were left out, by why; the names of noise that was made ahead.
         Raises: ShareError: there are none, one is not sound, more than one aggregate is there, or one of
         replicated shares; as `lists_of_others`.
         """
@@ -129,7 +133,13 @@ class Uploads:
             "head": head.decode(),
             "bytes": sum(path.lstat().st_size for path in shares.glob(f"*{SUFFIX}")),
             "left_out": dict(left_out),
+            "pieces": self._pieces(party, inputs.domain) if release.offline else [],
         }
+
+    def _pieces(self, party: int, domain: RecordDomain) -> list[str]:
+        """Return the names of this host's noise for the run."""
+        self.terms = terms_of(self._guard.prepared(domain), self._keys.fingerprints(party))
+        return self._guard.stock.pieces(self.terms)
 
     def _agreed(self, party: int) -> tuple[Sequence[Path] | None, Mapping[str, int]]:
         """Return the uploads that all parties take by their lists, None for all that there are.

@@ -11,7 +11,7 @@ from harness.errors import HostUnfitError
 from harness.hosts import cleanup, wire
 from harness.hosts.guard import Guard
 from harness.hosts.local_host import LocalHost
-from harness.hosts.party_run import BenchmarkRun, PartyRun, ReleaseRun
+from harness.hosts.party_run import BenchmarkRun, PartyRun, Preparation, ReleaseRun
 from harness.hosts.policy import FILE, read_policy
 from harness.hosts.trials import Trial
 from harness.hosts.uploads import once
@@ -24,7 +24,7 @@ class Work(wire.Answers):
     whom the host's own command line names, if anybody.
     """
 
-    REQUESTS = ("propose", "benchmark", "forget", "collect", "clean")
+    REQUESTS = ("propose", "preprocess", "benchmark", "forget", "collect", "clean")
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str = "") -> None:
         self.host = LocalHost(directory, stack, coordinator)
@@ -82,6 +82,15 @@ class Work(wire.Answers):
         once(self._run, "taken part in another run")
         self._run = ReleaseRun(self.host, Guard(self.host.directory, asked))
 
+    def preprocess(self, asked: dict[str, str], domain: dict[str, Any]) -> None:
+        """Take a run that makes the noise of a later release, in place of the last such run.
+
+        Raises: as `propose`; PolicyError: the release would not be allowed either.
+        """
+        self.host.take_turn()
+        self._replace(Preparation)
+        self._run = Preparation(self.host, Guard(self.host.directory, asked), domain)
+
     def benchmark(self, party: int, trial: Trial) -> None:
         """Take a run on made-up records that this party is to take part in, in place of the last such run.
 
@@ -92,10 +101,14 @@ class Work(wire.Answers):
         """
         read_policy(self.host.directory).check_benchmark()
         self.host.take_turn()
-        once(isinstance(self._run, ReleaseRun), "taken part in another run")
+        self._replace(BenchmarkRun)
+        self._run = BenchmarkRun(self.host, party, trial)
+
+    def _replace(self, kind: type[PartyRun]) -> None:
+        """End the connection's last run, which has to be of the same kind."""
+        once(self._run is not None and not isinstance(self._run, kind), "taken part in another run")
         if self._run is not None:
             self._run.close()
-        self._run = BenchmarkRun(self.host, party, trial)
 
     def forget(self, run: cleanup.RunName) -> None:
         """Remove what a run opened: it has been read."""

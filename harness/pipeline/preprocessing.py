@@ -2,15 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.engines.base import PROGRAMS, Job, Progress
+from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
 from harness.engines.registry import engine_of
-from harness.privacy.stock import Piece, Stock
+from harness.privacy.stock import Piece, Stock, new_name, shares_of
 from harness.releases.base import PreparedRelease
 from harness.security_models import SecurityModel
+from harness.system.files import scratch_directory
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.spec import PI_PREPROCESS
 
@@ -29,14 +31,19 @@ def preprocess(
     engine, terms, made = engine_of(model), terms_of(prepared), []
     for number in range(runs):
         progress(f"piece {number + 1}")
-        about: dict[str, Any] = {"model": model.name}
-        with stock.making(terms, model.parties, about) as directories:
-            job = noise_job(prepared, directories)
-            parties = directories[0].parent.parent / "parties"
-            result = engine.run(job, model, parties, timeout_s, progress)
-            about |= {"mpc_s": result.times["mpc_s"], "sent_bytes": list(result.sent_bytes)}
+        attempts = stock.begin(terms)
+        with scratch_directory(stock.directory) as scratch:
+            job = noise_job(prepared, shares_of(scratch / "piece", model.parties))
+            result = engine.run(job, model, scratch / "parties", timeout_s, progress)
+            about = what_it_took(result) | {"attempts": attempts}
+            stock.keep(terms, new_name(terms, [secrets.token_hex(32)]), scratch / "piece", about)
         made.append(about)
     return made
+
+
+def what_it_took(result: EngineResult) -> dict[str, Any]:
+    """Return what is said of how a piece was made."""
+    return {"mpc_s": result.times["mpc_s"], "sent_bytes": list(result.sent_bytes)}
 
 
 def noise_job(prepared: PreparedRelease[Any], directories: Sequence[Path]) -> Job:
@@ -52,11 +59,14 @@ def noise_job(prepared: PreparedRelease[Any], directories: Sequence[Path]) -> Jo
     )
 
 
-def terms_of(prepared: PreparedRelease[Any]) -> str:
-    """Return what names the noise that a release takes: its program, arguments and engine, and the model."""
+def terms_of(prepared: PreparedRelease[Any], certificates: Mapping[str, str] | None = None) -> str:
+    """Return what names the noise that a release takes: its program, arguments and engine, and the model.
+
+    Args: certificates: fingerprints, by party, where each party is on a host of its own.
+    """
     model: SecurityModel = prepared.release.security
     job = noise_job(prepared, [Path()] * model.parties)
-    terms = [model.name, engine_of(model).program_hash(job, model)]
+    terms = [model.name, engine_of(model).program_hash(job, model), *sorted((certificates or {}).items())]
     return hashlib.sha256(json.dumps(terms).encode()).hexdigest()
 
 

@@ -28,13 +28,12 @@ from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.shares.file_format import MAX_VALUES
 from harness.inputs.shares.party import UploadPolicy
 from harness.pipeline.arrivals import Arrivals, alone, read_arrivals, run_epoch
-from harness.pipeline.preprocessing import preprocess
 from harness.pipeline.run import Run, RunSettings, event_of, run_release
 from harness.pipeline.sources import RecordsSource, SharesSource
 from harness.privacy.ledger.charge import Entry, Say, chosen_account, chosen_ledger, entry, nothing_said
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
-from harness.releases.base import Statistic
+from harness.releases.base import PreparedRelease, Statistic
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.releases.registry import STATISTICS, statistic_of
 from harness.releases.weights import WeightsSeries
@@ -64,8 +63,6 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     request = call.request
     if call.invite:
         request = request.but(input_path=CLIENTS)
-    if request.offline and hosts is not None:
-        raise OptionError(f"Hosts keep no noise that was made ahead; leave out {named('offline')}.")
     if not any(form.capped for form in request.spec.input_forms.values()):
         parse_choice("privacy_unit", str(request.privacy_unit), [str(PrivacyUnit.RECORD)])
     _check_sources(call, at_hosts=hosts is not None)
@@ -79,7 +76,7 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
         _, left = cap_and_release(request)
         request = request.spending(left)
     account = chosen_account(call.population, call.budget, call.ledger, say)
-    stock = None if hosts else _stock(call)
+    stock = None if hosts else stock_of(call)
     settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts, stock=stock)
     settings.check_supported(request.spec)
     if request.task == "cap" and request.curves:  # the model has to have these, too
@@ -88,8 +85,8 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     return settings
 
 
-def preprocessed(call: ReleaseCall, runs: int, progress: Progress) -> tuple[Path, list[dict[str, Any]]]:
-    """Make the noise of so many runs of a release; return the stock's place, and what each took.
+def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[Any]:
+    """Return the release whose noise is to be made before its records are there.
 
     Raises: OptionError: it takes no such noise, or declares no domain; FairSharesError.
     """
@@ -102,13 +99,12 @@ def preprocessed(call: ReleaseCall, runs: int, progress: Progress) -> tuple[Path
             f"{named('labels')}."
         )
     statistic = statistic_of(request)
-    RunSettings(request).check_supported(statistic.spec)
-    prepared = statistic.prepare(request, domain if of_values else domain.with_kind(statistic.kind))
-    stock = _stock(call)
-    return stock.directory, preprocess(prepared, stock, runs, call.timeout, progress)
+    RunSettings(request, hosts=hosts).check_supported(statistic.spec)
+    return statistic.prepare(request, domain if of_values else domain.with_kind(statistic.kind))
 
 
-def _stock(call: ReleaseCall) -> Stock:
+def stock_of(call: ReleaseCall) -> Stock:
+    """Return where the noise is that runs on this machine take."""
     return Stock(call.stock or chosen_ledger(call.ledger).path.parent / "stock")
 
 

@@ -155,15 +155,16 @@ def run_release(
         )
         progress("read")
         found = prepared.read(result.outputs, inputs.clients)
-        privacy = privacy_of(prepared, job.compared, piece.attempts if piece else 0).to_json()
+        noise = {"piece": piece.name, **piece.about} if piece else dict(result.preprocessing)
+        privacy = privacy_of(prepared, job.compared, noise.get("attempts", 0)).to_json()
         counted = replace(inputs, excluded={**inputs.excluded, **result.left_out})
         public, charged, wall_s = counted.public(release.form), charging.fields(), time.monotonic() - started
         manifest = manifest_of(
             task, result, privacy, public, charged, wall_s, inputs.share_s, inputs.uploaded
         )
         manifest["request"] = release.to_json()
-        if piece is not None:
-            manifest["preprocessing"] = {"piece": piece.name, **piece.about}
+        if noise:
+            manifest["preprocessing"] = noise
         if earlier:
             manifest = combined_manifest(task, {**earlier, task: manifest}, asked)
             privacy = manifest["privacy"]

@@ -9,16 +9,14 @@ found out.
 import hashlib
 import json
 import os
-import secrets
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.errors import StockError, named
-from harness.system.files import create_file, scratch_directory, sync, writable_by_others, write_whole
+from harness.system.files import create_file, sync, writable_by_others, write_whole
 
 ABOUT = "piece.json"
 ATTEMPTS = "attempts"  # to make a piece since the last one
@@ -48,50 +46,55 @@ class Stock:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    @contextmanager
-    def making(self, terms: str, parties: int, about: dict[str, Any]) -> Iterator[tuple[Path, ...]]:
-        """Yield a directory for each party's shares of a new piece; keep the piece if the block ends well.
+    def next_attempt(self, terms: str) -> int:
+        """Return which attempt since the last piece the next one will be. Args: terms: as for `begin`."""
+        attempts = self.directory / terms / ATTEMPTS
+        return 1 + (int(attempts.read_text()) if attempts.exists() else 0)
 
-        Args: terms: what it is for, see `harness.pipeline.preprocessing.terms_of`; about: what to say of it,
-        which the block may add to.
-        Raises: OSError: there is no room, or no right to write.
+    def begin(self, terms: str) -> int:
+        """Count an attempt to make a piece, before it is made; return which one since the last piece it is.
+
+        Args: terms: what the piece is for, see `harness.pipeline.preprocessing.terms_of`.
+        Raises: StockError: others can read the stock; OSError: there is no room, or no right to write.
         """
         place = self.directory / terms
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check()
         place.mkdir(mode=0o700, exist_ok=True)
-        attempts = place / ATTEMPTS
-        begun = 1 + (int(attempts.read_text()) if attempts.exists() else 0)
-        write_whole(attempts, str(begun).encode())
-        with scratch_directory(self.directory) as scratch:
-            made = scratch / "piece"
-            directories = tuple(made / f"party-{i}" for i in range(parties))
-            for directory in directories:
-                directory.mkdir(mode=0o700, parents=True)
-            yield directories
-            about["attempts"] = begun
-            create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
-            attempts.unlink()
-            name = hashlib.sha256(f"{terms} {secrets.token_hex(32)}".encode()).hexdigest()
-            made.rename(place / name)
-            sync(place)
+        attempt = self.next_attempt(terms)
+        write_whole(place / ATTEMPTS, str(attempt).encode())
+        return attempt
+
+    def keep(self, terms: str, name: str, made: Path, about: dict[str, Any]) -> None:
+        """Take in a piece, whole, and count attempts from anew.
+
+        Args: terms: as for `begin`; made: the directory of its shares, on the stock's file system; about:
+        what to say of it, its `attempts` among that.
+        Raises: OSError: there is no room.
+        """
+        create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
+        place = self.directory / terms
+        (place / ATTEMPTS).unlink()
+        made.rename(place / name)
+        sync(place)
 
     def pieces(self, terms: str) -> list[str]:
         """Return the names of the pieces for that."""
         place = self.directory / terms
         return sorted(each.name for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
 
-    def take(self, terms: str, parties: int, target: Path) -> Piece:
+    def take(self, terms: str, parties: int, target: Path, only: str | None = None) -> Piece:
         """Take a piece out of the stock, for good.
 
         Guarantees: no other process gets it, and after a crash nobody does.
         [test: tests/harness/privacy/test_stock.py]
-        Args: target: where it is from now on, a new directory of the run.
+        Args: target: where it is from now on, a new directory of the run; only: the name of the piece; None:
+        any.
         Raises: StockError: there is none, others may have read it, or it is not as it was made.
         """
         if self.directory.exists():
             self._check()
-        for name in self.pieces(terms):
+        for name in (name for name in self.pieces(terms) if only in (None, name)):
             try:
                 (self.directory / terms / name).rename(target)
             except FileNotFoundError:  # another run took it first
@@ -112,11 +115,11 @@ class Stock:
 
     def destroy(self) -> None:
         """Remove all pieces: some were used already, so the stock is a copy from before that."""
-        shutil.rmtree(self.directory)
+        if self.directory.exists():
+            shutil.rmtree(self.directory)
 
 
 def _opened(name: str, place: Path, parties: int) -> Piece:
-    directories: Sequence[Path] = [place / f"party-{i}" for i in range(parties)]
     try:
         about = json.loads((place / ABOUT).read_text())
         attempts = int(about["attempts"])
@@ -124,7 +127,17 @@ def _opened(name: str, place: Path, parties: int) -> Piece:
             raise ValueError
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise StockError(f"Piece {name[:12]} of the stock is not as it was made; it was removed.") from None
-    return Piece(name, tuple(directories), attempts, about)
+    return Piece(name, shares_of(place, parties), attempts, about)
+
+
+def new_name(terms: str, nonces: Sequence[str]) -> str:
+    """Return the name of a new piece. Args: nonces: that its makers drew for it."""
+    return hashlib.sha256(json.dumps([terms, *nonces]).encode()).hexdigest()
+
+
+def shares_of(piece: Path, parties: int) -> tuple[Path, ...]:
+    """Return the directory of each party's shares in a piece."""
+    return tuple(piece / f"party-{i}" for i in range(parties))
 
 
 def _digests(piece: Path) -> dict[str, str]:

@@ -38,8 +38,8 @@ CAP_STEPS = {  # of a run that chooses a cap before another
 }
 
 
-def preprocessed(stock: Path, made: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """View noise that was made ahead. Args: made: what each piece took."""
+def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    """View noise that was made ahead. Args: stock: where it is; made: what each piece took."""
     seconds = median(piece["mpc_s"] for piece in made)
     sent = median(sum(piece["sent_bytes"]) for piece in made)
     yield f"The noise of {len(made)} runs is in {stock}."

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.cli import terminal as cli
 from harness.cli.command_line import OF_RUNS
@@ -15,15 +15,17 @@ from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, named, naming
 from harness.inputs.record_schema import RecordDomain
+from harness.pipeline.preprocessing import preprocess
 from harness.pipeline.release import (
     cap_directory,
     chooses_cap,
     declared_domain,
+    of_noise,
     policy_of,
-    preprocessed,
     run_on_records,
     score_cut,
     settings_of,
+    stock_of,
     with_cap,
 )
 from harness.pipeline.run import Run, RunSettings, run_release
@@ -37,6 +39,9 @@ from harness.views import run as run_view
 from harness.views.ledger import charge
 from harness.views.parts import Part, View
 from harness.views.releases import cap as cap_view
+
+if TYPE_CHECKING:
+    from harness.hosts.runner import HostsRunner
 
 # A command until it is refused, as it begins to read; and what it would import after that.
 _A_COMMAND = f"""
@@ -88,7 +93,7 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
     if options.preprocess is not None:
         _preprocess(options, steps)
         return None
-    hosts, model = None, options.security
+    hosts = None
     if options.hosts:
         if getattr(options, "arrivals", None) or getattr(options, "horizon", None):
             raise OptionError(
@@ -96,11 +101,7 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
                 "--arrivals and --horizon: each run on hosts then counts all uploads, and is charged by "
                 "itself."
             )
-        from harness.hosts.runner import HostsRunner  # it loads what talks ssh
-
-        fleet, model = chosen_hosts(options.hosts, options.security)
-        hosts = HostsRunner(fleet, model)
-    options = options.but(security=model)
+        options, hosts = _at_hosts(options)
     settings = settings_of(options, hosts, cli.announce)
     out = options.out or default_out(options.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
@@ -117,6 +118,14 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
         return run_release(statistic, source, settings, out, begin)
 
 
+def _at_hosts(options: Any) -> tuple[Any, "HostsRunner"]:
+    """Return the options with the hosts' model, and what runs their parties."""
+    from harness.hosts.runner import HostsRunner  # it loads what talks ssh
+
+    fleet, model = chosen_hosts(options.hosts, options.security)
+    return options.but(security=model), HostsRunner(fleet, model)
+
+
 def _say_cap(*chosen: Any) -> None:
     cli.announce(*cap_view.going_on_with(*chosen))
 
@@ -128,7 +137,8 @@ def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progres
     assert isinstance(hosts, HostsRunner)
     request = settings.release.but(population=settings.account.population)
     source = _invited(options, settings) if options.invite else HostsSource(hosts, policy_of(options))
-    with hosts.connected(request, begin):
+    with hosts.connected(begin):
+        hosts.propose(request)
         return run_release(statistic_of(request), source, settings, out, begin)
 
 
@@ -153,17 +163,25 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
 
 def _preprocess(options: Any, steps: dict[str, str]) -> None:
     """Make the noise of a number of runs, and say what that took."""
-    others = [name for name in (*OF_RUNS, "plan", "records") if getattr(options, name, None)]
+    others = [name for name in ("records", *OF_RUNS) if name != "hosts" and getattr(options, name, None)]
     if others:
         raise OptionError(
             f"--preprocess makes noise and reads no record: leave out {', '.join(map(named, others))}."
         )
-    with cli.steps(steps) as begin:
-        stock, made = preprocessed(options, options.preprocess, begin)
+    runs, place = options.preprocess, "each host's directory"
+    with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
+        if options.hosts:
+            options, hosts = _at_hosts(options)
+            with hosts.connected(begin):
+                made = hosts.preprocess(of_noise(options, hosts), runs, options.timeout, begin)
+        else:
+            stock = stock_of(options)
+            made = preprocess(of_noise(options), stock, runs, options.timeout, begin)
+            place = str(stock.directory)
     if cli.output.json:
-        print_json({"stock": str(stock), "pieces": made})
+        print_json({"stock": place, "pieces": made})
     else:
-        show(*run_view.preprocessed(stock, made))
+        show(*run_view.preprocessed(place, made))
 
 
 def _plan(options: Any) -> None:
@@ -172,7 +190,7 @@ def _plan(options: Any) -> None:
     from harness.forecast.requested import planned
     from harness.views import plan as view
 
-    others = [name for name in OF_RUNS if getattr(options, name, None)]
+    others = [name for name in (*OF_RUNS, "preprocess") if getattr(options, name, None)]
     if others:
         raise OptionError(f"--plan runs nothing: leave out {', '.join(map(named, others))}.")
     of_file = not options.plan["clients"]

@@ -95,6 +95,10 @@ class Ledger(Database):
         name TEXT PRIMARY KEY,
         charge INTEGER REFERENCES charges
     ) WITHOUT ROWID;
+    CREATE TABLE peers (
+        certificate TEXT PRIMARY KEY,
+        charges INTEGER NOT NULL
+    ) WITHOUT ROWID;
     """
 
     def __init__(self, path: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
@@ -187,6 +191,22 @@ class Ledger(Database):
             _add(connection, number, uploads, new)
             _set_status(connection, number, Status.RUNNING)
             return number, None if key is None else _populations(connection, key)[0]
+
+    def last_charge(self) -> int:
+        """Return the number of the last charge, 0 if there is none."""
+        with self.reading() as connection:
+            last: int = connection.execute("SELECT COALESCE(MAX(id), 0) FROM charges").fetchone()[0]
+        return last
+
+    def seen(self) -> dict[str, int]:
+        """Return what the last charge of each other host's ledger was, at least, by its certificate."""
+        with self.reading() as connection:
+            return dict(connection.execute("SELECT certificate, charges FROM peers"))
+
+    def remember(self, charges: Mapping[str, int]) -> None:
+        """Write what the last charge of other hosts' ledgers is by now. Args: charges: as `seen` says it."""
+        with self.writing() as connection:
+            connection.executemany("INSERT OR REPLACE INTO peers VALUES (?, ?)", charges.items())
 
     def settle(self, charge: int, status: Status) -> None:
         """Write what became of a run. Whatever it is, its charge stays."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, Job
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job
 from harness.engines.registry import engine_of
 from harness.errors import OutputError, PartyFailedError
 from harness.inputs.record_schema import RecordDomain
@@ -147,6 +147,23 @@ def test_failures_of_all_runs_count() -> None:
     full = " ".join(privacy_of(prepared, 0, 3).in_full())
     assert "made before the run" in full and privacy_of(prepared, 0, 3).to_json()["made_ahead"]
     assert "made before the run" not in " ".join(privacy_of(prepared, 0).in_full())
+
+
+def test_what_fails_leaves_nothing_but_that_it_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(job: Job, *_: object) -> EngineResult:
+        assert job.pieces is not None
+        job.pieces[0].mkdir(parents=True)
+        (job.pieces[0] / "key").write_text("of a check that failed")
+        raise PartyFailedError("A check failed.")
+
+    prepared, stock = prepared_by(MODELS[QUICKEST]), Stock(tmp_path / "stock")
+    monkeypatch.setattr(type(engine_of(MODELS[QUICKEST])), "run", lambda _, *given: fail(*given))
+    with pytest.raises(PartyFailedError):
+        preprocess(prepared, stock, 1, RUN_TIMEOUT_S, print)
+    assert [path.name for path in stock.directory.rglob("*") if path.is_file()] == ["attempts"]
+    assert stock.next_attempt(terms_of(prepared)) == 2
 
 
 def test_a_job_that_makes_noise_draws_the_bits_of_all_its_coins() -> None:

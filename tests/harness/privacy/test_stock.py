@@ -2,23 +2,24 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
-from harness.errors import PartyFailedError, StockError
-from harness.privacy.stock import ABOUT, Piece, Stock
+from harness.errors import StockError
+from harness.privacy.stock import ABOUT, Piece, Stock, shares_of
 
 TERMS = "weights"
 SHARES = "Persistence/Transactions-P0.data"
 
 
 def made(stock: Stock, content: str = "shares") -> None:
-    with stock.making(TERMS, 2, {}) as directories:
-        for directory in directories:
-            (directory / SHARES).parent.mkdir()
-            (directory / SHARES).write_text(content)
+    attempts, piece = stock.begin(TERMS), stock.directory / "being made"
+    for directory in shares_of(piece, 2):
+        (directory / SHARES).parent.mkdir(parents=True)
+        (directory / SHARES).write_text(content)
+    stock.keep(TERMS, token_hex(8), piece, {"attempts": attempts})
 
 
 def take(stock: Stock, target: Path) -> Piece | None:
@@ -52,13 +53,10 @@ def test_runs_that_race_take_different_pieces(stock: Stock, tmp_path: Path) -> N
     assert len(names) == len(set(names)) == 8
 
 
-def test_what_fails_leaves_nothing_but_that_it_was_begun(stock: Stock, tmp_path: Path) -> None:
-    """Each attempt may fool a check, so the next piece counts with all of them."""
-    for _ in range(2):
-        with suppress(PartyFailedError), stock.making(TERMS, 2, {}) as directories:
-            (directories[0] / "key").write_text("of a check that failed")
-            raise PartyFailedError("A check failed.")
-    assert stock.pieces(TERMS) == [] and list(stock.directory.rglob("key")) == []
+def test_attempts_count_from_the_last_piece_on(stock: Stock, tmp_path: Path) -> None:
+    """Each may fool a check, so the next piece counts with all of them."""
+    assert [stock.begin(TERMS), stock.begin(TERMS), stock.next_attempt(TERMS)] == [1, 2, 3]
+    assert stock.pieces(TERMS) == []
     made(stock)
     made(stock)
     assert sorted(stock.take(TERMS, 2, tmp_path / str(i)).attempts for i in range(2)) == [1, 3]
