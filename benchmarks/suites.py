@@ -32,6 +32,7 @@ OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # as it ran, beside its results
 PROGRAMS = "programs"  # their texts, with the circuits that they use
 PROGRAM = "program"  # the factor of programs of one's own
+AHEAD = "ahead"  # joint noise that was made before the run
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -45,7 +46,7 @@ _CHOICES: Mapping[str, Iterable[str]] = {
     "security": MODELS,
     "input_path": PATHS,
     "shape": ("", *privfairfl().shapes),
-    "noise": (JOINT, DISTRIBUTED),
+    "noise": (JOINT, DISTRIBUTED, AHEAD),
 }
 _READ: Mapping[str, Callable[[str], object]] = {
     "epsilon": parse_epsilon,

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
-from benchmarks.suites import PROGRAM, REQUEST_OF, Planned, spec_of
+from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
 from harness.engines.base import PROGRAMS, Job, Runner, fields_of_record
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.discovery import Installation, find_installation
@@ -26,8 +26,10 @@ from harness.hosts.trials import Noise, Trial
 from harness.inputs.synthetic import Federation, public_integers
 from harness.pipeline import run as report
 from harness.pipeline.noise_samples import noise_job, open_noise
+from harness.pipeline.preprocessing import preprocess
 from harness.pipeline.run import RunSettings, make_job, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
+from harness.privacy.stock import Stock
 from harness.releases.base import ExpectedError, Statistic
 from harness.releases.noise_samples import Sampler, joint_sampler
 from harness.releases.registry import statistic_of as statistic_of_request
@@ -122,7 +124,13 @@ class Place:
         federation = federation_of(cell, statistic)
         here = self._hosts is None  # else each host makes up the same records itself
         source = RecordsSource(federation.made_up()) if here else SyntheticSource(federation)
-        return run_release(statistic, source, settings, out, _silent).manifest
+        if not settings.release.offline:
+            return run_release(statistic, source, settings, out, _silent).manifest
+        settings = replace(settings, stock=Stock(out.with_name("stock")))
+        prepared = statistic.prepare(settings.release, federation.domain)
+        (made,) = preprocess(prepared, settings.stock, 1, timeout_s, _silent)
+        manifest = run_release(statistic, source, settings, out, _silent).manifest
+        return {**manifest, "online_s": manifest["mpc_s"], "offline_s": made["mpc_s"]}
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)
@@ -230,9 +238,10 @@ def request_of(cell: Mapping[str, Level]) -> Request:
         given["release_epsilon"] = given["epsilon"]
     elif cell.get("cap"):
         given["privacy_unit"] = str(PrivacyUnit.CLIENT)
+    noise = str(cell.get("noise", JOINT))
     if "noise" in kind.declared:
-        given["noise"] = str(cell.get("noise", JOINT))
-    return kind(**given).but(input_path=PATHS[str(cell["input_path"])])
+        given["noise"] = JOINT if noise == AHEAD else noise
+    return kind(**given).but(input_path=PATHS[str(cell["input_path"])], offline=noise == AHEAD)
 
 
 def source_of(cell: Mapping[str, Level]) -> Path:
