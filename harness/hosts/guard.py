@@ -198,7 +198,8 @@ class Guard:
     def remember(self, charges: Mapping[int, int], held: Mapping[int, str]) -> None:
         """Write the last charge of other parties' ledgers. Args: held: their certificates."""
         named_by = _fingerprints(held)
-        self._ledger.remember({named_by[party]: number for party, number in charges.items()})
+        with suppress(LedgerError):  # the agreement on the piece stays
+            self._ledger.remember({named_by[party]: number for party, number in charges.items()})
 
     def charge(self) -> None:
         """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""

@@ -74,9 +74,9 @@ class Stock:
         """
         create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
         place = self.directory / terms
-        (place / ATTEMPTS).unlink()
         made.rename(place / name)
         sync(place)
+        (place / ATTEMPTS).unlink()  # last, so that whatever ends this process hides no attempt
 
     def pieces(self, terms: str) -> list[str]:
         """Return the names of the pieces for that."""
