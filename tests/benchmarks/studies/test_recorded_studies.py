@@ -27,7 +27,7 @@ from protocols.accounting.rounding import float_up
 from tests.conftest import PROJECT
 
 RESULTS = PROJECT / "benchmarks" / "results"
-README = (PROJECT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+README = "\n".join(path.read_text(encoding="utf-8") for path in sorted(RESULTS.glob("*/README.md")))
 TRAINING = (PROJECT / "docs" / "explanation" / "training.md").read_text(encoding="utf-8")
 CHOICES_SHOWN = ("training alone", "share 0.02", "share 0.1", "share 0.4")
 CHOSEN = (PROJECT / "docs" / "decisions" / "others.md").read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def test_capping_is_whole(capping: dict[str, Any]) -> None:
     files = {path.name for path in (RESULTS / "reproduce-capping").iterdir()}
     figures = {name for name in files if name.startswith(("errors-", "curves-"))}
     assert len(figures) == 2 * len(chosen_by)
-    assert files - figures == {ABOUT, RESULT, ERRORS, BOUNDS, PRICE, TARGETS}
+    assert files - figures - {"README.md"} == {ABOUT, RESULT, ERRORS, BOUNDS, PRICE, TARGETS}
     assert capping["claims"] == claims()
 
 
@@ -157,7 +157,7 @@ def test_gaps_are_of_the_whole_data() -> None:
     assert about["extent"] == WHOLE
     assert about["population"]["same_as_described_in_data_README"]
     assert sorted(path.name for path in (RESULTS / "reproduce-gaps").iterdir()) == sorted(
-        [ABOUT, GAPS, *(f"{name}.png" for name in FIGURES)]
+        [ABOUT, GAPS, "README.md", *(f"{name}.png" for name in FIGURES)]
     )
 
 
