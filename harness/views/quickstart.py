@@ -26,7 +26,7 @@ STEPS = {
     "report": "write the report",
 }
 TITLE = "Fair weights and thresholds from secret shares"
-NO_GUARANTEE = "evaluation in the clear on public data: no privacy guarantee; model training is not DP"
+NO_GUARANTEE = "evaluation in the clear, on public data and without a privacy guarantee"
 _GIVEN_SCORES = (
     "That guarantee is for the applicant's own record, given the scores: models that others' records trained "
     "gave them, in the clear."
@@ -49,9 +49,8 @@ TOLD = {  # and how to read it, and where a picture has a line to compare it wit
 }
 
 HOW_TO_READ = (
-    "Differences are between the groups' rates (of approval; of approval among those who were approved; "
-    "the larger of that and the same among those who were denied), best at 0. A model that approves almost "
-    "everybody has small ones, and finds few denials: read them beside balanced accuracy."
+    "Mean ± standard deviation. Differences are between the groups' rates, best at 0. A model that approves "
+    "almost everybody has small differences and finds few denials, so read them beside balanced accuracy."
 )
 
 
@@ -79,15 +78,26 @@ class Quickstart:
         return f"{self.clients:,} mortgage applicants, each a client with one record; model {model}, {engine}"
 
 
+def in_short(found: Quickstart) -> Iterator[Part]:
+    """View the answer, what was released for it, and at what price."""
+    yield from answer(found)
+    yield Heading("What the parties revealed", f" of {found.clients:,} applicants, as noisy counts")
+    yield next(part for part in weights.weights(found.weights.weights) if isinstance(part, Table))
+    yield next(part for part in thresholds.thresholds(found.thresholds) if isinstance(part, Table))
+    yield run.in_short(found.manifest, here=True)
+    yield f"Cost: {run.seconds_and_traffic(found.manifest)}. The report has all details, and pictures."
+
+
 def quickstart(found: Quickstart) -> Iterator[Part]:
-    """View the private releases, what they spent and cost; then, apart from them, the evaluation."""
+    """View the answer; then the private releases, what they spent and cost."""
+    yield from answer(found)
+    yield Heading("DP sample weights", f" of {found.clients:,} applicants; label 1 is approved")
     yield (
         "Every applicant splits a record (group, whether the loan was approved, the score of a model that "
         "was fitted without it) into shares, one for each computing party. The parties count on shares, "
         "add noise that none of them knows, and reveal noisy counts only. Sample weights and thresholds "
         "follow from these."
     )
-    yield Heading("DP sample weights", f" of {found.clients:,} applicants; label 1 is approved")
     yield from weights.weights(found.weights.weights)
     yield Heading("DP score curves and thresholds", " for each group of the same applicants")
     yield from thresholds.thresholds(found.thresholds)
@@ -96,19 +106,16 @@ def quickstart(found: Quickstart) -> Iterator[Part]:
     yield from run.privacy(found.manifest)
     yield Paragraph(_GIVEN_SCORES, note=True)
     yield from _parts(found.manifest)
-    yield Heading("Before and after")
-    yield from _before_after(found)
 
 
-def _before_after(found: Quickstart) -> Iterator[Part]:
-    yield Paragraph(f"This is an {NO_GUARANTEE}.", note=True)
+def answer(found: Quickstart) -> Iterator[Part]:
+    """View whether models became fairer, by how much, and what that cost in accuracy."""
+    yield Heading("Before and after", f": {NO_GUARANTEE}")
     yield (
-        f"Logistic regression without the group, on the {found.test_rows:,} applicants held out: "
-        "unmitigated; refitted with each scheme's weights; with thresholds for each group. `balanced` gives "
-        "every group and label the same weight, `kamiran-calders` makes group and label independent, "
-        f"`thresholds` approves each group from a score of its own. {found.splits} splits; only the first "
-        "one's weights and thresholds are those above, the others' come from the same releases simulated in "
-        "the clear."
+        f"Logistic regression without the group, on the {found.test_rows:,} applicants held out, in "
+        f"{found.splits} splits: unmitigated; refitted with weights; with thresholds for each group. "
+        "`balanced` gives every group and label the same weight, and `kamiran-calders` makes group and label "
+        "independent."
     )
     yield from before_after(found.evaluation, found.splits)
     if found.fallbacks:

@@ -59,7 +59,8 @@ def quickstart(options: QuickstartOptions) -> None:
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
         done = run(model, options.guarantee, target, begin)
-    cli.show(Heading(view.TITLE, f": {done.subtitle}"), *view.quickstart(done), results(target, page=True))
+    shown = view.quickstart(done) if cli.output.verbose else view.in_short(done)
+    cli.show(Heading(view.TITLE, f": {done.subtitle}"), *shown, results(target, page=True))
 
 
 def run(model: SecurityModel, spends: Guarantee, out: Path, progress: cli.Steps) -> view.Quickstart:
