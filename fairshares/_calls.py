@@ -64,7 +64,7 @@ def weights(
         >>> group, label = ["a", "b"] * 100, [0] * 100 + [1] * 100
         >>> r = fs.weights(client_id=range(200), group=group, label=label, epsilon=10, security="mpyc")
         >>> r.weights.index.tolist()
-        [('a', '0'), ('a', '1'), ('b', '0'), ('b', '1')]
+        [('a', 0), ('a', 1), ('b', 0), ('b', 1)]
         >>> bool((abs(r.noisy_counts - 50) < 10).all())
         True
         >>> r.privacy.epsilon <= 10
@@ -77,7 +77,8 @@ def weights(
             are ignored. None: all columns are given by name.
         epsilon, delta: what the call may spend, in total; ε above 0 and at most 20.
         client_id, group, label: values, shape (n,), or the name of another column of `records`. They are
-            taken as they would stand in a file: 1, 1.0 and "1" are the same label.
+            taken as they would stand in a file: 1, 1.0 and "1" are the same label. Without client_id each row
+            is a client of its own, and the result says what that means.
         reweighing: "balanced", "label" or "kamiran-calders"; all from the same noisy counts.
         groups, labels, max_count: all that there are, and the most records of a client, declared; else they
             are read off the records, and which occur is not protected. `domain`: a JSON file with all that.
@@ -190,7 +191,7 @@ def confusion(
         >>> label, predicted = [0, 0, 1, 1] * 100, [0, 1, 1, 1] * 100
         >>> df = dict(client_id=range(400), group=["a", "b"] * 200, label=label, prediction=predicted)
         >>> r = fs.confusion(df, epsilon=20, security="mpyc")
-        >>> r.rates.loc[("b", "1"), "false_positive_rate"].round(1).item()
+        >>> r.rates.loc[("b", 1), "false_positive_rate"].round(1).item()
         1.0
 
     Args: as `weights`, and
@@ -363,7 +364,7 @@ def train(
         >>> df["label"] = df["x"] = [0, 0, 1, 1] * 50
         >>> r = fs.train(df, features={"x": {"low": 0, "high": 1}}, epsilon=20, rounds=5, security="mpyc")
         >>> r.model.predict(pd.DataFrame({"x": [0, 1]})).tolist()
-        ['0', '1']
+        [0, 1]
 
     Args: as `weights`, and
         records: has the columns client_id, group and label, and one for each feature.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -37,6 +37,9 @@ from harness.views.releases import (
 
 if TYPE_CHECKING:
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+
+Values = Mapping[str, Mapping[str, Any]]
+NAMES: Values = {}  # which stand for themselves
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,13 @@ class Result(Shown):
     def _index(self, *names: str) -> pd.MultiIndex:
         """Return the cells of the domain: (group, label), or with more labels after them."""
         domain = getattr(self._found, "domain", None) or self._found.counts.domain
-        values = [domain.groups, *[domain.labels] * (len(names) - 1)]
+        values = [self._as_given(domain.groups), *[self._as_given(domain.labels, "label")] * (len(names) - 1)]
         return pd.MultiIndex.from_product(values, names=names)
+
+    def _as_given(self, names: Iterable[str], column: str = "group") -> list[Any]:
+        """Return the values that names of a column stand for in the caller's records."""
+        values = self.manifest.get("values", {}).get(column, {})
+        return [values.get(name, name) for name in names]
 
     def _table(self, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
         return pd.DataFrame(intervals.reshape(-1, 2), self._index("group", "label"), ["low", "high"])
@@ -118,7 +126,7 @@ class WeightsResult(Result):
 
     @property
     def weights(self) -> pd.Series:
-        """The weights by (group, label), both as strings; positive, shape (k·m,)."""
+        """The weights by (group, label), as they are in the records; positive, shape (k·m,)."""
         return self._series(self._found.weights, "sample_weight")
 
     @property
@@ -180,20 +188,20 @@ class GapResult(Result):
 
         In the values' unit; each interval holds with 95 %; NaN: no estimate.
         """
-        groups = self._found.domain.groups
+        groups = self._as_given(self._found.domain.groups)
         return self._means({(groups[a], groups[b]): gap for (a, b), gap in self._found.gaps.items()}, "gap")
 
     @property
     def means(self) -> pd.DataFrame:
         """Columns mean, low and high by group, in the values' unit; each interval holds with 95 %."""
-        return self._means(dict(zip(self._found.domain.groups, self._found.means, strict=True)), "mean")
+        groups = self._as_given(self._found.domain.groups)
+        return self._means(dict(zip(groups, self._found.means, strict=True)), "mean")
 
     @property
     def sizes(self) -> pd.Series:
         """The noisy numbers of clients by group."""
-        return pd.Series(
-            self._found.sizes, pd.Index(self._found.domain.groups, name="group"), name="noisy_size"
-        )
+        groups = pd.Index(self._as_given(self._found.domain.groups), name="group")
+        return pd.Series(self._found.sizes, groups, name="noisy_size")
 
     def _means(self, found: dict[Any, Any], name: str) -> pd.DataFrame:
         index = (
@@ -252,7 +260,8 @@ class ThresholdsResult(Result):
         Of records with at least that score; unbiased, so maybe negative, and not monotone.
         """
         curves = self._found.curves.curves
-        index = pd.MultiIndex.from_product([curves.groups, curves.thresholds], names=["group", "threshold"])
+        levels = [self._as_given(curves.groups), curves.thresholds]
+        index = pd.MultiIndex.from_product(levels, names=["group", "threshold"])
         errors = np.tile(curves.noise.standard_errors()[:-1], len(curves.groups))
         columns = {
             "true_positives": curves.tp.ravel(),
@@ -262,9 +271,14 @@ class ThresholdsResult(Result):
         return pd.DataFrame(columns, index)
 
     @property
-    def rules(self) -> dict[str, ThresholdRule]:
+    def rules(self) -> dict[Any, ThresholdRule]:
         """Each group's thresholds, and the probability of each. Raises: `problem`, if there is one."""
-        rules = self._chosen.rules  # as the file says them, to the last bit
+        return dict(zip(self._groups, self._rules.values(), strict=True))
+
+    @property
+    def _rules(self) -> dict[str, ThresholdRule]:
+        """The rules by the groups' names, as the file says them, to the last bit."""
+        rules = self._chosen.rules
         return {group: rule_from_json(rule.to_json(), group) for group, rule in rules.items()}
 
     @property
@@ -292,7 +306,7 @@ class ThresholdsResult(Result):
         from fairshares import GroupThresholdPredictor
 
         positive = self._found.curves.positive
-        return GroupThresholdPredictor(self.rules, estimator, unseen_group, positive)
+        return GroupThresholdPredictor(self._rules, estimator, unseen_group, positive)
 
     def choose(
         self,
@@ -319,7 +333,8 @@ class ThresholdsResult(Result):
             )
             curves = as_curves(self._files, Path("an earlier call"))
             choice, files = choose_again(curves, choice_of(request), request.positive_label or "")
-            return ThresholdsResult(files, choice, [thresholds_view.chosen_again(curves.run)])
+            values = self.manifest.get("values", {})
+            return ThresholdsResult(_with(files, values), choice, [thresholds_view.chosen_again(curves.run)])
 
     @property
     def _chosen(self) -> Any:
@@ -329,7 +344,7 @@ class ThresholdsResult(Result):
 
     @property
     def _groups(self) -> pd.Index:
-        return pd.Index(list(self._chosen.rules), name="group")
+        return pd.Index(self._as_given(self._chosen.rules), name="group")
 
     def _shown(self) -> Iterable[Part]:
         yield from thresholds_view.thresholds(self._found)
@@ -382,20 +397,38 @@ _RESULTS: dict[str, type[Result]] = {
 }
 
 
-def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
-    """Return the result of a run. Args: found: as its statistic gives it; notes: what else to say of it."""
+def result_of(files: Files, found: Any, notes: Sequence[Part] = (), values: Values = NAMES) -> Result:
+    """Return the result of a run.
+
+    Args:
+        found: as its statistic gives it.
+        notes: what else to say of it.
+        values: what names of groups and labels stand for in the caller's records, by column.
+    """
     task = files[MANIFEST]["task"]
     if isinstance(found, Weights):  # of which the file has the weights
         found = found.weights
     if task == "thresholds":
-        return ThresholdsResult(files, found, notes, found.problem)
-    return _RESULTS[task](files, found, notes)
+        return ThresholdsResult(_with(files, values), found, notes, found.problem)
+    return _RESULTS[task](_with(files, values), found, notes)
 
 
-def training_of(trained: Trained, notes: Sequence[Part] = ()) -> TrainResult:
-    """Return the result of a training. Args: notes: what else to say of it."""
+def _with(files: Files, values: Values) -> Files:
+    """Return files whose manifest says which values of the records are no texts."""
+    typed = {
+        column: {name: value for name, value in of.items() if name != value} for column, of in values.items()
+    }
+    if not any(typed.values()):
+        return files
+    return {**files, MANIFEST: {**files[MANIFEST], "values": typed}}
+
+
+def training_of(trained: Trained, notes: Sequence[Part] = (), values: Values = NAMES) -> TrainResult:
+    """Return the result of a training. Args: notes, values: as for `result_of`."""
     parts = {"weights": trained.weights, "thresholds": trained.thresholds}
-    results: dict[str, Any] = {name: result_of(run.files, run.found) for name, run in parts.items() if run}
+    results: dict[str, Any] = {
+        name: result_of(run.files, run.found, (), values) for name, run in parts.items() if run
+    }
     return TrainResult(trained.files, trained.model, notes, **results)
 
 
@@ -407,7 +440,7 @@ def load(directory: Path) -> Result:
         name: _read(directory / name) for name in ("weights", "thresholds") if (directory / name).is_dir()
     }
     files = {name: read_result(directory / name, name) for name in (FILE, MANIFEST)}
-    return TrainResult(files, LogisticModel.load(directory), (), **parts)
+    return TrainResult(files, LogisticModel.load(directory), **parts)
 
 
 def _read(directory: Path) -> Result:

@@ -10,7 +10,7 @@ import pandas as pd
 from fairshares import _results, _shown
 from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import planned as plan_of
-from harness.inputs.record_schema import as_names
+from harness.inputs.record_schema import as_names, values_of
 from harness.inputs.tables import TABLE, table_of
 from harness.pipeline.release import run_on_arrivals, run_on_records, score_cut, settings_of
 from harness.pipeline.run import Run
@@ -29,6 +29,10 @@ from harness.views.run import one_machine
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # which `plan` names, and not all have
 COLUMNS = ("client_id", "group", "label", "score", "prediction", "value")
+_EACH_ROW = (
+    "Without client_id each row is a client of its own: the number of rows is public, and whoever has "
+    "several is protected in each, not as a person."
+)
 
 
 def released(task: str, records: Any, **given: Any) -> Any:
@@ -39,6 +43,10 @@ def released(task: str, records: Any, **given: Any) -> Any:
     columns = {name: given.pop(name) for name in COLUMNS if name in given}
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         source = _source(records, columns)
+        each_row = isinstance(source, pd.DataFrame) and _without_clients(records, columns)
+        if each_row:
+            source = _of_clients_alone(source, given)
+        values = _values_in(source, given)
         series = bool(given.get("arrivals") or given.get("horizon"))
         place = None if series and records is None else TABLE
         call = CALLS[task](**_as_in_columns(given), records=place)  # what it is, is said beside it
@@ -50,12 +58,41 @@ def released(task: str, records: Any, **given: Any) -> Any:
         run = run_on_records(call, source, settings_of(call), out, _no_step)
         cut = score_cut(call) if task == "confusion" else None
         notes = [direction(cut, run.found.counts.domain)] if cut else []
-        return _result(run, call.population, [*notes, one_machine(True)])
+        notes += [_EACH_ROW] if each_row else []
+        return _result(run, call.population, [*notes, one_machine(True)], values)
 
 
-def _result(run: Run[Any], population: str | None, notes: list[Any]) -> Any:
+def _result(
+    run: Run[Any], population: str | None, notes: list[Any], values: _results.Values = _results.NAMES
+) -> Any:
     notes = [*notes, ledger_view.charge(run.charging, population == UNCHARGED)]
-    return _results.result_of(run.files, run.found, notes)
+    return _results.result_of(run.files, run.found, notes, values)
+
+
+def _without_clients(records: Any, columns: Mapping[str, Any]) -> bool:
+    """Return whether nothing says whose rows are whose, and no column may be meant to."""
+    names = [] if records is None else [*pd.DataFrame(records)]
+    return columns.get("client_id") is None and not any(
+        str(name).strip().lower() == "client_id" for name in names
+    )
+
+
+def _of_clients_alone(table: pd.DataFrame, given: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a table in which each row is a client's. Raises: OptionError: it matters whose rows are whose."""
+    if given.get("privacy_unit") == "client" or given.get("cap"):
+        raise OptionError(
+            "Without client_id each row is a client of its own, so none has several to be protected "
+            "together; name the column of clients by client_id=, or leave out privacy_unit= and cap=."
+        )
+    return table.assign(client_id=range(len(table)))
+
+
+def _values_in(source: Path | pd.DataFrame, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what names of groups and labels stand for, in a table or as they are declared."""
+    columns = [pd.Series(given.get(f"{name}s") or [], dtype=object, name=name) for name in ("group", "label")]
+    if isinstance(source, pd.DataFrame):
+        columns += [source[name] for name in ("group", "label") if name in source]
+    return {str(column.name): values_of(column) for column in columns}
 
 
 def trained(**given: Any) -> _results.TrainResult:
@@ -69,7 +106,7 @@ def trained(**given: Any) -> _results.TrainResult:
         out = request.out or Path(scratch) / TASK
         model = train_on(request, source, features, out, _no_step)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
-        return _results.training_of(model, notes)
+        return _results.training_of(model, notes, _values_in(source, given))
 
 
 def planned(**given: Any) -> _shown.Plan:

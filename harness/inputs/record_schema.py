@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -330,6 +331,18 @@ def as_names(column: pd.Series) -> pd.Series:
         if (present.abs() < 2**53).all() and (present % 1 == 0).all():
             column = column.astype("Int64")  # whole numbers that a missing value made floats
     return column.astype(str).where(~missing, "")
+
+
+def values_of(column: pd.Series) -> dict[str, Any]:
+    """Return the value that each name of a column stands for, as its owner wrote it: 1, 1.0, True or a text.
+
+    A name that several values share stands for none of them, and other types for none at all.
+    """
+    present = column.dropna().drop_duplicates()
+    names, values = as_names(present).tolist(), present.tolist()
+    found = dict(zip(names, values, strict=True))
+    alone = [name for name, often in Counter(names).items() if often == 1]
+    return {name: found[name] for name in alone if isinstance(found[name], str | int | float)}
 
 
 def shown(name: str) -> str:

@@ -24,6 +24,7 @@ from harness.training.features import Features, features_from_json
 from harness.training.updates import Floats, Integers
 from protocols.accounting.calibration import PrivacyUnit
 
+Label = str | int | float | bool
 SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to their noisy sum
 
 
@@ -168,13 +169,13 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     """Logistic regression that was trained under differential privacy; its inputs are tables.
 
     Guarantees: `fit` learns nothing, so the model stays what the run that made it says of it.
-    Args: features: as declared for training; labels: all k, as a file would name them; parameters: shape
+    Args: features: as declared for training; labels: all k, as they are in the records; parameters: shape
     (k - 1, p + 1): a row of coefficients, then the intercept, for each label but the first.
     """
 
     __module__ = "fairshares"  # where a pickle finds it again, whatever moves
 
-    def __init__(self, features: Features, labels: Sequence[str], parameters: Floats) -> None:
+    def __init__(self, features: Features, labels: Sequence[Label], parameters: Floats) -> None:
         self.features = features
         self.labels = labels
         self.parameters = parameters
@@ -187,7 +188,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         """
         fields, path = read_result(path, FILE), result_path(path, FILE)
         refusal = not_result(path, FILE)
-        labels = as_type(list[str], fields.get("labels"), refusal)
+        labels = as_type(list[Label], fields.get("labels"), refusal)
         features = features_from_json(fields.get("features"), str(path))
         parameters = as_type(list[list[float]], fields.get("parameters"), refusal)
         if [*map(len, parameters)] != [features.columns + 1] * (len(labels) - 1) or not parameters:
@@ -205,7 +206,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         }
 
     @property
-    def classes_(self) -> npt.NDArray[np.str_]:
+    def classes_(self) -> npt.NDArray[Any]:
         """The labels, in the order of `predict_proba`'s columns."""
         return np.array(self.labels)
 
@@ -228,6 +229,6 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         table, _ = read_table(X, list(self.features.by_name))
         return probabilities(self.parameters, with_constant(self.features.encode(table)))
 
-    def predict(self, X: pd.DataFrame) -> npt.NDArray[np.str_]:  # noqa: N803
+    def predict(self, X: pd.DataFrame) -> npt.NDArray[Any]:  # noqa: N803
         """Return each row's most probable label, shape (n,). Args, raises: as `predict_proba`."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])

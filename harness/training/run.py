@@ -3,8 +3,8 @@
 import math
 import random
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,15 @@ import pandas as pd
 from harness.engines.base import EngineResult, Progress, times_of
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import OptionError
-from harness.inputs.record_schema import DEFAULT_MAX_COUNT, Grid, RecordDomain, RecordKind, bins_of, even_grid
+from harness.inputs.record_schema import (
+    DEFAULT_MAX_COUNT,
+    Grid,
+    RecordDomain,
+    RecordKind,
+    bins_of,
+    even_grid,
+    values_of,
+)
 from harness.inputs.records import ClientRecords, records_from_frame
 from harness.inputs.tables import TABLE, read_table
 from harness.pipeline.release import declared_domain, settings_of, with_cap
@@ -78,7 +86,8 @@ class Training:
 
     Attributes: guarantee: that the model's rounds keep to together; grid: of scores, for thresholds;
     weights, thresholds: None for none; fairness: what groups are weighed for while the model is trained,
-    None for nothing; positive: the label whose rates that is about, the last one if empty.
+    None for nothing; positive: the label whose rates that is about, the last one if empty; values: what
+    labels' names stand for in the records, where they do not stand for themselves.
     """
 
     security: SecurityModel
@@ -93,6 +102,7 @@ class Training:
     thresholds: Planned | None = None
     fairness: str | None = None
     positive: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
         """The domain of the model's scores, from which thresholds come."""
@@ -209,7 +219,8 @@ def train(
             "training": asdict(chosen.how) | (fairgrad.hyperparameters() if fairgrad else {}),
             "wall_s": time.monotonic() - started,
         }
-        model = LogisticModel(features, domain.labels, parameters)
+        labels = [chosen.values.get(name, name) for name in domain.labels]
+        model = LogisticModel(features, labels, parameters)
         files = {FILE: {**model.to_json(), "privacy": manifest["privacy"]}, MANIFEST: manifest}
         write_all(partial, files)
         return Trained(model, manifest, weights, thresholds, charging, files)
@@ -368,6 +379,7 @@ def trained(
         **parts,
         fairness=request.sought,
         positive=request.positive_label or "",
+        values=values_of(source["label"]) if "label" in getattr(source, "columns", ()) else {},
     )
     begin("records")
     table, rows = read_table(source, [*RESERVED, *features.by_name])  # once: it may be a pipe

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import fairshares as fs
 from tests.support.running import QUICKEST
 
-PAIRS = [("a", "0"), ("a", "1"), ("b", "0"), ("b", "1")]
+PAIRS = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 SAID: dict[str, Any] = {"epsilon": 20, "security": QUICKEST}
 
 
@@ -128,7 +128,7 @@ def test_curves_that_allow_no_rules_are_returned_and_say_why(frame: pd.DataFrame
 
 def test_others_hold_what_they_say(results: dict[str, Any]) -> None:
     assert results["confusion"].counts.shape == (8,) and results["confusion"].rates.index.tolist() == PAIRS
-    assert abs(results["confusion"].rates.loc[("b", "1"), "true_positive_rate"] - 1) < 0.1
+    assert abs(results["confusion"].rates.loc[("b", 1), "true_positive_rate"] - 1) < 0.1
     assert results["confusion"].intervals.shape == (4, 6)
     assert results["gap"].gaps.index.tolist() == [("a", "b")] and results["gap"].means.shape == (2, 3)
     assert abs(results["gap"].sizes.sum() - 400) < 40

@@ -59,10 +59,13 @@ def sample_weight(weights: pd.Series | Path | str, group: npt.ArrayLike, label: 
     if not isinstance(weights, pd.Series):
         weights = read_weights(weights)
     rows, table = table_of({"group": group, "label": label}), weights.unstack()
-    found = look_up_weights(
-        table.to_numpy(), tuple(table.index), tuple(table.columns), as_names(rows.group), as_names(rows.label)
-    )
+    groups, labels, *of_rows = map(as_names, (*_levels(table), rows.group, rows.label))
+    found = look_up_weights(table.to_numpy(), tuple(groups), tuple(labels), *of_rows)
     return pd.Series(found, index=rows.index, name="sample_weight")
+
+
+def _levels(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    return table.index.to_series(), table.columns.to_series()
 
 
 def look_up_weights(
