@@ -78,7 +78,7 @@ def _without_clients(records: Any, columns: Mapping[str, Any]) -> bool:
 
 
 def _of_clients_alone(table: pd.DataFrame, given: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a table in which each row is a client's. Raises: OptionError: it matters whose rows are whose."""
+    """Return a table in which each row is a client's. Raises: OptionError: clients' rows count together."""
     if given.get("privacy_unit") == "client" or given.get("cap"):
         raise OptionError(
             "Without client_id each row is a client of its own, so none has several to be protected "
