@@ -43,8 +43,8 @@ def released(task: str, records: Any, **given: Any) -> Any:
     columns = {name: given.pop(name) for name in COLUMNS if name in given}
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         source = _source(records, columns)
-        each_row = isinstance(source, pd.DataFrame) and _without_clients(records, columns)
-        if each_row:
+        each_row = not isinstance(source, Path) and _without_clients(records, columns)
+        if not isinstance(source, Path) and each_row:
             source = _of_clients_alone(source, given)
         values = _values_in(source, given)
         series = bool(given.get("arrivals") or given.get("horizon"))

@@ -126,9 +126,12 @@ class Place:
         source = RecordsSource(federation.made_up()) if here else SyntheticSource(federation)
         if not settings.release.offline:
             return run_release(statistic, source, settings, out, _silent).manifest
-        settings = replace(settings, stock=Stock(out.with_name("stock")))
-        prepared = statistic.prepare(settings.release, federation.domain)
-        (made,) = preprocess(prepared, settings.stock, 1, timeout_s, _silent)
+        stock, prepared = (
+            Stock(out.with_name("stock")),
+            statistic.prepare(settings.release, federation.domain),
+        )
+        (made,) = preprocess(prepared, stock, 1, timeout_s, _silent)
+        settings = replace(settings, stock=stock)
         manifest = run_release(statistic, source, settings, out, _silent).manifest
         return {**manifest, "online_s": manifest["mpc_s"], "offline_s": made["mpc_s"]}
 

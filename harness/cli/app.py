@@ -42,7 +42,7 @@ class Commands(Program):
         """Return invoke's own options, and those that all commands have."""
         from harness.cli.command_line import OF_ALL
 
-        of_all = [Argument(names=(name,), kind=bool, help=said) for name, said in OF_ALL.items()]
+        of_all = [Argument(names=(name,), kind=bool, help=help_text) for name, help_text in OF_ALL.items()]
         return [*super().core_args(), *of_all]
 
     def list_flat(self) -> None:
@@ -63,7 +63,11 @@ class Commands(Program):
         from harness.cli.command_line import OF_ALL
 
         print("Options of every command:")
-        rows = {f"--{name}": said.format(prints) for name, said in OF_ALL.items() if prints or name != "json"}
+        rows = {
+            f"--{name}": help_text.format(prints)
+            for name, help_text in OF_ALL.items()
+            if prints or name != "json"
+        }
         self.print_columns([*rows.items()])
 
     def parse_tasks(self) -> None:
@@ -78,7 +82,7 @@ class Commands(Program):
         try:
             self.core.unparsed = checked(words, commands, of_all)
             super().parse_tasks()
-            taken = fill_in(self.tasks, commands)
+            filled = fill_in(self.tasks, commands)
             if self.args.json.value and self.tasks and not commands[str(self.tasks[0].name)].prints:
                 raise OptionError(f"{self.tasks[0].name} prints no JSON; leave out --json.")
         except (ParseError, OptionError) as error:
@@ -86,9 +90,9 @@ class Commands(Program):
 
             with ending_well(Output(json=self.args.json.value or "--json" in words)):
                 raise OptionError(str(error)) from None
-        if taken and not self.args.quiet.value:
-            as_json = json.dumps({"announcement": taken}, ensure_ascii=False)
-            print(as_json if self.args.json.value else taken, file=sys.stderr)
+        if filled and not self.args.quiet.value:
+            as_json = json.dumps({"announcement": filled}, ensure_ascii=False)
+            print(as_json if self.args.json.value else filled, file=sys.stderr)
 
     def execute(self) -> None:
         """Run the command, and end well."""

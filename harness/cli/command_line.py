@@ -34,8 +34,8 @@ _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [
 def function_at(place: str) -> Callable[[Any], None]:
     """Return what is at `module:function`, which is imported now."""
     module, _, function = place.partition(":")
-    found: Callable[[Any], None] = getattr(import_module(module), function)
-    return found
+    command: Callable[[Any], None] = getattr(import_module(module), function)
+    return command
 
 
 class Command(Task[Callable[..., None]]):

@@ -35,7 +35,7 @@ def run_checks(pytest_arguments: Sequence[str] = (), *, everything: bool = False
     """
     chosen = () if everything else DEFAULT_ONLY
     with ThreadPoolExecutor() as pool:
-        beside = {name: pool.submit(_run, command, held=True) for name, command in BESIDE_TESTS.items()}
+        beside = {name: pool.submit(_run, command, lock_held=True) for name, command in BESIDE_TESTS.items()}
         codes = {name: _say_and_run(name, command) for name, command in STATIC_CHECKS.items()}
         if failed := [name for name, code in codes.items() if code]:
             print(f"\nFailed so far: {', '.join(failed)}. The tests run all the same.", flush=True)
@@ -70,10 +70,10 @@ def _say_and_run(name: str, arguments: Sequence[str]) -> int:
     return _run(arguments).returncode
 
 
-def _run(arguments: Sequence[str], held: bool = False) -> subprocess.CompletedProcess[str]:
+def _run(arguments: Sequence[str], lock_held: bool = False) -> subprocess.CompletedProcess[str]:
     # Compiled once, not anew by each of the thousands of processes that tests start.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    to = subprocess.PIPE if held else None
+    to = subprocess.PIPE if lock_held else None
     command = [sys.executable, *arguments]
     return subprocess.run(
         command,

@@ -41,5 +41,5 @@ def write_beside(directory: Path, title: str, subtitle: str, view: Sequence[Part
             for path in partial.iterdir():
                 path.rename(directory / path.name)
     except OSError as error:
-        said = f"Cannot write the report into {directory}: {error.strerror}; the results are there."
-        raise WriteError(said) from None
+        message = f"Cannot write the report into {directory}: {error.strerror}; the results are there."
+        raise WriteError(message) from None

@@ -100,7 +100,11 @@ def _remove_if_same(path: Path, own: Path) -> None:
 def read_invitation(path: Path) -> Invitation:
     """Read one client's invitation. Raises: ShareError: it cannot be read, or is none."""
     refusal = Refusal(ShareError, str(path), "an invitation of this version", "ask for a new one")
-    found = as_type(Invitation, read_json(path, refusal, SCHEMA), refusal)
-    if found.client < 0 or not found.servers or not all(0 < one.port < 1 << 16 for one in found.servers):
+    invitation = as_type(Invitation, read_json(path, refusal, SCHEMA), refusal)
+    if (
+        invitation.client < 0
+        or not invitation.servers
+        or not all(0 < one.port < 1 << 16 for one in invitation.servers)
+    ):
         refusal.say("it names a client or a port that cannot be")
-    return found
+    return invitation

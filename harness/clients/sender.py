@@ -162,7 +162,7 @@ def check_masks(
 
 
 def _check_terms(
-    sender: Sender, found: Sequence[Mapping[str, Any]], expected: Mapping[str, Any]
+    sender: Sender, announced: Sequence[Mapping[str, Any]], expected: Mapping[str, Any]
 ) -> tuple[int, int]:
     """Return the numbers of the client's parts, and of sums of each.
 
@@ -170,13 +170,13 @@ def _check_terms(
     """
     own = {"protocol": wire.PROTOCOL, "client": sender.number, "values": len(sender.values), **expected}
     for name, value in own.items():
-        if any(name not in terms or terms[name] != value for terms in found):
+        if any(name not in terms or terms[name] != value for terms in announced):
             raise ClientError(
                 f"Client {sender.number}: the parties run with another {name} than this client was told."
             )
-    parts, sums, values = found[0].get("parts", 0), found[0].get("sums", 0), len(sender.values)
+    parts, sums, values = announced[0].get("parts", 0), announced[0].get("sums", 0), len(sender.values)
     faults = {
-        "do not agree on what they compute": any(terms != found[0] for terms in found),
+        "do not agree on what they compute": any(terms != announced[0] for terms in announced),
         "name a number of parts that does not fit": type(parts) is not int
         or not 0 < parts <= values
         or values % parts,

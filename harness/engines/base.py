@@ -63,8 +63,8 @@ class RunRecord:
 def fields_of_record(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the record that a manifest has, as `RunRecord` takes them."""
     names = {each.name for each in fields(RunRecord)} & manifest.keys()
-    found = {"times": {name: manifest[name] for name in TIMES}, **{name: manifest[name] for name in names}}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+    record = {"times": {name: manifest[name] for name in TIMES}, **{name: manifest[name] for name in names}}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
 
 
 PROJECT = Path(__file__).resolve().parents[2]

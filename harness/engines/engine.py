@@ -226,9 +226,9 @@ class Engine(Runner):
         Args: values: that a party holds in each round; the job has none.
         """
         with self.prepared(job, model) as prepared, free_ports(model.parties) as ports:
-            told = {"number": number, "column_bytes": values * model.domain.value_bytes}
+            config = {"number": number, "column_bytes": values * model.domain.value_bytes}
             configs = [
-                {**self.config(prepared, i, [(LOOPBACK, port) for port in ports]), "rounds": told}
+                {**self.config(prepared, i, [(LOOPBACK, port) for port in ports]), "rounds": config}
                 for i in range(model.parties)
             ]
             with rounds_of(job, configs, work, timeout_s, starting) as rounds:
@@ -285,8 +285,8 @@ def _distributed_noise(job: Job, model: SecurityModel) -> dict[str, Any]:
     if job.own is None:
         return {}
     noise = job.distributed_noise(model)
-    told = {"noise": noise and noise.to_json(), "domain": model.domain.name, **asdict(job.own)}
-    return {"distributed_noise": told}
+    config = {"noise": noise and noise.to_json(), "domain": model.domain.name, **asdict(job.own)}
+    return {"distributed_noise": config}
 
 
 def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:

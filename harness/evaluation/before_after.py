@@ -98,10 +98,10 @@ def held_out_scores(data: LoanApplications, rows: Indices) -> Floats:
     """
     parts = KFold(_PARTS, shuffle=True, random_state=0)
     with threadpool_limits(limits=1):
-        found = cross_val_predict(
+        predicted = cross_val_predict(
             model_for(data), data.features.iloc[rows], data.y_true[rows], cv=parts, method="predict_proba"
         )
-    scores: Floats = found[:, 1]
+    scores: Floats = predicted[:, 1]
     return scores
 
 

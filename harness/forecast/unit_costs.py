@@ -151,28 +151,28 @@ def read_units(directory: Path) -> UnitCosts:
     import msgspec
 
     file = dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]]
-    found = read_result(directory, UNITS)
+    fields = read_result(directory, UNITS)
     try:
         models = {
             name: _model_units(MODELS[name], units)
-            for name, units in msgspec.convert(found["models"], file).items()
+            for name, units in msgspec.convert(fields["models"], file).items()
         }
-        return UnitCosts(models, dict(found["measured"]))
+        return UnitCosts(models, dict(fields["measured"]))
     except (KeyError, TypeError, ValueError, msgspec.ValidationError):
         raise ResultFileError(
             f"{directory / UNITS} does not hold unit costs; measure them anew with ./inv bench.run units."
         ) from None
 
 
-def _model_units(model: SecurityModel, found: dict[str, Any]) -> ModelUnits:
-    network, known = found.pop("network"), FIGURES[model.engine]
-    if {*found, COMPILE_S} != {*known, COMPILE_S}:  # which is measured where programs were compiled
+def _model_units(model: SecurityModel, fields: dict[str, Any]) -> ModelUnits:
+    network, known = fields.pop("network"), FIGURES[model.engine]
+    if {*fields, COMPILE_S} != {*known, COMPILE_S}:  # which is measured where programs were compiled
         raise ValueError
-    if any(set(costs) - set(known[figure]) for figure, costs in found.items()):
+    if any(set(costs) - set(known[figure]) for figure, costs in fields.items()):
         raise ValueError
     if network is None:
-        return ModelUnits(found)
-    return ModelUnits(found, network["round_trips_per_round"], network["link_share"])
+        return ModelUnits(fields)
+    return ModelUnits(fields, network["round_trips_per_round"], network["link_share"])
 
 
 def _total(units: Mapping[str, float], things: Mapping[str, float]) -> float:

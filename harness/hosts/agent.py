@@ -93,12 +93,12 @@ class Agent(wire.Line):
             self._work.admit(asked)
             return {"ok": call(handlers[asked], request, refusal)}
         except FairSharesError as error:
-            kind, said = type(error), str(error)
+            kind, message = type(error), str(error)
         except OSError as error:
-            said = f"{error.strerror}{f' ({error.filename})' if error.filename else ''}."
+            message = f"{error.strerror}{f' ({error.filename})' if error.filename else ''}."
         except Exception as error:  # noqa: BLE001  # of a request that nobody thought of; it ends nothing
-            said = f"It failed at the request {asked[:40]!r} ({type(error).__name__})."
-        return {"error": [kind.__name__, said]}
+            message = f"It failed at the request {asked[:40]!r} ({type(error).__name__})."
+        return {"error": [kind.__name__, message]}
 
 
 def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:

@@ -62,11 +62,11 @@ class Finding:
 
     def marks(self) -> dict[str, bool | None]:
         """Return what of `LOOKED_AT` is right and what is wrong, None for what was not looked at."""
-        found: dict[str, bool | None] = dict.fromkeys(LOOKED_AT, True if self.facts else None)
-        found["ssh"] = True
+        marks: dict[str, bool | None] = dict.fromkeys(LOOKED_AT, True if self.facts else None)
+        marks["ssh"] = True
         if not self.host.client_port:
-            found["clients"] = None
-        return found | dict.fromkeys(self.faults, False)
+            marks["clients"] = None
+        return marks | dict.fromkeys(self.faults, False)
 
     def to_json(self) -> dict[str, Any]:
         """Return what `hosts.check --json` prints."""
@@ -133,13 +133,13 @@ def check_connected(findings: Sequence[Finding], model: SecurityModel, progress:
     _reach_each_other(with_policy, engine_of(model))
 
 
-def skew_s(asked: float, said: float, answered: float) -> float:
+def skew_s(asked: float, stated: float, answered: float) -> float:
     """Return how far another clock is ahead of ours at least, 0 if it may be right; seconds.
 
-    Args: asked, answered: by our clock; said: by the other, at some time in between.
+    Args: asked, answered: by our clock; stated: by the other, at some time in between.
     [test: tests/harness/hosts/test_checks.py]
     """
-    return said - answered if said > answered else min(0.0, said - asked)
+    return stated - answered if stated > answered else min(0.0, stated - asked)
 
 
 def _look(finding: Finding, model: SecurityModel) -> None:
@@ -166,9 +166,9 @@ def _look(finding: Finding, model: SecurityModel) -> None:
     said_by = {"engine": "unavailable", "certificates": "keys"} | {
         name: name for name in ("directory", "policy", "port", "clients")
     }
-    for name, said in said_by.items():
-        if facts[said] is not None:
-            faults[name] = f"{host.title}: {facts[said]}"
+    for name, fact in said_by.items():
+        if facts[fact] is not None:
+            faults[name] = f"{host.title}: {facts[fact]}"
     if facts["free_bytes"] < LEAST_FREE_BYTES and "directory" not in faults:
         faults["directory"] = (
             f"{host.title}: {facts['free_bytes'] // 10**6} MB are free for {host.directory}, less than "
@@ -194,11 +194,12 @@ def _compare_certificates(findings: Sequence[Finding]) -> None:
         host, party = finding.host, str(finding.host.party)
         own = finding.facts["fingerprints"].get(party, "")
         for other in findings:
-            held = other.facts["fingerprints"].get(party, own)
-            if own and held != own:
+            fingerprint = other.facts["fingerprints"].get(party, own)
+            if own and fingerprint != own:
                 other.faults.setdefault(
                     "certificates",
-                    f"{other.host.title} holds another certificate of party {party} ({held[:SHOWN]}…) than "
+                    f"{other.host.title} holds another certificate of party {party} ({fingerprint[:SHOWN]}…) "
+                    "than "
                     f"{host.name} has ({own[:SHOWN]}…); if that host has new keys, {RENEW}, if not, somebody "
                     "is in its place.",
                 )

@@ -57,8 +57,12 @@ def signed(directory: Path, coordinator: str) -> Iterator[None]:
 
 def holder(directory: Path) -> str:
     """Return which agent has a directory, in words."""
-    found = _signed(directory)
-    return f"process {found[0]}, for {found[1] or 'a key without a name'}" if found else "an agent that ends"
+    signature = _signed(directory)
+    return (
+        f"process {signature[0]}, for {signature[1] or 'a key without a name'}"
+        if signature
+        else "an agent that ends"
+    )
 
 
 def clean(directory: Path, own: Path | None) -> Removed:
@@ -68,7 +72,7 @@ def clean(directory: Path, own: Path | None) -> Removed:
     Returns: how many processes were ended, directories and records removed.
     """
     left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
-    agents = {found[0] for path in (directory, *left) if (found := _signed(path))} - {os.getpid()}
+    agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}
     for pid in agents:
         _end(pid)
     for path in left:

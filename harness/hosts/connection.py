@@ -144,10 +144,10 @@ class Connection(wire.Line):
         return message
 
     def _why_gone(self) -> FairSharesError:
-        status, host, said = self._channel.exit_status, self.host, ""
+        status, host, message = self._channel.exit_status, self.host, ""
         if self._channel.recv_stderr_ready():
-            said = self._channel.recv_stderr(_CHUNK).decode(errors="replace").strip()
-        last = f": {said.splitlines()[-1][:_SHOWN].rstrip('.')}" if said else ""
+            message = self._channel.recv_stderr(_CHUNK).decode(errors="replace").strip()
+        last = f": {message.splitlines()[-1][:_SHOWN].rstrip('.')}" if message else ""
         no_environment = f"{host.project} has no .venv yet; ./inv hosts.setup makes it"
         if self._role == "setup":
             no_environment = f"./inv could not make .venv{last}"

@@ -163,12 +163,12 @@ class Guard:
             piece.attempts if piece else 0,
         )
 
-    def with_heads(self, intent: Intent, held: Mapping[int, str]) -> Intent:
+    def with_heads(self, intent: Intent, certificates: Mapping[int, str]) -> Intent:
         """Return an intent with the last charge of this host's ledger, and what is remembered of others'.
 
-        Args: held: the other parties' certificates.
+        Args: certificates: the other parties' certificates.
         """
-        seen, named_by = self._ledger.seen(), _fingerprints(held)
+        seen, named_by = self._ledger.seen(), _fingerprints(certificates)
         known = {str(party): seen[text] for party, text in named_by.items() if text in seen}
         return replace(intent, charges=self._ledger.last_charge(), seen=known)
 
@@ -179,8 +179,8 @@ class Guard:
         any more.  [test: tests/harness/hosts/test_preparation.py]
         Raises: HostUnfitError: one is.
         """
-        for party, said in others.items():
-            seen_of_this = said.seen.get(str(own.party), 0)
+        for party, other in others.items():
+            seen_of_this = other.seen.get(str(own.party), 0)
             if seen_of_this > own.charges:
                 self.stock.destroy()
                 raise HostUnfitError(
@@ -188,16 +188,16 @@ class Guard:
                     f"{seen_of_this}: it was restored from a backup, or copied. Its noise made ahead was "
                     "removed. docs/how-to/hosts.md says how its owner goes on."
                 )
-            if own.seen.get(str(party), 0) > said.charges:
+            if own.seen.get(str(party), 0) > other.charges:
                 raise HostUnfitError(
-                    f"The ledger of party {party} ends with charge {said.charges}, and this host has seen "
+                    f"The ledger of party {party} ends with charge {other.charges}, and this host has seen "
                     f"charge {own.seen[str(party)]}: that host was restored from a backup, or copied. "
                     "docs/how-to/hosts.md says how its owner goes on."
                 )
 
-    def remember(self, charges: Mapping[int, int], held: Mapping[int, str]) -> None:
-        """Write the last charge of other parties' ledgers. Args: held: their certificates."""
-        named_by = _fingerprints(held)
+    def remember(self, charges: Mapping[int, int], certificates: Mapping[int, str]) -> None:
+        """Write the last charge of other parties' ledgers. Args: certificates: their certificates."""
+        named_by = _fingerprints(certificates)
         with suppress(LedgerError):  # the agreement on the piece stays
             self._ledger.remember({named_by[party]: number for party, number in charges.items()})
 
@@ -217,5 +217,5 @@ class Guard:
             self._entry.settle(status, ABORTED_TIMEOUT_S)
 
 
-def _fingerprints(held: Mapping[int, str]) -> dict[int, str]:
-    return {party: fingerprint(text.encode()) for party, text in held.items()}
+def _fingerprints(certificates: Mapping[int, str]) -> dict[int, str]:
+    return {party: fingerprint(text.encode()) for party, text in certificates.items()}

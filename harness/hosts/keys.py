@@ -27,11 +27,11 @@ _NUMBER = re.compile(r"[0-9]{1,3}")
 Certificates = Mapping[str, Mapping[int, str]]  # by engine and party, PEM
 
 
-def by_party(found: Mapping[str, T]) -> dict[int, T]:
+def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
     """Return what comes by the parties' numbers. Raises: HostUnfitError: a name is no number."""
-    if not all(map(_NUMBER.fullmatch, found)):
+    if not all(map(_NUMBER.fullmatch, by_name)):
         raise HostUnfitError("It was told certificates of what is no party.")
-    return {int(party): one for party, one in found.items()}
+    return {int(party): one for party, one in by_name.items()}
 
 
 def own_certificates(directory: Path, party: int) -> dict[str, str]:
@@ -119,8 +119,8 @@ class RunKeys:
 
     def others(self, own: int) -> dict[int, str]:
         """Return the certificates that this host holds of the run's other parties."""
-        held = pinned(self._directory)[self._engine.name]
-        return {party: held[party] for party in self._parties if party != own}
+        certificates = pinned(self._directory)[self._engine.name]
+        return {party: certificates[party] for party in self._parties if party != own}
 
     def fingerprints(self, own: int) -> dict[str, str]:
         """Return SHA-256 of all parties' certificates, as `check` found them right."""

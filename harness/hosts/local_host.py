@@ -173,13 +173,13 @@ def check_directory(directory: Path) -> None:
         raise HostUnfitError(fault)
 
 
-def check_ports(directory: Path, name: str, asked: list[int]) -> None:
-    """Check that a party, or its gateway, can listen on ports. Args: name, asked: as `Policy.check_ports`.
+def check_ports(directory: Path, name: str, ports: list[int]) -> None:
+    """Check that a party, or its gateway, can listen on ports. Args: name, ports: as `Policy.check_ports`.
 
     Raises: PolicyError: its owner has it listen elsewhere; HostUnfitError: another process does there.
     """
-    read_policy(directory).check_ports(name, asked)
-    for port in asked:
+    read_policy(directory).check_ports(name, ports)
+    for port in ports:
         try:
             socket.create_server(("", port)).close()
         except OSError as error:

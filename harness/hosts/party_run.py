@@ -344,23 +344,23 @@ class ReleaseRun(SignedRun):
 
     def ended(self) -> dict[str, Any] | None:
         """Say how the party ended, None while it runs; keep what is signed of that until it has been read."""
-        said = super().ended()
-        if said is None:
+        state = super().ended()
+        if state is None:
             return None
-        self.guard.settle(Status.ABORTED if said["code"] else Status.DONE)
+        self.guard.settle(Status.ABORTED if state["code"] else Status.DONE)
         met = self.laid_out().met()  # whose hosts charged this run, too, before their parties began
         self.guard.remember({party: self._others[party].charges + 1 for party in met}, self._held)
-        if said["code"] == 0:
+        if state["code"] == 0:
             event, spec = self.guard.event, self.guard.statistic.spec
             assert event is not None
-            outputs = parse_outputs([said["lines"]], self.guard.release.program_of(spec).outputs)
-            opened = {name: list(values) for name, values in outputs.items()}
+            outputs = parse_outputs([state["lines"]], self.guard.release.program_of(spec).outputs)
+            released = {name: list(values) for name, values in outputs.items()}
             spent = (str(event.exact.epsilon), str(event.exact.delta))
-            said["signed"] = self._signed(spent, opened, said["lines"])
+            state["signed"] = self._signed(spent, released, state["lines"])
             place = cleanup.place_of(self._directory, self._record["run"])
             with suppress(OSError):  # no room for it: who asked is told all the same
-                write_whole(place, json.dumps(said["signed"]).encode())
-        return said
+                write_whole(place, json.dumps(state["signed"]).encode())
+        return state
 
 
 class Preparation(SignedRun):
@@ -404,11 +404,11 @@ class Preparation(SignedRun):
         self.guard.stock.begin(self._terms)
 
     def ended(self) -> dict[str, Any] | None:
-        said = super().ended()
-        if said is not None and said["code"] == 0:
-            said["signed"] = self._signed(("0", "0"), {}, said["lines"])
+        state = super().ended()
+        if state is not None and state["code"] == 0:
+            state["signed"] = self._signed(("0", "0"), {}, state["lines"])
             self._ended_well = True
-        return said
+        return state
 
     def keep(self, made: dict[str, Signed]) -> None:
         """Take this party's part of the noise into the stock. Args: made: what hosts signed, by party.

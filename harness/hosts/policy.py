@@ -121,14 +121,14 @@ def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = Non
     text = str(table[name])
     if not text and otherwise is not None:
         return otherwise
-    found, below_1 = exact_number(text), name.startswith("delta")
-    if found is None or found <= 0 or (below_1 and found >= 1):
+    limit, below_1 = exact_number(text), name.startswith("delta")
+    if limit is None or limit <= 0 or (below_1 and limit >= 1):
         example = '"2^-40"' if below_1 else "1"
         raise PolicyError(
             f"{name} of population {table['name']!r} must be a number above 0"
             f"{' and below 1' if below_1 else ''}, for example {example}; got {text!r}."
         )
-    return found
+    return limit
 
 
 @dataclass(frozen=True)
@@ -181,18 +181,18 @@ class Policy:
         names = ("coordinators", "benchmark", "port", "client_port", "attempts")
         return {**{name: getattr(self, name) for name in names}, "population": rules}
 
-    def check_ports(self, name: str, asked: list[int]) -> None:
+    def check_ports(self, name: str, ports: list[int]) -> None:
         """Raise PolicyError unless the owner has the party listen there, or nowhere.
 
-        Args: name: `port`, or `client_port`; asked: it, and of the latter the port after it, or none.
+        Args: name: `port`, or `client_port`; ports: it, and of the latter the port after it, or none.
         """
         allowed = [self.port]
         if name == "client_port":
             allowed = [self.client_port, self.client_port + 1] if self.client_port else []
-        if asked and asked != allowed:
+        if ports and ports != allowed:
             where = f"{name} = {allowed[0]}" if allowed else f"no {name}"
             raise PolicyError(
-                f"Its policy has {where}, and it was asked to listen on {asked[0]}; correct hosts.toml, "
+                f"Its policy has {where}, and it was asked to listen on {ports[0]}; correct hosts.toml, "
                 "or ask its owner."
             )
 
@@ -221,34 +221,34 @@ class Policy:
                 f"{FILE}, above the first table."
             )
 
-    def rule_for(self, asked: Request) -> Rule:
+    def rule_for(self, request: Request) -> Rule:
         """Return the rule that a run comes under, as far as it is known before there are inputs.
 
         Raises: PolicyError: it does not allow the run.
         """
-        rule = self._rule(asked.population or UNNAMED)
-        for name, found, allowed in (
-            ("tasks", asked.task, rule.table["tasks"]),
-            ("security", asked.security.name, rule.table["security"]),
-            ("unit", str(asked.privacy_unit), [rule.table["unit"] or str(asked.privacy_unit)]),
+        rule = self._rule(request.population or UNNAMED)
+        for name, value, allowed in (
+            ("tasks", request.task, rule.table["tasks"]),
+            ("security", request.security.name, rule.table["security"]),
+            ("unit", str(request.privacy_unit), [rule.table["unit"] or str(request.privacy_unit)]),
         ):
-            if found not in allowed:
+            if value not in allowed:
                 raise PolicyError(
-                    f"Its policy does not allow {found!r} for population {rule.name!r} ({name}: "
+                    f"Its policy does not allow {value!r} for population {rule.name!r} ({name}: "
                     f"{listed(allowed)}); ask its owner, or choose another one."
                 )
         return rule
 
     def _rule(self, population: str) -> Rule:
         rules = {key_of(rule.name): rule for rule in self.rules}
-        found = rules.get(ANY) or rules.get(key_of(population))
-        if found is None:
+        allowed_rule = rules.get(ANY) or rules.get(key_of(population))
+        if allowed_rule is None:
             meant = similar(population, [rule.name for rule in self.rules])
             raise PolicyError(
                 f"Its policy names no population {population[:100]!r}{meant}; correct "
                 f"{named('population')}, or ask its owner to add it."
             )
-        return found
+        return allowed_rule
 
 
 def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
@@ -288,11 +288,11 @@ def read_policy(directory: Path) -> Policy:
 def checked_policy(path: Path, called: str) -> Policy:
     """Return the policy that a file holds. Raises: PolicyError: it makes no sense. Args: called: in that."""
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
-    found = read_toml(path, refusal)
-    tables = found.get("population")
+    fields = read_toml(path, refusal)
+    tables = fields.get("population")
     if isinstance(tables, list) and all(isinstance(table, dict) for table in tables):
-        found["population"] = [_UNLESS_GIVEN | table for table in tables]
-    return as_type(Policy, found, refusal)
+        fields["population"] = [_UNLESS_GIVEN | table for table in tables]
+    return as_type(Policy, fields, refusal)
 
 
 def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:

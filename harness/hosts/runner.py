@@ -177,10 +177,10 @@ class HostsRunner(Runner):
             fit_hosts(self._connections, self.model, progress, " No party was started.")
             yield
 
-    def propose(self, asked: Request) -> None:
+    def propose(self, request: Request) -> None:
         """Have each host allow a release. Raises: PolicyError; HostUnfitError."""
-        self._offline = asked.offline
-        at_once(lambda one: one.ask("propose", asked=asked.to_json()), self._connections)
+        self._offline = request.offline
+        at_once(lambda one: one.ask("propose", asked=request.to_json()), self._connections)
 
     def preprocess(
         self, prepared: PreparedRelease[Any], runs: int, timeout_s: float, progress: Progress
@@ -190,11 +190,11 @@ class HostsRunner(Runner):
         Each host keeps its part after all have signed that their parties ended well.
         Raises: FairSharesError: what was made before stays.
         """
-        asked, domain, made = prepared.release.to_json(), prepared.domain.to_json(), []
+        request, domain, made = prepared.release.to_json(), prepared.domain.to_json(), []
         job = noise_job(prepared, [Path()] * self.model.parties)
         for number in range(runs):
             progress(f"piece {number + 1}")
-            at_once(lambda one: one.ask("preprocess", asked=asked, domain=domain), self._connections)
+            at_once(lambda one: one.ask("preprocess", asked=request, domain=domain), self._connections)
             result = self.run(job, self.model, Path(), timeout_s, progress)
             keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
             at_once(keep, self._connections)
@@ -262,11 +262,11 @@ class HostsRunner(Runner):
 
         at_once(tell, self._connections)
 
-    def _check_same(self, said: Sequence[_Aggregated] | Sequence[_Facts], *names: str) -> None:
+    def _check_same(self, facts: Sequence[_Aggregated] | Sequence[_Facts], *names: str) -> None:
         """Check that all hosts say the same. Raises: HostUnfitError: names one that does not."""
-        for host, each in zip(self._hosts, said, strict=True):
+        for host, each in zip(self._hosts, facts, strict=True):
             for name in names:
-                if getattr(each, name) != getattr(said[0], name):
+                if getattr(each, name) != getattr(facts[0], name):
                     what = _DIFFERS[name]
                     raise HostUnfitError(
                         f"{host.title} has {what} than {self._hosts[0].name}; no party was started."

@@ -81,10 +81,16 @@ def set_up_here(
         refusal = Refusal(
             CertificateError, str(path), "a host's certificates", "ask its owner for them again"
         )
-        found = as_type(_Exported, read_json(path, refusal, SCHEMA), refusal)
-        host.pin(party, {name: {str(found.party): text} for name, text in found.certificates.items()})
-    held = keys.pinned(directory)
-    return {name: {party: text, **held[name]} for name, text in own.items()}
+        others_certificates = as_type(_Exported, read_json(path, refusal, SCHEMA), refusal)
+        host.pin(
+            party,
+            {
+                name: {str(others_certificates.party): text}
+                for name, text in others_certificates.certificates.items()
+            },
+        )
+    accepted = keys.pinned(directory)
+    return {name: {party: text, **accepted[name]} for name, text in own.items()}
 
 
 def main(arguments: list[str]) -> int:

@@ -57,10 +57,10 @@ class UploadList:
 
     def report(self, party: int) -> UploadReport:
         """Return what it says. Raises: ShareError: it is no list, or another party's."""
-        found = report_from_json(self.uploads, f"The list of party {party}")
-        if found.party != party:
+        report = report_from_json(self.uploads, f"The list of party {party}")
+        if report.party != party:
             raise ShareError(f"The list of party {party} is another party's; start again.")
-        return found
+        return report
 
 
 @dataclass(frozen=True)
@@ -143,68 +143,70 @@ class _Signatures:
     signed: list[Signed]
 
 
-def sign(said: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
+def sign(content: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
     """Return what a host says, signed. Args: own: its certificate, with the key beside it."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    text = json.dumps(said, default=vars, sort_keys=True)
-    return asdict(Signed(text, key.sign(_to_sign(type(said), text), _ALGORITHM).hex(), own.read_text()))
+    text = json.dumps(content, default=vars, sort_keys=True)
+    return asdict(Signed(text, key.sign(_to_sign(type(content), text), _ALGORITHM).hex(), own.read_text()))
 
 
-def check_agreement(own: Intent, agreed: Mapping[int, Signed], held: Mapping[int, str]) -> dict[int, Intent]:
+def check_agreement(
+    own: Intent, agreed: Mapping[int, Signed], certificates: Mapping[int, str]
+) -> dict[int, Intent]:
     """Check that every other party's host is about to run the same; return what each signed, by party.
 
     Guarantees: where two hosts begin, and hold each other's certificates, both run the same: each draws a
     nonce for its connection, and has no second run before that connection ends.
     [test: tests/harness/hosts/test_agreement.py]
-    Args: agreed: by party; held: the certificates of the other parties that this host holds.
+    Args: agreed: by party; certificates: the certificates of the other parties that this host holds.
     Raises: CertificateError: one has another certificate; HostUnfitError: one did not sign the same. Of two
     that may have lied of their uploads both are named.
     """
     others = {}
-    for party, said, refusal in _said_by(Intent, agreed, held, "this run"):
-        for other, digest in own.lists.items() if said.nonces == own.nonces else ():
-            if said.lists.get(other, digest) != digest:
+    for party, other_intent, refusal in _said_by(Intent, agreed, certificates, "this run"):
+        for other, digest in own.lists.items() if other_intent.nonces == own.nonces else ():
+            if other_intent.lists.get(other, digest) != digest:
                 liars = sorted({int(other), party} - {own.party})
                 who = " or ".join(f"party {one}" for one in liars)
                 refusal.say(f"{who} lies about what party {other} said of the uploads")
-        if said.nonces == own.nonces and said.lists.keys() != own.lists.keys():
+        if other_intent.nonces == own.nonces and other_intent.lists.keys() != own.lists.keys():
             refusal.say("it was told other parties' lists than this host, or says so falsely")
-        if said.party != party or said != own.by(said):
+        if other_intent.party != party or other_intent != own.by(other_intent):
             refusal.say("it is about to run something else")
-        others[party] = said
+        others[party] = other_intent
     return others
 
 
-def check_made(own: Intent, made: Mapping[int, Signed], held: Mapping[int, str]) -> None:
+def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[int, str]) -> None:
     """Check that every other party's host has made its part of the piece, and that its party ended well.
 
     Args: made: what it signed at the end, by party; others, Raises: as `check_agreement`.
     """
-    for party, said, refusal in _said_by(Statement, made, held, "the end of this preparation"):
-        if said.ran.party != party or said.ran != own.by(said.ran):
+    for party, statement, refusal in _said_by(Statement, made, certificates, "the end of this preparation"):
+        if statement.ran.party != party or statement.ran != own.by(statement.ran):
             refusal.say("it ended something else")
 
 
 def lists_of_others(
-    rules: Mapping[str, Any], signed: Mapping[int, Signed], held: Mapping[int, str]
+    rules: Mapping[str, Any], signed: Mapping[int, Signed], certificates: Mapping[int, str]
 ) -> Iterator[tuple[int, UploadReport, Heard]]:
     """Yield what every other party's host has of uploads.
 
     Args: rules: by which this host judged its own; others: as for `check_agreement`.
     Raises: as `check_agreement`; `report`; HostUnfitError: another host judged by other rules.
     """
-    for party, said, refusal in _said_by(UploadList, signed, held, "its list of uploads"):
-        if said.rules != rules:
+    for party, upload_list, refusal in _said_by(UploadList, signed, certificates, "its list of uploads"):
+        if upload_list.rules != rules:
             refusal.say("it was told other rules for uploads than this host, or says so falsely")
-        yield party, said.report(party), heard_of(said.nonce, signed[party].said)
+        yield party, upload_list.report(party), heard_of(upload_list.nonce, signed[party].said)
 
 
 def _said_by(
-    kind: type[T], signed: Mapping[int, Signed], held: Mapping[int, str], what: str
+    kind: type[T], signed: Mapping[int, Signed], certificates: Mapping[int, str], what: str
 ) -> Iterator[tuple[int, T, Refusal]]:
     """Yield what each other party's host signed, and how that is refused. Args: as `check_agreement`."""
-    for party, certificate in held.items():
+    for party, certificate in certificates.items():
         one = signed.get(party)
         refusal = Refusal(HostUnfitError, f"What party {party} signed", what, "start it again")
         if one is None:
@@ -227,19 +229,20 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
     if not (directory / SIGNATURES).exists():
         raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
     refusal = Refusal(SignatureError, str(directory / SIGNATURES), "what the hosts signed", _WAY_OUT)
-    found = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal)
+    signatures = as_type(_Signatures, read_json(directory / SIGNATURES, refusal, SCHEMA), refusal)
     signers = [
-        (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode())) for one in found.signed
+        (read_signed(Statement, one, refusal), fingerprint(one.certificate.encode()))
+        for one in signatures.signed
     ]
     signers.sort(key=lambda signer: signer[0].ran.party)
     if not signers:
         refusal.say("nobody signed")
-    if known is not None and [held for _, held in signers] != list(known):
+    if known is not None and [digest for _, digest in signers] != list(known):
         refusal.say("other hosts signed than --fingerprints names, in the order of the parties")
     ran, first = signers[0][0].ran, signers[0][0]
     for statement, _ in signers:
         party = statement.ran.party
-        peers = {str(other.ran.party): held for other, held in signers if other.ran.party != party}
+        peers = {str(other.ran.party): digest for other, digest in signers if other.ran.party != party}
         if statement.met != peers:
             refusal.say(f"party {party} met parties of other certificates")
         if shared(statement) != shared(first):
@@ -265,8 +268,8 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         domain = domain_from_json(ran.domain, "The signed domain")
         check_kind(statistic, domain)
         prepared = statistic.prepare(release, domain)
-        opened = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
-        made = prepared.read(opened, ran.inputs["clients"])
+        released = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
+        made = prepared.read(released, ran.inputs["clients"])
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
     if parties != list(range(release.security.parties)):
@@ -292,11 +295,11 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
 def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
     """Refuse a file that says something else. Args: in_part: whether it may say more."""
     wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
-    said = as_type(dict[str, Any], read_json(path, wrong), wrong)
+    in_file = as_type(dict[str, Any], read_json(path, wrong), wrong)
     for name, value in json.loads(json.dumps(fields)).items():
-        if said.get(name) != value:
+        if in_file.get(name) != value:
             wrong.say(f"its {name!r} is another")
-    if not in_part and set(said) != set(fields):
+    if not in_part and set(in_file) != set(fields):
         wrong.say("it has fields of its own")
 
 
@@ -314,9 +317,9 @@ def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
     return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
 
 
-def heard_of(nonce: str, said: str) -> Heard:
-    """Return what hosts compare of a list. Args: said: its text."""
-    return Heard(nonce, hashlib.sha256(said.encode()).hexdigest())
+def heard_of(nonce: str, text: str) -> Heard:
+    """Return what hosts compare of a list. Args: text: its text."""
+    return Heard(nonce, hashlib.sha256(text.encode()).hexdigest())
 
 
 def _to_sign(kind: type[Any], text: str) -> bytes:

@@ -114,15 +114,15 @@ class Uploads:
                 "give each host the files that `share` wrote for it instead."
             )
         aggregated = ready or scratch / f"party-{party}.aggregate"
-        taken, left_out = self._agreed(party) if self._told else (None, {})
+        accepted, left_out = self._agreed(party) if self._told else (None, {})
         if not ready:
-            aggregate(party, shares, aggregated, taken)
+            aggregate(party, shares, aggregated, accepted)
         inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.security)
         if inputs.policies and not ready:  # each client's own, in place of what all of them allow
-            found = self._report if self._report and taken is not None else uploads_at(party, shares)
-            if not set(inputs.batches) <= found.sound_batches.keys():
+            report = self._report if self._report and accepted is not None else uploads_at(party, shares)
+            if not set(inputs.batches) <= report.sound_batches.keys():
                 raise ShareError(f"Uploads in {shares} changed meanwhile; start again.")
-            allowed = {each: found.policies[each] for each in inputs.batches if each in found.policies}
+            allowed = {each: report.policies[each] for each in inputs.batches if each in report.policies}
             inputs = replace(inputs, policies=allowed)
         self.source = AGGREGATE if ready else UPLOADS
         self.inputs = replace(inputs, excluded=left_out)

@@ -124,10 +124,10 @@ def input_bits(values: bytes, width: int, per_lane: int) -> bytes:
 
     Args: values: a word per slot, of which only the lowest `width` bits are used.
     """
-    words, integers, taken = XOR.from_bytes(values).ravel(), [], 0
+    words, integers, position = XOR.from_bytes(values).ravel(), [], 0
     for in_lane, lanes in slot_blocks(len(words), per_lane):
-        slots = words[taken : taken + in_lane * lanes].reshape(lanes, in_lane)
-        taken += slots.size
+        slots = words[position : position + in_lane * lanes].reshape(lanes, in_lane)
+        position += slots.size
         bits = (slots[:, :, np.newaxis] >> np.arange(width, dtype=np.uint64)) & np.uint64(1)
         columns = bits.reshape(lanes, in_lane * width)
         for at, size in enumerate(input_widths(in_lane * width)):

@@ -206,13 +206,13 @@ def domain_from_json(fields: Any, where: str) -> RecordDomain:
         refusal.say("null says nothing, leave that key out")
     grid = () if declared.thresholds is None else grid_from_json(declared.thresholds)
     cap = None if declared.cap is None else cap_from_json(declared.cap, where)
-    held = {
+    declared_kinds = {
         RecordKind.SCORE: grid,
         RecordKind.PREDICTION: declared.predictions,
         RecordKind.VALUE: declared.values,
         RecordKind.SIZE: declared.sizes,
     }
-    kind, *more = [kind for kind, said in held.items() if said] or [RecordKind.NONE]
+    kind, *more = [kind for kind, is_declared in declared_kinds.items() if is_declared] or [RecordKind.NONE]
     if more:
         refusal.say("it may have thresholds, predictions, values or sizes, and only one of them")
     groups, labels = tuple(sorted(declared.groups)), tuple(sorted(declared.labels))
@@ -340,9 +340,9 @@ def values_of(column: pd.Series) -> dict[str, Any]:
     """
     present = column.dropna().drop_duplicates()
     names, values = as_names(present).tolist(), present.tolist()
-    found = dict(zip(names, values, strict=True))
+    by_name = dict(zip(names, values, strict=True))
     alone = [name for name, often in Counter(names).items() if often == 1]
-    return {name: found[name] for name in alone if isinstance(found[name], str | int | float)}
+    return {name: by_name[name] for name in alone if isinstance(by_name[name], str | int | float)}
 
 
 def shown(name: str) -> str:

@@ -307,19 +307,19 @@ class _Check:
 
         Args: fault: in it {} stands for the value in the column; mend: what to do; known: right values.
         """
-        found = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
-        if not len(found):
+        rows = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
+        if not len(rows):
             return
-        value = str(column[found[0]]) if column else ""
+        value = str(column[rows[0]]) if column else ""
         same = alike(value, known)
-        said = f"{self._where}, row {self._rows[found[0]]}: {fault.replace('{}', repr(value), 1)}"
+        message = f"{self._where}, row {self._rows[rows[0]]}: {fault.replace('{}', repr(value), 1)}"
         if self._say is None:
-            more = f", and so in {len(found) - 1:,} more" if len(found) > 1 else ""
-            raise RecordsError(f"{said}{more}{same or f'; {mend}'}.")
-        said += same
-        more = f", with {len(found) - 1:,} more" if len(found) > 1 else ""
-        self._say(f"{said}; left out{more}.")
-        self.kept[found] = False
+            more = f", and so in {len(rows) - 1:,} more" if len(rows) > 1 else ""
+            raise RecordsError(f"{message}{more}{same or f'; {mend}'}.")
+        message += same
+        more = f", with {len(rows) - 1:,} more" if len(rows) > 1 else ""
+        self._say(f"{message}; left out{more}.")
+        self.kept[rows] = False
 
 
 def _beyond(

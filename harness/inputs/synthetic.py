@@ -87,8 +87,8 @@ class Federation:
         values = over.encode(table)
         if form.summed_by_party:
             values = over.total(values)
-        held = held_by(party, parties, copies_of(form, parties))
-        return b"".join(bytes(values.nbytes) if number else over.to_bytes(values) for number in held)
+        shares = held_by(party, parties, copies_of(form, parties))
+        return b"".join(bytes(values.nbytes) if number else over.to_bytes(values) for number in shares)
 
 
 def public_integers(parties: int, each: int) -> tuple[tuple[int, ...], ...]:

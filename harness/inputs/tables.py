@@ -114,18 +114,18 @@ def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
         raise RecordsError(
             f"{names} must have one value per row each; their shapes are {', '.join(map(str, shapes))}."
         )
-    found = pd.DataFrame({name: pd.Series(each).reset_index(drop=True) for name, each in columns.items()})
-    return found.set_index(indices[0]) if indices else found
+    table = pd.DataFrame({name: pd.Series(each).reset_index(drop=True) for name, each in columns.items()})
+    return table.set_index(indices[0]) if indices else table
 
 
-def _check_columns(path: Path | str, found: list[str], names: Sequence[str]) -> None:
-    if not found:
+def _check_columns(path: Path | str, header: list[str], names: Sequence[str]) -> None:
+    if not header:
         raise RecordsError(f"{path} is empty; it needs a header with the columns {', '.join(names)}.")
-    missing = [name for name in names if name not in found]
-    if len(found) == 1 and any(separator in found[0] for separator in ";\t"):
+    missing = [name for name in names if name not in header]
+    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
         raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
     if missing:
-        cased = [name for name in missing if any(name == other.strip().lower() for other in found)]
+        cased = [name for name in missing if any(name == other.strip().lower() for other in header)]
         so = "; write them exactly so, in small letters, without blanks" if cased else ""
         hints = {
             "client_id": "; number the rows if each is of another client",
@@ -134,9 +134,9 @@ def _check_columns(path: Path | str, found: list[str], names: Sequence[str]) -> 
         hint = "" if so or len(missing) > 1 else hints.get(missing[0], "")
         raise RecordsError(
             f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(names)} "
-            f"(found: {', '.join(found)}{so}){hint}."
+            f"(found: {', '.join(header)}{so}){hint}."
         )
-    repeated = [name for name in names if found.count(name) > 1]
+    repeated = [name for name in names if header.count(name) > 1]
     if repeated:
         raise RecordsError(f"{path} has the column {repeated[0]} twice; keep one.")
 
@@ -146,9 +146,9 @@ def refuse_variants(names: Sequence[str], what: str) -> None:
 
     Args: what: how the message calls them. Raises: RecordDomainError: names the two.
     """
-    found: dict[object, str] = {}
+    by_plain_name: dict[object, str] = {}
     for name in names:
-        other = found.setdefault(_plain(name), name)
+        other = by_plain_name.setdefault(_plain(name), name)
         if other != name:
             raise RecordDomainError(
                 f"{what} {other!r} and {name!r}, which look like one; write them alike, or declare both "

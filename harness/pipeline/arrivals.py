@@ -98,20 +98,20 @@ def read_arrivals(folder: Path) -> Arrivals | None:
     if not path.exists():
         return None
     refusal = Refusal(ResultFileError, str(path), "as an epoch left it", "restore it, as the last epoch did")
-    found = as_type(Arrivals, read_json(path, refusal, SCHEMA, MOST_BYTES), refusal)
-    if not found.epochs:
+    arrivals = as_type(Arrivals, read_json(path, refusal, SCHEMA, MOST_BYTES), refusal)
+    if not arrivals.epochs:
         return None
     try:
-        horizon, cells = len(found.schedule.parts), domain_from_json(found.domain, str(path)).cells
+        horizon, cells = len(arrivals.schedule.parts), domain_from_json(arrivals.domain, str(path)).cells
     except (ValueError, ArithmeticError, FairSharesError):
         refusal.say("its parts or its domain make no sense")
     if (
-        len(found.epochs) > horizon
-        or sum(len(epoch.uploads) for epoch in found.epochs) != len(found.uploads)
-        or any(len(epoch.counts) != cells for epoch in found.epochs if epoch.counts is not None)
+        len(arrivals.epochs) > horizon
+        or sum(len(epoch.uploads) for epoch in arrivals.epochs) != len(arrivals.uploads)
+        or any(len(epoch.counts) != cells for epoch in arrivals.epochs if epoch.counts is not None)
     ):
         refusal.say("its epochs are too many, have an upload twice, or revealed other counts")
-    return found
+    return arrivals
 
 
 @contextmanager
@@ -189,10 +189,10 @@ class _Arriving(SharesSource):
                 f"{self.directory} has aggregates, and {named('arrivals')} needs the uploads, of which later "
                 "epochs count some again; name the directory that `share` wrote."
             )
-        found, charging = super().describe(replace(run, uncovered=self._uncovered)), self.charging
-        charging.whole = replace(self._event(found.domain), epoch=secrets.token_hex(16))
-        charging.now = replace(charging.before, domain=found.domain.to_json())
-        return found
+        inputs, charging = super().describe(replace(run, uncovered=self._uncovered)), self.charging
+        charging.whole = replace(self._event(inputs.domain), epoch=secrets.token_hex(16))
+        charging.now = replace(charging.before, domain=inputs.domain.to_json())
+        return inputs
 
     def _event(self, domain: RecordDomain) -> PrivacyEvent:
         """Return what a ledger is told of all epochs together. Raises: OptionError: they cannot be."""
@@ -276,7 +276,7 @@ def run_epoch(
         table = np.sum([np.array(now.epochs[t].counts) for t in added], axis=0).reshape(domain.shape)
         noises = series.noises(whole, domain)
         counts = NoisyCounts(domain, table, Several(tuple(noises[t] for t in added)))
-        found = Weights(counts, REWEIGHINGS[series.reweighing](counts))
+        weights = Weights(counts, REWEIGHINGS[series.reweighing](counts))
         manifest = {
             **run.manifest,
             "privacy": _together(series, series.prepare(whole, domain)).to_json(),
@@ -289,9 +289,9 @@ def run_epoch(
             },
             "wall_s": time.monotonic() - started,
         }
-        files = {**result_files(series.files(found), manifest["privacy"]), MANIFEST: manifest}
+        files = {**result_files(series.files(weights), manifest["privacy"]), MANIFEST: manifest}
         write_all(partial, files)
-        return Run(found, manifest, charging, out, files)
+        return Run(weights, manifest, charging, out, files)
 
 
 def _together(series: WeightsSeries, prepared: PreparedRelease[Weights]) -> PrivacyStatement:

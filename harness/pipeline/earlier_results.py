@@ -62,8 +62,8 @@ class ReleasedCurves:
     @property
     def privacy(self) -> dict[str, Any]:
         """The privacy part of the manifest: what was spent when the curves were revealed."""
-        found: dict[str, Any] = self.manifest["privacy"]
-        return found
+        stated: dict[str, Any] = self.manifest["privacy"]
+        return stated
 
 
 def read_curves(directory: Path) -> ReleasedCurves:
@@ -115,11 +115,11 @@ def choose_again(
     curves do not allow this choice.
     """
     started = time.monotonic()
-    found = thresholds_on(released.curves.for_positive(positive), choice)
-    if found.problem is not None:
-        raise found.problem
+    chosen = thresholds_on(released.curves.for_positive(positive), choice)
+    if chosen.problem is not None:
+        raise chosen.problem
     privacy = released.privacy
-    files = result_files(found.files(), privacy)
+    files = result_files(chosen.files(), privacy)
     manifest = {
         "schema": SCHEMA,
         "task": "thresholds",
@@ -130,7 +130,7 @@ def choose_again(
         "wall_s": time.monotonic() - started,
         "environment": environment(),
     }
-    return found, {**files, MANIFEST: manifest}
+    return chosen, {**files, MANIFEST: manifest}
 
 
 def _curves(fields: Fields, privacy: Fields) -> NoisyCurves:
@@ -145,10 +145,10 @@ def _curves(fields: Fields, privacy: Fields) -> NoisyCurves:
     return NoisyCurves(fields["positive_label"], fields["negative_label"], blocks, node, curves)
 
 
-def _as_written(found: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> bool:
+def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> bool:
     """Return whether a run would write these very fields, and whether they go together."""
-    curves, labels = found.curves, (found.positive, found.negative)
-    written = {"schema": SCHEMA, **found.to_json(), "privacy": privacy}
+    curves, labels = read_curves.curves, (read_curves.positive, read_curves.negative)
+    written = {"schema": SCHEMA, **read_curves.to_json(), "privacy": privacy}
     errors = written["standard_error"]
     names = all(isinstance(name, str) for name in (*curves.groups, *labels)) and len(set(labels)) == 2
     counts = (
@@ -194,8 +194,8 @@ def found_in(files: Files, directory: Path) -> Any:
 
 def _domain(fields: Fields, kind: RecordKind = RecordKind.NONE) -> RecordDomain:
     cap = fields["privacy"].get("cap")
-    held = None if cap is None else cap_from_json(cap, MANIFEST)
-    return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=held)
+    stated_cap = None if cap is None else cap_from_json(cap, MANIFEST)
+    return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap)
 
 
 def _weights(files: Files, _: Path) -> GroupWeights:

@@ -339,9 +339,9 @@ def run_with_chosen_cap(
 def request_of_cap(request: Request, spends: Guarantee) -> CapRequest:
     """Return the request of the cap that is chosen before a release. Args: spends: of it alone."""
     path = request.input_path if request.input_path in PI_CAP.input_paths else SHARES
-    asked = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
+    cap_request = CapRequest(epsilon=1, release_epsilon=1, release=request.task)
     same = {"security": request.security, "population": request.population, "input_path": path}
-    return asked.but(release_epsilon=request.epsilon, **same).spending(spends)
+    return cap_request.but(release_epsilon=request.epsilon, **same).spending(spends)
 
 
 def _statistic(call: ReleaseCall, request: Request) -> Statistic[Any]:

@@ -135,9 +135,9 @@ def run_release(
         prepared = prepared_for(domain)  # refused before anything is shared
         event = event_of(prepared, task, out, described.batches)
         event = replace(event, policies=described.policies)
-        asked = release.guarantee
+        allowed = release.guarantee
         if earlier:  # the charge, too, is what it was allowed: what its noise spends tells what they opened
-            event = replace(event, exact=asked, noise=None)
+            event = replace(event, exact=allowed, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
         inputs = source.deliver(context, described)
         piece = taken(prepared, settings.stock, partial / "piece")
@@ -166,7 +166,7 @@ def run_release(
         if noise:
             manifest["preprocessing"] = noise
         if earlier:
-            manifest = combined_manifest(task, {**earlier, task: manifest}, asked)
+            manifest = combined_manifest(task, {**earlier, task: manifest}, allowed)
             privacy = manifest["privacy"]
         for leftover in partial.iterdir():  # the engine has moved or removed all else
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
@@ -190,9 +190,9 @@ def _start(charging: Entry, event: PrivacyEvent, stock: Stock | None) -> None:
 def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
     """Raise ShareError unless records of this domain hold what the statistic is about."""
     if domain.kind is not statistic.kind:
-        held, needed = domain.kind.described, statistic.kind.described
+        shared, needed = domain.kind.described, statistic.kind.described
         raise ShareError(
-            f"These shares are of records with {held}; {statistic.name} needs {needed}. Clients have to "
+            f"These shares are of records with {shared}; {statistic.name} needs {needed}. Clients have to "
             f"share again, with the right {named('task')}."
         )
 
@@ -319,11 +319,11 @@ def environment() -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """Return what the machine is; the processor's name where the kernel tells it (Linux)."""
     try:
-        found = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
+        processor = _PROCESSOR.search(Path("/proc/cpuinfo").read_text())
     except OSError:
-        found = None
+        processor = None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {"processor": found[1] if found else platform.processor(), "memory_bytes": memory}
+    return {"processor": processor[1] if processor else platform.processor(), "memory_bytes": memory}
 
 
 _OF_EACH_PARTY: dict[str, Callable[[Iterable[Any]], Any]] = {

@@ -132,8 +132,8 @@ class OperatingPoints:
 
         That is the share of pairs of a positive and a negative that the scores rank right, ties by half.
         """
-        found = -np.trapezoid(self.true_positive_rate, self.false_positive_rate)
-        return np.where(np.isnan(found), 0.5, found)
+        area = -np.trapezoid(self.true_positive_rate, self.false_positive_rate)
+        return np.where(np.isnan(area), 0.5, area)
 
 
 def exact_curves(
@@ -267,8 +267,8 @@ def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, 
 def _rate_bands(above: Floats, below: Floats) -> RateBands:
     def rates(above: Floats, below: Floats) -> Floats:
         with np.errstate(invalid="ignore"):
-            found = above / (above + below[..., ::-1])
-        return np.where(np.isnan(found), [0.0, 1.0], found)
+            bands = above / (above + below[..., ::-1])
+        return np.where(np.isnan(bands), [0.0, 1.0], bands)
 
     return {
         "true_positive_rate": rates(above[0], below[0]),

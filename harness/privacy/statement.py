@@ -143,8 +143,8 @@ class PrivacyStatement:
             "if_replaced": compose(replaced) if replaced else None,
             "releases": self.releases + later.releases,
         }
-        said = {name: value for name, value in (of_later | together).items() if value is not None}
-        return replace(self, **said)
+        stated = {name: value for name, value in (of_later | together).items() if value is not None}
+        return replace(self, **stated)
 
     @property
     def security_bits(self) -> int | None:
@@ -299,7 +299,7 @@ def state_privacy(
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     public = (
-        *(said for said in form.public if not cap or said != RECORDS_OF_UPLOADS),
+        *(public_fact for public_fact in form.public if not cap or public_fact != RECORDS_OF_UPLOADS),
         "most records of one client",
         *([cap.described] if cap else []),
         *([INFERRED] if inferred else []),

@@ -166,8 +166,8 @@ def _nothing(prepared: PreparedRelease[Any]) -> Opened:
     return {"nodes": (0,) * prepared.plan.nodes}
 
 
-def _expected_error(found: NoisyCurves, domain: RecordDomain, sizes: Floats) -> ExpectedError:
-    noise = found.curves.noise
+def _expected_error(curves: NoisyCurves, domain: RecordDomain, sizes: Floats) -> ExpectedError:
+    noise = curves.curves.noise
     assert noise is not None
     rates = curve_errors(noise, sizes)
     count = math.sqrt(float((noise.standard_errors()[:-1] ** 2).mean()))

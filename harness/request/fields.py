@@ -60,8 +60,8 @@ class Option(Generic[T]):
     @property
     def explained(self) -> str:
         """What `--help` says of it."""
-        said = not self.default or "(default" in self.help or "default: " in self.help
-        return self.help if said else f"{self.help}; default: {self.default}"
+        default_is_named = not self.default or "(default" in self.help or "default: " in self.help
+        return self.help if default_is_named else f"{self.help}; default: {self.default}"
 
     def but(self, **changes: Any) -> "Option[T]":
         """Return this option, in some ways another: of another help or default, say."""

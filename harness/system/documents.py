@@ -64,15 +64,15 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
     schema.
     """
     try:
-        found = strict_json(text)
+        value = strict_json(text)
     except (ValueError, RecursionError):
         refusal.say("it is not JSON in UTF-8, has a key twice, or millions of values")
     if schema is not None:
-        if not isinstance(found, dict) or type(found.get("schema")) is not int:
+        if not isinstance(value, dict) or type(value.get("schema")) is not int:
             refusal.say("it names no schema")
-        if (other := found.pop("schema")) != schema:
+        if (other := value.pop("schema")) != schema:
             refusal.say(f"it has schema {other}; this version reads schema {schema}")
-    return found
+    return value
 
 
 def strict_json(text: bytes) -> Any:
@@ -82,13 +82,13 @@ def strict_json(text: bytes) -> Any:
     """
     if sum(map(text.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise ValueError("too many values")
-    found = _STRICT.decode(text.decode())
+    value = _STRICT.decode(text.decode())
     if rb"\ud" in text.lower():
-        json.dumps(found, ensure_ascii=False).encode()  # a ValueError for half a character
-    return found
+        json.dumps(value, ensure_ascii=False).encode()  # a ValueError for half a character
+    return value
 
 
-def as_type(kind: type[T], found: Any, refusal: Refusal, *, more: bool = False) -> T:
+def as_type(kind: type[T], value: Any, refusal: Refusal, *, more: bool = False) -> T:
     """Return what was found as what it has to be, a dataclass for example. Nothing is converted.
 
     Guarantees: messages hold names and types, no value.  [test: tests/harness/system/test_documents.py]
@@ -97,32 +97,33 @@ def as_type(kind: type[T], found: Any, refusal: Refusal, *, more: bool = False) 
     Raises: the refusal's error: it is something else; and what the type itself raises.
     """
     try:
-        return _as_type(kind, found, refusal, more)
+        return _as_type(kind, value, refusal, more)
     except RecursionError:
         refusal.say("it has too many values within values")
 
 
-def _as_type(kind: type[T], found: Any, refusal: Refusal, more: bool) -> T:
+def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
     import msgspec
 
     try:
-        made = msgspec.convert(found, kind)
+        made = msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         fault, _, place = str(error).partition(_VALUE)[0].partition(" - ")
-        said = f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '').replace('$', '')}".rstrip()
+        message = f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '').replace('$', '')}".rstrip()
         _, _, missing = fault.partition(_MISSING)
-        close = get_close_matches(missing.strip("`"), _keys(found), 1)
+        close = get_close_matches(missing.strip("`"), _keys(value), 1)
         refusal.say(
-            said + (f" (it has {close[0][:_SHOWN]!r}: did you mean {missing.strip('`')}?)" if close else "")
+            message
+            + (f" (it has {close[0][:_SHOWN]!r}: did you mean {missing.strip('`')}?)" if close else "")
         )
     except FairSharesError as error:  # of a type that checks itself
         raise type(error)(f"{refusal.where}: {error}") from None
     if not more:
-        _check_known(found, made, refusal)
+        _check_known(value, made, refusal)
     return made
 
 
-def call(function: Callable[..., T], found: dict[str, Any], refusal: Refusal) -> T:
+def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal) -> T:
     """Call a function with values by name, each of the type that it has there. Raises: as `as_type`."""
     import msgspec
 
@@ -131,30 +132,30 @@ def call(function: Callable[..., T], found: dict[str, Any], refusal: Refusal) ->
         (one.name, one.annotation, msgspec.NODEFAULT if one.default is one.empty else one.default)
         for one in parameters
     ]
-    made = as_type(msgspec.defstruct("Arguments", fields, kw_only=True), found, refusal)
+    made = as_type(msgspec.defstruct("Arguments", fields, kw_only=True), arguments, refusal)
     return function(**{one.name: getattr(made, one.name) for one in parameters})
 
 
-def _check_known(found: Any, made: Any, refusal: Refusal) -> None:
+def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
     """Refuse keys that nothing was made of."""
-    if isinstance(found, dict):
+    if isinstance(document, dict):
         fields = getattr(made, "__dataclass_fields__", getattr(made, "__struct_fields__", ()))
         known = made if isinstance(made, dict) else {name: getattr(made, name) for name in fields}
-        for name, value in found.items():
+        for name, value in document.items():
             if name not in known:
                 refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{similar(name, known)}")
             if value != known[name]:  # as JSON, of which something else was made
                 _check_known(value, known[name], refusal)
-    elif isinstance(found, list):
-        for value, one in zip(found, made, strict=True):
+    elif isinstance(document, list):
+        for value, one in zip(document, made, strict=True):
             _check_known(value, one, refusal)
 
 
-def _keys(found: Any) -> list[str]:
+def _keys(document: Any) -> list[str]:
     """Return the names of all keys, however deep."""
-    if isinstance(found, dict):
-        return [*found, *(key for value in found.values() for key in _keys(value))]
-    return [key for value in found for key in _keys(value)] if isinstance(found, list) else []
+    if isinstance(document, dict):
+        return [*document, *(key for value in document.values() for key in _keys(value))]
+    return [key for value in document for key in _keys(value)] if isinstance(document, list) else []
 
 
 def _finite(text: str) -> float:
@@ -164,10 +165,10 @@ def _finite(text: str) -> float:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("a key twice")
-    return found
+    return fields
 
 
 _STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=int, parse_float=_finite)  # int: of NaN

@@ -379,7 +379,7 @@ def trained(
         **parts,
         fairness=request.sought,
         positive=request.positive_label or "",
-        values=values_of(source["label"]) if "label" in getattr(source, "columns", ()) else {},
+        values={} if isinstance(source, Path) or "label" not in source else values_of(source["label"]),
     )
     begin("records")
     table, rows = read_table(source, [*RESERVED, *features.by_name])  # once: it may be a pipe

@@ -30,25 +30,25 @@ _MARKS = {True: Good("✓"), False: Bad("✗"), None: "–"}
 
 
 def findings(
-    found: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
+    facts_by_host: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, bool | None]], model: str
 ) -> Iterator[Part]:
     """View a row per host, and a sentence per fault.
 
-    Args: found: as `hosts.check --json` prints it; marks: what is right and what is wrong on each host, None
+    Args: facts_by_host: as `hosts.check --json` prints it; marks: what is right or wrong on each host, None
     for what was not looked at.
     """
     rows = [
         [str(host["party"]), host["address"], *(_MARKS[mark] for mark in looked_at.values())]
-        for host, looked_at in zip(found, marks, strict=True)
+        for host, looked_at in zip(facts_by_host, marks, strict=True)
     ]
     columns = ["party", "host", *marks[0]]
     yield Table(columns, rows, "l" * len(columns))
-    faults = [fault for host in found for fault in host["faults"].values()]
+    faults = [fault for host in facts_by_host for fault in host["faults"].values()]
     for fault in faults:
         yield Paragraph(f"✗ {fault}", strong=Bad("✗"))
     if not faults:
-        version = found[0]["engine_version"]
-        yield f"All {len(found)} hosts can take their part in runs of model {model} ({version})."
+        version = facts_by_host[0]["engine_version"]
+        yield f"All {len(facts_by_host)} hosts can take their part in runs of model {model} ({version})."
 
 
 _SET_UP = (
@@ -64,17 +64,20 @@ _SET_UP_HERE = (
 
 
 def certificates(
-    addresses: Mapping[int, str], found: Mapping[str, Mapping[int, str]], exported: Path | None = None
+    addresses: Mapping[int, str],
+    fingerprints_by_party: Mapping[str, Mapping[int, str]],
+    exported: Path | None = None,
 ) -> Table:
     """View the fingerprints by which the hosts' owners can tell that nobody exchanged a certificate.
 
-    Args: addresses: of the hosts, by party; found: certificates (PEM) by engine and party; exported: the file
+    Args: addresses: of the hosts, by party; fingerprints_by_party: certificates (PEM) by engine and party;
+    exported: the file
     of this host's own, where one host was set up by its owner.
     """
     rows = [
         [str(party), address, engine, fingerprint(texts[party].encode())]
         for party, address in addresses.items()
-        for engine, texts in found.items()
+        for engine, texts in fingerprints_by_party.items()
     ]
     return Table(
         ["party", "host", "engine", "SHA-256 of its certificate"],
@@ -102,15 +105,15 @@ def leftover_runs(runs: Sequence[Mapping[str, Any]]) -> Table:
     )
 
 
-def removed(found: Mapping[str, Mapping[str, Any]]) -> Sentences:
-    """View what was removed, a line per host. Args: found: how many of what, by the host's title."""
+def removed(by_host: Mapping[str, Mapping[str, Any]]) -> Sentences:
+    """View what was removed, a line per host. Args: by_host: how many of what, by the host's title."""
     return Sentences(
         [
             f"{host}: {_counted(counts['processes'], 'process', 'processes')} ended, "
             f"{_counted(counts['directories'], 'directory', 'directories')} removed, "
             f"{_counted(counts['records'], 'record', 'records')} removed; its keys and its directory shares "
             "stay."
-            for host, counts in found.items()
+            for host, counts in by_host.items()
         ]
     )
 
@@ -119,13 +122,13 @@ def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def policy(directory: Path, found: Mapping[str, Any], spent: Sequence[Population]) -> Iterator[Part]:
-    """View what a host takes part in, and what has been spent of that. Args: found: as JSON."""
-    coordinators = found["coordinators"]
+def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Population]) -> Iterator[Part]:
+    """View what a host takes part in, and what has been spent of that. Args: fields: as JSON."""
+    coordinators = fields["coordinators"]
     whose = (
         "everybody who can start the agent" if coordinators is None else ", ".join(coordinators) or "nobody"
     )
-    more = "; with benchmark runs" if found["benchmark"] else ""
+    more = "; with benchmark runs" if fields["benchmark"] else ""
     yield Line("Policy", f"{directory / 'policy.toml'}, for runs of {whose}{more}")
     yield Table(
         ["population", "tasks", "models", "unit", "relation", "ε, δ per run", "ε, δ in total"],
@@ -139,7 +142,7 @@ def policy(directory: Path, found: Mapping[str, Any], spent: Sequence[Population
                 _limits(rule, "_per_run"),
                 _limits(rule, ""),
             ]
-            for rule in found["population"]
+            for rule in fields["population"]
         ],
         "lllllll",
         caption="Nothing is run on a population that no line is for; * is for any.",
@@ -151,7 +154,7 @@ def policy(directory: Path, found: Mapping[str, Any], spent: Sequence[Population
 
 
 def signers(
-    found: Sequence[Mapping[str, Any]],
+    statements: Sequence[Mapping[str, Any]],
     what: str,
     spent: Guarantee,
     ran: Mapping[str, Any],
@@ -163,7 +166,7 @@ def signers(
     Args: what: ran; ran: see `what_hosts_ran`, and the public numbers about the inputs; source: of these, in
     words; compared: whether the certificates are known ones.
     """
-    yield f"All {len(found)} hosts signed these results: {what}, {spent_text(spent)}."
+    yield f"All {len(statements)} hosts signed these results: {what}, {spent_text(spent)}."
     yield Line("Run", f"{ran['run']}, started {ran['started']}")
     yield Line("Population", ran["population"] or "none was named")
     yield Line("Inputs", f"{ran['clients']} clients, {ran['uploads']} uploads: {source}")
@@ -171,7 +174,7 @@ def signers(
         yield Line("Left out", f"{many} uploads {why}")
     yield Table(
         ["party", "ended (UTC)", "SHA-256 of its certificate"],
-        [[str(each["party"]), each["ended"], each["sha256"]] for each in found],
+        [[str(each["party"]), each["ended"], each["sha256"]] for each in statements],
         "lll",
         caption="These are the certificates that --fingerprints names."
         if compared

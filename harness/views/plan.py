@@ -107,8 +107,8 @@ def _drawn(release: ReleasePlan, number: int, what: str, errors: Mapping[str, fl
     )
 
 
-def _counts(found: ExpectedCounts) -> Iterator[Part]:
-    target = found.target
+def _counts(counts: ExpectedCounts) -> Iterator[Part]:
+    target = counts.target
     yield (
         f"A count from {target.least:,} to {target.most:,} has a mean relative error of at most "
         f"{_share(target.relative)}; the more records a cell has, the smaller the ε of each."
@@ -120,10 +120,10 @@ def _counts(found: ExpectedCounts) -> Iterator[Part]:
             _share(each.error),
             *guarantee(each.guarantee.epsilon, each.guarantee.delta),
         ]
-        for name, each in list(found.each.items())[:_MOST_ROWS]
+        for name, each in list(counts.each.items())[:_MOST_ROWS]
     ]
-    if len(found.each) > _MOST_ROWS:
-        rows.append([f"… {len(found.each) - _MOST_ROWS} more", "", "", "", ""])
+    if len(counts.each) > _MOST_ROWS:
+        rows.append([f"… {len(counts.each) - _MOST_ROWS} more", "", "", "", ""])
     yield Table(["group, label", "records", "error, relative (mean)", "ε of one of them", "δ"], rows)
 
 
@@ -148,13 +148,13 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
     by_group = errors.each.keys() == {*stage.domain.groups}
     yield Table(["group" if by_group else "group, label", f"error of the {errors.what} (RMS)"], rows)
     if stage.held is not None:
-        held = (
+        kept = (
             stage.sizes[stage.domain.groups.index(worst)].sum()
             if by_group
             else by_cell(stage.domain, stage.sizes)[worst]
         )
         verdict = "survives the noise" if errors.each[worst] <= FIRST_ORDER else "is mostly noise"
-        yield f"The worst is {worst}, with {held:,.0f} {_unit(stage)} that count: it {verdict}."
+        yield f"The worst is {worst}, with {kept:,.0f} {_unit(stage)} that count: it {verdict}."
     if errors.gap is not None:
         yield f"The noise alone would make equal groups differ by {_share(errors.gap)}."
     if not errors.known:
@@ -188,8 +188,8 @@ def _epochs(errors: ExpectedError) -> Iterator[Part]:
     yield "After the last epoch:"
 
 
-def _unit(asked: PlannedRelease) -> str:
-    return "clients" if asked.by_clients else "records"
+def _unit(release: PlannedRelease) -> str:
+    return "clients" if release.by_clients else "records"
 
 
 def _share(value: float) -> str:
@@ -274,9 +274,9 @@ def _bytes(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-def to_json(found: Plan) -> dict[str, Any]:
+def to_json(plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON; where a cap is chosen first, the inputs are those of the release after it."""
-    stages, network, last = found.stages, found.network, found.stages[-1]
+    stages, network, last = plan.stages, plan.network, plan.stages[-1]
     valued, sized = last.statistic.kind is RecordKind.VALUE, last.statistic.kind is RecordKind.SIZE
     return {
         "schema": SCHEMA,
@@ -292,10 +292,10 @@ def to_json(found: Plan) -> dict[str, Any]:
         "groups": {name: float(share) for name, share in last.groups.items()},
         "labels": None if valued else {name: float(share) for name, share in last.labels.items()},
         "thresholds": last.thresholds if last.statistic.kind is RecordKind.SCORE else None,
-        "releases": [_release_json(each) for each in found.releases],
+        "releases": [_release_json(each) for each in plan.releases],
         "network": network and asdict(network),
-        "models": [_model_json(stages, each) for each in found.models],
-        "units": dict(found.units.measured),
+        "models": [_model_json(stages, each) for each in plan.models],
+        "units": dict(plan.units.measured),
     }
 
 
@@ -321,33 +321,33 @@ def _release_json(release: ReleasePlan) -> dict[str, Any]:
     }
 
 
-def _errors_json(found: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[str, Any]:
-    if isinstance(found, ExpectedCap):
-        return {"of": "cap", "caps": list(found.caps), "allowed_above": found.above, "noise": found.noise}
-    if isinstance(found, ExpectedCounts):
+def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[str, Any]:
+    if isinstance(errors, ExpectedCap):
+        return {"of": "cap", "caps": list(errors.caps), "allowed_above": errors.above, "noise": errors.noise}
+    if isinstance(errors, ExpectedCounts):
         return {
             "of": "count, relative",
-            "mean": {name: each.error for name, each in found.each.items()},
+            "mean": {name: each.error for name, each in errors.each.items()},
             "privacy": {
                 name: {
                     "records": each.records,
                     "epsilon": float_up(each.guarantee.epsilon),
                     "delta": float_up(each.guarantee.delta),
                 }
-                for name, each in found.each.items()
+                for name, each in errors.each.items()
             },
-            "relative_error": found.target.relative,
-            "error_from": found.target.least,
-            "error_to": found.target.most,
-            "offset": found.distribution.offset,
+            "relative_error": errors.target.relative,
+            "error_from": errors.target.least,
+            "error_to": errors.target.most,
+            "offset": errors.distribution.offset,
         }
     return {
-        "count_rmse": found.count,
-        "of": found.what,
-        "rmse": dict(found.each),
-        "gap": found.gap,
-        "known": found.known,
-        **({"epochs": [{"count_rmse": c, "worst": w} for c, w in found.epochs]} if found.epochs else {}),
+        "count_rmse": errors.count,
+        "of": errors.what,
+        "rmse": dict(errors.each),
+        "gap": errors.gap,
+        "known": errors.known,
+        **({"epochs": [{"count_rmse": c, "worst": w} for c, w in errors.epochs]} if errors.epochs else {}),
     }
 
 

@@ -78,49 +78,49 @@ class Quickstart:
         return f"{self.clients:,} mortgage applicants, each a client with one record; model {model}, {engine}"
 
 
-def in_short(found: Quickstart) -> Iterator[Part]:
+def in_short(study: Quickstart) -> Iterator[Part]:
     """View the answer, what was released for it, and at what price."""
-    yield from answer(found)
-    yield Heading("What the parties revealed", f" of {found.clients:,} applicants, as noisy counts")
-    yield next(part for part in weights.weights(found.weights.weights) if isinstance(part, Table))
-    yield next(part for part in thresholds.thresholds(found.thresholds) if isinstance(part, Table))
-    yield run.in_short(found.manifest, here=True)
-    yield f"Cost: {run.seconds_and_traffic(found.manifest)}. The report has all details, and pictures."
+    yield from answer(study)
+    yield Heading("What the parties revealed", f" of {study.clients:,} applicants, as noisy counts")
+    yield next(part for part in weights.weights(study.weights.weights) if isinstance(part, Table))
+    yield next(part for part in thresholds.thresholds(study.thresholds) if isinstance(part, Table))
+    yield run.in_short(study.manifest, here=True)
+    yield f"Cost: {run.seconds_and_traffic(study.manifest)}. The report has all details, and pictures."
 
 
-def quickstart(found: Quickstart) -> Iterator[Part]:
+def quickstart(study: Quickstart) -> Iterator[Part]:
     """View the answer; then the private releases, what they spent and cost."""
-    yield from answer(found)
-    yield Heading("DP sample weights", f" of {found.clients:,} applicants; label 1 is approved")
+    yield from answer(study)
+    yield Heading("DP sample weights", f" of {study.clients:,} applicants; label 1 is approved")
     yield (
         "Every applicant splits a record (group, whether the loan was approved, the score of a model that "
         "was fitted without it) into shares, one for each computing party. The parties count on shares, "
         "add noise that none of them knows, and reveal noisy counts only. Sample weights and thresholds "
         "follow from these."
     )
-    yield from weights.weights(found.weights.weights)
+    yield from weights.weights(study.weights.weights)
     yield Heading("DP score curves and thresholds", " for each group of the same applicants")
-    yield from thresholds.thresholds(found.thresholds)
-    if found.thresholds.problem is not None:
-        yield Paragraph(f"No thresholds follow from these curves: {found.thresholds.problem}", note=True)
-    yield from run.privacy(found.manifest)
+    yield from thresholds.thresholds(study.thresholds)
+    if study.thresholds.problem is not None:
+        yield Paragraph(f"No thresholds follow from these curves: {study.thresholds.problem}", note=True)
+    yield from run.privacy(study.manifest)
     yield Paragraph(_GIVEN_SCORES, note=True)
-    yield from _parts(found.manifest)
+    yield from _parts(study.manifest)
 
 
-def answer(found: Quickstart) -> Iterator[Part]:
+def answer(study: Quickstart) -> Iterator[Part]:
     """View whether models became fairer, by how much, and what that cost in accuracy."""
     yield Heading("Before and after", f": {NO_GUARANTEE}")
     yield (
-        f"Logistic regression without the group, on the {found.test_rows:,} applicants held out, in "
-        f"{found.splits} splits: unmitigated; refitted with weights; with thresholds for each group. "
+        f"Logistic regression without the group, on the {study.test_rows:,} applicants held out, in "
+        f"{study.splits} splits: unmitigated; refitted with weights; with thresholds for each group. "
         "`balanced` gives every group and label the same weight, and `kamiran-calders` makes group and label "
         "independent."
     )
-    yield from before_after(found.evaluation, found.splits)
-    if found.fallbacks:
+    yield from before_after(study.evaluation, study.splits)
+    if study.fallbacks:
         yield (
-            f"In {found.fallbacks} splits the noisy curves allowed no thresholds, and the unmitigated "
+            f"In {study.fallbacks} splits the noisy curves allowed no thresholds, and the unmitigated "
             "model's predictions were taken: a larger ε helps."
         )
 

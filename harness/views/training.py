@@ -26,28 +26,28 @@ def training(
     thresholds: Thresholds | None,
 ) -> Iterator[Part]:
     """View a model; all that is shown was opened with noise, or follows from that."""
-    said, inputs = manifest["training"], manifest["inputs"]
+    settings, inputs = manifest["training"], manifest["inputs"]
     summary = (
-        f"Logistic regression of {len(model.labels)} labels by {said['rounds']} noisy sums of updates of "
+        f"Logistic regression of {len(model.labels)} labels by {settings['rounds']} noisy sums of updates of "
         f"{inputs['in_training']:,} clients."
     )
     yield Findings([summary])
     yield summary
-    if "fairness" in said:
+    if "fairness" in settings:
         yield (
-            f"Groups and labels were weighed for {said['fairness']}, by noisy counts of what each round's "
-            "model got right."
+            f"Groups and labels were weighed for {settings['fairness']}, by noisy counts of what each "
+            "round's model got right."
         )
     columns = [*model.features.named, "intercept"]
     yield Table(
-        ["feature", *model.labels[1:]],
+        ["feature", *map(str, model.labels[1:])],
         [[name, *(f"{row[i]:,.3f}" for row in model.parameters)] for i, name in enumerate(columns)],
         caption=f"What adds to a label's log odds against {model.labels[0]}: of a range, from its middle to "
         "its high end; of a category, where it holds. Parameters are noisy: a small one may be noise alone.",
     )
     if weights is not None:
         yield Heading("Weights")
-        if weights.weights.max() > (most := said["largest_weight"]):
+        if weights.weights.max() > (most := settings["largest_weight"]):
             yield f"In training a weight above {most:g}, the largest that was declared, counted as {most:g}."
         yield from weights_view.weights(weights)
     if thresholds is not None:

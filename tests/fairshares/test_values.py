@@ -11,7 +11,7 @@ import pytest
 import fairshares as fs
 from harness.inputs.record_schema import values_of
 
-COLUMNS = {
+COLUMNS: dict[str, tuple[list[Any], list[Any]]] = {
     "ints": ([0, 1], [10, 20]),
     "truth": ([False, True], [True, False]),
     "texts": (["0", "1"], ["a", "b"]),
@@ -53,7 +53,8 @@ def test_a_model_predicts_the_callers_labels(tmp_path: Path) -> None:
     )
     assert r.model.classes_.tolist() == [0, 1] and (r.model.predict(df) == df.label).mean() > 0.9
     assert r.model.score(df, df.label) > 0.9
-    predicted = r.predictor().predict(df, sensitive_features=df.group)
+    assert r.thresholds is not None
+    predicted = r.thresholds.predictor(r.model).predict(df, sensitive_features=df.group)
     assert set(predicted.tolist()) <= {0, 1} and predicted.dtype.kind == "i"
     r.save(tmp_path / "out")
     assert fs.load(tmp_path / "out").model.classes_.tolist() == [0, 1]

@@ -75,10 +75,10 @@ def setup(options: HostsSetupOptions) -> None:
         raise OptionError("--directory is of one host; say by --party which party's.")
     others = [Path(name) for name in options.pin or []]
     certificates = set_up_here(options.directory, options.party, options.renew, text, others)
-    held = {
+    accepted = {
         party: "this host" if party == options.party else "" for party in next(iter(certificates.values()))
     }
-    show(view.certificates(held, certificates, exported(options.directory, options.party)))
+    show(view.certificates(accepted, certificates, exported(options.directory, options.party)))
 
 
 def policy(options: HostsPolicyOptions) -> None:

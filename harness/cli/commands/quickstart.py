@@ -179,12 +179,12 @@ def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:
     )
 
 
-def simulated_curves(records: ClientRecords, scores: Floats, opened: NoisyCurves) -> NoisyCurves:
+def simulated_curves(records: ClientRecords, scores: Floats, curves: NoisyCurves) -> NoisyCurves:
     """Return what π_ROC would open for these records and scores, computed in the clear."""
     pair, pairs = records.group * len(records.domain.labels) + records.label, records.domain.cells
-    grid = tuple(opened.curves.thresholds.tolist())
+    grid = tuple(curves.curves.thresholds.tolist())
     domain = replace(records.domain, kind=RecordKind.SCORE, thresholds=grid)
-    tree = CountTree(len(grid), opened.blocks)
+    tree = CountTree(len(grid), curves.blocks)
     counts = np.array(reference.block_counts(pair, scores.tolist(), pairs, grid, tree.blocks))
-    nodes = counts + simulated_noise(opened.noise, np.random.default_rng(), counts.shape)
-    return noisy_curves(nodes, domain, opened.positive, tree, opened.noise)
+    nodes = counts + simulated_noise(curves.noise, np.random.default_rng(), counts.shape)
+    return noisy_curves(nodes, domain, curves.positive, tree, curves.noise)

@@ -34,11 +34,11 @@ _CHANGES = {
 def send(options: SendOptions) -> None:
     """Send one client's values to the running parties that its invitation names."""
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
-    found = read_invitation(options.invitation)
+    invited = read_invitation(options.invitation)
     invitation = str(options.invitation)
-    request, domain = read_terms(found.terms, invitation)
+    request, domain = read_terms(invited.terms, invitation)
     form = request.form
-    for sentence in (*_sentences(request), *_servers(found.servers, invitation, known)):
+    for sentence in (*_sentences(request), *_servers(invited.servers, invitation, known)):
         say(plain(sentence))  # before anything is sent
     for name, letter in (("epsilon", "ε"), ("delta", "δ")):
         spent, most = getattr(request, name), getattr(options, name)
@@ -70,12 +70,13 @@ def send(options: SendOptions) -> None:
             charging.start(event)
 
     values = columns_of(as_upload(records, form, announce), form).ravel()
-    sent = asyncio.run(found.send(values, options.timeout, charge))
+    sent = asyncio.run(invited.send(values, options.timeout, charge))
     with suppress(LedgerError):  # the charge stays, and is shown as aborted
         charging.settle(Status.DONE, account.ledger.timeout_s)
     say(plain(ledger_view.charge(charging, asked_for_none=True)))
     say(
-        f"Client {found.client}: all {len(found.servers)} parties have its values, masked, on these terms "
+        f"Client {invited.client}: all {len(invited.servers)} parties have its values, masked, on these "
+        "terms "
         f"({sent:,} bytes to each)."
     )
 
@@ -86,8 +87,8 @@ def _nothing_sent() -> Iterator[None]:
     try:
         yield
     except FairSharesError as error:
-        said, _, _ = str(error).partition(NOT_STARTED)
-        error.args = (f"{said.strip()} Nothing was sent.",)
+        message, _, _ = str(error).partition(NOT_STARTED)
+        error.args = (f"{message.strip()} Nothing was sent.",)
         raise
 
 

@@ -104,9 +104,9 @@ def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
         raise CompileError(f"Cannot compile in {gettempdir()}: {error.strerror}.") from None
 
 
-def counted(said: str) -> dict[str, int]:
-    """Return how many of each thing the compiler counts in a program, by its words. Args: said: by it."""
-    return {what: int(number) for number, what in _COUNTED.findall(said)}
+def counted(output: str) -> dict[str, int]:
+    """Return how many of each thing the compiler counts in a program, by its words. Args: output: by it."""
+    return {what: int(number) for number, what in _COUNTED.findall(output)}
 
 
 def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
@@ -156,8 +156,8 @@ def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...])
             f"Compiling {job.spec.name} took more than {_TIMEOUT_S} s and was stopped."
         ) from None
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        lines = [line.strip() for line in said if line.strip("^~ ")]
+        output = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        lines = [line.strip() for line in output if line.strip("^~ ")]
         last = " | ".join(lines[-1 if job.is_production else -_LAST_LINES :]) or "no message"
         raise CompileError(f"MP-SPDZ's compiler refused {' '.join([job.spec.name, *job.arguments])}: {last}")
     return done.stdout

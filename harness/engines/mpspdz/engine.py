@@ -43,8 +43,10 @@ class MpSpdzEngine(Engine):
         return installation.version if isinstance(installation, Installation) else None
 
     def availability(self, model: SecurityModel) -> str | None:
-        found = find_installation()
-        return found if isinstance(found, str) else found.fault(str(model.virtual_machine))
+        installation = find_installation()
+        return (
+            installation if isinstance(installation, str) else installation.fault(str(model.virtual_machine))
+        )
 
     def fault_of_links(self, model: SecurityModel) -> str | None:
         asking = self._asking_library(model)

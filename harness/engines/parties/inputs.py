@@ -27,26 +27,27 @@ from protocols.circuits.blocks import block_sizes, block_sums
 from protocols.noise.added import DistributedNoise
 
 
-def with_noise(told: Mapping[str, Any], held: bytes, drawn: npt.ArrayLike) -> bytes:
+def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -> bytes:
     """Return what a party inputs: sums of its values with its noise in them, or values and then noise.
 
     Guarantees: noise is where the program takes it from, as the party holds no more values than the program
     reads.  [test: tests/harness/engines/test_distributed_noise.py]
-    Args: told: by `Engine.config`; held: the party's column, empty if it holds none; drawn: a noise for each
-    value that is opened.
+    Args: config: by `Engine.config`; shares: the party's column, empty if it holds none; drawn: noise for
+    each value that is opened.
     Raises: ShareError: it holds more or fewer values than the program reads.
     """
-    domain = RINGS[told["domain"]]
-    if len(held) != told["values"] * domain.value_bytes:
+    domain = RINGS[config["domain"]]
+    if len(shares) != config["values"] * domain.value_bytes:
         raise ShareError(
-            f"This party holds {len(held) // domain.value_bytes} values, not the {told['values']} that are "
+            f"This party holds {len(shares) // domain.value_bytes} values, not the {config['values']} that "
+            "are "
             "to be counted."
         )
     noise = domain.encode(np.asarray(drawn, dtype=np.int64))
-    if not held or told["blocks"] is None:
-        return held + domain.to_bytes(noise)
-    histograms, bins, sizes = told["blocks"]
-    column = _Column(domain, domain.from_bytes(held))
+    if not shares or config["blocks"] is None:
+        return shares + domain.to_bytes(noise)
+    histograms, bins, sizes = config["blocks"]
+    column = _Column(domain, domain.from_bytes(shares))
     sums = block_sums(_Column, column, histograms, bins, block_sizes(sizes))
     if len(sums.words) != len(noise):
         raise ShareError(f"This party has {len(sums.words)} sums, and drew noise for {len(noise)}.")
@@ -110,15 +111,15 @@ def _fill(config: dict[str, Any], columns: int, values: int, bits: int) -> None:
                 drawn = [
                     secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)
                 ]
-            held = waiting.read(rounds["column_bytes"])
-            if len(held) < rounds["column_bytes"]:
+            column = waiting.read(rounds["column_bytes"])
+            if len(column) < rounds["column_bytes"]:
                 return
             if own:
-                _write(to_values, with_noise(own, held, drawn))
+                _write(to_values, with_noise(own, column, drawn))
             else:  # the engine may want either first
                 other = Thread(target=_write, args=(to_bits, "".join(f"{each}\n" for each in drawn).encode()))
                 other.start()
-                _write(to_values, held)
+                _write(to_values, column)
                 other.join()
 
 

@@ -148,12 +148,12 @@ def _supply_secrets(config: dict[str, Any]) -> None:
         from protocols.noise.added import DistributedNoise
 
         values = data / values_file(party)
-        held = values.read_bytes() if values.exists() else b""
+        column = values.read_bytes() if values.exists() else b""
         drawn: Any = given
         if drawn is None:
             noise = own["noise"]
             drawn = DistributedNoise.from_json(noise).draw(own["samples"]) if noise else [0] * own["samples"]
-        _link_to_memory(values, inputs.with_noise(own, held, drawn))
+        _link_to_memory(values, inputs.with_noise(own, column, drawn))
     bits = given
     if bits is None or own:
         bits = [secrets.randbits(width) for width, lanes in config["fair_bits"] for _ in range(lanes)]

@@ -288,8 +288,10 @@ def _failure(
             return ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
     if not culprits:
         return PartyFailedError(_disconnection(failed, errors))
-    found = {i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed}
-    checks = {i: matches[0] for i, matches in sorted(found.items()) if matches}
+    failed_checks = {
+        i: [match for line in errors[i] if (match := FAILED_CHECK.fullmatch(line))] for i in failed
+    }
+    checks = {i: matches[0] for i, matches in sorted(failed_checks.items()) if matches}
     if checks and codes[culprits[0]] > 0:
         return PartyFailedError(_one_of(len(errors), checks))
     return PartyFailedError(_end_of(parties, codes, culprits[0], errors))
@@ -332,9 +334,9 @@ def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
     pairs = [{int(match[3]), int(match[4]), i} for i, match in checks.items() if match[3]]
     everybody = set(range(parties))
     who = " or ".join(map(str, sorted(everybody.intersection(*pairs) or everybody)))
-    said = " | ".join(dict.fromkeys(match[0] for match in checks.values()))
+    texts = " | ".join(dict.fromkeys(match[0] for match in checks.values()))
     return (
-        f"A check of what parties sent each other failed (at party {', '.join(map(str, checks))}: {said}): "
+        f"A check of what parties sent each other failed (at party {', '.join(map(str, checks))}: {texts}): "
         f"one of the parties {who} deviated, or its machine is faulty, and it cannot be told which. All were "
         "stopped and no result was written."
     )

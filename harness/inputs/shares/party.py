@@ -132,9 +132,9 @@ class Agreement:
 
     def without(self, uncovered: Collection[str]) -> "Agreement":
         """Return what is left of it in a run that some policies do not cover. Args: as for a report."""
-        taken = frozenset(each for each in self.taken if batch_of(each) not in uncovered)
-        more = len(self.taken) - len(taken)
-        return Agreement(taken, {**self.left_out, UNCOVERED: more} if more else self.left_out)
+        accepted = frozenset(each for each in self.taken if batch_of(each) not in uncovered)
+        more = len(self.taken) - len(accepted)
+        return Agreement(accepted, {**self.left_out, UNCOVERED: more} if more else self.left_out)
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,11 @@ def policy_from_json(fields: Any) -> UploadPolicy:
     """Return a policy that came from the machine that starts a run. Raises: RecordDomainError."""
     where, way_out = "What uploads have to be", "update the machine that starts the run"
     refusal = Refusal(RecordDomainError, where, "known here", way_out)
-    asked = as_type(_Policy, fields, refusal)
-    if asked.clients < 1:
+    policy = as_type(_Policy, fields, refusal)
+    if policy.clients < 1:
         refusal.say("an upload is of one client at least")
-    domain = None if asked.domain is None else domain_from_json(asked.domain, where)
-    return UploadPolicy(domain, asked.clients)
+    domain = None if policy.domain is None else domain_from_json(policy.domain, where)
+    return UploadPolicy(domain, policy.clients)
 
 
 def uploads_at(party: int, directory: Path, rules: UploadPolicy = ANY) -> UploadReport:
@@ -245,8 +245,8 @@ def common_uploads(reports: Sequence[UploadReport], wanted: UploadKind | None = 
     if of_run and 2 * of_run.total() >= kinds.total():
         kinds = of_run
     most = max(kinds, key=lambda kind: kinds[kind], default=None)
-    taken = frozenset(identity for identity, kind in same.items() if kind == most)
-    rest = [identity for each in reports for identity in each.sound if identity not in taken]
+    accepted = frozenset(identity for identity, kind in same.items() if kind == most)
+    rest = [identity for each in reports for identity in each.sound if identity not in accepted]
     why = {batch_of(identity): NOT_THE_SAME for identity in rest}
     for each in reversed(reports):  # where parties differ, the first one's reason counts
         says = SAYS.format(party=each.party)
@@ -254,14 +254,14 @@ def common_uploads(reports: Sequence[UploadReport], wanted: UploadKind | None = 
             alone = 0 < found_sound[name] == len(reports) - 1
             why[name] = fault + says if alone else fault
     why |= {batch_of(identity): FOREIGN for identity in rest if identity in same}
-    names = {name for identity in taken if (name := batch_of(identity)) in why}
+    names = {name for identity in accepted if (name := batch_of(identity)) in why}
     counts = dict(sorted(Counter(fault for name, fault in why.items() if name not in names).items()))
     if most is None:
         raise ShareError(
             f"No upload is sound at every party: {described(counts) or 'there is none'}. Share again, or "
             f"correct {named('domain')}. {HINT}"
         )
-    if 2 * len(taken) <= kinds.total():
+    if 2 * len(accepted) <= kinds.total():
         raise ShareError(
             f"{kinds.total()} uploads are of {len(kinds)} domains or input forms, none of them that of more "
             f"than half; say by {named('domain')} which is meant."
@@ -271,7 +271,7 @@ def common_uploads(reports: Sequence[UploadReport], wanted: UploadKind | None = 
             f"These are the lists of {len(reports)} parties, of uploads for {most.parties}; bring the lists "
             "of all parties together."
         )
-    return Agreement(taken, counts)
+    return Agreement(accepted, counts)
 
 
 def described(left_out: Mapping[str, int]) -> str:
@@ -279,14 +279,14 @@ def described(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {why}" for why, count in left_out.items())
 
 
-def paths_of(taken: Iterable[str], report: UploadReport, directory: Path) -> list[Path]:
+def paths_of(identities: Iterable[str], report: UploadReport, directory: Path) -> list[Path]:
     """Return where uploads are. Raises: ShareError: one is not there, or not sound any more."""
-    if not report.sound.keys() >= set(taken):
+    if not report.sound.keys() >= set(identities):
         raise ShareError(
             f"Party {report.party} no longer has all uploads of the lists; run ./inv uploads again at every "
             "party."
         )
-    return [directory / f"{batch_of(identity)}{SUFFIX}" for identity in sorted(taken)]
+    return [directory / f"{batch_of(identity)}{SUFFIX}" for identity in sorted(identities)]
 
 
 def write_uploads(report: UploadReport, out: Path) -> None:

@@ -87,11 +87,12 @@ def ratio_interval(ratio: Table, own: Table, terms: int, most: Table, noise: Noi
     half_width = q / own[:, np.newaxis]
     lower = np.maximum(grid[:-1], ratio[:, np.newaxis] - half_width)
     upper = np.minimum(grid[1:], ratio[:, np.newaxis] + half_width)
-    held = lower <= upper
-    found = np.stack(
-        [np.where(held, lower, np.inf).min(axis=1), np.where(held, upper, 0).max(axis=1)], axis=-1
+    is_possible = lower <= upper
+    interval = np.stack(
+        [np.where(is_possible, lower, np.inf).min(axis=1), np.where(is_possible, upper, 0).max(axis=1)],
+        axis=-1,
     )
-    return np.stack([np.clip(found[:, 0], 0, ratio), np.clip(found[:, 1], ratio, end)], axis=-1)
+    return np.stack([np.clip(interval[:, 0], 0, ratio), np.clip(interval[:, 1], ratio, end)], axis=-1)
 
 
 def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
@@ -144,8 +145,8 @@ def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
         sums, terms = counts.ravel(), 1
     others = counts.sum() - sums
     most = (others + noise.sum(counts.size - terms).quantile(_CAP)) / terms
-    found = (1 + ratio_interval(others / sums, sums, terms, most, noise)) * terms / counts.size
-    return np.broadcast_to(found.reshape((-1, labels, 2)), (groups, labels, 2)).copy()
+    intervals = (1 + ratio_interval(others / sums, sums, terms, most, noise)) * terms / counts.size
+    return np.broadcast_to(intervals.reshape((-1, labels, 2)), (groups, labels, 2)).copy()
 
 
 def _kamiran_calders(counts: Table, noise: Noise) -> Table:

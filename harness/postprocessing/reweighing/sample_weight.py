@@ -39,9 +39,9 @@ def read_weights(path: Path | str) -> pd.Series:
     """
     path = result_path(path, "weights.json")
     refusal = not_result(path, "weights.json")
-    found = as_type(_Weights, read_result(path, "weights.json"), refusal, more=True)
-    index = pd.MultiIndex.from_product([found.groups, found.labels], names=["group", "label"])
-    table = [weight for row in found.weights if len(row) == len(found.labels) for weight in row]
+    fields = as_type(_Weights, read_result(path, "weights.json"), refusal, more=True)
+    index = pd.MultiIndex.from_product([fields.groups, fields.labels], names=["group", "label"])
+    table = [weight for row in fields.weights if len(row) == len(fields.labels) for weight in row]
     if len(table) != len(index) or not index.is_unique or not all(0 < weight < math.inf for weight in table):
         refusal.say("it does not hold a positive weight for each group and label")
     return pd.Series(table, index=index, name="sample_weight")
@@ -60,8 +60,8 @@ def sample_weight(weights: pd.Series | Path | str, group: npt.ArrayLike, label: 
         weights = read_weights(weights)
     rows, table = table_of({"group": group, "label": label}), weights.unstack()
     groups, labels, *of_rows = map(as_names, (*_levels(table), rows.group, rows.label))
-    found = look_up_weights(table.to_numpy(), tuple(groups), tuple(labels), *of_rows)
-    return pd.Series(found, index=rows.index, name="sample_weight")
+    of_each_row = look_up_weights(table.to_numpy(), tuple(groups), tuple(labels), *of_rows)
+    return pd.Series(of_each_row, index=rows.index, name="sample_weight")
 
 
 def _levels(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
@@ -94,11 +94,11 @@ def look_up_weights(
 
 
 def _positions(kind: str, declared: Sequence[str], values: npt.ArrayLike) -> Indices:
-    found = np.asarray(values).astype(str)
-    at = pd.Index(list(declared)).get_indexer(pd.Index(found))
+    names = np.asarray(values).astype(str)
+    at = pd.Index(list(declared)).get_indexer(pd.Index(names))
     if len(unknown := np.flatnonzero(at < 0)):
         raise RecordsError(
-            f"Sample {unknown[0]} has the {kind} {str(found[unknown[0]])!r}, for which there is no weight; "
+            f"Sample {unknown[0]} has the {kind} {str(names[unknown[0]])!r}, for which there is no weight; "
             f"declare it (declared: {', '.join(map(shown, declared))}) and compute the weights again."
         )
     return at.astype(np.int64)

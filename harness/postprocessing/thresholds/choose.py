@@ -131,8 +131,8 @@ def choose_thresholds(
         rules = best_pure_rules(task, chosen)
     if rules is None:
         raise _infeasible(curves, task, chosen)
-    found = _assessed(curves, task, rules, chosen, deterministic)
-    return replace(found, least_tolerance=tolerance is None and chosen > 0)
+    chosen_rules = _assessed(curves, task, rules, chosen, deterministic)
+    return replace(chosen_rules, least_tolerance=tolerance is None and chosen > 0)
 
 
 def _assessed(
@@ -238,7 +238,7 @@ def constant_prediction(curves: GroupCurves, objective: str) -> float:
     return max(positives, negatives) / (positives + negatives) if objective == ACCURACY else 0.5
 
 
-def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list[str]:
+def cautions(thresholds: GroupThresholds, curves: GroupCurves, positive: str) -> list[str]:
     """Return a sentence for each thing to be wary of.
 
     Computes: a group whose rule predicts at least `NEARLY_ALL` of it alike; a group whose area under the
@@ -246,25 +246,28 @@ def cautions(found: GroupThresholds, curves: GroupCurves, positive: str) -> list
     the noise together.
     Args: curves: that the thresholds were chosen on; positive: the positive label.
     """
-    said = []
-    if below := [repr(group) for i, group in enumerate(found.rules) if _below_diagonal(curves, i)]:
-        said.append(
+    warnings = []
+    if below := [repr(group) for i, group in enumerate(thresholds.rules) if _below_diagonal(curves, i)]:
+        warnings.append(
             f"In {_named(below)} higher scores go with the other label more often than with {positive!r}. If "
             f"the scores are for the other label, name it by {named('positive_label')}; it costs no ε."
         )
-    selection = found.rates["selection_rate"]
+    selection = thresholds.rates["selection_rate"]
     extremes = {"hardly anybody": selection <= 1 - NEARLY_ALL, "almost everybody": selection >= NEARLY_ALL}
     for what, alike in extremes.items():
-        if groups := [repr(group) for group, each in zip(found.rules, alike.tolist(), strict=True) if each]:
+        if groups := [
+            repr(group) for group, each in zip(thresholds.rules, alike.tolist(), strict=True) if each
+        ]:
             balanced = named("objective", BALANCED_ACCURACY)
             other = f" {balanced} weighs both labels alike, and costs no ε."
-            said.append(
+            warnings.append(
                 f"{what.capitalize()} of {_named(groups)} is predicted {positive!r}: "
-                f"{in_words(found.objective)} {found.objective_value:.3f}, where predicting one label for "
-                f"everybody has {constant_prediction(curves, found.objective):.3f}."
-                + (other if found.objective != BALANCED_ACCURACY else "")
+                f"{in_words(thresholds.objective)} {thresholds.objective_value:.3f}, where predicting "
+                "one label for "
+                f"everybody has {constant_prediction(curves, thresholds.objective):.3f}."
+                + (other if thresholds.objective != BALANCED_ACCURACY else "")
             )
-    return said
+    return warnings
 
 
 def _named(groups: Sequence[str]) -> str:

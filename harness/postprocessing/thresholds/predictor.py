@@ -61,10 +61,12 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         makes no sense.
         """
         result, path = read_result(path, FILE), result_path(path, FILE)
-        found, positive_label = result.get("thresholds"), result.get("positive_label")
-        if not isinstance(found, dict) or not found or not isinstance(positive_label, str | None):
+        rule_fields, positive_label = result.get("thresholds"), result.get("positive_label")
+        if not isinstance(rule_fields, dict) or not rule_fields or not isinstance(positive_label, str | None):
             raise ResultFileError(f"{path} is not the {FILE} of a run.")
-        rules = {group: rule_from_json(rule, f"{path}, group {group!r},") for group, rule in found.items()}
+        rules = {
+            group: rule_from_json(rule, f"{path}, group {group!r},") for group, rule in rule_fields.items()
+        }
         return cls(rules, estimator, unseen_group, positive_label)
 
     def save(self, path: Path | str) -> None:
@@ -72,13 +74,13 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
 
         Args: path: of a file that need not be there, or of a directory for `thresholds.json`.
         """
-        found = {
+        fields = {
             "schema": SCHEMA,
             "positive_label": self.positive_label,
             "deterministic": all(rule.is_deterministic for rule in self.rules.values()),
             "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
         }
-        write_json(result_path(path, FILE), found)
+        write_json(result_path(path, FILE), fields)
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> "GroupThresholdPredictor":  # noqa: ARG002, N803
         """Do nothing: the rules are there and the estimator is fitted."""
@@ -113,11 +115,11 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
             if np.ndim(X) == 2 and np.shape(X)[1] == 2:
                 X = np.asarray(X)[:, self._positive_class()]  # noqa: N806
         scores = _scores(X)
-        found = np.zeros(len(scores))
+        probability = np.zeros(len(scores))
         for rows, rule in self._by_rule(_groups(sensitive_features, index, len(scores))):
             reached = scores[rows, np.newaxis] >= np.array(rule.thresholds)
-            found[rows] = reached @ np.array(rule.probabilities)
-        return found
+            probability[rows] = reached @ np.array(rule.probabilities)
+        return probability
 
     def _positive_class(self) -> int:
         """Return the position of the positive label among the estimator's two classes."""
@@ -152,9 +154,9 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
                 )
 
 
-def _scores(found: Any) -> Floats:
+def _scores(given_scores: Any) -> Floats:
     """Return scores of shape (n,), the last column of two."""
-    scores = np.asarray(found, dtype=np.float64)
+    scores = np.asarray(given_scores, dtype=np.float64)
     if scores.ndim == 2 and scores.shape[1] in (1, 2):
         scores = scores[:, -1]
     if scores.ndim != 1:
@@ -170,18 +172,18 @@ def _scores(found: Any) -> Floats:
     return scores
 
 
-def _groups(found: Any, index: Any, samples: int) -> pd.Series:
+def _groups(groups: Any, index: Any, samples: int) -> pd.Series:
     """Return the group of each sample as a file would name it."""
-    if isinstance(found, pd.DataFrame):
-        if found.shape[1] != 1:
+    if isinstance(groups, pd.DataFrame):
+        if groups.shape[1] != 1:
             raise RecordsError(
-                f"sensitive_features has {found.shape[1]} columns; cross them into one, as the groups were."
+                f"sensitive_features has {groups.shape[1]} columns; cross them into one, as the groups were."
             )
-        found = found.iloc[:, 0]
-    of_rows = isinstance(found, pd.Series) and isinstance(index, pd.Index)
-    if of_rows and not index.equals(found.index):
+        groups = groups.iloc[:, 0]
+    of_rows = isinstance(groups, pd.Series) and isinstance(index, pd.Index)
+    if of_rows and not index.equals(groups.index):
         raise RecordsError("X and sensitive_features must have the same index: they belong to the same rows.")
-    values = found if isinstance(found, pd.Series) else np.asarray(found)
+    values = groups if isinstance(groups, pd.Series) else np.asarray(groups)
     if values.ndim != 1:
         raise RecordsError(f"sensitive_features must have shape (n,), not {values.shape}.")
     if len(values) != samples:

@@ -77,12 +77,12 @@ def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
     return ThresholdRule(tuple(t for t, _ in kept), tuple(p for _, p in kept))
 
 
-def rule_from_json(found: Any, where: str) -> ThresholdRule:
+def rule_from_json(fields: Any, where: str) -> ThresholdRule:
     """Check one group's entry of a `thresholds.json`.
 
     Raises: ThresholdRuleError: it has another shape or makes no rule; `where` is named.
     """
-    keys = set(found) if isinstance(found, dict) else set()
+    keys = set(fields) if isinstance(fields, dict) else set()
     if keys not in _KEYS:
         raise ThresholdRuleError(
             f"{where} must have the key threshold; or threshold, threshold_alt and probability_alt; or the "
@@ -90,10 +90,10 @@ def rule_from_json(found: Any, where: str) -> ThresholdRule:
         )
     refusal = Refusal(ThresholdRuleError, where, "a rule of numbers only", "choose thresholds again")
     if "thresholds" in keys:
-        lists = as_type(dict[str, list[float]], found, refusal)
+        lists = as_type(dict[str, list[float]], fields, refusal)
         thresholds, probabilities = lists["thresholds"], lists["probabilities"]
     else:
-        one = as_type(dict[str, float], found, refusal)
+        one = as_type(dict[str, float], fields, refusal)
         alternative = one.get("probability_alt", 0.0)
         thresholds = [one["threshold"], one.get("threshold_alt", math.inf)]
         probabilities = [1 - alternative, alternative]

@@ -74,8 +74,8 @@ class Database:
 
     def error(self, reason: str) -> LedgerError:
         """Return the error that says this of the file."""
-        said = reason.replace("{ledger}", named("ledger"))
-        return LedgerError(f"Cannot use the ledger {self.path}: {said}.")
+        message = reason.replace("{ledger}", named("ledger"))
+        return LedgerError(f"Cannot use the ledger {self.path}: {message}.")
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:

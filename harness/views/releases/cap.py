@@ -39,19 +39,19 @@ def cap(found: ChosenCap, clients: int, following: Sequence[Line]) -> Iterator[P
     yield "What choosing the cap spent adds to what the release spends."
 
 
-def going_on_with(found: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
+def going_on_with(chosen: ChosenCap, clients: int, left: Guarantee) -> Iterator[str]:
     """View what the first of two runs chose, since its epsilon is spent whatever the other does.
 
     Args: left: epsilon and delta of the other, which spends them when its parties start.
     """
-    repeated = {"cap": found.cap, "epsilon": left.epsilon, "delta": left.delta}
+    repeated = {"cap": chosen.cap, "epsilon": left.epsilon, "delta": left.delta}
     rest = " ".join(named(field, value) for field, value in repeated.items())
     yield (
-        f"Cap: {found.cap} of a client's records, by noisy counts; its part of ε is spent. If the run that "
+        f"Cap: {chosen.cap} of a client's records, by noisy counts; its part of ε is spent. If the run that "
         f"follows fails, repeat it with {rest}. That keeps to the total if its parties had not started; "
         "else this ε and δ are spent twice."
     )
-    yield from doubt_of(found.above, found.noise, clients)
+    yield from doubt_of(chosen.above, chosen.noise, clients)
 
 
 def noise_moves(noise: int) -> str:

@@ -69,9 +69,9 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
     )
 
 
-def rates_of(found: Confusion | GroupThresholds, at: Any) -> Floats:
+def rates_of(estimates: Confusion | GroupThresholds, at: Any) -> Floats:
     """Return `RATES` and their intervals, shape (rates, 3). Args: at: where in the arrays."""
-    return np.array([[found.rates[name][at], *found.intervals[name][at]] for name in RATES])
+    return np.array([[estimates.rates[name][at], *estimates.intervals[name][at]] for name in RATES])
 
 
 def rates_shown(rates: Floats) -> Iterable[str]:

@@ -16,24 +16,24 @@ from protocols.accounting.rounding import digits_up
 STEPS = {**run.STEPS, "run": "parties: run π_COUNT", "read": "derive counts from the noisy logarithms"}
 
 
-def counts(found: GroupCounts) -> Iterator[Part]:
+def counts(estimated: GroupCounts) -> Iterator[Part]:
     """View estimated counts, how far they err, and whom they protect how well."""
-    estimates = by_cell(found.domain, found.estimates)
+    estimates = by_cell(estimated.domain, estimated.estimates)
     yield from_least_to_most("Counts go from", estimates, 0)
     yield intervals(
         "counts",
         list(estimates),
-        {"": np.maximum(with_ends(found.estimates, found.intervals), 1)},
+        {"": np.maximum(with_ends(estimated.estimates, estimated.intervals), 1)},
         "estimated count",
         "Counts, with intervals for the noise; what is below 1 is drawn there.",
         logarithmic=True,
     )
     rows = [
-        [group, label, f"{found.estimates[s, y]:,.0f}", ends_shown(found.intervals[s, y], 0)]
-        for s, group in enumerate(found.domain.groups)
-        for y, label in enumerate(found.domain.labels)
+        [group, label, f"{estimated.estimates[s, y]:,.0f}", ends_shown(estimated.intervals[s, y], 0)]
+        for s, group in enumerate(estimated.domain.groups)
+        for y, label in enumerate(estimated.domain.labels)
     ]
-    target = found.target
+    target = estimated.target
     most = digits_up(Fraction(str(target.relative)), 2)
     yield Findings(
         [f"A count from {target.least:,} to {target.most:,} errs by {most} of it on average, at most."]
@@ -49,7 +49,7 @@ def counts(found: GroupCounts) -> Iterator[Part]:
         ["records in a cell", "ε of one of them", "δ"],
         [
             [f"{each['records']:,.0f}", *guarantee(Fraction(each["epsilon"]), Fraction(each["delta"]))]
-            for each in found.privacy_by_size
+            for each in estimated.privacy_by_size
         ],
         "rrr",
         caption="The more records a cell has, the smaller the ε of each, added or removed. Cell sizes stay "

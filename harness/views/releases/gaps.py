@@ -19,10 +19,10 @@ STEPS = {
 }
 
 
-def gaps(found: Gaps) -> Iterator[Part]:
+def gaps(estimated: Gaps) -> Iterator[Part]:
     """View means and gaps, and what they are worth."""
-    groups, interval = found.domain.groups, f"{float(CONFIDENCE):.0%} interval"
-    pairs = {f"{groups[a]} - {groups[b]}": gap for (a, b), gap in found.gaps.items()}
+    groups, interval = estimated.domain.groups, f"{float(CONFIDENCE):.0%} interval"
+    pairs = {f"{groups[a]} - {groups[b]}": gap for (a, b), gap in estimated.gaps.items()}
     yield from_least_to_most("Gaps go from", {name: gap.estimate for name, gap in pairs.items()}, 4)
     certain = sum(not gap.low <= 0 <= gap.high for gap in pairs.values())
     yield Findings([f"For {certain} of {len(pairs)} the interval excludes 0."])
@@ -35,13 +35,17 @@ def gaps(found: Gaps) -> Iterator[Part]:
         at=0.0,
     )
     yield intervals(
-        "means", groups, {"": _drawn(found.means)}, "mean", "Means of groups, with intervals for the noise."
+        "means",
+        groups,
+        {"": _drawn(estimated.means)},
+        "mean",
+        "Means of groups, with intervals for the noise.",
     )
     yield Table(
         ["group", "noisy size", "mean", interval],
         [
             [group, f"{size:,.1f}", *_cells(mean)]
-            for group, size, mean in zip(groups, found.sizes, found.means, strict=True)
+            for group, size, mean in zip(groups, estimated.sizes, estimated.means, strict=True)
         ],
     )
     yield Table(
@@ -50,26 +54,27 @@ def gaps(found: Gaps) -> Iterator[Part]:
         caption="Each interval holds the mean, or the gap, of these clients with at least that probability, "
         "over the noise.",
     )
-    for group, size, near in zip(groups, found.sizes, found.near_zero, strict=True):
+    for group, size, near in zip(groups, estimated.sizes, estimated.near_zero, strict=True):
         if near:
             yield (
                 f"Group {group} has {size:,.1f} clients by its noisy size, too few to tell from noise: "
                 "nothing can be said of its mean."
             )
-    empty = not all(gap.says_something for gap in found.gaps.values())
+    empty = not all(gap.says_something for gap in estimated.gaps.values())
     if empty:
         yield "A gap whose interval is as wide as the range allows says nothing."
-    if empty or any(found.near_zero):
+    if empty or any(estimated.near_zero):
         yield (
-            f"At this ε, two groups need {found.useful:,} clients each for a gap within {USEFUL:.0%} of the "
+            f"At this ε, two groups need {estimated.useful:,} clients each for a gap within {USEFUL:.0%} of "
+            "the "
             "range; more clients or a larger ε help."
         )
 
 
-def _drawn(found: Iterable[Interval]) -> Floats:
-    return np.array([[each.estimate, each.low, each.high] for each in found])
+def _drawn(intervals: Iterable[Interval]) -> Floats:
+    return np.array([[each.estimate, each.low, each.high] for each in intervals])
 
 
-def _cells(found: Interval) -> tuple[str, str]:
-    estimate = "none" if math.isnan(found.estimate) else f"{found.estimate:,.4f}"
-    return estimate, interval_shown(found.low, found.high, 4)
+def _cells(interval: Interval) -> tuple[str, str]:
+    estimate = "none" if math.isnan(interval.estimate) else f"{interval.estimate:,.4f}"
+    return estimate, interval_shown(interval.low, interval.high, 4)

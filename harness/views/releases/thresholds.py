@@ -21,29 +21,29 @@ STEPS = {
 }
 
 
-def thresholds(found: Thresholds) -> Iterator[Part]:
+def thresholds(result: Thresholds) -> Iterator[Part]:
     """View each group's rule, or how many records it has if none follows, and what the curves are worth."""
-    curves = found.curves.curves
-    yield Findings([f"Warning: {caution}" for caution in found.cautions])
-    yield roc(curves, found.thresholds)
-    if found.thresholds is None:
-        yield Findings([f"No thresholds follow from these curves. {found.problem or ''}"])
+    curves = result.curves.curves
+    yield Findings([f"Warning: {caution}" for caution in result.cautions])
+    yield roc(curves, result.thresholds)
+    if result.thresholds is None:
+        yield Findings([f"No thresholds follow from these curves. {result.problem or ''}"])
         sizes = zip(curves.groups, curves.positives, curves.negatives, strict=True)
         rows = [[group, f"{positives:,.1f}", f"{negatives:,.1f}"] for group, positives, negatives in sizes]
         yield Table(["group", "positives", "negatives"], rows)
     else:
-        yield from rules(found.thresholds, constant_prediction(curves, found.thresholds.objective))
-        if found.thresholds.least_tolerance:
+        yield from rules(result.thresholds, constant_prediction(curves, result.thresholds.objective))
+        if result.thresholds.least_tolerance:
             yield (
                 "With one threshold per group the least difference that can be reached is about "
-                f"{found.thresholds.tolerance:.3f}, and was taken as the tolerance."
+                f"{result.thresholds.tolerance:.3f}, and was taken as the tolerance."
             )
-        for caution in found.cautions:
+        for caution in result.cautions:
             yield Paragraph(f"Warning: {caution}", strong="Warning:")
     assert curves.noise is not None
     worst = float(curves.noise.standard_errors().max())
     yield (
-        f"Positive is the label {found.curves.positive}. The curves' counts, at {len(curves.thresholds):,} "
+        f"Positive is the label {result.curves.positive}. The curves' counts, at {len(curves.thresholds):,} "
         f"thresholds per group and label, have a standard error of at most {worst:,.1f} records from the "
         "noise. Scores have to come from records that the model was not trained on: on training records it "
         "looks better than it is, and the thresholds come out wrong."
@@ -69,18 +69,18 @@ def another_choice(directory: Path) -> str:
     )
 
 
-def rules(found: GroupThresholds, constant: float) -> Iterator[Part]:
+def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
     """View each group's rule, then its rates. Args: constant: the objective of one label for all."""
-    constraint, objective = in_words(found.constraint), in_words(found.objective)
-    difference = f"{found.gap:.3f} ({interval_shown(*found.gap_interval, 3)})"
-    value = f"{found.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}."
+    constraint, objective = in_words(chosen.constraint), in_words(chosen.objective)
+    difference = f"{chosen.gap:.3f} ({interval_shown(*chosen.gap_interval, 3)})"
+    value = f"{chosen.objective_value:.3f}; of predicting one label for everybody: {constant:.3f}."
     yield Findings(
         [
             f"Under {constraint} the largest difference between groups is {difference}.",
             f"{objective.capitalize()} is {value}",
         ]
     )
-    rates = {group: rates_of(found, i) for i, group in enumerate(found.rules)}
+    rates = {group: rates_of(chosen, i) for i, group in enumerate(chosen.rules)}
     yield intervals(
         "rates",
         RATE_COLUMNS,
@@ -90,7 +90,7 @@ def rules(found: GroupThresholds, constant: float) -> Iterator[Part]:
     )
     yield Table(
         ["group", "positive if score ≥"],
-        [[group, rule.described()] for group, rule in found.rules.items()],
+        [[group, rule.described()] for group, rule in chosen.rules.items()],
         "ll",
         caption=f"Largest difference between groups in what {constraint} compares: {difference}. "
         f"{objective.capitalize()}: {value}",
@@ -98,6 +98,6 @@ def rules(found: GroupThresholds, constant: float) -> Iterator[Part]:
     yield Table(
         ["group", *RATE_COLUMNS],
         [[group, *rates_shown(shown)] for group, shown in rates.items()],
-        caption=f"Estimates, and intervals that hold all at once with {float(found.confidence):.0%} "
+        caption=f"Estimates, and intervals that hold all at once with {float(chosen.confidence):.0%} "
         "probability over the noise and the sample.",
     )

@@ -14,46 +14,46 @@ from protocols.accounting.rounding import interval_shown
 STEPS = {**run.STEPS, "run": "parties: run π_RW", "read": "derive weights from the noisy counts"}
 
 
-def weights(found: GroupWeights) -> Iterator[Part]:
+def weights(result: GroupWeights) -> Iterator[Part]:
     """View noisy counts and the weights that follow from them."""
-    by_name = by_cell(found.domain, found.weights)
+    by_name = by_cell(result.domain, result.weights)
     yield from_least_to_most("Weights go from", by_name, 4)
-    widest = int(((found.interval[..., 1] - found.interval[..., 0]) / found.weights).argmax())
-    ends = ends_shown(found.interval.reshape(-1, 2)[widest], 4)
+    widest = int(((result.interval[..., 1] - result.interval[..., 0]) / result.weights).argmax())
+    ends = ends_shown(result.interval.reshape(-1, 2)[widest], 4)
     yield Findings([f"The least certain is that of {list(by_name)[widest]}, {ends}."])
     yield intervals(
         "weights",
         list(by_name),
-        {"": with_ends(found.weights, found.interval)},
-        f"weight ({found.reweighing})",
+        {"": with_ends(result.weights, result.interval)},
+        f"weight ({result.reweighing})",
         "Sample weights, with intervals for the noise.",
         at=1.0,
     )
-    step = "1" if found.unit == 1 else f"1/{found.unit}"
+    step = "1" if result.unit == 1 else f"1/{result.unit}"
     rows = [
         [
             *(group, label),
-            (f"below {step}, so {step}: " if found.floored[s, y] else "")
-            + f"{found.noisy_counts[s, y] / found.unit:,.1f}",
-            f"{found.weights[s, y]:,.4f}",
-            ends_shown(found.interval[s, y], 4),
+            (f"below {step}, so {step}: " if result.floored[s, y] else "")
+            + f"{result.noisy_counts[s, y] / result.unit:,.1f}",
+            f"{result.weights[s, y]:,.4f}",
+            ends_shown(result.interval[s, y], 4),
         ]
-        for s, group in enumerate(found.domain.groups)
-        for y, label in enumerate(found.domain.labels)
+        for s, group in enumerate(result.domain.groups)
+        for y, label in enumerate(result.domain.labels)
     ]
-    heading, interval = f"weight ({found.reweighing})", f"{float(found.confidence):.0%} interval"
+    heading, interval = f"weight ({result.reweighing})", f"{float(result.confidence):.0%} interval"
     halves = "Counts end in .5: half is added to each revealed integer, as the noise's mean is −½. "
-    if not (found.noisy_counts % 1).any():  # distributed noise, whose mean is 0
+    if not (result.noisy_counts % 1).any():  # distributed noise, whose mean is 0
         halves = ""
     yield Table(
         ["group", "label", "noisy count", heading, interval],
         rows,
         "llrrr",
-        caption=(halves if found.unit == 1 else f"Counts are of clients, in steps of {step}. ")
-        + f"Each interval holds the weight by the true counts{of_what(found.domain)} with at least that "
+        caption=(halves if result.unit == 1 else f"Counts are of clients, in steps of {step}. ")
+        + f"Each interval holds the weight by the true counts{of_what(result.domain)} with at least that "
         "probability, over the noise.",
     )
-    if found.floored.any():
+    if result.floored.any():
         yield (
             f"A noisy count below {step} was raised to {step}, so its weight means little. More records or "
             "a larger ε help."
@@ -63,10 +63,10 @@ def weights(found: GroupWeights) -> Iterator[Part]:
 def arrivals(manifest: Mapping[str, Any]) -> str:
     """Say which epochs the counts are of."""
     series = manifest["arrivals"]
-    said = f"Epoch {series['epoch']} of {series['horizon']}: the counts are of all epochs so far together"
+    sentence = f"Epoch {series['epoch']} of {series['horizon']}: the counts are of all epochs so far together"
     if series["missing"]:
-        said += f", but for what epochs {', '.join(map(str, series['missing']))} were the first to count"
-    return f"{said}. All ε was charged before the first epoch; the others charge nothing."
+        sentence += f", but for what epochs {', '.join(map(str, series['missing']))} were the first to count"
+    return f"{sentence}. All ε was charged before the first epoch; the others charge nothing."
 
 
 def ends_shown(ends: Floats, decimals: int) -> str:

@@ -158,7 +158,7 @@ def test_noise_is_made_kept_and_used_once_over_hosts(at_hosts: Site) -> None:
     assert manifest["privacy"]["made_ahead"] and used not in pieces(at_hosts, 0) | pieces(at_hosts, last)
     assert "signed" in succeed("verify", "first", cwd=home)
 
-    (lost,) = [path for path in (at_hosts.directory(last) / STOCK).rglob(min(pieces(at_hosts, last)))]
+    (lost,) = (at_hosts.directory(last) / STOCK).rglob(min(pieces(at_hosts, last)))
     shutil.rmtree(lost)
     succeed(*RUN, "--out", "second", cwd=home)
     second = json.loads((home / "second" / "manifest.json").read_text())["preprocessing"]["piece"]
