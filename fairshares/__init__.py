@@ -10,7 +10,8 @@
 
 `weights`, `thresholds`, `confusion`, `gap`, `count` and `cap` release a statistic and return what follows
 from it; `train` trains a model; `load` reads what one of them, or a command, has written; `plan` says
-beforehand what a release would cost, `ledger` afterwards what was spent. `SumSession` opens noisy sums of
+beforehand what a release would cost, `preprocess` makes its noise beforehand, `ledger` says afterwards what
+was spent. `SumSession` opens noisy sums of
 clients' vectors, round by round, for training in any framework. A call plays all roles on this machine,
 clients and parties, and protects nothing against its owner. It prints nothing, and raises a
 `FairSharesError` that says the way out, of a class of its own that is here too, as `OptionError`.
@@ -24,7 +25,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fairshares._calls import cap, confusion, count, gap, thresholds, train, weights
-from fairshares._lookups import ledger, load, plan
+from fairshares._lookups import ledger, load, plan, preprocess
 from harness import errors as _errors
 from harness.errors import FairSharesError
 
@@ -46,6 +47,7 @@ __all__ = [
     "ledger",
     "load",
     "plan",
+    "preprocess",
     "read_weights",
     "sample_weight",
     "thresholds",

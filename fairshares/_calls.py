@@ -48,6 +48,8 @@ def weights(
     shares: Path | str | None = None,
     arrivals: Path | str | None = None,
     horizon: int | None = None,
+    offline: bool = False,
+    stock: Path | str | None = None,
     security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
@@ -88,6 +90,7 @@ def weights(
         shares, arrivals, horizon: instead of records: the directory in which uploads arrive, a folder of your
             choice, and how many such calls share ε and δ, which the first one charges; each gives the weights
             of all that has arrived.
+        offline, stock: whether to take noise that `preprocess` made, and the directory that it is in.
         security: one that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
         population: whose records these are, a name of your choice, which is charged; "none": nobody counts.
         budget: the population's total ε, or (ε, δ); runs beyond it are refused.
@@ -123,6 +126,8 @@ def thresholds(
     cap: int | str | None = None,
     cap_epsilon: Number | None = None,
     neighboring_relation: str | None = None,
+    offline: bool = False,
+    stock: Path | str | None = None,
     security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
@@ -178,6 +183,8 @@ def confusion(
     cap: int | str | None = None,
     cap_epsilon: Number | None = None,
     neighboring_relation: str | None = None,
+    offline: bool = False,
+    stock: Path | str | None = None,
     security: str | None = None,
     population: str | None = None,
     budget: Budget = None,
@@ -219,6 +226,8 @@ def gap(
     delta: Number = "2^-40",
     privacy_unit: str = "record",
     neighboring_relation: str | None = None,
+    offline: bool = False,
+    stock: Path | str | None = None,
     security: str | None = None,
     population: str | None = None,
     budget: Budget = None,

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fairshares._calls import Budget, Number, Records, Shares
     from fairshares._shown import Plan, Spent
 
@@ -54,6 +56,35 @@ def plan(
     from fairshares._run import planned
 
     return planned(**given)
+
+
+def preprocess(
+    task: str = "weights",
+    runs: int = 1,
+    *,
+    epsilon: Number,
+    stock: Path | str | None = None,
+    **of_the_task: Any,
+) -> pd.DataFrame:
+    """Make the joint noise of later calls, which take it by `offline=True` and are then as fast as a message.
+
+        >>> import fairshares as fs
+        >>> declared = dict(epsilon=10, groups=["a", "b"], labels=[0, 1], security="mpyc", stock="noise")
+        >>> len(fs.preprocess("weights", 2, **declared))
+        2
+
+    Args:
+        task: "weights", "confusion", "thresholds" or "gap".
+        runs: how many calls it is for; each uses its noise once.
+        epsilon: of each call; `of_the_task` has its other arguments, as delta and security.
+        stock: the directory that the noise is kept in; default: stock, beside the ledger.
+        of_the_task: groups and labels, or a domain, have to be declared.
+    Returns: a row for each piece: mpc_s, sent_bytes and attempts.
+    Raises: FairSharesError: the release takes no such noise, or the parties failed.
+    """
+    from fairshares._run import preprocessed
+
+    return preprocessed(task, runs, epsilon=epsilon, stock=stock, **of_the_task)
 
 
 def ledger(

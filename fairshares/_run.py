@@ -12,13 +12,22 @@ from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import planned as plan_of
 from harness.inputs.record_schema import as_names, values_of
 from harness.inputs.tables import TABLE, table_of
-from harness.pipeline.release import run_on_arrivals, run_on_records, score_cut, settings_of
-from harness.pipeline.run import Run
+from harness.pipeline.preprocessing import preprocess
+from harness.pipeline.release import (
+    of_noise,
+    run_on_arrivals,
+    run_on_records,
+    score_cut,
+    settings_of,
+    stock_of,
+)
+from harness.pipeline.run import MANIFEST, Run
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.request.calls import CALLS, Account, WeightsCall
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
 from harness.request.releases import REQUESTS
+from harness.system.result_files import write_json
 from harness.training.features import features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.training.run import TASK, trained as train_on
@@ -59,7 +68,10 @@ def released(task: str, records: Any, **given: Any) -> Any:
         cut = score_cut(call) if task == "confusion" else None
         notes = [direction(cut, run.found.counts.domain)] if cut else []
         notes += [_EACH_ROW] if each_row else []
-        return _result(run, call.population, [*notes, one_machine(True)], values)
+        result = _result(run, call.population, [*notes, one_machine(True)], values)
+        if call.out:
+            write_json(out / MANIFEST, result.manifest)  # with the values that names stand for
+        return result
 
 
 def _result(
@@ -121,6 +133,14 @@ def planned(**given: Any) -> _shown.Plan:
         expected = Expected(**given, from_records=None if table is None else TABLE)
         plan = plan_of(request, expected, source)
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
+
+
+def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
+    """Make noise for later calls. Args: given: fields of the task's call. Raises: FairSharesError."""
+    with naming(as_keyword):
+        call = CALLS[parse_choice("task", task, list(CALLS))](**_as_in_columns(given))
+        made = preprocess(of_noise(call), stock_of(call), runs, call.timeout, _no_step)
+        return pd.DataFrame(made, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 
 def spent(**given: Any) -> _shown.Spent:

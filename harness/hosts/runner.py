@@ -232,8 +232,8 @@ class HostsRunner(Runner):
                 f"{host.name} {len(one.pieces)}" for host, one in zip(self._hosts, aggregates, strict=True)
             )
             raise StockError(
-                f"For this release no piece of noise is at all hosts ({has}). Make some with --preprocess, "
-                f"which takes the same options, or leave out {named('offline')}."
+                f"For this release no piece of noise is at all hosts ({has}). Make some beforehand by "
+                f"{named('preprocess')}, or leave out {named('offline')}."
             )
         uploaded = tuple(aggregate.bytes for aggregate in aggregates)
         inputs = feed_heads(heads, form, self.model, uploaded, rules)

@@ -102,8 +102,8 @@ class Stock:
             sync(self.directory / terms)
             return _opened(name, target, parties)
         raise StockError(
-            f"{self.directory} has no noise for this release in this model; make some with --preprocess, "
-            f"which takes the same options, or leave out {named('offline')}."
+            f"{self.directory} has no noise for this release in this model; make some beforehand by "
+            f"{named('preprocess')}, or leave out {named('offline')}."
         )
 
     def _check(self) -> None:

@@ -208,7 +208,7 @@ def test_a_stock_that_went_back_in_time_is_destroyed(here: Path) -> None:
         ((*REQUEST, "--preprocess", "0"), "--preprocess must be"),
         ((*RUN, "--noise", "distributed"), "--offline is for joint noise"),
         ((*RUN, "--privacy-unit", "client", "--cap", "3"), "--offline is for joint noise"),
-        (RUN, "make some with --preprocess"),
+        (RUN, "make some beforehand by --preprocess"),
     ],
 )
 def test_mistakes(options: tuple[str, ...], said: str, here: Path) -> None:
