@@ -164,7 +164,7 @@ COMMANDS = [
         "thresholds --epsilon 1 --security mpyc --records scored.csv --domain three-labels.json",
         "two labels apart, and the domain has 3",
     ),
-    (f"{CURVES} scored.csv --constraint parity", "--constraint must be equalized_odds, equal_opportunity or"),
+    (f"{CURVES} scored.csv --constraint parity", "--constraint must be equalized_odds, equal_opportunity,"),
     (f"{CURVES} scored.csv --input-form product", "--input-form must be split"),
     (f"{CURVES} scored.csv --variant records", "pi_roc_records uses features that only MP-SPDZ has"),
     ("thresholds --curves there --epsilon 2", "--epsilon is for a new run"),
