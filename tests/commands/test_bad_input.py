@@ -245,6 +245,7 @@ COMMANDS = [
     ("reproduce utility --quick --repetitions 1 --out found", "--repetitions"),
     ("reproduce capping --clients 10 --out found", "--clients must be a whole number from 100 to 1000000"),
     ("reproduce capping --clients 100 --movielens . --out found", "has neither ratings.dat and users.dat"),
+    ("reproduce training --data wagepan --ads . --out found", "has no U0001-RT.csv or its like"),
     ("reproduce training --out a --resume b", "--out is for a new directory, --resume for an earlier one"),
 ]
 CASES = [
