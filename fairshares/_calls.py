@@ -150,7 +150,8 @@ def thresholds(
     Args: as `weights`, and
         score: from 0 to 1, of records that the model was *not* trained on.
         positive_label: what a high score speaks for; None: the label that is last in order.
-        constraint: alike for all groups: "equalized_odds", "equal_opportunity" or "demographic_parity".
+        constraint: alike for all groups: "equalized_odds", "equal_opportunity", "false_positive_rate_parity"
+            or "demographic_parity".
         objective: what is best under it: "accuracy_score" or "balanced_accuracy_score".
         tolerance: the largest difference between groups in what is to be alike, from 0 to 1; None: 0, or, if
             deterministic, the least that can be reached.
@@ -381,8 +382,8 @@ def train(
             ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
         with_: "weights" (of everybody), "thresholds" (of one client in four, which training does not see),
             "fairgrad": groups are weighed while the model is trained, by noisy counts of what it gets right.
-        fairness: of "fairgrad": "equalized_odds" (None is that), "equal_opportunity", "demographic_parity" or
-            "accuracy_parity".
+        fairness: of "fairgrad": "equalized_odds" (None is that), "equal_opportunity",
+            "false_positive_rate_parity", "demographic_parity" or "accuracy_parity".
         rounds: of gradient descent, each a noisy sum of all updates.
         delta: of all together; mostly the model's.
         weights_epsilon: the weights' part of epsilon; None: a fifth.

@@ -141,7 +141,7 @@ STUDIES: dict[str, dict[str, str]] = {
     "gaps": {"data": "", "quick": ""},
     "groupwise": {},
     "plans": {"quick": "", "repetitions": "3", "units": ""},
-    "training": {"movielens": "", "data": "", "quick": "", "resume": ""},
+    "training": {"movielens": "", "ads": "", "data": "", "quick": "", "resume": ""},
     "trust": {"quick": "", "repetitions": "1000"},
     "utility": {"quick": "", "repetitions": "10"},
 }
@@ -149,7 +149,7 @@ STUDIES: dict[str, dict[str, str]] = {
 
 SYNTHETIC = "synthetic"  # of what is held out
 _REPETITIONS = {"plans": (1, 100), "trust": (100, 100_000), "utility": (2, MOST_REPETITIONS)}
-_PATHS = ("data", "movielens", "held_out", "units")
+_PATHS = ("data", "movielens", "ads", "held_out", "units")
 
 
 class ReproduceOptions(Options):
@@ -182,6 +182,9 @@ class ReproduceOptions(Options):
     movielens = optional(
         parse_path,
         "capping, training: the directory that MovieLens 1M or 100K was unpacked into; default: without it",
+    )
+    ads = optional(
+        parse_path, "training: the directory that ADS16 was unpacked into; hours; default: without it"
     )
     held_out = optional(
         separated(parse_path),

@@ -22,7 +22,7 @@ from harness.system.result_files import check_new, new_directory
 from harness.views.run import results
 
 _OTHER_SIZES = (3_000, 30_000)  # of clients that no target was chosen by
-_TRAINED = ("movielens", "data", "quick")  # what an interrupted study is gone on with
+_TRAINED = ("movielens", "ads", "data", "quick")  # what an interrupted study is gone on with
 _OTHER_LAWS = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
 
 
@@ -96,6 +96,7 @@ def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path)
     names = separated(one_of(lambda: people.LOADERS))(options.data, "--data") if options.data else usual
     sets = [people.LOADERS[name]() for name in names]
     sets += [people.movielens(options.movielens)] if options.movielens else []
+    sets += [people.ads(options.ads)] if options.ads else []
     directory.mkdir(parents=True, exist_ok=True)
     begin("train")
     extent = of_training.QUICK if options.quick else of_training.WHOLE

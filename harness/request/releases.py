@@ -134,7 +134,8 @@ class ThresholdsRequest(Request):
     constraint = usual(
         "equalized_odds",
         one_of(in_module("harness.postprocessing.thresholds.choose:CONSTRAINTS")),
-        "the fairness constraint: equalized_odds (default), equal_opportunity or demographic_parity",
+        "the fairness constraint: equalized_odds (default), equal_opportunity, false_positive_rate_parity or "
+        "demographic_parity",
     )
     objective = usual(
         "accuracy_score",

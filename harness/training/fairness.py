@@ -8,7 +8,12 @@ import numpy as np
 
 from harness.errors import OptionError
 from harness.postprocessing.thresholds.choose import CONSTRAINTS
-from harness.postprocessing.thresholds.search import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY, EQUALIZED_ODDS
+from harness.postprocessing.thresholds.search import (
+    DEMOGRAPHIC_PARITY,
+    EQUAL_OPPORTUNITY,
+    EQUALIZED_ODDS,
+    FALSE_POSITIVE_RATE_PARITY,
+)
 from harness.training.updates import Floats, Integers
 
 STEP = 0.01  # both chosen on data that is no longer private
@@ -16,6 +21,7 @@ SHARE = 0.1
 
 ACCURACY_PARITY = "accuracy_parity"
 FAIRNESS = (*CONSTRAINTS, ACCURACY_PARITY)
+OF_TWO_LABELS = (DEMOGRAPHIC_PARITY, FALSE_POSITIVE_RATE_PARITY)
 
 _RAREST = 100
 
@@ -29,7 +35,7 @@ class FairGrad:
     the multiplier of a gap grows by `step` times the gap, and weights are those of the Lagrangian.
     Attributes: fairness: of `FAIRNESS`; groups, labels: how many; positive: the label whose rates count, in
     definitions with one; share: of what the rounds spend, in zCDP, for counts.
-    Raises: OptionError: demographic parity does not follow from accuracies.
+    Raises: OptionError: of more than two labels, one of `OF_TWO_LABELS` does not follow from accuracies.
     """
 
     fairness: str
@@ -40,7 +46,7 @@ class FairGrad:
     share: float = SHARE
 
     def __post_init__(self) -> None:
-        if self.fairness == DEMOGRAPHIC_PARITY and self.labels != 2:
+        if self.fairness in OF_TWO_LABELS and self.labels != 2:
             raise OptionError(
                 f"Training for {self.fairness} takes two labels, not {self.labels}; choose another fairness."
             )
@@ -91,6 +97,7 @@ class FairGrad:
         return {
             EQUALIZED_ODDS: (identity, alike),
             EQUAL_OPPORTUNITY: (identity[:, [self.positive]], alike),
+            FALSE_POSITIVE_RATE_PARITY: (1 - identity[:, [self.positive]], alike),
             DEMOGRAPHIC_PARITY: (all_labels, 2 * identity[self.positive] - 1),
             ACCURACY_PARITY: (all_labels, alike),
         }[self.fairness]

@@ -57,8 +57,8 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
     )
     fairness = optional(
         one_of(in_module("harness.training.fairness:FAIRNESS")),
-        "of --with fairgrad: equalized_odds (default), equal_opportunity, demographic_parity or "
-        "accuracy_parity",
+        "of --with fairgrad: equalized_odds (default), equal_opportunity, false_positive_rate_parity, "
+        "demographic_parity or accuracy_parity",
     )
     weights_epsilon = optional(
         parse_epsilon, "the part of ε that --with weights spends on them; default: a fifth"

@@ -164,7 +164,7 @@ COMMANDS = [
         "thresholds --epsilon 1 --security mpyc --records scored.csv --domain three-labels.json",
         "two labels apart, and the domain has 3",
     ),
-    (f"{CURVES} scored.csv --constraint parity", "--constraint must be equalized_odds, equal_opportunity or"),
+    (f"{CURVES} scored.csv --constraint parity", "--constraint must be equalized_odds, equal_opportunity,"),
     (f"{CURVES} scored.csv --input-form product", "--input-form must be split"),
     (f"{CURVES} scored.csv --variant records", "pi_roc_records uses features that only MP-SPDZ has"),
     ("thresholds --curves there --epsilon 2", "--epsilon is for a new run"),
@@ -245,6 +245,7 @@ COMMANDS = [
     ("reproduce utility --quick --repetitions 1 --out found", "--repetitions"),
     ("reproduce capping --clients 10 --out found", "--clients must be a whole number from 100 to 1000000"),
     ("reproduce capping --clients 100 --movielens . --out found", "has neither ratings.dat and users.dat"),
+    ("reproduce training --data wagepan --ads . --out found", "has no U0001-RT.csv or its like"),
     ("reproduce training --out a --resume b", "--out is for a new directory, --resume for an earlier one"),
 ]
 CASES = [

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.postprocessing.reweighing.formulas import CONFIDENCE, FLOOR, count_intervals
+from harness.postprocessing.reweighing.formulas import CONFIDENCE, FLOOR, REWEIGHINGS, count_intervals
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import probability_mass
 from tests.support import exact_weights
@@ -52,7 +52,7 @@ def shares(
     return result
 
 
-@pytest.mark.parametrize("reweighing", exact_weights.WEIGHTS)
+@pytest.mark.parametrize("reweighing", REWEIGHINGS)
 @pytest.mark.parametrize(
     ("table", "coins"), [(MORTGAGES, ONE), (THREE, ONE), (LARGE, TWENTIETH)], ids=["mortgages", "3", "1/20"]
 )
@@ -64,7 +64,7 @@ def test_intervals_cover_but_not_everything(
     assert found.mean() < 0.995
 
 
-@pytest.mark.parametrize("reweighing", exact_weights.WEIGHTS)
+@pytest.mark.parametrize("reweighing", REWEIGHINGS)
 @pytest.mark.parametrize("table", [RARE, EMPTY, NOBODY], ids=["rare", "empty", "nobody"])
 def test_small_raised_and_empty_counts_are_covered(table: list[list[int]], reweighing: str) -> None:
     assert shares(reweighing, table, ONE, ONE, seed=32).min() >= accepted(N, float(CONFIDENCE))

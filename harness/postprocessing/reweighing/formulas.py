@@ -135,18 +135,15 @@ def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
     [test: tests/statistical/test_weight_intervals.py]
     Args: counts: noisy, raised to at least 1, shape (k, m). Returns: shape (k, m, 2).
     """
-    groups, labels = counts.shape
     noise = noise_of(one, counts.size, float(counts.min()))
     if reweighing == KAMIRAN_CALDERS:
         return _kamiran_calders(counts, noise)
-    if reweighing == LABEL:
-        sums, terms = counts.sum(axis=0), groups
-    else:
-        sums, terms = counts.ravel(), 1
+    divisors = {BALANCED: counts, LABEL: _sum(counts, -2)}[reweighing]
+    sums, terms = divisors.ravel(), counts.size // divisors.size
     others = counts.sum() - sums
     most = (others + noise.sum(counts.size - terms).quantile(_CAP)) / terms
     intervals = (1 + ratio_interval(others / sums, sums, terms, most, noise)) * terms / counts.size
-    return np.broadcast_to(intervals.reshape((-1, labels, 2)), (groups, labels, 2)).copy()
+    return np.broadcast_to(intervals.reshape((*divisors.shape, 2)), (*counts.shape, 2)).copy()
 
 
 def _kamiran_calders(counts: Table, noise: Noise) -> Table:

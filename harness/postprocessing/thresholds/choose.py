@@ -17,6 +17,7 @@ from harness.postprocessing.thresholds.search import (
     DEMOGRAPHIC_PARITY,
     EQUAL_OPPORTUNITY,
     EQUALIZED_ODDS,
+    FALSE_POSITIVE_RATE_PARITY,
     ThresholdTask,
     best_mixed_rules,
     best_pure_rules,
@@ -24,7 +25,7 @@ from harness.postprocessing.thresholds.search import (
     task_for,
 )
 
-CONSTRAINTS = (EQUALIZED_ODDS, EQUAL_OPPORTUNITY, DEMOGRAPHIC_PARITY)
+CONSTRAINTS = (EQUALIZED_ODDS, EQUAL_OPPORTUNITY, FALSE_POSITIVE_RATE_PARITY, DEMOGRAPHIC_PARITY)
 OBJECTIVES = (ACCURACY, BALANCED_ACCURACY)
 RATES = ("true_positive_rate", "false_positive_rate", "selection_rate")
 
@@ -102,9 +103,9 @@ def choose_thresholds(
     deterministic rules are ours.
     Computes: on the monotone curves. A randomised rule reaches every point of a group's convex hull;
     a deterministic one only the grid's. Equalized odds means both rates alike, equal opportunity the
-    true positive rates, demographic parity the selection rates, in any two groups, within the
-    tolerance. Balanced accuracy under the latter two is, as in Fairlearn, the groups' own, averaged by
-    size.
+    true positive rates, false positive rate parity the others, demographic parity the selection rates,
+    in any two groups, within the tolerance. Balanced accuracy under all but the first is, as in
+    Fairlearn, the groups' own, averaged by size.
     Guarantees: on exact curves at least as good as Fairlearn's; under equalized odds but for what two
     thresholds miss, see below.  [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
     Edge cases: under equalized odds a group that has to do worse than its best curve draws between the
@@ -181,7 +182,7 @@ def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str,
     both = constraint == EQUALIZED_ODDS or objective == BALANCED_ACCURACY
     needed = {
         "positives": (points.positives, 1, both or constraint == EQUAL_OPPORTUNITY),
-        "negatives": (points.negatives, 1, both),
+        "negatives": (points.negatives, 1, both or constraint == FALSE_POSITIVE_RATE_PARITY),
         "records": (points.positives + points.negatives, 2, True),
     }
     error, or_epsilon = 0.0, ""

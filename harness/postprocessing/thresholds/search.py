@@ -20,6 +20,7 @@ from harness.postprocessing.thresholds.rules import ThresholdRule, mixture
 
 EQUALIZED_ODDS = "equalized_odds"
 EQUAL_OPPORTUNITY = "equal_opportunity"
+FALSE_POSITIVE_RATE_PARITY = "false_positive_rate_parity"
 DEMOGRAPHIC_PARITY = "demographic_parity"
 ACCURACY = "accuracy_score"
 BALANCED_ACCURACY = "balanced_accuracy_score"
@@ -48,6 +49,7 @@ class ThresholdTask:
         return {
             EQUALIZED_ODDS: ("true_positive_rate", "false_positive_rate"),
             EQUAL_OPPORTUNITY: ("true_positive_rate",),
+            FALSE_POSITIVE_RATE_PARITY: ("false_positive_rate",),
             DEMOGRAPHIC_PARITY: ("selection_rate",),
         }[self.constraint]
 

@@ -14,7 +14,7 @@ from benchmarks.papers import table3
 from benchmarks.studies.outcome import Row
 from benchmarks.studies.training import models, study
 from benchmarks.studies.training.models import figures
-from benchmarks.studies.training.people import People, wagepan
+from benchmarks.studies.training.people import ADS, People, wagepan
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.distributed_noise import renyi_delta
 
@@ -57,7 +57,14 @@ def test_what_table_3_spends() -> None:
         study.spent(study.LOCAL, 1.0, 2, models.PAPERS) - study.spent(study.DP_SGD, 1.0, 2, models.PAPERS)
         == 3
     )
-    assert models.epsilon_of_gaussians(0.7, 1600) == pytest.approx(1876, abs=1)  # ADS, shuffled batches
+    of_ads = {**models.PAPERS, **ADS}  # batches are shuffled: a record is in one an epoch
+    assert study.spent(study.DP_SGD, 1.0, 1, of_ads) == pytest.approx(1876, abs=1)
+    whole, in_ten = models.epsilon_of_gaussians(0.7 / 24, 16_000), study.spent(study.DP_SGD, 1.0, 240, of_ads)
+    assert in_ten == pytest.approx(whole)  # ten batches of 24
+    words = {**models.PAPERS, "one_microbatch": True}
+    assert study.spent(study.DP_SGD, 1.0, 1, words) == study.spent(study.DP_SGD, 1.0, 589, words)
+    assert study.spent(study.DP_SGD, 1.0, 589, words) == pytest.approx(1181, abs=1)
+    assert study.spent(study.STOPPED, 1.0, 1, words) == 0
 
 
 def test_one_client_without_noise_is_gradient_descent() -> None:
@@ -74,6 +81,41 @@ def test_one_client_without_noise_is_gradient_descent() -> None:
         off = 1 / (1 + np.exp(-inputs @ parameters)) - whole.label
         parameters = parameters - by["rate"] * (weights * off) @ inputs / len(off)
     assert found[0] == pytest.approx(parameters)
+
+
+def one_client(by: Row, private: bool = True) -> np.ndarray:
+    whole = replace(people(), client=np.zeros(len(people().label), dtype=np.int64))
+    weights = np.ones((len(whole.label), 1))
+    return models.federated(whole, weights, np.random.default_rng(1), private=private, recipe=by)[0]
+
+
+def test_a_microbatch_of_the_whole_batch_is_clipped_as_one() -> None:
+    by = {**models.PAPERS, "rounds": 1, "local_epochs": 1, "noise": 0.0, "rate": 1.0, "one_microbatch": True}
+    start = one_client({**by, "rounds": 0})
+    free, clipped = (one_client({**by, "clip": clip}) - start for clip in (10.0, 0.01))
+    assert one_client(by, private=False) - start == pytest.approx(
+        free
+    )  # the mean gradient is shorter than that
+    assert np.linalg.norm(clipped) == pytest.approx(0.01) and np.linalg.norm(free) > 0.01
+    assert clipped / 0.01 == pytest.approx(free / np.linalg.norm(free))
+    each = one_client({**by, "clip": 0.01, "one_microbatch": False}) - start
+    assert np.linalg.norm(each) < 0.0099  # records' directions differ
+
+
+def test_batches_are_of_all_records_and_noise_is_per_batch() -> None:
+    rows = np.concatenate(list(models._batches(50, 24, np.random.default_rng(1))))
+    assert sorted(rows.tolist()) == list(range(50))
+    by = {**models.PAPERS, "rounds": 1, "local_epochs": 1, "noise": 1e6, "local_batch": 1}
+    steps = len(people().label)
+    start = one_client({**by, "rounds": 0})
+    moved = np.linalg.norm(one_client(by) - start) / (by["rate"] * by["noise"] * np.sqrt(4 * steps))
+    assert 0.4 < moved < 1.9  # four coordinates, a draw in each step
+
+
+def test_a_client_stops_when_its_loss_no_longer_falls() -> None:
+    by = {**models.PAPERS, "rounds": 1, "local_epochs": 5, "stops_early": True}
+    assert one_client({**by, "rate": 1000.0}, private=False) == pytest.approx(one_client({**by, "rounds": 0}))
+    assert (one_client(by, private=False) == one_client({**by, "stops_early": False}, private=False)).all()
 
 
 def test_rho_is_the_most_that_epsilon_allows() -> None:
@@ -131,7 +173,7 @@ TINY = {
     "judged": 3,
     "swept": 1,
     "epsilons": (1.0, 10.0),
-    "recipe": {**models.PAPERS, "rounds": 2, "epochs": 1},
+    "recipe": {"rounds": 2, "epochs": 1},
 }
 
 
@@ -140,14 +182,14 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
     runs = study.go_on([whole], path, TINY, lambda *_: None)
     assert [(run.way, run.epsilon, run.seed) for run in runs] == [
         *(("joint", 1.0, seed) for seed in range(3)),
-        *(("paper", 1.0, seed) for seed in range(2)),
-        ("joint", 10.0, 0),
-        ("paper", 10.0, 0),
+        *((way, 1.0, seed) for way in (study.BY_PAPER, study.BY_WORDS) for seed in range(2)),
+        *((way, 10.0, 0) for way in ("joint", study.BY_PAPER, study.BY_WORDS)),
     ]
     assert list(runs[0].models) == [scheme.name for scheme in study.SCHEMES]
-    assert list(runs[3].models) == list(table3()["rows"])
+    rows = [*table3()["rows"], study.STOPPED]
+    assert list(runs[3].models) == rows and list(runs[5].models) == rows[2:]
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:5]) + lines[5][:20])
+    path.write_bytes(b"".join(lines[:8]) + lines[8][:20])
     done: list[tuple[str, float, int]] = []
 
     def carried_out(data: People, way: str, epsilon: float, seed: int, extent: Row) -> study.Run:
@@ -156,5 +198,5 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(study, "carried_out", carried_out)
     again = study.go_on([whole], path, TINY, lambda *_: None)
-    assert done == [("joint", 10.0, 0), ("paper", 10.0, 0)] and again[:5] == runs[:5]
-    assert len(load_lines(path, study.Run, study.A_DRAW)) == 7
+    assert done == [(way, 10.0, 0) for way in (study.BY_PAPER, study.BY_WORDS)] and again[:8] == runs[:8]
+    assert len(load_lines(path, study.Run, study.A_DRAW)) == 10

@@ -50,7 +50,7 @@ def noisy(table: Numbers | npt.NDArray[np.float64], coins: tuple[Coin, ...] = CO
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)
-@pytest.mark.parametrize("name", exact_weights.WEIGHTS)
+@pytest.mark.parametrize("name", REWEIGHINGS)
 def test_weights_of_rigged_tables(table: Counts, name: str) -> None:
     expected = np.array([[float(w) for w in row] for row in exact_weights.WEIGHTS[name](table)])
     found = REWEIGHINGS[name](noisy(table))

@@ -85,7 +85,7 @@ def test_kamiran_calders_is_aif360s_first_interface(counts: list[int]) -> None:
     np.testing.assert_allclose(found, weighted, rtol=1e-12)
 
 
-@given(tables(), st.sampled_from(sorted(exact_weights.WEIGHTS)))
+@given(tables(), st.sampled_from(sorted(REWEIGHINGS)))
 @settings(max_examples=40)
 def test_weights_are_the_formulas(table: Table, reweighing: str) -> None:
     """Exactly computed; and scikit-learn's balanced weights of pairs and of labels."""

@@ -53,6 +53,14 @@ def test_equalized_odds_in_visible_fractions() -> None:
     assert chosen.rules["b"].probabilities == pytest.approx((1 / 3, 2 / 3))
 
 
+def test_false_positive_rate_parity_in_visible_fractions() -> None:
+    """At FPR 1/2, a has TPR 1; b, halfway from its TPR 1/2 at FPR 0 to accepting everybody, has 3/4."""
+    chosen = choose_thresholds(rigged(), "false_positive_rate_parity", "balanced_accuracy_score")
+    assert chosen.rates["false_positive_rate"].tolist() == [1 / 2, 1 / 2] and chosen.gap == 0
+    assert chosen.rates["true_positive_rate"].tolist() == [1, 3 / 4]
+    assert chosen.objective_value == (3 / 4 + 5 / 8) / 2
+
+
 def test_demographic_parity_in_visible_fractions() -> None:
     """At 1/2, a selects 3/4 and b 1/4; in between a gains as much as b loses."""
     chosen = choose_thresholds(rigged(), "demographic_parity")
@@ -114,6 +122,7 @@ def test_rate_that_is_not_needed_may_be_undefined() -> None:
         ("equalized_odds", "accuracy_score", "negatives"),
         ("equal_opportunity", "balanced_accuracy_score", "negatives"),
         ("demographic_parity", "balanced_accuracy_score", "negatives"),
+        ("false_positive_rate_parity", "accuracy_score", "negatives"),
     ],
 )
 def test_refuses_rates_that_are_undefined(constraint: str, objective: str, what: str) -> None:
@@ -230,7 +239,7 @@ def test_gap_is_between_groups_never_within_one() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"constraint": "fairness"}, "constraint must be one of equalized_odds, equal_opportunity, demo"),
+        ({"constraint": "fairness"}, "constraint must be one of equalized_odds, equal_opportunity, false_"),
         ({"objective": "f1"}, "objective must be one of accuracy_score, balanced_accuracy_score"),
         ({"tolerance": -0.1}, "between 0 and 1, not -0.1"),
         ({"tolerance": float("nan")}, "between 0 and 1, not nan"),

@@ -6,7 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.postprocessing.reweighing.formulas import CONFIDENCE, count_intervals, noise_of, ratio_interval
+from harness.postprocessing.reweighing.formulas import (
+    CONFIDENCE,
+    REWEIGHINGS,
+    count_intervals,
+    noise_of,
+    ratio_interval,
+)
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import probability_mass
 
@@ -56,7 +62,7 @@ def test_intervals_for_less_noise_do_not_cover(a: int, b: int) -> None:
 TABLES: list[list[list[float]]] = [[[90.5, 218.5], [154.5, 1527.5]], [[1, 3.5], [1, 40.5]]]
 
 
-@pytest.mark.parametrize("reweighing", ["balanced", "label", "kamiran-calders"])
+@pytest.mark.parametrize("reweighing", REWEIGHINGS)
 @pytest.mark.parametrize("table", TABLES)
 def test_order_of_groups_and_labels_does_not_matter(table: list[list[float]], reweighing: str) -> None:
     counts: npt.NDArray[np.float64] = np.array(table)
@@ -70,7 +76,7 @@ def test_label_intervals_are_the_same_for_all_groups() -> None:
     assert (found[0] == found[1]).all()
 
 
-@pytest.mark.parametrize("reweighing", ["balanced", "label", "kamiran-calders"])
+@pytest.mark.parametrize("reweighing", REWEIGHINGS)
 def test_more_noise_is_wider_and_more_records_narrower(reweighing: str) -> None:
     counts = np.array(TABLES[0])
     widths = [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from harness.errors import OptionError
-from harness.training.fairness import FAIRNESS, FairGrad
+from harness.training.fairness import FAIRNESS, OF_TWO_LABELS, FairGrad
 from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from harness.training.updates import UpdateRule, units_for
 from protocols.accounting.calibration import PrivacyUnit
@@ -20,9 +20,10 @@ def constants(fairness: str, n: np.ndarray, positive: int):
     groups, labels = n.shape
     cells = [(s, y) for s in range(groups) for y in range(labels)]
     rows: list[tuple[float, list[float]]] = []
-    if fairness in ("equalized_odds", "equal_opportunity"):
+    wanted = {"equal_opportunity": {positive}, "false_positive_rate_parity": {1 - positive}}
+    if fairness == "equalized_odds" or fairness in wanted:
         for s, y in cells:
-            if fairness == "equalized_odds" or y == positive:
+            if y in wanted.get(fairness, range(labels)):
                 of_label = n[:, y].sum()
                 rows.append((0.0, [(y == y2) * (n[s2, y2] / of_label - (s == s2)) for s2, y2 in cells]))
     else:
@@ -38,7 +39,7 @@ def constants(fairness: str, n: np.ndarray, positive: int):
 
 @pytest.mark.parametrize(
     ("fairness", "labels"),
-    [(each, 2) for each in FAIRNESS] + [(each, 3) for each in FAIRNESS if each != "demographic_parity"],
+    [(each, 2) for each in FAIRNESS] + [(each, 3) for each in FAIRNESS if each not in OF_TWO_LABELS],
 )
 def test_weights_are_the_papers(fairness: str, labels: int) -> None:
     rng = np.random.default_rng(7)
@@ -70,7 +71,8 @@ def gap(of: Examples, parameters: np.ndarray, fairness: str) -> float:
     assert of.group is not None
     predicted = probabilities(parameters, with_constant(of.features)).argmax(axis=1)
     told = predicted == of.label if fairness == "accuracy_parity" else predicted
-    wanted = {"equalized_odds": (0, 1), "equal_opportunity": (1,)}.get(fairness, (None,))
+    labels = {"equalized_odds": (0, 1), "equal_opportunity": (1,), "false_positive_rate_parity": (0,)}
+    wanted = labels.get(fairness, (None,))
     masks = [np.full(len(told), True) if label is None else of.label == label for label in wanted]
     return max(
         abs(told[mask & (of.group == 1)].mean() - told[mask & (of.group == 0)].mean()) for mask in masks
@@ -149,6 +151,7 @@ def test_weights_are_numbers_whatever_noise_says() -> None:
         assert np.isfinite(fairgrad.weights(counts, 40)).all()
 
 
-def test_demographic_parity_takes_two_labels() -> None:
-    with pytest.raises(OptionError, match=r"demographic_parity takes two labels, not 3"):
-        FairGrad("demographic_parity", 2, 3, positive=1)
+@pytest.mark.parametrize("fairness", OF_TWO_LABELS)
+def test_what_does_not_follow_from_accuracies_takes_two_labels(fairness: str) -> None:
+    with pytest.raises(OptionError, match=rf"{fairness} takes two labels, not 3"):
+        FairGrad(fairness, 2, 3, positive=1)

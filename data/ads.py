@@ -1,0 +1,122 @@
+"""Ratings of advertisements by 120 people, ADS16: label `liked`, sensitive feature `gender`.
+
+The data are not carried here, and their terms forbid passing them on: `load_ads` reads what the user
+downloaded. README.md says from where, what every column means, and what the data cannot bear.
+"""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.movielens import LIKED, OLD, Ratings
+from harness.errors import DataSetError
+from protocols.arrays import Floats
+
+SOURCE = "https://www.kaggle.com/datasets/groffo/ads16-dataset"
+USERS, CATEGORIES, ADS = 120, 20, 15  # advertisements are of a category
+
+_AGE, _GENDER, _ZIP = "Age", "Gender", "Cap/Zip-Code"
+_CHOICES = ("Home country", "Income")
+_INTERESTS = (
+    *("Timepass", "Fave Sports", "Most visited websites", "Most listened musics"),
+    *("Most watched movies", "Most watched tv programmes", "Most read books"),
+)
+_DETAIL = re.compile(r"\s*\([^)]*\)|\s+(?=,)|(?<=,)\s+")  # "Indoor sports (Squash, Bowling, ...)"
+_OF_INF = (_AGE, _GENDER, _ZIP, *_CHOICES, *_INTERESTS[:2])
+_RATINGS = "-RT.csv"
+
+
+def load_ads(path: Path) -> Ratings:
+    """Load ADS16 from the directory that its parts were unpacked into, however deep.
+
+    Computes: features of PrivFairFL, appendix C, as far as the files have them: the user's gender, country,
+    income, interests, first two characters of the zip code and age; of the advertisement its category. A
+    user without an age counts as in the middle of the range.
+    Raises: DataSetError: there are no ratings, a user is there twice, a file is missing or of another layout.
+    """
+    stars, users, categories = dict[str, Floats](), dict[str, dict[str, str]](), list[str]()
+    for file in sorted(path.rglob(f"U*{_RATINGS}")):
+        user = file.name.removesuffix(_RATINGS)
+        if user in users:
+            raise DataSetError(f"{path} has {file.name} twice; name a directory with one copy of ADS16.")
+        categories, stars[user] = _rated(file)
+        users[user] = {
+            **_described(file.with_name(f"{user}-INF.csv"), _OF_INF),
+            **_described(file.with_name(f"{user}-PREF.csv"), _INTERESTS[2:]),
+        }
+        if users[user][_GENDER] not in ("F", "M"):
+            raise _wrong(file.with_name(f"{user}-INF.csv"))
+    if not users:
+        raise DataSetError(
+            f"{path} has no U0001{_RATINGS} or its like; download ADS16 from {SOURCE}, unpack it and name "
+            "the directory."
+        )
+    table = pd.DataFrame.from_dict(users, orient="index")
+    rows = pd.DataFrame(
+        {
+            "user": np.repeat(list(users), CATEGORIES * ADS),
+            "gender": np.repeat(table[_GENDER].to_numpy(), CATEGORIES * ADS),
+            "liked": (np.concatenate(list(stars.values())) >= LIKED).astype(int),
+        }
+    )
+    ads = pd.get_dummies(pd.Series(categories * len(users)), prefix="ad")
+    features = _features(table).loc[rows["user"]].reset_index(drop=True)
+    whole = len(users) == USERS
+    return Ratings("ADS16", rows, whole, pd.concat([ads, features], axis=1).astype(float))
+
+
+def _rated(file: Path) -> tuple[list[str], Floats]:
+    """Return of each advertisement its category and its rating, shape (CATEGORIES * ADS,)."""
+    try:
+        _, names, cells = _read(file)
+        stars = np.array([cell.split(",") for cell in cells], dtype=float)
+    except ValueError:
+        raise _wrong(file) from None
+    if (
+        stars.shape != (CATEGORIES, ADS)
+        or len(names) != CATEGORIES
+        or not ((stars >= 0) & (stars <= 5)).all()
+    ):
+        raise _wrong(file)
+    return np.repeat(names, ADS).tolist(), stars.ravel()
+
+
+def _described(file: Path, needed: tuple[str, ...]) -> dict[str, str]:
+    """Return what a file of two rows, names and values, says of a user."""
+    rows = _read(file)
+    found = dict(zip(*rows[:2], strict=False)) if len(rows) > 1 else {}
+    if not found.keys() >= {*needed}:
+        raise _wrong(file)
+    return found
+
+
+def _features(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the features of users, by user."""
+    age = pd.to_numeric(table[_AGE], errors="coerce").clip(0, OLD).fillna(OLD / 2)
+    zips = {f"zip {place}": table[_ZIP].str[place : place + 1] for place in (0, 1)}
+    interests = [
+        table[name].str.replace(_DETAIL, "", regex=True).str.get_dummies(",").add_prefix(f"{name}_")
+        for name in _INTERESTS
+    ]
+    numbers = pd.DataFrame({"age": 2 * age / OLD - 1, "woman": np.where(table[_GENDER] == "F", 1, -1)})
+    return pd.concat(
+        [numbers, pd.get_dummies(table[[*_CHOICES]].assign(**zips), dtype=int), *interests], axis=1
+    )
+
+
+def _read(file: Path) -> list[list[str]]:
+    """Return the rows that are not empty."""
+    try:
+        text = file.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise DataSetError(f"Cannot read {file}: {error.strerror}.") from None
+    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=";")]
+    return [row for row in rows if any(row)]
+
+
+def _wrong(file: Path) -> DataSetError:
+    return DataSetError(f"{file.name} is not laid out as ADS16's is; take it from {SOURCE} as it is.")
