@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import fairshares as fs
 from harness.clients.invitations import invitations
 from harness.clients.session import Server
 from harness.engines.emulated_network.profiles import LAN
@@ -113,6 +114,8 @@ def run_all(place: Path) -> Iterator[Path]:
     )  # fmt: skip
     rule = ("--budget", "20,1e-6,renyi")
     yield release(place, "confusion", "--input-form", "product", *charged, "filtered", *rule)
+    fs.weights(group=[0, 1] * 9, label=[0, 0, 1] * 6, epsilon=9, security=MODEL, out=place / "numbers")
+    yield place / "numbers"
     yield (curves := release(place, "thresholds", "--tolerance", "1", "--domain", "domain.json"))
     made(place, "thresholds", "--curves", str(curves), "--tolerance", "1", "--out", "again")
     yield place / "again"

@@ -86,7 +86,7 @@ def test_it_is_fitted_cloned_and_pickled():
     [
         ({"parameters": [[1.0]]}, ResultFileError),
         ({"parameters": [[1.0] * 4, [1.0]], "labels": ["a", "b", "c"]}, ResultFileError),
-        ({"labels": [1, 2]}, ResultFileError),
+        ({"labels": [None, "yes"]}, ResultFileError),
         ({"features": {}}, FeaturesError),
     ],
 )
