@@ -52,11 +52,3 @@ def test_children_count_where_they_are_asked_for(children: bool) -> None:
         peak = PeakMemory(process.pid, children=children)
         peak.look()
     assert peak.bytes is not None and (peak.bytes > MUCH) is children
-
-
-def test_nothing_is_known_of_a_process_that_has_gone() -> None:
-    with waiting("print()") as process:
-        pass
-    peak = PeakMemory(process.pid)
-    peak.look()
-    assert peak.bytes is None
