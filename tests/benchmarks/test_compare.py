@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.measure.samples import Sample, append
 from benchmarks.report.compare import FASTER, FEW, NOISE, SLOWER, Change, compare
-from benchmarks.report.export import export, latex, medians_by_model
+from benchmarks.report.export import export
 from harness.engines.base import TIMES
 
 HOSTS = tuple(
@@ -56,8 +56,7 @@ def test_the_same_distribution_is_called_changed_no_more_often_than_stated() -> 
     """Of 2,000 comparisons at 5 %, more than 160 are with probability below 10^-8 (binomial tail)."""
     rng = random.Random(20220523)
     seven = [[runs(*(rng.expovariate(1) for _ in range(7))) for _ in "ab"] for _ in range(2000)]
-    changed = sum(only(*both).verdict in (SLOWER, FASTER) for both in seven)
-    assert changed <= 160
+    assert sum(only(*both).verdict in (SLOWER, FASTER) for both in seven) <= 160
     shifted = [only(a, [run(s.times["mpc_s"] * 200, s.repetition) for s in b]) for a, b in seven[:200]]
     assert sum(change.verdict == SLOWER for change in shifted) > 150
 
@@ -100,15 +99,3 @@ def test_exported_tables_hold_every_run(results: Path, tmp_path: Path) -> None:
     assert cells["interval_low_s"].isna().all()
     assert (out / "cells.pdf").read_bytes().startswith(b"%PDF")
     assert json.loads((out / "measured" / "about.json").read_text()) == {}
-
-
-def test_a_latex_table_is_plain_and_shows_text_as_text() -> None:
-    odd = replace(
-        run(1234.5), cell={"program": "a_b.mpc", "arguments": r"50% & $x^2 {~}\#", "security": "ring"}
-    )
-    text = latex(medians_by_model([odd, *runs(0.25, security="semi2k")]))
-    assert r"a\_b.mpc.50\% \& \$x\textasciicircum 2 \{\textasciitilde \}\textbackslash \#" in text
-    assert r"pi\_rw.default.ads & 0.250 & -- \\" in text and "1,230" in text
-    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert len(rows) == 3 and all(line.replace(r"\&", "").count("&") == 2 for line in rows)
-    assert r"\begin{tabular}{lrr}" in text and r"\usepackage" not in text and "rule" not in text

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.literal.iterations import view
 from benchmarks.literal.slopes import slopes
 from benchmarks.measure.samples import Sample
-from harness.views.parts import Table
 
 CELL = {"protocol": "pi_roc", "variant": "literal", "security": "ring", "shape": "ads", "records": 26_160}
 
@@ -32,18 +30,4 @@ def test_slopes_are_of_paired_repetitions() -> None:
 
 def test_too_few_levels_tell_no_slope() -> None:
     assert slopes({4: samples(4, [1.0], 9)}) is None
-    only_apart = {1: samples(1, [1.0], 9), 2: samples(2, [1.0, 2.0], 9)[1:]}
-    assert slopes(only_apart) is None
-
-
-def test_literal_cells_stand_beside_the_papers_figure() -> None:
-    ours = samples(2, [1.0], 9, variant="default", input_path="shares")
-    cells = [samples(1, [8.0], 9), samples(2, [16.0], 18), ours, samples(1001, [8016.0], 9009)]
-    (table,) = view(cells)
-    assert isinstance(table, Table)
-    (row,) = table.rows
-    assert row[:2] == ["pi_roc.literal.ads.ring", "1, 2, 1001"]
-    assert row[3:] == ["306", "305", "1.00", "9 / 9", "it ran"]
-    assert list(view([ours])) == []
-    (table,) = view(cells[:2])
-    assert isinstance(table, Table) and table.rows[0][-1] == "8,010 – 8,010"
+    assert slopes({1: samples(1, [1.0], 9), 2: samples(2, [1.0, 2.0], 9)[1:]}) is None

@@ -1,16 +1,12 @@
 """Experiments as data: what they expand to, what is refused, and that each cell can be told and run."""
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.literal import FORMS
 from benchmarks.measure.cell import job_of
-from benchmarks.papers import privfairfl
-from benchmarks.suites import OURS, Grid, Planned, Suite, Until, read_experiment
-from benchmarks.validation.side_by_side import BESIDE
+from benchmarks.suites import OURS, Grid, Planned, Suite, read_experiment
 from harness.errors import ExperimentError
 from harness.security_models import MODELS
 
@@ -18,7 +14,6 @@ FILES = sorted(OURS.glob("*.toml"))
 EVERY_FILE = pytest.mark.parametrize(
     "suite", [*map(read_experiment, FILES)], ids=[path.stem for path in FILES]
 )
-REAL = privfairfl().parties.keys()
 NOISE = """
 name = "some"
 title = "Something"
@@ -162,41 +157,3 @@ def test_cells_can_be_run(suite: Suite, quick: bool) -> None:
         if kind not in tried and clients < 10**5:  # each kind once: its arguments, without running it
             tried.add(kind)
             assert len(job_of(planned.cell).party_inputs) == model.parties
-
-
-def test_cells_are_run_until_their_interval_is_narrow_or_there_are_enough() -> None:
-    until = Until(width=0.1, most=9)
-    assert not until.enough([1.0] * 5)  # 6 values are the least that 95 % takes: 1 - 2 / 2^6
-    assert until.enough([1.0] * 6)
-    assert not until.enough([1.0] * 5 + [1.2]) and until.enough([1.0] * 8 + [2.0])
-    assert not until.enough([1.0, 2.0] * 4) and until.enough([1.0, 2.0] * 4 + [1.0])
-
-
-def test_table_2_has_the_papers_federations_and_models() -> None:
-    cells = [
-        planned.cell for planned in read_experiment(OURS / "table2.toml").plan() if planned.excluded is None
-    ]
-    sizes_of = {name: (shape.clients, shape.records) for name, shape in privfairfl().shapes.items()}
-    for shape, sizes in sizes_of.items():
-        of_shape = [cell for cell in cells if cell["shape"] == shape]
-        assert {(cell["clients"], cell["records"]) for cell in of_shape} == {sizes}
-        for variant in ("default", "product"):
-            models = {cell["security"] for cell in of_shape if cell["variant"] == variant}
-            assert models == {*REAL, *BESIDE, "mpyc"}
-    assert sizes_of == {"ads": (109, 26_160), "ml-1m": (75, 7_945)}
-    assert round(26_160 / 3.29249) == 7_945
-
-
-def test_linearity_in_thresholds_can_be_seen() -> None:
-    literal = [
-        cell.cell
-        for cell in read_experiment(OURS / "literal.toml").plan()
-        if cell.cell["protocol"] == "pi_roc" and cell.cell["variant"] in FORMS
-    ]
-    for form, model in product(FORMS, REAL):
-        found = {
-            int(cell["thresholds"])
-            for cell in literal
-            if (cell["variant"], cell["security"], cell["shape"]) == (form, model, "ml-1m")
-        }
-        assert len(found) >= 3 and max(found) >= 4 * min(found), (form, model)

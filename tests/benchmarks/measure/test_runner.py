@@ -176,16 +176,6 @@ def test_a_cell_that_fails_is_not_run_again_until_the_next_command(found: Path, 
     assert FAILED not in statuses(found).values()
 
 
-def test_what_was_skipped_is_run_once_it_can_be(found: Path, stand_in: StandIn) -> None:
-    stand_in.absent = {"ring"}
-    run(found)
-    assert stand_in.ran == [("mpyc", 0), ("mpyc", 1)] and statuses(found)["ring", 0] == SKIPPED
-    assert about(found)["finished"] is True and FAILED not in statuses(found).values()
-    stand_in.absent, stand_in.ran = set(), []
-    run(found)
-    assert stand_in.ran == [("ring", 0), ("ring", 1)]
-
-
 @pytest.mark.parametrize(
     ("program", "version", "named"),
     [("other", "MP-SPDZ x", "program, circuits or compile options"), ("other", "MP-SPDZ y", "MP-SPDZ y now")],
@@ -227,24 +217,6 @@ def test_only_one_command_measures_into_a_directory(found: Path, stand_in: Stand
 
     stand_in.does = nested
     run(found)
-
-
-def test_more_repetitions_are_added_to_what_is_there(found: Path, stand_in: StandIn) -> None:
-    run(found)
-    stand_in.ran.clear()
-    more = replace(CHOSEN, models=("ring",), repetitions=3, timeout_s=60.0)
-    run(found, more)
-    assert stand_in.ran == [("ring", 2)]
-    assert runner.chosen_in(found).plan() == more.plan()
-    assert about(found)["command"] == "./inv bench.run some --security ring --repetitions 3 --timeout 60"
-
-
-def test_directories_that_are_there_and_empty_plans_are_refused(found: Path, stand_in: StandIn) -> None:
-    with pytest.raises(OptionError, match="--resume"):
-        start(found, CHOSEN, TEXT)
-    with pytest.raises(OptionError, match="nothing to run"):
-        start(found.parent / "new", Chosen(SUITE, models=("rep4-ring",)), TEXT)
-    assert not (found.parent / "new").exists()
 
 
 def test_a_directory_holds_what_ran(found: Path, stand_in: StandIn) -> None:

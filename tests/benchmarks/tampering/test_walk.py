@@ -1,10 +1,9 @@
 """A walk changes every message once before any twice; a leak of time or of size would be found."""
 
-import json
 import random
 import shutil
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,11 @@ import numpy as np
 import pytest
 
 from benchmarks.commands.tampering import summary
-from benchmarks.measure.samples import append
 from benchmarks.tampering import walk
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
 from benchmarks.tampering.production import NOISE, PROGRAMS
 from benchmarks.tampering.timing import Pair, summary as summary_of_times, watch
-from benchmarks.tampering.walk import Attempt, change_of, load, most_wrong
-from harness.errors import ResultFileError
+from benchmarks.tampering.walk import Attempt, change_of, most_wrong
 from harness.security_models import MODELS
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import probability_mass
@@ -68,32 +65,11 @@ def test_changes_begin_where_a_share_does(model: str, length: int, step: int) ->
     assert {1, 1 << 30} < {change.what for change in made} and max(change.what for change in made) < 1 << 63
 
 
-def test_results_are_read_back(tmp_path: Path) -> None:
-    path = tmp_path / "samples.jsonl"
-    lines = [json.dumps(asdict(each)) for each in (attempt(), attempt(Outcome.WRONG, turn=1))]
-    path.write_text("\n".join(lines) + '\n{"security": "rep4')
-    assert load(path) == [attempt(), attempt(Outcome.WRONG, turn=1)]
-    append(path, attempt(turn=2))  # by the next command, in place of the torn line
-    assert load(path) == [attempt(), attempt(Outcome.WRONG, turn=1), attempt(turn=2)]
-    assert load(path)[0].site == (("rep4-ring", "and", 2), CHANGE.message, 0)
-    path.write_text('{"security": "ring"}\n')
-    with pytest.raises(ResultFileError, match="line 1 is not what bench"):
-        load(path)
-
-
 @pytest.mark.parametrize("tried", [1, 20, 2000])
 def test_none_in_n_bounds_the_rate_by_the_rule_of_three(tried: int) -> None:
     """P(none is wrong) = (1 - rate)^n, which is 5 % at the bound."""
     assert (1 - most_wrong(tried, 0)) ** tried == pytest.approx(0.05)
     assert most_wrong(tried, tried) == 1.0
-
-
-def test_the_summary_counts_what_was_changed() -> None:
-    many = Counter({Outcome.ABORTED: 6, Outcome.SHIFTED: 1, Outcome.WRONG: 1, Outcome.UNTOUCHED: 2})
-    rows = summary([attempt(outcome) for outcome in many.elements()] + [attempt(operation="input")])
-    assert [row["operation"] for row in rows] == ["and", "input"]
-    assert (rows[0]["aborted"], rows[0]["shifted"], rows[0]["wrong"], rows[0]["untouched"]) == (6, 1, 1, 2)
-    assert rows[0]["wrong_at_most"] == pytest.approx(most_wrong(8, 2), abs=1e-5)  # both did harm
 
 
 def test_opened_noise_is_compared_with_its_distribution_over_all_changes() -> None:

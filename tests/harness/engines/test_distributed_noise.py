@@ -14,24 +14,18 @@ from harness.engines.base import PROGRAMS, DistributedNoiseInput, Job
 from harness.engines.mpyc.engine import EmbeddedEngine
 from harness.engines.parties import main as party
 from harness.engines.parties.inputs import with_noise
-from harness.engines.parties.working_directory import DATA, GIVEN_BITS
+from harness.engines.parties.working_directory import DATA
 from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.rings import FIELD, RING, Ring
 from harness.security_models import MODELS
 from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 from protocols.spec import (
-    CLIENTS,
     PI_CAP,
     PI_COUNT,
-    PI_GAP,
     PI_LAP,
     PI_RW,
-    PI_RW_SLOTS,
     PI_SUM,
     PRODUCT,
-    PROTOCOLS,
-    SLOTS,
-    SPLIT,
     with_distributed_noise,
 )
 from tests.support.requests import request_of
@@ -76,10 +70,13 @@ def test_noise_stands_after_other_values_or_alone(domain: Ring) -> None:
 
 
 @DOMAINS
-@pytest.mark.parametrize("size", [0, 2, 4])
-def test_other_numbers_of_values_are_refused(domain: Ring, size: int) -> None:
-    with pytest.raises(ShareError, match=f"holds {size} values, not the 3 that are to be counted"):
-        with_noise(told(domain, samples=2, values=3), column(domain, [1] * size), np.array([1, 2]))
+def test_other_numbers_of_values_or_samples_are_refused(domain: Ring) -> None:
+    for size in (0, 2, 4):
+        with pytest.raises(ShareError, match=f"holds {size} values, not the 3 that are to be counted"):
+            with_noise(told(domain, samples=2, values=3), column(domain, [1] * size), np.array([1, 2]))
+    one = told(domain, samples=1, values=4, blocks=(4, 1, "1"))
+    with pytest.raises(ShareError, match="This party has 4 sums, and drew noise for 1"):
+        with_noise(one, column(domain, [0, 1, 2, 3]), np.array([7]))
 
 
 @pytest.fixture
@@ -114,30 +111,6 @@ def test_a_party_draws_from_the_operating_system_into_memory(
     assert not any(path.is_file() and not path.is_symlink() for path in directory.rglob("*"))
 
 
-def test_two_starts_draw_other_noise(directory: Path) -> None:
-    config = {"party": 1, "fair_bits": [], "distributed_noise": told(RING, samples=60)}
-    found = []
-    for _ in range(2):
-        Path(DATA, "Input-Binary-P1-0").unlink()
-        Path(DATA, "Input-P1-0").unlink(missing_ok=True)
-        party._supply_secrets(config)
-        found.append(Path(DATA, "Input-Binary-P1-0").read_bytes())
-    assert found[0] != found[1]  # but for a probability below 2^-60: no value has half of the mass
-
-
-def test_given_noise_is_taken_instead(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "urandom", lambda size: pytest.fail("it drew"))
-    Path(DATA, GIVEN_BITS).write_text("-7\n9")
-    config = {
-        "party": 1,
-        "fair_bits": [],
-        "distributed_noise": told(RING, samples=2, values=2, blocks=(1, 2, "1")),
-    }
-    party._supply_secrets(config)
-    assert integers(RING, Path(DATA, "Input-Binary-P1-0").read_bytes()) == [93, 209]
-    assert Path(DATA, "Input-P1-0").read_text() == ""
-
-
 # What a production program may be asked for.
 
 ARGUMENTS = ("3", "4", "laplace", "1/2", "40")
@@ -152,17 +125,12 @@ def job(arguments: tuple[str, ...] = ARGUMENTS, own: DistributedNoiseInput | Non
 
 def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
     """Nobody who asks for a job can say another distribution than that which its program is named by."""
-    assert job().distributed_noise(MODELS["ring"]) == DistributedNoise(
-        NoiseDistribution.LAPLACE, Fraction(1, 2), 40, 3, 2
-    )
-    assert job().distributed_noise(MODELS["semi2k"]) == DistributedNoise(
-        NoiseDistribution.LAPLACE, Fraction(1, 2), 40, 2, 1
-    )
-    assert (
-        Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), ()).distributed_noise(MODELS["ring"])
-        is None
-    )
-    job().check_parties(MODELS["ring"])
+    for name, parties, honest in (("ring", 3, 2), ("semi2k", 2, 1)):
+        assert job().distributed_noise(MODELS[name]) == DistributedNoise(
+            NoiseDistribution.LAPLACE, Fraction(1, 2), 40, parties, honest
+        )
+    without = Job(PI_LAP, PROGRAMS / "pi_lap.mpc", ("3", "2", "1", "40"), ())
+    assert without.distributed_noise(MODELS["ring"]) is None
     config = EmbeddedEngine()
     with config.prepared(job(), MODELS["mpyc"]) as prepared:
         found = config.config(prepared, 0, [("127.0.0.1", 1)] * 3)["distributed_noise"]
@@ -170,25 +138,23 @@ def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
     assert (found["samples"], found["values"], found["domain"]) == (4, 0, FIELD.name)
 
 
-@pytest.mark.parametrize("own", [None, DistributedNoiseInput(3), DistributedNoiseInput(5)])
-def test_a_production_program_has_a_sample_for_each_value(own: DistributedNoiseInput | None) -> None:
-    with pytest.raises(UnsupportedError, match="pi_sum was told to draw another number of samples"):
-        job(own=own).check_parties(MODELS["ring"])
-
-
-@pytest.mark.parametrize("own", [DistributedNoiseInput(4, 4), DistributedNoiseInput(4, 0, (4, 1, "1"))])
-def test_noise_has_to_be_in_the_sums_that_are_opened(own: DistributedNoiseInput) -> None:
-    """Behind them it would not be read, and the values themselves be opened."""
-    with pytest.raises(UnsupportedError, match="pi_sum was told to put noise elsewhere than it is read"):
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        (None, "draw another number of samples"),
+        (DistributedNoiseInput(3), "draw another number of samples"),
+        (DistributedNoiseInput(5), "draw another number of samples"),
+        (DistributedNoiseInput(4, 4), "put noise elsewhere than it is read"),
+        (DistributedNoiseInput(4, 0, (4, 1, "1")), "put noise elsewhere than it is read"),
+    ],
+)
+def test_a_production_program_has_a_sample_in_each_sum_that_is_opened(
+    own: DistributedNoiseInput | None, message: str
+) -> None:
+    """Behind the sums noise would not be read, and the values themselves be opened."""
+    with pytest.raises(UnsupportedError, match=f"pi_sum was told to {message}"):
         job(own=own).check_parties(MODELS["ring"])
     job(own=DistributedNoiseInput(4, 4, (4, 1, "1"))).check_parties(MODELS["ring"])
-
-
-def test_one_sample_is_not_for_several_sums() -> None:
-    told = {"domain": RING.name, **asdict(DistributedNoiseInput(1, 4, (4, 1, "1")))}
-    held = RING.to_bytes(RING.encode(np.arange(4)))
-    with pytest.raises(ShareError, match="This party has 4 sums, and drew noise for 1"):
-        with_noise(told, held, np.array([7]))
 
 
 @pytest.mark.parametrize(
@@ -215,30 +181,6 @@ def test_noise_of_a_copy_has_to_be_as_long_as_its_program_says() -> None:
     asked.check_parties(MODELS["ring"])
     with pytest.raises(UnsupportedError, match="pi_rw was told to draw another number of samples"):
         replace(asked, own=DistributedNoiseInput(3, 15)).check_parties(MODELS["ring"])
-
-
-def test_which_protocols_have_a_place_for_distributed_noise() -> None:
-    having = {name for name, spec in PROTOCOLS.items() if spec.distributed_noise}
-    assert having == {
-        *(
-            "pi_rw",
-            "pi_rw_slots",
-            "pi_cf",
-            "pi_cf_slots",
-            "pi_roc",
-            "pi_roc_records",
-            "pi_gap",
-            "pi_gap_slots",
-            "pi_rounds",
-        )
-    }
-    for spec, form in ((PI_RW, SPLIT), (PI_GAP, SPLIT)):
-        found = with_distributed_noise(spec, form)
-        assert found is not None and found.name == "pi_sum" and found.revealed == spec.revealed
-    by_clients = with_distributed_noise(PI_RW, SPLIT.by(CLIENTS))
-    assert by_clients is not None and by_clients.name == "pi_rw" and by_clients.draws_distributed_noise
-    slots = with_distributed_noise(PI_RW_SLOTS, SLOTS)
-    assert slots is not None and slots.arguments[-3:] == ("law", "rate", "edge")
 
 
 @pytest.mark.parametrize("spec", [PI_COUNT, PI_CAP], ids=lambda one: one.name)

@@ -53,12 +53,6 @@ def test_what_a_program_declares_to_compare_is_what_is_masked(
     assert outcome.masked == spec.compared(given) == usage_of(source, tuple(given.values())).compared
 
 
-def test_some_programs_compare_and_weights_do_not() -> None:
-    at_large = {name: str(value) for name, value in SMALL.items()}
-    comparing = {spec.name for spec in PROTOCOLS.values() if spec.compared(at_large)}
-    assert comparing == {"pi_count", "pi_cap"}
-
-
 BOUND_OF_MASKS = """
 import json, sys
 from harness.engines.mpyc.party import _load_mpyc

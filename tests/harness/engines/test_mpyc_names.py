@@ -81,16 +81,6 @@ def test_opens(party: OneParty, line: str, printed: str) -> None:
     assert (outcome.error, outcome.message, outcome.printed) == (None, "", printed + "\n")
 
 
-def test_arguments_are_strings_after_the_programs_name(party: OneParty) -> None:
-    outcome = party.run("print_ln('%s', ' '.join(program.args))", arguments=("1/3", "40"))
-    assert outcome.printed == "case 1/3 40\n"
-
-
-def test_timer_prints_what_it_measured(party: OneParty) -> None:
-    printed = party.run("start_timer(3)\nstop_timer(3)").printed
-    assert printed.startswith("Time3 = 0.") and printed.endswith(" seconds\n")
-
-
 @pytest.mark.parametrize(
     ("line", "names_it"),
     [

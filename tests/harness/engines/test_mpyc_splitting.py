@@ -28,12 +28,6 @@ def test_shares_lie_on_a_line_through_the_secret() -> None:
     assert all(0 <= share < P for shares in (first, second, third) for share in shares)
 
 
-def test_no_share_is_drawn_twice() -> None:
-    secrets = field_elements(*[7] * 1000)
-    drawn = [share for shares in (*split(secrets), *split(secrets)) for share in shares]
-    assert len(set(drawn)) == 6000
-
-
 def distance_from_uniform(shares: npt.NDArray[Any]) -> float:
     """Return the largest distance between the shares' distribution function and that of [0, p)."""
     ordered = np.sort((shares / P).astype(float))

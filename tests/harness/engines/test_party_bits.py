@@ -9,7 +9,7 @@ import pytest
 from harness.engines.base import PROGRAMS, Job
 from harness.engines.parties import main as party
 from harness.engines.parties.handle import LocalProcess
-from harness.engines.parties.working_directory import DATA, GIVEN_BITS
+from harness.engines.parties.working_directory import DATA
 from harness.errors import ShareError
 from harness.inputs.rings import XOR
 from protocols.spec import PI_CAP
@@ -42,17 +42,6 @@ def test_whatever_its_number_it_draws_them_all(
     assert link.is_symlink() and str(link.readlink()).startswith("/dev/fd/")
     assert [path.name for path in Path(DATA).iterdir()] == [link.name]
     assert not any(path.is_file() and not path.is_symlink() for path in tmp_path.rglob("*"))
-
-
-def test_given_bits_are_taken_instead(
-    drawn: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path(DATA).mkdir()
-    Path(DATA, GIVEN_BITS).write_text("7\n9")
-    party._supply_secrets({"party": 0, "fair_bits": [[63, 2]]})
-    assert drawn == []
-    assert Path(DATA, "Input-P0-0").read_text().split() == ["7", "9"]
 
 
 @pytest.mark.parametrize("held", [7, 9])

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import sklearn.metrics
-from hypothesis import assume, given, settings, strategies as st
 
 from harness.evaluation.metrics import (
-    METRICS,
     assess,
     corrected_metrics,
     group_rates,
@@ -59,17 +57,6 @@ def test_rigged_data_has_visible_fractions() -> None:
     )
 
 
-def test_perfect_predictions_and_equal_groups() -> None:
-    y_true, _, feature = table(("a", 1, 1, 2), ("a", 0, 0, 2), ("b", 1, 1, 1), ("b", 0, 0, 1))
-    assert assess(y_true, y_true, feature, ["a", "b"]) == dict(
-        zip(METRICS, (1, 1, 1 / 2, 0, 0, 0, 1), strict=True)
-    )
-
-
-def test_order_of_groups_does_not_matter() -> None:
-    assert assess(*RIGGED, ["a", "b"]) == assess(*RIGGED, ["b", "a"])
-
-
 def test_group_without_records_is_undefined_not_fair() -> None:
     found = assessed(*RIGGED, ["a", "b", "c"])
     assert np.isnan(group_rates(*RIGGED, ["a", "b", "c"]).selection_rate).tolist() == [False, False, True]
@@ -85,18 +72,9 @@ def test_group_without_negatives_leaves_only_what_needs_them_undefined() -> None
     assert math.isnan(found.equalized_odds_difference)
 
 
-def test_one_label_leaves_balanced_accuracy_undefined() -> None:
-    found = assessed([1, 1], [1, 0], ["a", "b"], ["a", "b"])
-    assert math.isnan(found.balanced_accuracy) and found.accuracy == 1 / 2
-
-
 def test_nobody_selected_has_no_ratio() -> None:
     found = assessed([1, 0, 1, 0], [0, 0, 0, 0], ["a", "a", "b", "b"], ["a", "b"])
     assert math.isnan(found.disparate_impact_ratio) and found.demographic_parity_difference == 0
-
-
-def test_no_records_at_all() -> None:
-    assert all(math.isnan(value) for value in assess([], [], [], ["a", "b"]).values())
 
 
 def test_refuses_a_group_that_is_not_declared() -> None:
@@ -140,24 +118,6 @@ def test_agrees_with_fairlearn(groups: int, seed: int) -> None:
     compare_with_fairlearn(y_true, y_pred, feature, names)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abcde"), st.booleans(), st.booleans()), min_size=4, max_size=30))
-def test_agrees_with_fairlearn_wherever_rates_are_defined(rows: list[tuple[str, bool, bool]]) -> None:
-    cells = {(group, truth) for group, truth, _ in rows}
-    complete = sorted(group for group in "abcde" if {(group, False), (group, True)} <= cells)
-    assume(len(complete) >= 2)
-    kept = [row for row in rows if row[0] in complete]
-    feature, truth, predicted = (np.array(column) for column in zip(*kept, strict=True))
-    compare_with_fairlearn(truth.astype(np.int64), predicted.astype(np.int64), feature, complete)
-
-
-def test_fairlearn_counts_undefined_rates_as_zero() -> None:
-    """The one documented disagreement; if Fairlearn changes, the docstring of `assess` must."""
-    y_true, y_pred, feature = table(("a", 1, 1, 1), ("a", 0, 1, 1), ("b", 1, 1, 1))
-    assert oracle.equalized_odds_difference(y_true, y_pred, sensitive_features=feature) == 1
-    assert math.isnan(assessed(y_true, y_pred, feature, ["a", "b"]).equalized_odds_difference)
-
-
 FOUR = ("one_minus_di", "delta_eop", "delta_eodd", "delta_sp")
 
 
@@ -196,12 +156,3 @@ def test_corrected_metrics_are_fairlearns(groups: int) -> None:
     published = published_metrics(y_true, y_pred, feature, names)
     assert published["one_minus_di"] == pytest.approx(1 / rates.ratio() - 1)
     assert published["delta_eop"] == published["delta_eodd"] == pytest.approx(rates.difference())
-
-
-def test_undefined_paper_metrics_are_not_fair() -> None:
-    cells = table(("a", 1, 0, 1), ("a", 0, 0, 1), ("b", 1, 1, 1), ("b", 0, 1, 1))
-    published = published_metrics(*cells, ["a", "b"])
-    assert math.isnan(published["one_minus_di"]) and published["delta_eop"] == 1
-    empty = (*published_metrics(*cells, ["a", "b", "c"]).values(),)
-    empty += (*corrected_metrics(*cells, ["a", "b", "c"]).values(),)
-    assert all(map(math.isnan, empty))

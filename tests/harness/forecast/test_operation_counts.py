@@ -101,48 +101,6 @@ def test_keys_are_sorted_among_markers(model: str, decomposed: int, ands_of_a_cu
     assert found.inputs == MODELS[model].parties * 3000
 
 
-def test_slots_are_what_their_circuit_takes() -> None:
-    cell = {**CELL, "variant": "slots", "cap": 10, "clients": 100, "security": "ring"}
-    job = job_of(cell)
-    found = counts_of(job, MODELS["ring"])
-    coins = design_coins(Fraction(job.arguments[-2]), int(job.arguments[-1]))
-    noise_gates, noise_bits = sum(coin.bits - 1 for coin in coins), 1 + sum(coin.bits for coin in coins)
-    # 1,000 slots of 3 bits for 6 cells: 15 lanes of 63 and 55 of one. Indicators take 7 - 3 = 4 ANDs; 63 of a
-    # cell are counted by 63 - 6 = 57 full adders into 6 bits.
-    assert found.input_bits == 3 * (3 * 1000 + 6 * noise_bits)
-    assert found.ands == 15 * (63 * 4 + 6 * 57) + 55 * 4 + 6 * noise_gates
-    assert found.dabits == 6 * (15 * 6 + 55) + 6 * (len(coins) + 1)
-    assert found.inputs == 0
-
-
-@pytest.mark.parametrize(
-    ("model", "ands", "dabits", "rounds"),
-    [("semi2k", 118, 65, 10), ("ring", 242, 1, 10), ("rep4-ring", 305, 1, 11)],
-)
-def test_a_cap_takes_slots_noise_comparisons_and_products(
-    model: str, ands: int, dabits: int, rounds: int
-) -> None:
-    cell = {
-        **CELL,
-        "protocol": "pi_cap",
-        "variant": "default",
-        "clients": 50,
-        "records": 700,
-        "security": model,
-    }
-    job = job_of(cell)
-    found = counts_of(job, MODELS[model])
-    # 14 records at most: caps 1, 2, 3, 4, 6, 8, 11 and 14, so 7 questions. 50 slots of 3 bits, one in a lane:
-    # 8 indicators but that of 0 take 4 ANDs. Products of 7 answers: 6 + 5 + 3, in 3 rounds.
-    noise = one_sample(job)
-    assert job.arguments[3] == "7"
-    assert found.ands == 50 * 4 + 8 * noise.ands + 7 * ands
-    assert found.dabits == 50 * 7 + 8 * noise.dabits + 7 * dabits
-    assert (found.multiplications, found.products, found.inputs) == (14, 0, 0)
-    assert found.decomposed == (0 if model == "semi2k" else 7)
-    assert found.rounds == noise.depth + 3 + rounds + 3
-
-
 @pytest.mark.parametrize(
     ("offset", "most", "powers"),
     [(64, 63, 0), (4, 11, 1), (1, 62, 5), (1, 10**6, 19)],  # none: plain noise; a bend at 8 alone; …

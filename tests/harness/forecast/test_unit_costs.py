@@ -111,16 +111,6 @@ def test_no_cost_is_below_zero() -> None:
     assert min(fit(RING, falling)[MPC_S].values()) > 0
 
 
-def test_without_compiled_programs_nothing_is_said_of_compiling(tmp_path: Path) -> None:
-    units = fit(RING, [replace(run, compile_s=None) for run in planted_runs()])
-    write(tmp_path, {"schema": 1, "measured": {}, "models": {"ring": units}})
-    assert read_units(tmp_path).predict(RING, COUNTS).compile_s is None
-
-
-def test_without_runs_on_networks_there_are_no_units_for_them() -> None:
-    assert fit(RING, [run for run in planted_runs() if run.network is None])["network"] is None
-
-
 @pytest.mark.parametrize(
     "spoilt",
     [

@@ -1,18 +1,12 @@
 """The clock of a plan: what is tried out is scaled to the federation, and what is kept is not compiled."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from harness.cli.commands.releases import _A_COMMAND
-from harness.engines.base import PROJECT
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import cache_directory
 from harness.engines.registry import engine_of
@@ -20,8 +14,6 @@ from harness.forecast import plan as wall_clock
 from harness.forecast.plan import (
     PlannedRelease,
     WallClock,
-    deriving_s,
-    parties_start_s,
     plan_model,
     plan_releases,
     reading_s,
@@ -30,9 +22,7 @@ from harness.forecast.plan import (
 from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.synthetic import Federation
-from harness.releases.registry import statistic_of
 from harness.releases.weights import WeightsStatistic
-from harness.request.releases import ThresholdsRequest
 from harness.security_models import MODELS
 from harness.views import plan as view
 from protocols.spec import PI_RW
@@ -42,11 +32,6 @@ from tests.support.requests import request_of
 RELEASE = request_of(MODELS["ring"], next(iter(PI_RW.input_forms.values())), Fraction(1), Fraction(1, 2**40))
 SHARES = {"a": Fraction(1, 2), "b": Fraction(1, 2)}
 ASKED = PlannedRelease(RELEASE, WeightsStatistic(spec=PI_RW), 90, 300, SHARES, SHARES, 1000, 0, 0)
-
-
-def test_all_parts_add_up_unless_one_is_not_known() -> None:
-    assert WallClock(1.0, 0.125, 0.5, 0.25, 2.0, 4.0, 0.0625).wall_s == 7.9375
-    assert WallClock(1.0, 0.125, 0.5, 0.25, None, 4.0, 0.0625).wall_s is None
 
 
 @pytest.mark.parametrize("clients", [10, 64, 100, 10**6])
@@ -67,58 +52,6 @@ def test_sharing_grows_with_clients(clients: int, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("kind", RecordKind)
 def test_every_kind_of_record_can_be_read_for_the_time_that_it_takes(kind: RecordKind) -> None:
     assert 0 < reading_s(kind) < 0.01
-
-
-def test_parties_start_as_many_at_once_as_there_are_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    imported = []
-
-    def load(code: str) -> float:
-        imported.append(code)
-        return 0.1
-
-    monkeypatch.setattr(wall_clock, "starting_s", load)
-    monkeypatch.setattr("harness.forecast.plan.os.cpu_count", lambda: 2)
-    of_three, of_two = (parties_start_s(RELEASE.but(security=MODELS[name])) for name in ("ring", "semi2k"))
-    assert of_three == pytest.approx(0.15) and of_two == pytest.approx(0.1)
-    parties_start_s(RELEASE.but(noise="distributed"))
-    parties_start_s(RELEASE.but(security=MODELS["mpyc"]))
-    ours, _, own, mpyc = imported
-    assert own.startswith(ours) and "mpyc.runtime" in mpyc and "mpyc.runtime" not in own
-
-
-def test_what_parties_import_is_there() -> None:
-    assert (
-        wall_clock.starting_s(
-            f"import {', '.join((*wall_clock._OF_A_PARTY, *wall_clock._OF_DISTRIBUTED_NOISE))}"
-        )
-        > 0
-    )
-
-
-def test_a_command_is_started_until_it_begins_to_read(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-P", "-c", _A_COMMAND],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "is empty; it needs a header" in ran.stderr and not ran.stdout and not list(tmp_path.iterdir())
-
-
-def test_results_are_derived_from_the_records_that_a_plan_knows() -> None:
-    read = []
-    request = ThresholdsRequest(epsilon=1, security="ring")
-    asked = replace(ASKED, request=request, statistic=statistic_of(request), records=30_000, thresholds=21)
-
-    def reading(opened: Any, clients: int) -> Any:
-        read.append(asked.prepared.read(opened, clients))
-        return read[0]
-
-    assert deriving_s(asked.statistic, replace(asked.prepared, read=reading), asked.sizes) > 0
-    assert read[0].thresholds is not None and read[0].problem is None
-    assert np.allclose(read[0].curves.curves.positives, 7_500, rtol=0.01)
 
 
 def test_a_command_takes_what_is_tried_out_around_its_computation() -> None:

@@ -316,7 +316,6 @@ def test_a_name_that_is_no_text_is_listed_and_nobody_has_two_voices(tmp_path: Pa
     assert common_uploads([two, *others]).left_out == {UNREADABLE: 1}
 
 
-KIND_FIELDS = ("form", "arithmetic", "parties", "domain", "copies")
 LIST = {"schema": 1, "party": 0, "sound": [], "unsound": {}}
 
 
@@ -417,8 +416,3 @@ def test_a_host_says_whose_policy_does_not_cover_a_run(tmp_path: Path) -> None:
     agreement = common_uploads(found)
     assert agreement.batches == set(batches[1:])
     assert agreement.left_out == {UNCOVERED + SAYS.format(party=1): 1}  # which the others would not say
-
-
-def test_an_upload_of_values_within_values_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "deep.share").write_bytes(b'{"schema": 1, "domain": ' + b"[" * 500 + b"]" * 500 + b"}\n")
-    assert uploads_at(0, tmp_path).unsound == {"deep": UNREADABLE}

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.engines.engine import Engine
-from harness.engines.registry import engine_of
 from harness.errors import OptionError, ShareError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
@@ -19,7 +17,7 @@ from harness.pipeline.party_inputs import feed_heads, sound_uploads
 from harness.pipeline.sources import SharesSource
 from harness.security_models import MODELS, SecurityModel
 from protocols.noise.added import NoiseDistribution
-from protocols.spec import PI_COUNT, PI_GAP_SLOTS, PI_RW, PRODUCT, REPLICATED, SLOTS, SPLIT, InputForm
+from protocols.spec import PI_GAP_SLOTS, PI_RW, REPLICATED, SLOTS, SPLIT, InputForm
 from tests.support.requests import request_of
 from tests.support.rings import to_integers
 from tests.support.sharing import all_covered, context, share
@@ -159,28 +157,6 @@ def test_additive_and_replicated_shares_are_told_apart(model: SecurityModel, tmp
         (tmp_path / f"scratch-{directory}").mkdir()
         with pytest.raises(ShareError, match=said):
             SharesSource(tmp_path / directory).describe(context(release, tmp_path / f"scratch-{directory}"))
-
-
-def test_other_models_say_which_take_them() -> None:
-    for model in MODELS.values():
-        reason = engine_refusal(model, SUMS)
-        assert (reason is None) == model.replicated
-        assert reason is None or "ps-rep-ring or rep4-ring" in reason or "needs MP-SPDZ" in reason
-
-
-def engine_refusal(model: SecurityModel, form: InputForm) -> str | None:
-    engine = engine_of(model)
-    assert isinstance(engine, Engine)
-    return engine.refusal(PI_RW, model, form)
-
-
-@models
-def test_active_models_take_products_and_logarithms_of_replicated_shares(model: SecurityModel) -> None:
-    engine = engine_of(model)
-    assert isinstance(engine, Engine)
-    for spec, form in ((PI_RW, PRODUCT), (PI_COUNT, SPLIT)):
-        assert engine.refusal(spec, model, form) is not None
-        assert engine.refusal(spec, model, form.by(REPLICATED)) is None
 
 
 @models

@@ -51,18 +51,6 @@ def test_a_directory_that_others_write_to_takes_no_shares(
     share(one, SPLIT, RING, 3, tmp_path / "shares")
 
 
-def test_a_share_that_could_not_be_written_leaves_no_directory(
-    one: ClientRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ShareError, match="nothing was left there"):
-        share(one, SPLIT, RING, 3, tmp_path / "all" / "shares")
-    assert names_below(tmp_path) == set()
-
-
 @pytest.mark.parametrize("call", range(6))
 @pytest.mark.parametrize("step", ["fsync", "rename"])
 def test_uploads_in_parts_are_all_there_or_none(

@@ -7,30 +7,22 @@ import math
 import operator
 import secrets
 from collections.abc import Callable
-from fractions import Fraction
 from functools import reduce
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from harness.inputs import rings as domain_module
-from harness.inputs.record_schema import RecordDomain
-from harness.inputs.records import ClientRecords
 from harness.inputs.rings import FIELD, RING, RINGS, XOR, Ring
 from harness.inputs.shares import client as sharing
 from harness.inputs.shares.client import split_into_shares
-from harness.inputs.shares.file_format import SEED_BYTES, extract_values
-from harness.inputs.shares.party import aggregate
+from harness.inputs.shares.file_format import SEED_BYTES
 from protocols.arrays import Words
-from protocols.spec import PRODUCT, SPLIT
 from tests.support.rings import to_integers
-from tests.support.sharing import share
 
 EVERY_DOMAIN = pytest.mark.parametrize("domain", RINGS.values(), ids=RINGS)
 ADDITIVE = pytest.mark.parametrize("domain", [RING, FIELD], ids=lambda domain: domain.name)
@@ -125,14 +117,6 @@ def test_encode_keeps_integers_and_shapes(domain: Ring, values: npt.NDArray[np.i
 
 
 @EVERY_DOMAIN
-def test_signed_integers_split_in_the_middle(domain: Ring) -> None:
-    half = domain.modulus // 2
-    values = [0, half - 1, half, half + 1, domain.modulus - 1]
-    signed = [v if v < domain.modulus / Fraction(2) else v - domain.modulus for v in values]
-    assert to_integers(domain, words(values, domain)) == signed
-
-
-@EVERY_DOMAIN
 @given(data=st.data())
 def test_reduce_maps_words_to_elements(domain: Ring, data: st.DataObject) -> None:
     """Field: the low 127 bits, where all ones stand for 0; each element has one preimage, 0 has two."""
@@ -179,12 +163,6 @@ def test_expand_is_counter_mode_from_0() -> None:
             expected = domain.reduce(domain.from_bytes(keystream)[:260])
             for values in (0, 1, 5, 6, 7, 260):
                 assert (domain.expand(VECTOR_SEED, values) == expected[:values]).all()
-
-
-@EVERY_DOMAIN
-def test_expand_depends_on_every_bit_of_the_seed(domain: Ring) -> None:
-    seeds = [VECTOR_SEED] + [(1 << i).to_bytes(32, "little") for i in range(256)]
-    assert len({tuple(integers_of(domain.expand(seed, 1))) for seed in seeds}) == 257
 
 
 def dkw_bound(n: int, false_alarm: float) -> float:
@@ -267,43 +245,3 @@ def test_no_other_source_of_randomness(module: object) -> None:
     named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     named |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert not named & {"random", "default_rng", "urandom", "seed"}
-
-
-@ADDITIVE
-@settings(max_examples=20)
-@given(data=st.data())
-def test_aggregates_add_up_to_the_counts(domain: Ring, data: st.DataObject) -> None:
-    """Several uploads, each of some clients, in both forms: the parties' sums open to the right table."""
-    declared = RecordDomain(("a", "b", "c"), ("0", "1"))
-    parties = data.draw(st.integers(2, 4))
-    form = data.draw(st.sampled_from([SPLIT, PRODUCT]))
-    uploads = [upload(data, declared) for _ in range(data.draw(st.integers(1, 3)))]
-    with TemporaryDirectory() as directory:
-        root = Path(directory)
-        for records in uploads:
-            share(records, form, domain, parties, root)
-        opened: list[int] | None = None
-        for i in range(parties):
-            header = aggregate(i, root / f"party-{i}", root / "aggregate")
-            payload = extract_values(root / "aggregate", root / f"values-{i}").read_bytes()
-            own = integers_of(domain.from_bytes(payload))
-            opened = own if opened is None else [x + y for x, y in zip(opened, own, strict=True)]
-    assert opened is not None
-    values = [v % domain.modulus for v in opened]
-    assert header.clients == sum(records.clients for records in uploads)
-    if form is SPLIT:
-        assert values == sum(records.counts_per_client().sum(axis=1) for records in uploads).tolist()
-    else:
-        table = np.array(values).reshape(4, header.clients)
-        indicators = np.vstack([table[:2], 1 - table[:2].sum(axis=0)])
-        expected = sum(records.counts_per_client().sum(axis=1) for records in uploads)
-        assert (indicators @ table[2:].T).ravel().tolist() == expected.tolist()
-
-
-def upload(data: st.DataObject, declared: RecordDomain) -> ClientRecords:
-    """Draw a few clients with one group and one to four records each."""
-    labels_of_one = st.lists(st.integers(0, 1), min_size=1, max_size=4)
-    clients = data.draw(st.lists(st.tuples(st.integers(0, 2), labels_of_one), min_size=1, max_size=4))
-    rows = [(i, group, label) for i, (group, labels) in enumerate(clients) for label in labels]
-    client, group, label = np.array(rows, dtype=np.int64).T
-    return ClientRecords(declared, np.array([f"c{i}" for i in range(len(clients))]), client, group, label)

@@ -86,8 +86,3 @@ def test_shares_in_memory_are_drawn_anew_by_each_run(tmp_path: Path) -> None:
 
 def total(parties: list[bytes], over: Ring) -> list[int]:
     return to_integers(over, over.total(np.stack([over.from_bytes(each) for each in parties], axis=-2)))
-
-
-def test_a_form_of_every_kind_is_tried() -> None:
-    tried: list[InputForm] = [form for _, form in CASES.values()]
-    assert {form.summed_by_party for form in tried} == {form.shares_bits for form in tried} == {True, False}

@@ -16,8 +16,6 @@ from harness.postprocessing.thresholds.geometry import Hull
 from protocols.circuits.coins import design_coins
 from protocols.noise.truncated import mean_square_error
 
-Floats = npt.NDArray[np.float64]
-
 GRID = [0, 0.5, 1]
 COINS = design_coins(Fraction(1), 40)
 
@@ -68,12 +66,6 @@ def test_group_without_positives_has_undefined_rates() -> None:
     assert one_label.selection_rate[0].tolist() == [0.5] * 4
 
 
-def test_monotone_pools_what_rises_and_drops_what_is_negative() -> None:
-    fitted = curves([[10, 4, 6], [9, 3, -2]], [8, 10]).monotone()
-    assert fitted.positives.tolist() == [9, 10]
-    assert fitted.tp.tolist() == [[9, 5, 5], [9, 3, 0]]
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=30), st.floats(-50, 50))
 def test_monotone_is_isotonic_regression(counts: list[float], total: float) -> None:
@@ -93,14 +85,6 @@ def test_monotone_does_not_add_to_the_worst_error(steps: list[tuple[int, float]]
     fitted = curves([noisy[1:]] * 2, [noisy[0]] * 2, np.linspace(0, 1, len(noisy))[1:]).monotone()
     found = np.array([fitted.positives[0], *fitted.tp[0]])
     assert abs(found - truth).max() <= abs(errors).max() + 1e-9
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(0, 10**8), min_size=2, max_size=50))
-def test_exact_counts_stay_as_they_are(drops: list[int]) -> None:
-    counts = np.cumsum(drops)[::-1].astype(float)
-    exact = curves([counts[1:]] * 2, [counts[0]] * 2, np.linspace(0, 1, len(counts))[1:])
-    assert (exact.monotone().tp == exact.tp).all() and (exact.monotone().positives == exact.positives).all()
 
 
 def test_agrees_with_sklearns_roc_curve() -> None:

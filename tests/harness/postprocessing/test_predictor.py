@@ -169,14 +169,6 @@ def data() -> tuple[pd.DataFrame, pd.Series, pd.Series]:
     return x, y, feature
 
 
-def test_applies_to_a_model_and_speaks_of_its_classes() -> None:
-    x, y, feature = data()
-    model = LogisticRegression().fit(x, y)
-    predictor = GroupThresholdPredictor({"a": ThresholdRule((0.3,)), "b": ThresholdRule((0.6,))}, model)
-    expected = np.where(model.predict_proba(x)[:, 1] >= np.where(feature == "a", 0.3, 0.6), "yes", "no")
-    assert predictor.predict(x, sensitive_features=feature).tolist() == expected.tolist()
-
-
 def test_takes_the_scores_of_the_label_that_the_thresholds_are_for(tmp_path: Path) -> None:
     """`no` comes first among the classes, so its column is not the last one."""
     x, y, feature = data()

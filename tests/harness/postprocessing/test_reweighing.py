@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
-from sklearn.utils.class_weight import compute_class_weight
 
 from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
@@ -19,23 +18,12 @@ from harness.postprocessing.reweighing.formulas import (
 )
 from protocols.circuits.coins import Coin, design_coins
 from protocols.noise.truncated import error_bound, probability_mass
-from tests.support import exact_weights
 
 Scheme = Callable[[NoisyCounts], GroupWeights]
-Counts = Sequence[Sequence[int]]
 Numbers = Sequence[Sequence[float]]
 
 COINS = design_coins(Fraction(1), 40)
 SCHEMES = pytest.mark.parametrize("scheme", REWEIGHINGS.values(), ids=REWEIGHINGS)
-
-TABLES: list[Counts] = [
-    [[1, 1], [1, 1]],
-    [[1, 3], [9, 27]],
-    [[90, 218], [154, 1527]],
-    [[5, 1, 2], [7, 1, 4]],
-    [[10**6, 100], [100, 100]],
-    [[1, 2], [3, 4], [5, 6], [7, 8]],
-]
 
 
 def domain_of(table: Numbers) -> RecordDomain:
@@ -49,47 +37,12 @@ def noisy(table: Numbers | npt.NDArray[np.float64], coins: tuple[Coin, ...] = CO
     return NoisyCounts(domain_of(values.tolist()), values, coins)
 
 
-@pytest.mark.parametrize("table", TABLES, ids=str)
-@pytest.mark.parametrize("name", REWEIGHINGS)
-def test_weights_of_rigged_tables(table: Counts, name: str) -> None:
-    expected = np.array([[float(w) for w in row] for row in exact_weights.WEIGHTS[name](table)])
-    found = REWEIGHINGS[name](noisy(table))
-    np.testing.assert_allclose(found.weights, expected, rtol=1e-14, atol=0)
-    assert found.reweighing == name
-
-
 def test_visible_arithmetic() -> None:
     """16 records: a 1 + 3, b 3 + 9."""
     table = noisy([[1, 3], [3, 9]])
     assert REWEIGHINGS["balanced"](table).weights.tolist() == [[4, 4 / 3], [4 / 3, 4 / 9]]
     assert REWEIGHINGS["label"](table).weights.tolist() == [[2, 2 / 3], [2, 2 / 3]]
     assert REWEIGHINGS["kamiran-calders"](table).weights.tolist() == [[1, 1], [1, 1]]  # independent already
-
-
-@pytest.mark.parametrize("table", TABLES[:4], ids=str)
-def test_weights_agree_with_scikit_learn(table: Counts) -> None:
-    """Its "balanced" class weights, of (group, label) pairs and of labels."""
-    cells = [(s, y) for s, row in enumerate(table) for y in range(len(row))]
-    pairs = np.repeat(np.arange(len(cells)), np.array(table).ravel())
-    labels = np.array([cells[pair][1] for pair in pairs])
-    of_pairs = compute_class_weight("balanced", classes=np.arange(len(cells)), y=pairs)
-    of_labels = compute_class_weight("balanced", classes=np.arange(len(table[0])), y=labels)
-    np.testing.assert_allclose(REWEIGHINGS["balanced"](noisy(table)).weights.ravel(), of_pairs, rtol=1e-14)
-    np.testing.assert_allclose(
-        REWEIGHINGS["label"](noisy(table)).weights, [of_labels] * len(table), rtol=1e-14
-    )
-
-
-@pytest.mark.parametrize("table", TABLES, ids=str)
-def test_weighted_counts_are_what_each_scheme_promises(table: Counts) -> None:
-    counts = np.array(table, dtype=float)
-    total = counts.sum()
-    pairs = counts * REWEIGHINGS["balanced"](noisy(table)).weights
-    np.testing.assert_allclose(pairs, total / counts.size)
-    labels = (counts * REWEIGHINGS["label"](noisy(table)).weights).sum(axis=0)
-    np.testing.assert_allclose(labels, total / counts.shape[1])
-    joint = counts * REWEIGHINGS["kamiran-calders"](noisy(table)).weights
-    np.testing.assert_allclose(joint, np.outer(joint.sum(axis=1), joint.sum(axis=0)) / total)
 
 
 @SCHEMES

@@ -70,21 +70,6 @@ def test_kamiran_calders_is_aif360s_reweighing(table: Table) -> None:
     np.testing.assert_allclose(found[frame["group"], frame["label"]], of_rows, rtol=1e-12)
 
 
-@given(st.lists(st.integers(1, 60), min_size=4, max_size=4))
-@settings(max_examples=10)
-def test_kamiran_calders_is_aif360s_first_interface(counts: list[int]) -> None:
-    """Which takes two groups, one of them privileged, and two labels, one of them favourable."""
-    from aif360.algorithms.preprocessing import Reweighing
-    from aif360.datasets import BinaryLabelDataset
-
-    table = [counts[:2], counts[2:]]
-    frame = records(table).astype(float)
-    data = BinaryLabelDataset(df=frame, label_names=["label"], protected_attribute_names=["group"])
-    weighted = Reweighing([{"group": 0.0}], [{"group": 1.0}]).fit_transform(data).instance_weights
-    found = ours(table, "kamiran-calders")[frame["group"].astype(int), frame["label"].astype(int)]
-    np.testing.assert_allclose(found, weighted, rtol=1e-12)
-
-
 @given(tables(), st.sampled_from(sorted(REWEIGHINGS)))
 @settings(max_examples=40)
 def test_weights_are_the_formulas(table: Table, reweighing: str) -> None:

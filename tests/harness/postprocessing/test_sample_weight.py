@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from harness.errors import RecordsError, ResultFileError
 from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
@@ -42,15 +41,6 @@ def test_rows_get_their_weight_under_their_own_index(run: Path) -> None:
 def test_labels_are_matched_as_they_stand_in_a_file(run: Path, labels: Any) -> None:
     found = sample_weight(read_weights(run), pd.Series(["a", "b"]), pd.Series(labels))
     assert found.tolist() == [1.0, 4.0]
-
-
-def test_scikit_learn_takes_them(run: Path) -> None:
-    rows = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "group": list("abab"), "label": [0, 0, 1, 1]})
-    weights = sample_weight(run, rows["group"], rows["label"])
-    fitted = LogisticRegression().fit(rows[["x"]], rows["label"], sample_weight=weights)
-    repeated = rows.loc[rows.index.repeat(weights.astype(int))]
-    same = LogisticRegression().fit(repeated[["x"]], repeated["label"])
-    assert fitted.coef_ == pytest.approx(same.coef_, rel=1e-3)
 
 
 @pytest.mark.parametrize(

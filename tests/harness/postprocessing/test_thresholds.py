@@ -188,23 +188,6 @@ def test_without_a_tolerance_single_thresholds_have_the_least_gap_there_is() -> 
     assert exact.tolerance == 0 and not exact.least_tolerance
 
 
-def test_says_how_much_of_an_infeasible_gap_may_be_noise() -> None:
-    hundredfold = replace(
-        rigged(tp=[[400.0, 400, 0], [400, 200, 0]], fp=[[400.0, 200, 0], [400, 100, 0]]),
-        positives=np.full(2, 400.0), negatives=np.full(2, 400.0),
-    )  # fmt: skip
-    with pytest.raises(InfeasibleError, match=r"moves a rate by 0.0063 .* 7 times either brings") as caught:
-        choose_thresholds(noisy(hundredfold), tolerance=0.001, deterministic=True)
-    assert "1/(epsilon * records)" in str(caught.value)
-
-
-def test_trivial_thresholds_are_fine_if_nothing_is_better() -> None:
-    """Positives are so rare that accepting nobody is best, whatever the constraint."""
-    fp = np.array([[400.0, 200, 0], [400, 100, 0]])
-    rare = replace(rigged(tp=[[4.0, 1, 0], [4, 3, 0]]), fp=fp, negatives=np.full(2, 400.0))
-    assert thresholds(choose_thresholds(rare, deterministic=True)) == {"a": [2], "b": [2]}
-
-
 def test_trivial_thresholds_are_fine_if_what_else_is_allowed_is_worse() -> None:
     """Both could take 3/4, at TPR 1/10 and FPR 1/2. Their other thresholds are good, and far apart."""
     curves = GroupCurves(

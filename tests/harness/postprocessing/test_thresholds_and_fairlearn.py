@@ -181,24 +181,6 @@ def test_leaves_less_than_half_as_much_to_chance_as_fairlearn(make: Any, groups:
 
 
 @OF_ONE_RATE
-@EVERY_OBJECTIVE
-def test_what_fairlearn_loses_is_its_grid(constraint: str, objective: str) -> None:
-    data = random_data(3)
-    chosen = choose_thresholds(data.curves(), constraint, objective)
-    losses = [
-        chosen.objective_value
-        - achieved(
-            data,
-            fairlearn_positive(data, constraint, objective, grid_size=size),
-            constraint,
-            objective,
-        )[0]
-        for size in (10, 1000, 50_000)
-    ]
-    assert losses[0] > losses[1] > losses[2] > -1e-9 and losses[2] < 1e-6
-
-
-@OF_ONE_RATE
 @pytest.mark.parametrize("tolerance", [0.01, 0.1])
 def test_tolerance_is_at_least_as_good_as_fairlearns(constraint: str, tolerance: float) -> None:
     data = random_data(3)

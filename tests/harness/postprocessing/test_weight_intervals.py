@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from harness.postprocessing.reweighing.formulas import (
@@ -60,20 +59,6 @@ def test_intervals_for_less_noise_do_not_cover(a: int, b: int) -> None:
 
 
 TABLES: list[list[list[float]]] = [[[90.5, 218.5], [154.5, 1527.5]], [[1, 3.5], [1, 40.5]]]
-
-
-@pytest.mark.parametrize("reweighing", REWEIGHINGS)
-@pytest.mark.parametrize("table", TABLES)
-def test_order_of_groups_and_labels_does_not_matter(table: list[list[float]], reweighing: str) -> None:
-    counts: npt.NDArray[np.float64] = np.array(table)
-    found = count_intervals(counts, reweighing, ONE)
-    assert found.shape == (2, 2, 2)
-    np.testing.assert_allclose(count_intervals(counts[::-1, ::-1], reweighing, ONE), found[::-1, ::-1])
-
-
-def test_label_intervals_are_the_same_for_all_groups() -> None:
-    found = count_intervals(np.array(TABLES[0]), "label", ONE)
-    assert (found[0] == found[1]).all()
 
 
 @pytest.mark.parametrize("reweighing", REWEIGHINGS)

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import OptionError, OutputError, RecordDomainError
+from harness.errors import OptionError, OutputError
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import (
-    Cap,
     RecordDomain,
     RecordKind,
     caps_to_choose_from,
@@ -133,13 +132,6 @@ def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest
         monkeypatch.setattr("protocols.accounting.calibration.guarantee_of_first_below", too_good)
         fault = audit_command("cap", {}, ZERO_OUT, Fraction(1), DELTA).fault
         assert fault is not None and "an index of 19 counts" in fault
-
-
-def test_one_record_at_most_leaves_nothing_to_choose() -> None:
-    with pytest.raises(RecordDomainError, match="one record at most"):
-        STATISTIC.prepare(settings(), replace(DOMAIN, max_count=1))
-    with pytest.raises(RecordDomainError, match="no cap to choose"):
-        replace(DOMAIN, cap=Cap(3))
 
 
 @pytest.mark.parametrize("opened", [(), (-1,), (12,), (0, 0)])

@@ -1,22 +1,17 @@
 """Expected errors, against simulated noise and against the recorded utility of released curves."""
 
-import json
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.studies.utility.curves import TREE, SyntheticPopulation, computed
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.releases import base as errors
-from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import design_coins
 from protocols.noise.added import simulated_noise
 from protocols.noise.truncated import mean_square_error
-from tests.conftest import PROJECT
 
 Floats = npt.NDArray[np.float64]
 
@@ -76,40 +71,3 @@ def test_means_are_no_further_off_than_simulated_at_the_ends_of_the_range() -> N
         simulated = math.sqrt((((mean - value / steps) / 2) ** 2).mean())  # the range is 2 wide
         predicted = NOISE * errors.mean_errors(sizes, steps)[0, 0]
         assert simulated == pytest.approx(most * predicted, rel=WITHIN)
-
-
-def outcomes() -> list[dict[str, Any]]:
-    """Return what was recorded of curves that were released by trees of counts."""
-    path = PROJECT / "benchmarks" / "results" / "utility" / "samples.jsonl"
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    return [
-        each
-        for each in found
-        if each["method"] == TREE and each["population"] == "synthetic" and each["epsilon"] in (0.25, 1, 5)
-    ]
-
-
-def predicted_rates(outcome: dict[str, Any]) -> tuple[float, Floats]:
-    """Return what a plan expects of a recorded release: the count's error, the rates' by group and label."""
-    release = computed(TREE, 1001, Fraction(outcome["epsilon"]), NeighboringRelation.REPLACE_ONE)
-    shares = SyntheticPopulation(outcome["groups"]).shares()
-    rates = errors.curve_errors(release.noise, shares * outcome["records"])
-    return float(np.sqrt((release.noise.standard_errors()[:-1] ** 2).mean())), rates
-
-
-def test_curves_were_as_far_off_as_expected() -> None:
-    """The recorded curves were made monotone, which helps where noise is large; else a plan has to be right.
-
-    Recorded figures, so this cannot fail by chance: each is the root mean square over 20 repetitions.
-    """
-    known = 0
-    for outcome in outcomes():
-        count, rates = predicted_rates(outcome)
-        counted, rated = (math.sqrt(np.mean(np.square(outcome[f"{name}_rmse"]))) for name in ("count", "tpr"))
-        positive = math.sqrt((rates[:, 1] ** 2).mean())
-        assert counted == pytest.approx(count, rel=0.12), outcome["epsilon"]
-        assert rated < 1.25 * positive
-        if rates.max() <= errors.FIRST_ORDER / 4:
-            known += 1
-            assert rated == pytest.approx(positive, rel=0.25), outcome["epsilon"]
-    assert known >= 8

@@ -7,15 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cli.release_options import GapOptions
-from harness.errors import OptionError, RecordDomainError, RecordsError
+from harness.errors import RecordDomainError, RecordsError
 from harness.inputs.encoding import columns_of, count_columns
 from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid, domain_from_json
 from harness.inputs.records import read_records
-from harness.pipeline.release import declared_domain
 from harness.releases.gaps import GapStatistic, clients_for, gaps
 from harness.request.base import Request
-from harness.request.readers import parse_range
 from harness.security_models import MODELS
 from protocols.accounting.calibration import NeighboringRelation, NoisePlan
 from protocols.noise.truncated import error_bound
@@ -91,26 +88,6 @@ def test_domains_of_values_are_written_and_read() -> None:
     for steps in (0, MAX_STEPS + 1):
         with pytest.raises(RecordDomainError, match="steps on each side"):
             ValueGrid(0.0, 1.0, steps)
-
-
-def declared(**texts: str) -> RecordDomain | None:
-    return declared_domain(GapOptions(epsilon="1", **texts), of_values=True)
-
-
-def test_options_that_declare_values() -> None:
-    assert declared(groups="b,a", range="0,1", steps="10") == DOMAIN
-    wrong: list[dict[str, str]] = [
-        {"domain": "d.json", "range": "0,1"},
-        {"range": "0,1"},
-        {"groups": "a,b", "steps": "10"},
-        {},
-    ]
-    for texts in wrong:
-        with pytest.raises(OptionError, match="--groups and --range"):
-            declared(**texts)
-    for text in ("1", "1,0", "0,1,2", "a,b", "0,"):
-        with pytest.raises(OptionError, match="--range must be two numbers"):
-            parse_range(text)
 
 
 def test_whom_the_noise_protects() -> None:

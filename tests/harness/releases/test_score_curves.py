@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.errors import OutputError, RecordDomainError
+from harness.errors import RecordDomainError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, as_grid
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import make_job
@@ -24,7 +24,6 @@ from protocols.circuits.blocks import block_sizes, block_sums, count_blocks
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.mechanisms.count_tree import CountTree
-from protocols.noise.truncated import mean_square_error
 from protocols.spec import (
     KEYS,
     PI_ROC,
@@ -101,15 +100,6 @@ def test_the_curves_errors_are_those_of_their_nodes() -> None:
     assert not found.tp[0].any() and not found.fp[1:].any()
 
 
-def test_standard_errors_in_the_file_are_the_noises() -> None:
-    tree = CountTree(len(GRID), (1,))
-    json = noisy_curves(np.zeros(6 * tree.nodes), DOMAIN, "yes", tree, COINS).to_json()
-    variance = float(mean_square_error(COINS))
-    assert json["standard_error"] == pytest.approx([(variance * n) ** 0.5 for n in range(8, 0, -1)])
-    assert json["thresholds"] == list(GRID) and json["positive_label"] == "yes"
-    assert json["coins"] == [[coin.numerator, coin.bits] for coin in COINS]
-
-
 @pytest.mark.parametrize("relation", [None, *list(NeighboringRelation)[:2]])
 @pytest.mark.parametrize("flat", [True, False])
 def test_the_harness_compiles_what_it_accounts_for(flat: bool, relation: NeighboringRelation | None) -> None:
@@ -159,12 +149,6 @@ def test_curves_tell_two_labels_apart() -> None:
         CurvesStatistic().prepare(SETTINGS, three)
     with pytest.raises(RecordDomainError, match=r"'1' is not declared \(declared: no, yes\)"):
         CurvesStatistic(positive="1").prepare(SETTINGS, DOMAIN)
-
-
-def test_what_the_protocol_cannot_have_opened_is_refused() -> None:
-    prepared = CurvesStatistic(flat=True).prepare(SETTINGS, DOMAIN)
-    with pytest.raises(OutputError):
-        prepared.read({"nodes": (0,) * (prepared.plan.nodes + 1)}, 10)
 
 
 def test_what_only_garbage_gives_is_the_nearest_that_can_be() -> None:

@@ -75,11 +75,6 @@ def test_a_document_of_more_values_than_any_has_is_refused(monkeypatch: pytest.M
             parse_json(text, REFUSAL)
 
 
-def test_what_a_type_says_itself_comes_with_the_document() -> None:
-    with pytest.raises(ResultFileError, match=r"^x.json: A size is not negative.$"):
-        as_type(Inner, {"size": -1}, REFUSAL)
-
-
 def test_functions_are_called_with_what_they_take() -> None:
     def add(first: int, second: int = 2, *, third: list[tuple[str, int]]) -> int:
         return first + second + sum(number for _, number in third)

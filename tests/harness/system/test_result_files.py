@@ -31,11 +31,6 @@ def test_refuses(tmp_path: Path, content: bytes, message: str) -> None:
         read_result(tmp_path, "thing.json")
 
 
-def test_absent_file(tmp_path: Path) -> None:
-    with pytest.raises(ResultFileError, match="Cannot read"):
-        read_result(tmp_path, "thing.json")
-
-
 def test_a_directory_that_another_run_made_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
     out = tmp_path / "results"
 

@@ -49,13 +49,6 @@ def test_an_interrupt_waits_for_the_cleaning_up(number: int) -> None:
     signal.raise_signal(number)
 
 
-def test_without_an_interrupt_all_goes_on() -> None:
-    with uninterrupted():
-        pass
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
-
-
 def test_an_interrupt_meanwhile_does_not_hide_an_error() -> None:
     def fail() -> None:
         with uninterrupted():
