@@ -1,7 +1,9 @@
-"""What hosts agree on before a run: each runs what all others signed, once."""
+"""What hosts agree on before a run, each runs once, and charges to its own ledger by its own policy."""
 
-from contextlib import ExitStack
+import sqlite3
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +11,29 @@ import pytest
 
 from harness.engines.parties.certificates import make_key
 from harness.errors import (
+    BudgetError,
     CertificateError,
     HostUnfitError,
+    LedgerError,
     PolicyError,
+    PopulationError,
+    UsedUploadsError,
 )
 from harness.hosts import party_run
+from harness.hosts.policy import LEDGER
 from harness.hosts.signed_results import AGGREGATE, Signed, sign
+from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.system.files import PREFIX
+from protocols.guarantee import Budget
 from tests.support.coordinators import (
     ANY_PORT,
     MODEL,
     RULE,
     Coordinator,
+    Party,
     asked,
+    let_go,
     now,
     ran,
     spent,
@@ -49,9 +60,9 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     assert spent(hosts[0]) == []
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
+def test_hosts_do_not_run_different_things(hosts: list[Path]) -> None:
+    """As a coordinator could ask each for something else, to open what one alone adds no noise to."""
+    for others in (
         {"asked": asked(epsilon="2")},
         {"asked": asked(population="others")},
         {"program_hash": "other"},
@@ -61,16 +72,14 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
         {"run": "1" * 32},
         {"started": "2027-01-01"},
         {"nonces": ["0", "1", "2"]},
-    ],
-)
-def test_hosts_do_not_run_different_things(
-    others: dict[str, Any], hosts: list[Path], stack: ExitStack
-) -> None:
-    """As a coordinator could ask each for something else, to open what one alone adds no noise to."""
-    coordinator = Coordinator(hosts[0], stack)
-    coordinator.prepared(asked())
-    with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: .* something else"):
-        coordinator.go(hosts, **others)
+    ):
+        with ExitStack() as stack:
+            coordinator = Coordinator(hosts[0], stack)
+            coordinator.prepared(asked())
+            with pytest.raises(
+                HostUnfitError, match=r"What party 1 signed is not this run: .* something else"
+            ):
+                coordinator.go(hosts, **others)
     assert spent(hosts[0]) == []
 
 
@@ -139,3 +148,64 @@ def test_a_party_that_meets_nobody_is_given_up(
     until(ended)
     assert said["code"] < 0 and "had not met all other parties" in said["lines"][-1]
     assert "signed" not in said and [status for *_, status in spent(hosts[0])] == [Status.ABORTED]
+
+
+def test_a_run_is_charged_before_its_party_may_go_and_stays_charged(hosts: list[Path]) -> None:
+    class Failing(Party):
+        charged: tuple[str, Fraction, Status]
+
+        def go(self, _certificates: object) -> None:
+            (self.charged,) = spent(hosts[0])
+            raise KeyboardInterrupt
+
+    failing = Failing()
+    with pytest.raises(KeyboardInterrupt):
+        ran(hosts, found=failing)
+    name, epsilon, status = failing.charged
+    assert name == "loans" and Fraction(99, 100) < epsilon <= 1 and status is Status.RUNNING
+    assert [each[:2] for each in spent(hosts[0])] == [(name, epsilon)]
+
+
+def test_repeats_are_charged_until_nothing_is_left(hosts: list[Path]) -> None:
+    """The coordinator's own ledger, or none, changes nothing about that."""
+    for count in range(1, 5):
+        assert ran(hosts).gone
+        assert len(spent(hosts[0])) == count
+    with pytest.raises(BudgetError, match=r"has ε = .* left of its budget of 4,"):
+        ran(hosts)
+    assert ran(hosts, 1).gone  # of which only this host had a part
+
+
+def test_what_the_owner_changes_counts_at_once(hosts: list[Path], stack: ExitStack) -> None:
+    """Also for connections that were open before; they do not put the old budget back."""
+    coordinator = Coordinator(hosts[0], stack)
+    work = coordinator.prepared(asked())
+    write_rules(hosts[0], RULE.replace("epsilon = 4", 'epsilon = "1/2"'))
+    with pytest.raises(BudgetError, match=r"of its budget of 0\.5,"):
+        let_go(coordinator, work, hosts)
+    write_rules(hosts[0], 'coordinators = ["nobody"]\n' + RULE)
+    with pytest.raises(PolicyError, match="start nothing"):
+        work.admit("go")
+    assert spent(hosts[0]) == []
+
+
+def test_another_name_for_the_same_uploads_is_no_new_budget(hosts: list[Path]) -> None:
+    write_rules(hosts[0], RULE.replace("loans", "*"))
+    assert ran(hosts).gone
+    with pytest.raises(PopulationError, match="were charged to 'loans', not to 'others'"):
+        ran(hosts, population="others")
+    with pytest.raises(UsedUploadsError, match="went into a run before"):
+        ran(hosts, population=None)
+
+
+def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], stack: ExitStack) -> None:
+    coordinator, party = Coordinator(hosts[0], stack), Party()
+    work = coordinator.prepared(asked())
+    Ledger(hosts[0] / LEDGER).set_budget("others", Budget(Fraction(1)))  # so that there is a file
+    ledger = work.release.guard._ledger
+    ledger.timeout_s = 0.1
+    with closing(sqlite3.connect(hosts[0] / LEDGER)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="another program has kept it locked"):
+            let_go(coordinator, work, hosts, party)
+    assert not party.gone

@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import HostUnfitError, HostUnreachableError
 from harness.hosts import connection, wire
-from harness.hosts.checks import Facts
+from harness.hosts.checks import Facts, skew_s
 from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
 from tests.support.running import until
@@ -98,10 +98,6 @@ def test_a_host_of_another_version_is_asked_nothing(
         connect(session, monkeypatch)
     assert str(raised.value).count(". ") == 0
     assert not any(b'"do"' in line and b"bye" not in line for line in session.sent)
-
-
-def test_a_host_of_this_version_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect(Session(HELLO), monkeypatch).close()
 
 
 @pytest.mark.parametrize(
@@ -226,3 +222,13 @@ def test_patience_ends_with_a_host_that_takes_nothing_or_answers_nothing(
     session.takes = takes
     with pytest.raises(HostUnreachableError, match=r"went away: it gave no answer within 0\.2 s\.$"):
         one.ask("collect", 0.2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "answered", "ahead"),
+    [(10, 10.5, 11, 0), (10, 10, 10, 0), (10, 71, 11, 60), (10, -50, 11, -60), (10, 11.5, 11, 0.5)],
+)
+def test_a_clock_is_off_only_as_far_as_waiting_cannot_explain(
+    asked: float, said: float, answered: float, ahead: float
+) -> None:
+    assert skew_s(asked, said, answered) == ahead

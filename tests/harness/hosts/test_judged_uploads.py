@@ -96,18 +96,18 @@ def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy) -> str:
     return batch
 
 
-def test_another_files_header_changes_no_clients_policy(hosts: list[Path], tmp_path: Path) -> None:
+def test_another_files_header_changes_no_clients_policy(
+    hosts: list[Path], tmp_path: Path, stack: ExitStack
+) -> None:
     """A file that is not what its name says has no say, in whatever order a directory lists them."""
     one = share_more(hosts, tmp_path, replace(ALLOWED, tasks=("gap",)))
     line, _, rest = (hosts[0] / "shares" / f"{one}.share").read_bytes().partition(b"\n")
     lax = {**json.loads(line), "policy": json.loads(line)["policy"] | {"tasks": ["weights"]}}
     for k in range(8):
         (hosts[0] / "shares" / f"{k}.share").write_bytes(json.dumps(lax).encode() + b"\n" + rest)
-    with ExitStack() as stack:
-        work = Coordinator(hosts[0], stack).work
-        work.propose(asked())
-        report = listed(work)
-        assert report.unsound[one] == UNCOVERED
+    work = Coordinator(hosts[0], stack).work
+    work.propose(asked())
+    assert listed(work).unsound[one] == UNCOVERED
 
 
 def test_uploads_that_come_after_the_check_are_judged_too(hosts: list[Path], tmp_path: Path) -> None:
