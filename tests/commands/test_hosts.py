@@ -13,7 +13,6 @@ import pytest
 
 from harness.engines.parties.certificates import make_key
 from harness.errors import HostUnfitError, HostUnreachableError
-from harness.hosts import connection
 from harness.hosts.connection import Connection
 from tests.support.command import call, files_below
 from tests.support.coordinators import have_port
@@ -153,41 +152,3 @@ def test_another_ssh_host_key_than_the_known_one(three: Site, tmp_path: Path) ->
     with pytest.raises(HostUnreachableError, match="its ssh host key is not the one in"):
         Connection(replace(three.hosts[1], known_hosts=str(known)))
     assert known.read_text() == before  # nothing is taken on trust
-
-
-def test_a_login_that_talks_is_no_agent(three: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_STARTS", "echo Welcome; sleep 1")
-    with pytest.raises(HostUnreachableError, match=r"^Host 127\.0\.0\.1 \(party 0\) went away"):
-        Connection(three.hosts[0])
-
-
-INVITING = ["--invite", "for-clients", "--clients", "2", "--groups", "a,b", "--labels", "0,1"]
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (INVITING[:4], "--invite needs --domain, or --groups and --labels"),
-        (INVITING[:2], "--invite and --clients (how many) go together"),
-        (INVITING[4:], "the domain is the one that was shared; leave out the options for it"),
-        (["--input-path", "replicated", *INVITING], "--invite has clients send during it"),
-        (["--security", "mpyc", *INVITING], "Input path 'clients' needs MP-SPDZ"),
-        (
-            ["--security", "rep4-ring", *INVITING],
-            "need a client_port of every host in hosts.toml; host h3",
-        ),
-    ],
-)
-def test_invitations_are_refused_before_any_host_is_asked(
-    tmp_path: Path, options: list[str], told: str
-) -> None:
-    text = "".join(
-        f'[[host]]\nparty = {i}\naddress = "h{i}"\ndirectory = "/d"\nproject = "/p"\nport = 1\n'
-        + "client_port = 2\n" * (i < 3)
-        for i in range(4)
-    )
-    (tmp_path / "hosts.toml").write_text(text)
-    run = ["weights", "--hosts", "hosts.toml", "--epsilon", "1", "--out", "none"]
-    done = call(*run, *options, cwd=tmp_path)
-    assert done.returncode == 1 and told in " ".join(done.stderr.split())
-    assert files_below(tmp_path) - {"for-clients"} == {"hosts.toml"}

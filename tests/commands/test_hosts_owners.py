@@ -31,17 +31,6 @@ def test_a_policy_is_written_once_then_checked_and_shown(tmp_path: Path) -> None
     assert call("hosts.policy", cwd=tmp_path).returncode == 1
 
 
-def test_options_of_both_kinds_of_set_up_are_refused(tmp_path: Path) -> None:
-    for options, said in (
-        (["--party", "0"], "--party and --pin are for one host"),
-        (["--directory", "host"], "say by --party which party's"),
-        (["--policy", "nothing.toml"], "Cannot read nothing.toml"),
-    ):
-        done = call("hosts.setup", *options, cwd=tmp_path)
-        assert done.returncode == 1 and said in done.stderr, done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_owners_set_hosts_up_and_a_starter_may_start_their_agents_only(tmp_path: Path) -> None:
     """Its key sets nothing up, and runs what each host's owner allows; all hosts sign that."""
     with site(tmp_path, 3) as hosts:
@@ -95,12 +84,3 @@ def restrict_to_agent(hosts: Site, i: int) -> None:
     line = f'restrict,command="cd {PROJECT} && PYTHONPATH=$PWD exec {agent}" {public}\n'
     with (hosts.ssh_directory / "authorized_keys").open("a") as file:
         file.write(line)
-
-
-def test_what_is_verified_may_be_named_without_its_flag(tmp_path: Path) -> None:
-    for words in (["nowhere"], ["--results", "nowhere"]):
-        done = call("verify", *words, cwd=tmp_path)
-        assert done.returncode == 1 and "Error: nowhere has no signatures.json: a run on hosts" in done.stderr
-    done = call("verify", "one", "two", cwd=tmp_path)
-    assert done.returncode == 1 and "'two' belongs to no option of verify" in done.stderr
-    assert "Usage: ./inv verify RESULTS [options]" in call("verify", "--help", cwd=tmp_path).stdout

@@ -16,7 +16,7 @@ from harness.clients.gateway import FAILED
 from harness.engines import base
 from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.output_parser import parse_outputs
-from harness.engines.parties import main as party, supervisor as parties
+from harness.engines.parties import supervisor as parties
 from harness.engines.parties.certificates import make_key
 from harness.engines.parties.handle import PartyState
 from harness.engines.parties.supervisor import free_ports, run_parties
@@ -224,40 +224,6 @@ def test_a_production_program_takes_no_given_bits(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(base, "PROGRAMS", programs)
         with pytest.raises(UnsupportedError, match=r"pi_lap\.mpc draws its own random bits"):
             Job(PI_LAP, source / "pi_lap.mpc", (), (None,), given_bits=((0,),))
-
-
-def test_a_used_directory_is_refused_by_the_party_itself(tmp_path: Path) -> None:
-    (tmp_path / DATA).mkdir()
-    config = {
-        "party": 0,
-        "common_names": ["P0"],
-        "fair_bits": [],
-        "argv": ["/bin/true"],
-    }
-    (tmp_path / CONFIG).write_text(json.dumps(config))
-    command = [sys.executable, "-m", "harness.engines.parties.main"]
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-
-    def start() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, input="go\n", capture_output=True, text=True, check=False
-        )
-
-    first, key = start(), (tmp_path / DATA / "P0.key").read_bytes()
-    assert (first.returncode, first.stdout) == (0, "ready\n")
-    again = start()
-    assert (again.returncode, again.stdout) == (party.CLAIMED_EXIT, "")
-    assert party.CLAIMED_EXIT == 17
-    assert (tmp_path / DATA / "P0.key").read_bytes() == key
-
-
-def test_a_used_directory_is_refused_before_any_party_starts(tmp_path: Path) -> None:
-    with pytest.raises(UsedDirectoryError) as error:
-        run(tmp_path / "run", WELL, WELL, files={CLAIM: ""})
-    assert str(error.value) == (
-        f"{tmp_path / 'run' / 'party-0'} was started before; "
-        "share again into a new directory, a rerun could repeat its noise."
-    )
 
 
 def test_a_directory_that_another_start_claims_meanwhile_is_refused(

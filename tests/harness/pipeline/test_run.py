@@ -7,17 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import UnsupportedError
+from harness.cli.commands.send import _sentences
+from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.sources import RecordsSource
-from harness.privacy.statement import state_privacy
+from harness.pipeline.run import RunSettings, privacy_of, run_release
+from harness.pipeline.sources import RecordsSource, read_terms, terms_of
+from harness.privacy.statement import SHIFTED, state_distributed_noise, state_privacy
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.gaps import GapStatistic
+from harness.releases.registry import statistic_of
 from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
+from harness.request.releases import request_from_json
 from harness.security_models import MODELS, SecurityModel, get_model
 from protocols.accounting.calibration import (
     NeighboringRelation,
@@ -27,6 +30,7 @@ from protocols.accounting.calibration import (
     plan_noise,
     sums_and_sizes,
 )
+from protocols.noise.added import NoiseDistribution
 from protocols.spec import (
     CLIENTS,
     KEYS,
@@ -154,3 +158,65 @@ def test_one_record_is_protected_as_before_where_a_party_can_change_its_key() ->
         plan = statistic.prepare(settings, scored).plan
         assert (plan.relation, plan.changed) == (NeighboringRelation.REPLACE_ONE, 2)
         assert not plan.neighbors.malleable_slots
+
+
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
+
+
+def release(
+    form: InputForm = SPLIT, distribution: NoiseDistribution | None = NoiseDistribution.GAUSSIAN
+) -> Request:
+    return request_of(MODELS["rep4-ring"], form, Fraction(1), Fraction(1, 2**40), distribution=distribution)
+
+
+def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() -> None:
+    terms = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
+    read, _ = read_terms(terms, "Terms")
+    assert read.own_distribution is NoiseDistribution.GAUSSIAN
+    assert any("own (gaussian)" in each and SHIFTED in each for each in _sentences(read))
+    with pytest.raises(ShareError, match="names others than are known here"):
+        read_terms({**terms, "request": {**terms["request"], "noise": "own-cauchy"}}, "Terms")
+
+
+def test_terms_of_joint_noise_say_so() -> None:
+    terms = terms_of(release(SPLIT.by(CLIENTS), None), DOMAIN)
+    assert terms["request"]["noise"] == "joint"
+    read, _ = read_terms(terms, "Terms")
+    assert read.own_distribution is None and not any(SHIFTED in each for each in _sentences(read))
+
+
+def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:
+    asked = release().but(population="people").to_json()
+    found = request_from_json(asked)
+    assert isinstance(statistic_of(found), WeightsStatistic)
+    assert found.own == release().own and found.to_json() == asked
+    assert asked.keys() & {"rate", "edge", "parties", "honest"} == set()
+    with pytest.raises(OptionError, match="none that this version knows"):
+        request_from_json({**asked, "noise": "own-uniform"})
+    with pytest.raises(OptionError, match="none that this version knows"):
+        request_from_json({**asked, "rate": "1"})
+
+
+@pytest.mark.parametrize("form", [SPLIT, SPLIT.by(CLIENTS)], ids=["shares", "clients"])
+def test_the_statement_says_it_and_what_shares_allow_anyway(form: InputForm) -> None:
+    prepared = WeightsStatistic().prepare(release(form), DOMAIN)
+    stated = privacy_of(prepared, 0)
+    privacy = stated.to_json()
+    assert (privacy["noise"], privacy["distribution"], privacy["honest_parties"]) == (
+        "distributed",
+        "gaussian",
+        3,
+    )
+    alike = "as it can by its shares" if form is SPLIT else "with joint noise it could not"
+    assert privacy["shifted"] == f"{SHIFTED}; {alike}"
+    full = " ".join(stated.in_full())
+    assert "no single party learns anything more, but what its own noise in it tells it, even if" in full
+    assert f"counts that of 3 of 4, as the others may tell theirs. Note that {SHIFTED}; {alike}." in full
+    assert SHIFTED in stated.in_short()[2]
+    assert prepared.plan.own is not None
+    assert (
+        state_distributed_noise(prepared.plan.own, SLOTS).shifted
+        == f"{SHIFTED}; with joint noise it could not"
+    )
+    joint = privacy_of(WeightsStatistic().prepare(release(form, None), DOMAIN), 0).to_json()
+    assert not {"noise", "distribution", "honest_parties", "shifted"} & set(joint)
