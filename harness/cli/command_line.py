@@ -146,7 +146,7 @@ def fill_in(given: Sequence[ParserContext], commands: Mapping[str, Command]) -> 
     """Give commands the options that the file has and the command line has not; return a sentence on these.
 
     A command's own table goes before what stands outside of tables.
-    [test: tests/harness/cli/test_repeated_options.py]
+    [test: tests/harness/cli/test_command_line.py]
     Args: given: what was typed of each command; commands: all there are, by name.
     Raises: OptionError: the file cannot be read, or names what no command has.
     """

@@ -69,7 +69,7 @@ def invitations(
     """Write `client-<k>.json` for every client while the parties run; remove them after.
 
     Guarantees: an invitation is there whole or not at all; no file of that name is overwritten, and none
-    removed that is not this run's.  [test: tests/harness/clients/test_invitations.py]
+    removed that is not this run's.  [test: tests/harness/clients/test_sender.py]
     Args: clients: certificate and key of each, PEM. Raises: WriteError.
     """
     paths = _paths(directory, len(clients))

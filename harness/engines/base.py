@@ -164,7 +164,7 @@ class Job:
 
         A program that was told of fewer would draw its noise from fewer parties' bits.
         Guarantees: no request, wherever it comes from, has a production program draw less noise than its
-        epsilon says.  [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_guard.py]
+        epsilon says.  [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_agreement.py]
         """
         parties = self._named_arguments.get("parties", model.parties)
         if int(parties) != model.parties or len(self.party_inputs) != model.parties:

@@ -137,7 +137,7 @@ def skew_s(asked: float, stated: float, answered: float) -> float:
     """Return how far another clock is ahead of ours at least, 0 if it may be right; seconds.
 
     Args: asked, answered: by our clock; stated: by the other, at some time in between.
-    [test: tests/harness/hosts/test_checks.py]
+    [test: tests/harness/hosts/test_connection.py]
     """
     return stated - answered if stated > answered else min(0.0, stated - asked)
 

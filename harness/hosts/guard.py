@@ -36,7 +36,7 @@ class Guard:
     """One run, as its host allows it.
 
     Guarantees: nothing runs that the host's policy, the clients' terms or the engine refuse, nor before the
-    host's own ledger has the exact charge.  [test: tests/harness/hosts/test_guard.py]
+    host's own ledger has the exact charge.  [test: tests/harness/hosts/test_agreement.py]
     Args: directory: the host's own.
     Raises: PolicyError; OptionError: this version does not know the release; UnsupportedError.
     """

@@ -23,7 +23,7 @@ def greet(reached: socket.socket, greeting: str) -> None:
     """Greet who comes; then take and give as many bytes as they say, until they go.
 
     Guarantees: little memory for each, as whoever reaches the port may come, and come often.
-    [test: tests/harness/hosts/test_links.py]
+    [test: tests/harness/hosts/test_connection.py]
     """
     reached.settimeout(PATIENCE_S)
     with suppress(OSError), reached.makefile("rb") as incoming:
@@ -56,7 +56,7 @@ def reach(address: str, port: int, greeting: str) -> str | None:
 def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | None:
     """Return the median round-trip time in seconds, and bits per second of the slower direction.
 
-    None where nobody answers as `greet` does.  [test: tests/harness/hosts/test_links.py]
+    None where nobody answers as `greet` does.  [test: tests/harness/hosts/test_connection.py]
     """
     with suppress(OSError), socket.create_connection((address, port), PATIENCE_S) as link:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

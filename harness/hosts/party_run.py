@@ -112,7 +112,7 @@ class PartyRun(ABC):
 
         Guarantees: program, arguments and noise follow from what was asked for and from this host's own
         inputs; where clients send, they are told of the same release.
-        [test: tests/harness/hosts/test_guard.py]
+        [test: tests/harness/hosts/test_agreement.py]
         Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
         that send while it runs; piece: the name of the noise that was made ahead, if the run takes some.
         Raises: HostUnfitError: a port is taken, or there are no inputs; PolicyError: of the ports; as

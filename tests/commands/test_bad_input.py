@@ -47,6 +47,10 @@ FILES = {
     "not.json": "groups: a, b\n",
     "features.json": json.dumps({"age": {"low": 0, "high": 9}}),
     "mine.toml": EXPERIMENT,
+    "hosts.toml": "".join(
+        f'[[host]]\nparty = {i}\naddress = "h{i}"\ndirectory = "/d"\nproject = "/p"\nport = 1\n'
+        for i in range(4)
+    ),
     "my.mpc": "print_ln('OUT x 1')\n",
 }
 OTHERS = {"latin-1.csv", "no.parquet", "directory.csv", "there", "there-cap", "loop.csv"}
@@ -117,6 +121,12 @@ COMMANDS = [
     ),
     ("weights --hosts hosts.toml --epsilon 1 --horizon 2", "Hosts keep no series of epochs"),
     ("weights --shares there --arrivals new --security mpyc --horizon 2", "give --horizon"),
+    (f"{INVITE} 3 {DECLARED} --hosts hosts.toml", "need a client_port of every host in hosts.toml; host h0"),
+    ("hosts.setup --party 0", "--party and --pin are for one host"),
+    ("hosts.setup --directory host", "say by --party which party's"),
+    ("hosts.setup --policy nothing.toml", r"Cannot read nothing\.toml"),
+    ("verify there", r"there has no signatures\.json: a run on hosts"),
+    ("verify one two", "'two' belongs to no option of verify"),
     # Noise.
     (f"weights {RUN} --noise own-cauchy", "--noise must be joint, distributed or distributed-gaussian"),
     ("weights --records good.csv --noise distributed --epsilon 0.00001", "would need a table up to"),

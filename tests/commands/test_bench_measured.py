@@ -1,16 +1,26 @@
-"""`bench.run` with suites of ours as a user runs them: real parties, interrupted, resumed, refused."""
+"""`bench.run` with suites of ours and with files, what is done with results, and those on record."""
 
+import hashlib
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
 from benchmarks.measure.cell import HERE
+from benchmarks.measure.runner import chosen_in
 from benchmarks.measure.samples import FAILED, OK, Level, load
+from benchmarks.report import html as report
 from benchmarks.suites import Planned
-from tests.support.command import call, finish, processes_below, start, succeed
+from benchmarks.validation import multiplications
+from benchmarks.validation.cells import RESULTS, Measured
+from benchmarks.validation.checks import validate
+from benchmarks.validation.findings import Explanation, Finding, Status, explanations
+from tests.support.command import call, finish, processes_below, read_json, start, succeed
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.surroundings import Surroundings
 
@@ -125,3 +135,174 @@ def test_ctrl_c_keeps_what_is_done_and_resume_does_the_rest(
     assert [row["ok"] for row in json.loads(done.stdout)] == [3]
     assert load(samples)[: len(first)] == first
     assert sorted(sample.repetition for sample in load(samples)) == [0, 1, 2]
+
+
+EXPERIMENT = """
+name = "mine"
+title = "Some noise"
+repetitions = 1
+
+[factors]
+protocol = "pi_lap"
+variant = "default"
+network = "none"
+epsilon = "1"
+security = "mpyc"
+
+[[grid]]
+factors.samples = [1, 2]
+"""
+PRODUCT = """
+n = int(program.args[1])
+a, b = (sint.get_input_from(i, size=n) for i in (0, 1))
+print_ln("OUT product %s", sum(a * b).reveal())
+"""
+# What it prints looks like outputs, twice and of no form, and like what engines say of a run's cost.
+ODD = """
+for text in ["OUT", "OUT x 1.5", "OUT x 2", "OUT x 2", "OUTPUT", "Time = 999.0 seconds (9 MB, 9 rounds)"]:
+    print_ln(text)
+print_ln("Data sent = 999 MB in ~999 rounds (party 0)")
+print_ln("Data sent = 999 bytes")
+print_ln("OUT x %s", (sint(1) + 1).reveal())
+"""
+
+
+def test_an_experiment_runs_and_goes_on_from_its_results_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(EXPERIMENT)
+    rows = json.loads(succeed("bench.run", "mine.toml", "--out", "found", "--json", cwd=tmp_path))
+    assert [row["cell"]["samples"] for row in rows] == [1, 2]
+    found = load(tmp_path / "found")
+    cells = sorted((each.cell["samples"], each.warm_up) for each in found)
+    assert cells == [(1, False), (1, True), (2, False), (2, True)]
+    about = read_json(tmp_path / "found" / "about.json")
+    assert about["command"] == "./inv bench.run mine.toml" and 0 <= about["chosen"]["seed"] < 2**32
+    assert (tmp_path / "found" / "experiment.toml").read_text() == EXPERIMENT
+    (tmp_path / "mine.toml").unlink()  # the directory has all that it takes
+    succeed("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
+    assert chosen_in(tmp_path / "found").seed == about["chosen"]["seed"]
+    assert sum(not each.warm_up for each in load(tmp_path / "found")) == 4
+    assert validate(Measured.read(tmp_path / "found")).of(Status.FAILED) == []
+
+
+def test_recorded_results_can_be_exported_and_compared(tmp_path: Path) -> None:
+    recorded = str(RESULTS / "noise")
+    done = call("bench.export", recorded, "--out", "tables", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
+        *("runs.csv", "runs.parquet", "cells.csv", "cells.parquet", "table.tex", "measured"),
+        *("cells.pdf", "noise.pdf"),
+    }
+    assert load(tmp_path / "tables" / "measured") == load(RESULTS / "noise")
+    done = call("bench.compare", "--before", recorded, "--after", recorded, cwd=tmp_path)
+    assert done.returncode == 0 and "44 too few runs to tell." in done.stdout
+
+
+@pytest.mark.mpspdz("ring")
+def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None:
+    (tmp_path / "my.mpc").write_text(PRODUCT)
+    timed = "my.mpc --args 3 --inputs 3 --against '-R 64' --security ring,semi2k --repetitions 1"
+    shown = succeed("bench.run", *shlex.split(timed), "--out", "found", cwd=tmp_path)
+    for said in ("no guarantee", "my.mpc", "too few pairs to tell", "integer triples", "offline"):
+        assert said in shown
+    assert re.search(r"-R 64[^/]* / my\.mpc(?![^│┃]*-R)", shown)  # what the ratios are of
+    found = load(tmp_path / "found")
+    assert {(each.cell["security"], each.compile_options) for each in found if not each.warm_up} == {
+        ("ring", ("-R", "64", "-Z", "3")),
+        ("ring", ("-R", "64")),
+        ("semi2k", ("-R", "64", "-Y")),
+        ("semi2k", ("-R", "64")),
+    }
+    assert all(each.status == "ok" and each.rounds and min(each.sent_bytes) > 0 for each in found)
+    about = read_json(tmp_path / "found" / "about.json")
+    assert about["sha256"] == {"my.mpc": hashlib.sha256(PRODUCT.encode()).hexdigest()}
+    assert about["command"] == f"./inv bench.run {timed}"
+    (tmp_path / "my.mpc").write_text("elsewhere")  # which nobody reads any more
+    succeed("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
+    assert sum(not each.warm_up for each in load(tmp_path / "found")) == 8
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_program_is_timed_whatever_it_prints(tmp_path: Path) -> None:
+    (tmp_path / "odd.mpc").write_text(ODD)
+    options = ("odd.mpc", "--security", "ring,mpyc", "--repetitions", "1", "--out", "found")
+    done = call("bench.run", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for sample in load(tmp_path / "found"):
+        assert sample.status == "ok" and 0 < sample.times["mpc_s"] < 999
+        assert sample.rounds != 999 and sum(sample.sent_bytes) not in (3 * 999, 3 * 999_000_000)
+
+
+@pytest.mark.mpspdz("ring")
+def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "my.mpc").write_text("x = 1\nx.no_such_thing()\n")
+    done = call(
+        *("bench.run", "my.mpc", "--security", "ring", "--repetitions", "1", "--out", "found"), cwd=tmp_path
+    )
+    assert done.returncode == 1
+    (sample,) = load(tmp_path / "found")
+    assert sample.status == "failed" and "no attribute 'no_such_thing'" in str(sample.reason)
+    assert 'my.mpc", line 2' in str(sample.reason) and "\n" not in str(sample.reason)
+
+
+REPORT = RESULTS / "report"
+
+
+@pytest.fixture(scope="module")
+def measured() -> Measured:
+    return Measured.read(RESULTS)
+
+
+@pytest.fixture(scope="module")
+def findings(measured: Measured) -> list[Finding]:
+    return list(validate(measured).findings)
+
+
+def test_recorded_runs_pass(findings: list[Finding]) -> None:
+    assert [finding for finding in findings if finding.status is Status.FAILED] == []
+    assert sum(finding.status is Status.PASSED for finding in findings) > 100
+    assert {finding.check.key.split(".")[0] for finding in findings} >= {
+        *("whole", "exact", "order", "linear", "constant", "ratio", "gain"),
+    }
+
+
+def test_results_that_break_a_check_fail_the_command(tmp_path: Path) -> None:
+    shutil.copytree(RESULTS / "table2", tmp_path / "table2")
+    samples = tmp_path / "table2" / "samples.jsonl"
+    lines = samples.read_text().splitlines(keepends=True)
+    first = next(i for i, line in enumerate(lines) if '"status": "ok"' in line)
+    samples.write_text("".join(lines[:first] + lines[first + 1 :]))
+    done = call("bench.validate", "--results", "table2", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "failed whole.table2.repetitions" in done.stdout
+
+
+def test_every_known_explanation_is_needed(findings: list[Finding]) -> None:
+    """Those that explain nothing on record would hide what comes."""
+    needed = [finding.check for finding in findings if finding.status is Status.EXPLAINED]
+
+    def used(explanation: Explanation) -> bool:
+        return any(explanation.explains(check) for check in needed)
+
+    assert [known.checks for known in explanations() if not used(known)] == []
+
+
+@pytest.mark.mpspdz("ring")
+def test_recorded_report_is_of_the_recorded_runs(measured: Measured, tmp_path: Path) -> None:
+    found = validate(measured, programs=multiplications.checks())
+    report.write(measured, found, tmp_path)
+    recorded, written = (
+        re.sub(r"data:image/png;base64,[\w+/=]+", "", (directory / "report.html").read_text(encoding="utf-8"))
+        for directory in (REPORT, tmp_path)
+    )
+    assert recorded == written
+    assert {path.name for path in REPORT.glob("*.png")} == {path.name for path in tmp_path.glob("*.png")}
+    assert (REPORT / "report.html").stat().st_size < 2**21
+
+
+def test_a_report_is_written_with_the_verdict(tmp_path: Path) -> None:
+    done = call("bench.validate", "--results", str(RESULTS / "table2"), "--out", "found", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "found").iterdir()} >= {
+        "report.html",
+        "table2.png",
+    }

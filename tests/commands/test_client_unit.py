@@ -1,6 +1,8 @@
-"""Commands with clients as the privacy unit: exact statements, caps that hold, what does not go together."""
+"""Commands with clients as the privacy unit: exact statements, caps that hold, caps that are chosen."""
 
 import json
+import re
+import shlex
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.errors import PartyFailedError
+from harness.pipeline.run import run_release
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import Status
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import (
     NeighboringRelation,
@@ -16,7 +22,7 @@ from protocols.accounting.calibration import (
     plan_noise,
 )
 from protocols.noise.truncated import error_bound
-from protocols.spec import ENFORCED, HONEST, PI_ROC_RECORDS
+from protocols.spec import ENFORCED, HONEST
 from tests.support.command import call, read_json, refused, succeed
 from tests.support.running import model_parameters
 
@@ -93,52 +99,132 @@ def test_the_noise_is_for_what_a_party_can_do_to_slots(model: SecurityModel, her
         assert ("noise_for" in read_json(here / "out" / name)["privacy"]) == active
 
 
-@pytest.mark.parametrize("model", model_parameters(models=[RING]))
-def test_uploads_of_a_wrong_length_are_out_at_every_party(model: SecurityModel, here: Path) -> None:
-    """Clients share, one sends party 1 less than the others; parties list, agree, aggregate; then the run."""
-    header, *rows = (here / "mine.csv").read_text().splitlines()
-    for name, own in (("light", rows[:LIGHT]), ("heavy", rows[LIGHT:])):
-        before = {*(here / "shares").glob("party-1/*")}
-        (here / f"{name}.csv").write_text("\n".join([header, *own]) + "\n")
-        succeed("share", "--records", f"{name}.csv", "--domain", "domain.json", "--out", "shares", cwd=here)
-    (bad,) = {*(here / "shares").glob("party-1/*")} - before
-    bad.write_bytes(bad.read_bytes()[:-1])
-    left_out = "Uploads left out, by all parties alike: 1 longer or shorter than it says, says party 1 alone."
-    run = ("weights", *CLIENT, "--security", model.name)
-    judged = ("--shares", "shares", "--domain", "domain.json", "--clients-per-upload", str(LIGHT))
-    assert left_out in succeed(*run, *judged, "--out", "at-once", cwd=here)
-    for i in range(model.parties):
-        said = succeed("uploads", "--party", str(i), *judged, "--out", f"lists/party-{i}.uploads", cwd=here)
-        assert ("Others: 1 longer or shorter than it says." in said) == (i == 1)
-    for i in range(model.parties):
-        agreed = ("--uploads", "lists", "--out", f"all/party-{i}.aggregate")
-        assert left_out in succeed("aggregate", "--party", str(i), "--shares", "shares", *agreed, cwd=here)
-    again = (*run, "--shares", "all", "--out", "in-steps")
-    assert "--population" in refused(*again, cwd=here)  # the same uploads, once more
-    succeed(*again, "--population", "p", cwd=here)
-    for out, excluded in (("at-once", 1), ("in-steps", 0)):
-        check_counts(here / out, [[LIGHT, 0], [0, 0]], 10)
-        inputs = read_json(here / out / "manifest.json")["inputs"]
-        assert inputs["clients"] == LIGHT and inputs.get("excluded_uploads", 0) == excluded
+CLIENTS, RECORDS = 60, 3
+TOTAL = Fraction(20)
+EVERY_KIND = model_parameters(models=[RING, MODELS["rep4-ring"], MODELS["mpyc"]])
+AUTO = ("--privacy-unit", "client", "--cap", "auto", "--epsilon", "20")
 
 
-@pytest.mark.parametrize("model", model_parameters(models=[RING]))
-def test_curves_of_clients(model: SecurityModel, here: Path) -> None:
-    common = (*CLIENT, *DECLARED, "--security", model.name, "--cap", "4")
-    for variant, kept in (("records", ENFORCED), ("histogram", HONEST)):
-        scored = ("thresholds", "--records", "mine.csv", *common, "--variant", variant, "--out", variant)
-        call(*scored, cwd=here)  # may be too noisy for thresholds
-        manifest, curves = (read_json(here / variant / name) for name in ("manifest.json", "curves.json"))
-        privacy = manifest["privacy"]
-        assert privacy["privacy_unit"] == "client" and privacy["cap_kept_by"] == kept
-        assert "records" not in manifest["inputs"]  # 100 of them would show
-        assert not any("number of records" in said for said in privacy["public"])
-        blocks = ".".join(map(str, curves["blocks"]))
-        assert PI_ROC_RECORDS.release is not None
-        release = PI_ROC_RECORDS.release({"groups": "2", "labels": "2", "bins": "1001", "blocks": blocks})
-        plan = plan_noise(release, Neighbors(NeighboringRelation.ZERO_OUT_ONE, 4), Fraction(20), DELTA)
-        assert (
-            plan.changed == 4 * len(curves["blocks"]) and str(plan.exact.epsilon) == privacy["epsilon_exact"]
+@pytest.fixture
+def with_scores(tmp_path: Path) -> Path:
+    """Return a directory with records: 60 clients of two groups have three each, two of them positive."""
+    rows = [f"c{k},{'ab'[k % 2]},{int(i > 0)},{k / 99}" for k in range(CLIENTS) for i in range(RECORDS)]
+    (tmp_path / "mine.csv").write_text("\n".join(["client_id,group,label,score", *rows]) + "\n")
+    return tmp_path
+
+
+# Of a command: its options, and its counts. A tenth of the clients have scores of 1/2 and more.
+TASKS: dict[str, tuple[tuple[str, ...], list[Any]]] = {
+    "weights": ((), [[30, 60], [30, 60]]),
+    "confusion": (("--threshold", "0.5"), [[[25, 5], [50, 10]], [[25, 5], [50, 10]]]),
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "task"),
+    [
+        pytest.param(*each.values, task, marks=each.marks, id=f"{each.id}-{task}")
+        for each, task in [*((each, "weights") for each in EVERY_KIND), (EVERY_KIND[1], "confusion")]
+    ],
+)
+def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, with_scores: Path) -> None:
+    options, truth = TASKS[task]
+    run = (task, "--records", "mine.csv", *options, *DECLARED, *AUTO, "--max-count", "20")
+    counted = ("--cap-epsilon", "10", "--population", "p", "--budget", "20")
+    said = succeed(*run, *counted, "--security", model.name, "--out", "out", cwd=with_scores)
+    both, found = (read_json(with_scores / "out" / name) for name in ("manifest.json", f"{task}.json"))
+    first, choice = (read_json(with_scores / "out-cap" / name) for name in ("manifest.json", "cap.json"))
+    chosen = choice["cap"]
+    assert chosen >= RECORDS  # but for probability e^-250
+    assert f"The cap, {chosen} of a client's records, was chosen by π_CAP" in said
+
+    cells = np.size(truth)
+    plans = {  # whatever is chosen
+        cap: plan_noise(
+            each_cell_once(cells),
+            Neighbors(NeighboringRelation.ZERO_OUT_ONE, cap, model.name == "rep4-ring"),
+            Fraction(10),
+            DELTA * 4 / 5,
         )
-        bound = 20.0  # the noise's standard deviation is 1 or 2 for a block, and there are six at the top
-        assert abs(curves["negatives"][0] - LIGHT) < bound and abs(curves["positives"][1] - 4) < bound
+        for cap in choice["caps"]
+    }
+    plan = plans[chosen]
+    of_cap, of_counts, total = (
+        {name: Fraction(each["privacy"][f"{name}_exact"]) for name in ("epsilon", "delta")}
+        for each in (first, both["parts"][task], both)
+    )
+    assert of_counts == {"epsilon": plan.exact.epsilon, "delta": plan.exact.delta}
+    assert 0 < of_cap["epsilon"] <= 10 and 0 < of_cap["delta"] <= DELTA / 5
+    assert total == {"epsilon": of_cap["epsilon"] + 10, "delta": of_cap["delta"] + DELTA * 4 / 5}
+    assert total["epsilon"] <= TOTAL and total["delta"] <= DELTA
+    for other in plans.values():
+        assert of_cap["epsilon"] + other.exact.epsilon <= total["epsilon"]
+        assert of_cap["delta"] + other.exact.delta <= total["delta"]
+    shown = re.search(r"of its own with ε = ([0-9.e+-]+) of the total", said)
+    assert shown is not None and Fraction(shown[1]) >= of_cap["epsilon"]
+    assert found["privacy"] == both["privacy"] and both["privacy"]["cap"] == chosen
+    assert both["parts"]["cap"]["privacy"] == choice["privacy"]
+    bound = float(error_bound(plan.coins, FALSE_ALARM / cells))
+    assert (np.abs(np.array(found["noisy_counts"]) - truth) <= bound).all()
+    (population,) = Ledger().populations()
+    charged = [(each.task, each.status) for each in population.charges]
+    assert charged == [("cap", Status.DONE), (task, Status.DONE)]
+    spent = population.spent  # what the manifest says: no more, and no less
+    assert {"epsilon": spent.epsilon, "delta": spent.delta} == total
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[RING]))
+def test_of_declared_runs_each_is_charged_with_its_cap(model: SecurityModel, with_scores: Path) -> None:
+    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--security", model.name)
+    counted = ("--population", "p", "--budget", "41,1e-9,2")
+    for out in ("first", "second"):
+        succeed(*run, *counted, "--out", out, cwd=with_scores)
+    assert "for 2 runs with the noise of the first" in refused(
+        *run, *counted, "--out", "third", cwd=with_scores
+    )
+    (population,) = Ledger().populations()
+    assert [(each.task, each.status) for each in population.charges] == [("weights", Status.DONE)] * 2
+
+
+def test_a_cap_that_is_paid_for_stays(with_scores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second run fails: what the first has chosen, and its charge, stay."""
+    real = run_release
+
+    def fails_second(statistic: Any, *given: Any, **named: Any) -> Any:
+        if statistic.name == "weights":
+            raise PartyFailedError("Party 0 failed.")
+        return real(statistic, *given, **named)
+
+    monkeypatch.setattr("harness.pipeline.release.run_release", fails_second)
+    run = ("weights", "--records", "mine.csv", *DECLARED, *AUTO, "--max-count", "4", "--security", "mpyc")
+    done = call(*run, "--out", "out", "--population", "p", cwd=with_scores)
+    assert done.returncode == 1 and not (with_scores / "out").exists()
+    chosen = read_json(with_scores / "out-cap" / "cap.json")["cap"]
+    rest = f"--cap {chosen} --epsilon 16 --delta {DELTA * 4 / 5}"
+    assert f"repeat it with {rest}. That keeps to the total if" in " ".join(done.stderr.split())
+    assert [charge.task for charge in Ledger().populations()[0].charges] == ["cap"]
+
+
+@pytest.fixture
+def uneven(tmp_path: Path) -> Path:
+    """Return a directory with records: 30 clients have 5 of (a, 0), two have 100 of (b, 1)."""
+    rows = [f"c{k},a,0,0.5" for k in range(30) for _ in range(5)] + ["x,b,1,0.9", "y,b,1,0.9"] * 100
+    (tmp_path / "mine.csv").write_text("\n".join(["client_id,group,label,score", *rows]) + "\n")
+    (tmp_path / "domain.json").write_text('{"groups": ["a", "b"], "labels": ["0", "1"], "thresholds": 21}')
+    return tmp_path
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[RING]))
+def test_a_cap_and_the_release_with_it(model: SecurityModel, uneven: Path) -> None:
+    """Weights of four counts at ε = 4: seven clients may exceed the cap, and two do. Both are charged."""
+    common = ("--records", "mine.csv", *DECLARED, "--security", model.name, "--population", "p")
+    said = succeed("cap", *common, "--epsilon", "20", "--release-epsilon", "4", "--out", "cap", cwd=uneven)
+    assert "all of a client's records." in said and "Revealed: which cap was chosen" in said
+    (line,) = (line for line in said.splitlines() if line.startswith("Next: "))
+    words = shlex.split(line.removeprefix("Next: ./inv "))
+    assert words[0] == "weights" and words[-4:] == ["--privacy-unit", "client", "--cap", "6"]
+    succeed(*words, "--out", "weights", cwd=uneven)
+    assert json.loads((uneven / "weights" / "manifest.json").read_text())["privacy"]["cap"] == 6
+    (population,) = Ledger().populations()
+    assert [charge.task for charge in population.charges] == ["cap", "weights"]
+    assert all(charge.noise is None for charge in population.charges)  # no counts that move by 1 each

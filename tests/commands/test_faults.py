@@ -1,9 +1,13 @@
-"""What happens to a run that is hit: the error names the party, nothing secret and no process is left."""
+"""What happens to a run that is hit, ended in each of its phases, or has a full disk: one clear error.
+
+Nothing secret, no process and nothing half-written is left, and the next run goes well.
+"""
 
 import os
 import re
 import signal
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,10 +16,10 @@ from harness.cli.terminal import INTERRUPTED
 from harness.engines.mpspdz.peer_certificates import LIBRARY
 from harness.engines.parties.working_directory import DATA, MET
 from harness.security_models import MODELS, SecurityModel
-from tests.support.command import call, files_below, finish, processes_below, start
-from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
+from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
+from tests.support.midway import A_PROGRAM_IS_WRITTEN, PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import model_parameters, until
-from tests.support.surroundings import Surroundings
+from tests.support.surroundings import Surroundings, scratch_below, small_disk
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
 
@@ -135,3 +139,188 @@ def test_parties_die_with_a_killed_command(model: SecurityModel, here: Path, aro
     run.process.kill()
     run.end(-signal.SIGKILL)
     assert not (here / "results").exists() and run.works_again()
+
+
+SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
+EACH_SIGNAL = pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+# What the phases of `weights` write that write at all: add up, write; the others are below and in
+# test_faults. To be terminated is what an interrupt is, so one phase of it will do.
+VALUES, WRITE = "party-1.values", "weights.json"
+WRITTEN = {
+    signal.SIGKILL: (VALUES, WRITE),
+    signal.SIGINT: (VALUES, WRITE),
+    signal.SIGTERM: (WRITE,),
+}
+DOMAIN = ["--groups", "a,b", "--labels", "0,1"]
+WEIGHTS = ["weights", "--records", "records.csv", "--epsilon", "1", *DOMAIN, "--out", "results"]
+
+
+def check_ended(process: subprocess.Popen[str], number: signal.Signals, here: Path) -> None:
+    """Check that a command ended as it should, and that nothing of it runs on."""
+    done = finish(process)
+    if number == signal.SIGKILL:
+        assert done.returncode == -number
+    else:
+        assert (done.returncode, done.stdout) == (130, "")
+        assert done.stderr.count(INTERRUPTED) == 1 and "Traceback" not in done.stderr
+        assert scratch_below(here) == []
+    until(lambda: processes_below(here) == {})
+
+
+@EACH_SIGNAL
+def test_a_run_that_is_ended_while_it_writes(
+    number: signal.Signals, here: Path, around: Surroundings
+) -> None:
+    """What a killed one leaves, shares among it, is gone as soon as the next one writes."""
+    before = files_below(here)
+    for written in WRITTEN[number]:
+        around.slow_down("write", written)
+        process = start(*WEIGHTS, "--security", "mpyc", cwd=here, environment=around.environment)
+        around.wait_until_reached(process)
+        assert len([path for path in scratch_below(here) if path.parent == here]) == 1
+        process.send_signal(number)
+        around.go_on()
+        check_ended(process, number, here)
+        assert not (here / "results").exists()
+        assert number == signal.SIGKILL or files_below(here) == before
+    assert call(*WEIGHTS, "--security", "mpyc", cwd=here).returncode == 0
+    assert files_below(here) == before | RESULT
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda number: number.name)
+def test_shares_and_aggregates_that_are_not_finished(
+    number: signal.Signals, here: Path, around: Surroundings
+) -> None:
+    """A client's step and a party's: an upload is at all parties or at none, an aggregate whole."""
+    share = ["share", "--records", "records.csv", *DOMAIN, "--security", "mpyc", "--out", "shares"]
+    aggregate = ["aggregate", "--party", "0", "--shares", "shares", "--out", "all/party-0.aggregate"]
+    for arguments, written, made in ((share, "party-1", ".share"), (aggregate, "aggregate", ".aggregate")):
+        around.slow_down("write", written)
+        process = start(*arguments, cwd=here, environment=around.environment)
+        around.wait_until_reached(process)
+        process.send_signal(number)
+        around.go_on()
+        check_ended(process, number, here)
+        assert not list(here.glob(f"*/*{made}")) + list(here.glob(f"*/party-*/*{made}"))
+        succeed(*arguments, cwd=here)
+        assert scratch_below(here) == []
+        assert len(list(here.rglob(f"*{made}"))) == (3 if made == ".share" else 1)
+
+
+@EACH_SIGNAL
+@pytest.mark.mpspdz("ring")
+def test_a_run_that_is_ended_while_it_compiles(
+    number: signal.Signals, here: Path, around: Surroundings, tmp_path: Path
+) -> None:
+    """The compiler ends with it, and no half-compiled program is used."""
+    around.stop_where(A_PROGRAM_IS_WRITTEN)
+    environment = {**around.environment, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    before = files_below(here)
+    cache = tmp_path / "cache" / "fairshares" / "bytecode"
+    process = start(*WEIGHTS, "--security", "ring", cwd=here, environment=environment)
+    wait_until_stopped(cache, ended(process))
+    process.send_signal(number)
+    check_ended(process, number, here)
+    until(lambda: processes_below(cache) == {})
+    assert not (here / "results").exists()
+    assert number == signal.SIGKILL or files_below(here) == before
+    assert len(list(cache.iterdir())) == (number == signal.SIGKILL)
+    around.go_on()
+    succeed(*WEIGHTS, "--security", "ring", cwd=here, environment=environment)
+    assert files_below(here) == before | RESULT
+    assert len(list(cache.iterdir())) == 1 and scratch_below(cache) == []
+
+
+def test_one_more_interrupt_does_not_stop_the_cleaning_up(here: Path, around: Surroundings) -> None:
+    """People press Ctrl-C until it works."""
+    before = files_below(here)
+    around.slow_down("write", "weights.json")
+    process = start(*WEIGHTS, "--security", "mpyc", cwd=here, environment=around.environment)
+    around.wait_until_reached(process)
+    around.slow_down("remove", "partial")
+    process.send_signal(signal.SIGINT)
+    around.wait_until_reached(process)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        process.send_signal(number)
+    around.go_on()
+    check_ended(process, signal.SIGINT, here)
+    assert files_below(here) == before
+
+
+# What a run says of each step when it is done, and so what it was about when it failed.
+PREPARING = "clients: split|parties: add up|compile the program"  # which are its own files, not the parties'
+RUNNING, WRITING = "compile the program|parties: add up", "parties: run"
+
+
+def weights(
+    here: Path, around: Surroundings, model: SecurityModel, out: str = "results", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    environment |= around.environment
+    return command(*WEIGHTS[:-1], out, "--security", model.name, cwd=here, environment=environment)
+
+
+def check_failed(done: subprocess.CompletedProcess[str], after: str, message: str, here: Path) -> None:
+    """Check that a command failed right after a step, said so in one sentence, and left no process."""
+    assert (done.returncode, done.stdout) == (1, "")
+    lines = [line for line in done.stderr.splitlines() if " s so far" not in line]
+    spent = []
+    while lines[-1].startswith("Spent: ε = "):  # of each release
+        spent.append(lines.pop())
+    *steps, said = lines
+    assert re.match(after, steps[-1]) and re.search(message, said), done.stderr
+    assert said.startswith("Error: ") and "Error" not in "".join(steps) and "Traceback" not in done.stderr
+    assert bool(spent) == (after != PREPARING and "compiler" not in said)
+    assert scratch_below(here) == [] and processes_below(here) == {}
+
+
+@ON_BOTH_ENGINES
+def test_what_is_written_does_not_fit(model: SecurityModel, here: Path, around: Surroundings) -> None:
+    """A limit on the length of files can be tried on any machine; the last file is refused by name."""
+    assert weights(here, around, model, "first").returncode == 0  # and the program is compiled
+    before = files_below(here)
+    for limit, after, message in (
+        (100, PREPARING, r"Cannot write to results: File too large; no result was written"),
+        (800, RUNNING, r"Party \d ended "),
+        (None, WRITING, r"Cannot write to results: No space left on device; no result was written"),
+    ):
+        around.limit_files(limit)
+        if limit is None:
+            around.fill_up_at("manifest.json")
+        check_failed(weights(here, around, model), after, message, here)
+        assert files_below(here) == before
+    around.fill_up_at("nothing")
+    assert weights(here, around, model).returncode == 0
+    assert files_below(here) == before | RESULT
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_compiled_program_that_does_not_fit(here: Path, around: Surroundings, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    around.limit_files(5000)
+    done = weights(here, around, MODELS["ring"], XDG_CACHE_HOME=str(cache))
+    check_failed(done, "parties: add up", r"compiler refused .*: OSError: .*File too large", here)
+    assert [path.name for path in cache.rglob("*")] == ["fairshares", "bytecode"]
+    around.limit_files(None)
+    assert weights(here, around, MODELS["ring"], XDG_CACHE_HOME=str(cache)).returncode == 0
+
+
+@ON_BOTH_ENGINES
+def test_a_disk_without_room(model: SecurityModel, here: Path, around: Surroundings) -> None:
+    """Disks, real ones in memory, of which one has too little room for shares, another for parties' files."""
+    disk, full = here / "disk", "No space left on device"
+    for kilobytes, after, message in (
+        (8, PREPARING, rf"Cannot write to disk/results: {full}; no result was written"),
+        (
+            48,
+            RUNNING,
+            rf"Party \d ended before it was ready, with exit code 1: {full}|Cannot write to .*: {full}",
+        ),
+        (1024, "", ""),
+    ):
+        with small_disk(disk, kilobytes):
+            done = weights(here, around, model, "disk/results")
+            if after:
+                check_failed(done, after, message, here)
+            else:
+                assert done.returncode == 0, done.stderr
+            assert files_below(disk) == (set() if after else RESULT)

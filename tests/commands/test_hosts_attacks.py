@@ -3,11 +3,10 @@
 import contextlib
 import getpass
 import json
-import os
 import re
 import socket
-import struct
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,26 +26,34 @@ from protocols.spec import CLIENTS, REPLICATED, SHARES
 from tests.conftest import PROJECT
 from tests.support.command import files_below
 from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened, ready
-from tests.support.coordinators import DOMAIN, MODEL, RULE, asked, have_port, make_hosts
+from tests.support.coordinators import DOMAIN, MODEL, RULE, asked, have_port, make_hosts, now
 from tests.support.parties_on_hosts import charges
 from tests.support.running import QUICKEST, model_parameters, until
 from tests.support.ssh import answers, copy_of_project, make_ssh_files, start_sshd
 from tests.support.stand_in import context, told
 
 QUICK = get_model(QUICKEST)
-MEBIBYTE = 1 << 20
 SHARED_OUT = [get_model(name) for name in ("ring", "ps-rep-ring", "rep4-ring")]
 
 
-def test_hosts_run_what_all_agreed_on(tmp_path: Path) -> None:
-    """So that what is refused below is refused for what is wrong with it. No host keeps a word of secrets."""
+def test_hosts_run_what_all_agreed_on_once_and_charge_it_once(tmp_path: Path) -> None:
+    """So what is refused elsewhere is refused for what is wrong with it. No host keeps a word of secrets."""
     hosts = make_hosts(tmp_path, model=QUICK)
     before = [files_below(host) for host in hosts]
     with agents(hosts) as made, free_ports(QUICK.parties) as ports:
         fed(made, asked(security=QUICK.name))
-        begun(made, agreed(made, ports))
+        signed = agreed(made, ports)
+        made[0].ask("stop_listening")  # which frees no port between agreement and start
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(("", ports[0])).close()
+        with pytest.raises(Refused):  # its party is not there: it would be charged, and no time end the turn
+            made[0].ask("go", agreed=signed)
+        assert charges(hosts[0], "loans") == []
+        begun(made, signed)
         first, *others = opened(made)
-    assert first and others == [first] * len(others)
+        with pytest.raises(Refused):
+            made[0].ask("go", agreed=signed)
+    assert first and others == [first] * len(others) and len(charges(hosts[0], "loans")) == 1
     kept = {
         re.sub("[0-9a-f]{32}", "RUN", name)
         for host, held in zip(hosts, before, strict=True)
@@ -151,23 +158,22 @@ def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
     assert found == {}
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1\n127.0.0.1", "#", "", "127.0.0.1:1", "a b"])
-def test_an_address_is_one_host(address: str, tmp_path: Path) -> None:
+def test_an_address_is_one_host(tmp_path: Path) -> None:
     """Else it moves the lines that MP-SPDZ reads, and with them the port that the party listens on."""
     hosts = make_hosts(tmp_path, model=QUICK)
     with agents(hosts) as made, free_ports(QUICK.parties) as ports:
         fed(made, asked(security=QUICK.name))
-        told_of = [(address, ports[0]), *((LOOPBACK, port) for port in ports[1:])]
         have_port(hosts[1], ports[1])
-        with pytest.raises(Refused, match="matching regex"):
-            made[1].ask("prepare", run="0" * 32, party=1, addresses=told_of)
+        for address in ("127.0.0.1:1\n127.0.0.1", "#", "", "127.0.0.1:1", "a b"):
+            addresses = [(address, ports[0]), *((LOOPBACK, port) for port in ports[1:])]
+            with pytest.raises(Refused, match="matching regex"):
+                made[1].ask("prepare", run="0" * 32, party=1, addresses=addresses)
 
 
-@pytest.mark.parametrize("file", ["Programs/Source/pi_rw.mpc", "protocols/circuits/noise.py"])
-def test_no_host_begins_with_one_of_another_program(file: str, tmp_path: Path) -> None:
+def test_no_host_begins_with_one_of_another_program(tmp_path: Path) -> None:
     hosts = make_hosts(tmp_path, model=QUICK)
     project = copy_of_project(tmp_path / "project")
-    with (project / file).open("a") as text:
+    with (project / "protocols" / "circuits" / "noise.py").open("a") as text:
         text.write("\nanother = 1\n")
     with agents(hosts[:1]) as first, agents(hosts[1:], project=project) as others:
         made = [*first, *others]
@@ -179,46 +185,25 @@ def test_no_host_begins_with_one_of_another_program(file: str, tmp_path: Path) -
                 made[0].ask("go", agreed=signed)
 
 
-def test_no_benchmark_runs_beside_a_release(tmp_path: Path) -> None:
-    hosts = make_hosts(tmp_path, "benchmark = true\n" + RULE)
-    trial = {
-        "security": MODEL.name,
-        "noise": {"exact": ["1", "1/1024"], "samples": 3},
-    }
-    with agents(hosts) as made, agents(hosts) as beside, free_ports(MODEL.parties) as ports:
-        fed(made, asked())
-        agreed(made, ports)
-        for i, one in enumerate(beside):
-            with pytest.raises(Refused, match="Another run"):
-                one.ask("benchmark", party=i, trial=trial)
-            with pytest.raises(Refused):
-                made[i].ask("benchmark", party=i, trial=trial)
-
-
-@pytest.mark.parametrize("ending", ["share", "aggregate"])
-def test_no_request_puts_on_a_host_what_it_computes_on(ending: str, tmp_path: Path) -> None:
+def test_no_request_puts_on_a_host_what_it_computes_on(tmp_path: Path) -> None:
     (host, *_) = make_hosts(tmp_path)
     (upload,) = (host / "shares").iterdir()
     with agents([host]) as (agent,):
         agent.ask("propose", asked=asked())
         body = upload.read_bytes()
         with pytest.raises(Refused):
-            agent.ask("put_file", body, name=f"{upload.stem}.{ending}", bytes=len(body))
-
-
-def requests_of(agent_works_in: Path) -> list[str]:
-    """Return the names of all requests."""
-    with contextlib.ExitStack() as stack:
-        return list(Work(agent_works_in, stack).handlers)
+            agent.ask("put_file", body, name=f"{upload.stem}.aggregate", bytes=len(body))
 
 
 def test_a_key_that_may_start_nothing_is_told_so_whatever_it_asks(tmp_path: Path) -> None:
     (host, *_) = make_hosts(tmp_path, 'coordinators = ["alice"]\n' + RULE)
     port = {"party": 0, "security": MODEL.name, "port": 0, "client_ports": []}
     details: dict[str, dict[str, Any]] = {"check": port, "listen": {"port": 0}, "reach": {"others": []}}
+    with contextlib.ExitStack() as stack:
+        requests = list(Work(host, stack).handlers)
     answered = []
     with agents([host], coordinator="mallory") as (agent,):
-        for request in requests_of(host):
+        for request in requests:
             try:
                 agent.ask(request, **details.get(request, {}))
             except Refused as refused:
@@ -226,103 +211,6 @@ def test_a_key_that_may_start_nothing_is_told_so_whatever_it_asks(tmp_path: Path
                     continue
             answered.append(request)
     assert answered == []
-
-
-def peak_kibibytes(agent: Agent) -> int:
-    (found,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{agent.process.pid}/status").read_text())
-    return int(found)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"do": "check", "party": [' + b"[]," * (5 * MEBIBYTE) + b"[]]}\n",
-        b"[" * 16 * MEBIBYTE + b"\n",
-        b'{"do": "' + b"x" * 100 * MEBIBYTE + b'"}\n',
-    ],
-    ids=["wide", "deep", "long"],
-)
-def test_a_line_before_any_proposal_takes_little_memory(line: bytes, tmp_path: Path) -> None:
-    (host, *_) = make_hosts(tmp_path)
-    with agents([host]) as (agent,):
-        with pytest.raises(Refused):
-            agent.ask("nothing")
-        idle = peak_kibibytes(agent)
-        with contextlib.suppress(Refused, EOFError, BrokenPipeError):
-            agent.write(line)
-            agent.write(b'{"do": "bye?"}\n')
-            agent.answer()
-        with contextlib.suppress(FileNotFoundError, ValueError):  # it has ended
-            assert peak_kibibytes(agent) <= idle + 64 * 1024
-
-
-def test_who_reaches_a_hosts_port_takes_little_of_its_memory(tmp_path: Path) -> None:
-    """Of an agent that listens where its party will, which it has to do before anybody has a certificate."""
-    (host, *_) = make_hosts(tmp_path)
-    with agents([host]) as (agent,), free_ports(1) as (port,), contextlib.ExitStack() as stack:
-        have_port(host, port)
-        agent.ask("listen", port=port)
-        idle, most = peak_kibibytes(agent), 64 * MEBIBYTE
-        for _ in range(4):
-            link = stack.enter_context(socket.create_connection((LOOPBACK, port), 600))
-            with contextlib.suppress(OSError):
-                link.sendall(struct.pack(">II", most, 0) + bytes(most - 1))
-        assert peak_kibibytes(agent) <= idle + 64 * 1024
-
-
-# What may lie in the directory of shares instead of a client's file, which is elsewhere then.
-THINGS: dict[str, Callable[[Path, Path], None]] = {
-    "a FIFO": lambda file, _: os.mkfifo(file),
-    "a link": lambda file, elsewhere: file.symlink_to(elsewhere),
-    "a link to nothing": lambda file, _: file.symlink_to("nothing"),
-    "a link to a device": lambda file, _: file.symlink_to("/dev/zero"),
-    "a directory": lambda file, _: file.mkdir(),
-}
-
-
-@pytest.mark.parametrize("put", THINGS.values(), ids=THINGS)
-@pytest.mark.parametrize("request_", ["check_uploads", "aggregate"])
-def test_only_a_plain_file_is_an_upload(
-    request_: str, put: Callable[[Path, Path], None], tmp_path: Path
-) -> None:
-    """Nothing else is opened, so that none of it can make a host wait, or read what is not a client's."""
-    (host, *_) = make_hosts(tmp_path, clients=2)
-    odd, _sound = sorted((host / "shares").iterdir())
-    put(odd, odd.rename(tmp_path / "elsewhere"))
-    details: dict[str, Any] = {"rules": ANY.to_json()} if request_ == "check_uploads" else {}
-    with agents([host]) as (agent,):
-        agent.ask("propose", asked=asked())
-        agent.send(request_, party=0, **details)
-        if odd.is_fifo():
-            until(lambda: agent.has_answered or is_read(odd))
-        if request_ == "aggregate":
-            with pytest.raises(Refused, match="ShareError"):
-                agent.answer()
-        else:
-            uploads = json.loads(agent.answer()["said"])["uploads"]
-            assert list(uploads["unsound"]) == [odd.stem]
-
-
-def is_read(fifo: Path) -> bool:
-    """Return whether somebody has it open, or waits for it to be written to."""
-    try:
-        os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
-    except OSError:
-        return False
-    pytest.fail("it was opened")
-
-
-def test_an_aggregate_beside_uploads_is_refused_by_name(tmp_path: Path) -> None:
-    """One client could take the place of all others by it."""
-    (host, *_) = make_hosts(tmp_path, clients=2)
-    forged, _ = sorted((host / "shares").iterdir())
-    forged = forged.rename(forged.with_suffix(".aggregate"))
-    with agents([host]) as (agent,):
-        agent.ask("propose", asked=asked())
-        with pytest.raises(Refused, match=forged.name):
-            agent.ask("check_uploads", party=0, rules=ANY.to_json())
-        with pytest.raises(Refused, match=forged.name):
-            agent.ask("aggregate", party=0)
 
 
 def test_a_directory_takes_the_place_of_no_upload(tmp_path: Path) -> None:
@@ -383,3 +271,48 @@ def variables_of(host: Path) -> dict[str, str]:
                 pairs = (process / "environ").read_text().split("\0")
                 return dict(pair.split("=", 1) for pair in pairs if pair)
     raise AssertionError("no agent runs")
+
+
+def list_of(one: Agent, party: int, run: dict[str, str]) -> dict[str, str]:
+    one.ask("propose", asked=run)
+    signed: dict[str, str] = one.ask("check_uploads", party=party, rules=ANY.to_json())
+    return signed
+
+
+def agreement(
+    one: Agent, party: int, lists: dict[int, dict[str, str]], ports: Sequence[int], started: str
+) -> dict[str, str]:
+    for of, signed in lists.items():
+        if of != party:
+            one.ask("take_list", of=of, signed=signed)
+    one.ask("aggregate", party=party)
+    one.ask("prepare", run="0" * 32, party=party, addresses=[(LOOPBACK, port) for port in ports])
+    nonces = [json.loads(lists[i]["said"])["nonce"] for i in range(len(ports))]
+    signed_run: dict[str, str] = one.ask("agree", nonces=nonces, started=started)
+    return signed_run
+
+
+def test_no_two_hosts_begin_different_runs(tmp_path: Path) -> None:
+    """Connections list uploads, and so give nonces away, before any has the turn."""
+    hosts = make_hosts(tmp_path)
+    one_run, other_run, started = asked(), asked(epsilon="2"), now().isoformat()
+    began = []
+    with free_ports(len(hosts)) as ports, agents(hosts) as (first, *rest), suppress(Refused):
+        for host, port in zip(hosts, ports, strict=True):
+            have_port(host, port)
+        lists = {0: list_of(first, 0, one_run)}
+        other_lists = {i: list_of(one, i, other_run) for i, one in enumerate(rest, 1)}
+        with agents(hosts[1:]) as passing:
+            lists |= {i: list_of(one, i, one_run) for i, one in enumerate(passing, 1)}
+            signed = {i: agreement(one, i, lists, ports, started) for i, one in enumerate(passing, 1)}
+        with agents(hosts[:1]) as (passing_first,):
+            other_lists[0] = list_of(passing_first, 0, other_run)
+            other_signed = {0: agreement(passing_first, 0, other_lists, ports, started)}
+        signed[0] = agreement(first, 0, lists, ports, started)
+        other_signed |= {i: agreement(one, i, other_lists, ports, started) for i, one in enumerate(rest, 1)}
+        for one in (first, *rest):
+            ready(one)
+        for one, agreed_to in zip((first, *rest), (signed, other_signed, other_signed), strict=True):
+            one.ask("go", agreed=agreed_to)
+            began.append(one)
+    assert not began

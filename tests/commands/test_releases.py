@@ -1,20 +1,30 @@
-"""Confusion matrices and gaps from the command line: records in, documented files out, in every model."""
+"""Releases from the command line: records or shares in, documented files out, in every model."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from harness.security_models import SecurityModel
+from harness.inputs.record_schema import RecordDomain, even_grid
+from harness.inputs.records import read_records
+from harness.postprocessing.curves import exact_curves
+from harness.releases.noise_samples import WARNING
+from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
-from protocols.circuits.coins import design_coins
+from protocols.arrays import Words
+from protocols.circuits.coins import Coin, design_coins
+from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.truncated import error_bound
-from tests.support.command import files_below, processes_below, read_json, succeed
-from tests.support.running import model_parameters
+from protocols.spec import SPLIT
+from tests.support.command import call, files_below, flat, processes_below, read_json, refused, succeed
+from tests.support.running import QUICKEST, model_parameters
+from tests.support.sharing import share
 
 # Noise beyond its exact quantile fails a test with this probability, all cells together.
 FALSE_ALARM = Fraction(1, 10**9)
@@ -94,3 +104,185 @@ def test_records_to_files(task: str, model: SecurityModel, tmp_path: Path) -> No
     assert Fraction(privacy["epsilon_exact"]) <= Fraction(privacy["epsilon_requested"])
     assert Fraction(privacy["delta_exact"]) <= Fraction(1, 2**40)
     assert manifest["inputs"] == case.inputs and processes_below(tmp_path) == {}
+
+
+def test_counts_and_what_they_protect(tmp_path: Path) -> None:
+    rows = "".join(f"c{i % 40},{'ab'[i % 5 == 0]},{i % 2}\n" for i in range(2000))
+    (tmp_path / "records.csv").write_text("client_id,group,label\n" + rows)
+    domain = {"groups": ["a", "b", "c"], "labels": ["0", "1"], "max_count": 100}
+    (tmp_path / "domain.json").write_text(json.dumps(domain))
+    options = "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --out found"
+    said = succeed("count", *options.split(), cwd=tmp_path)
+    found, manifest = (read_json(tmp_path / "found" / name) for name in ("count.json", "manifest.json"))
+    counts, bounds = np.array(found["counts"]), np.array(found["counts_interval"])
+    truth = np.array([[800, 800], [200, 200], [0, 0]])
+    assert ((bounds[..., 0] <= counts) & (counts <= bounds[..., 1])).all()
+    assert (bounds >= 0).all() and (bounds <= 2000).all()
+    assert (abs(counts - truth) < 3 * truth + 100).all()  # far beyond the expected error
+    privacy, by_size = manifest["privacy"], found["privacy_by_size"]
+    assert privacy["epsilon_requested"] == "1"  # of which this error takes less
+    assert [each["records"] for each in by_size] == [0, 10, 100, 1000]
+    assert by_size[0]["epsilon"] == privacy["epsilon"] < 0.9 and by_size[0]["delta"] == privacy["delta"]
+    assert by_size[-1]["epsilon"] < privacy["epsilon"] / 10
+    assert "records in a cell" in said and "charged the ε of the smallest" in said
+
+
+def test_opened_samples_are_written_and_judged(tmp_path: Path) -> None:
+    asked = ("noise", "--n", "200", "--epsilon", "1", "--security", "mpyc", "--out", "found", "--json")
+    found = json.loads(succeed(*asked, cwd=tmp_path))
+    assert files_below(tmp_path) == {"found", "found/manifest.json", "found/noise.json"}
+    assert read_json(tmp_path / "found" / "noise.json") == found
+    assert (len(found["samples"]), found["sampler"]) == (200, "default")
+    assert found["summary"]["distance"] <= found["summary"]["distance_bound"]
+    manifest = read_json(tmp_path / "found" / "manifest.json")
+    assert (manifest["task"], manifest["inputs"]) == ("noise", {"samples": 200})
+    assert manifest["privacy"]["warning"] == WARNING
+    assert not {"epsilon", "delta"} & set(manifest["privacy"])
+
+
+HEADER = "client_id,group,label,score\n"
+GRID = 21
+DOMAIN = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 2000, "thresholds": GRID}
+
+CURVES_KEYS = {
+    *(
+        "schema",
+        "groups",
+        "positive_label",
+        "negative_label",
+        "thresholds",
+        "true_positives",
+        "false_positives",
+        "positives",
+    ),
+    *("negatives", "standard_error", "blocks", "coins", "privacy"),
+}
+THRESHOLDS_KEYS = {
+    *("schema", "constraint", "objective", "tolerance", "tolerance_is_the_least", "deterministic"),
+    *("thresholds", "rates", "cautions"),
+    *("objective_value", "gap", "gap_interval", "confidence", "privacy", "positive_label"),
+}
+
+
+def made_records() -> list[tuple[str, str, str, float]]:
+    """Return 2000 records of 7 clients; the positives' scores are higher."""
+    rng = np.random.default_rng(8)
+    rows = []
+    for i in range(2000):
+        positive = rng.random() < 0.4
+        score = float(np.clip(rng.normal(0.65 if positive else 0.35, 0.2), 0, 1).round(3))
+        rows.append((f"c{i % 7}", "ab"[rng.integers(2)], str(int(positive)), score))
+    return rows
+
+
+RECORDS = made_records()
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Path:
+    """Return a directory with the records and their domain."""
+    write(tmp_path / "records.csv", RECORDS)
+    (tmp_path / "domain.json").write_text(json.dumps(DOMAIN))
+    return tmp_path
+
+
+def write(path: Path, records: list[tuple[str, str, str, float]]) -> None:
+    path.write_text(HEADER + "".join(",".join(map(str, record)) + "\n" for record in records))
+
+
+def check_curves(found: dict[str, Any]) -> None:
+    """The curves differ from the true ones by what least squares can make of noise within its bounds."""
+    assert set(found) == CURVES_KEYS
+    coins = tuple(Coin(*coin) for coin in found["coins"])
+    tree = CountTree(GRID, tuple(found["blocks"]))
+    most = float(error_bound(coins, FALSE_ALARM / (4 * tree.nodes))) * np.abs(tree.estimator()).sum(axis=1)
+    _, group, label, score = zip(*RECORDS, strict=True)
+    exact = exact_curves(np.array(label) == "1", score, group, ("a", "b"), even_grid(GRID))
+    for name, truth in (("true_positives", exact.tp), ("false_positives", exact.fp)):
+        assert (np.abs(np.array(found[name]) - truth) <= most).all()
+    assert found["positives"] == [row[0] for row in found["true_positives"]]
+
+
+@pytest.mark.parametrize("model", model_parameters())
+def test_records_to_thresholds(model: SecurityModel, scored: Path) -> None:
+    before = files_below(scored)
+    options = ["--domain", "domain.json", "--security", model.name, "--out", "results"]
+    said = succeed("thresholds", "--records", "records.csv", "--epsilon", "2", *options, cwd=scored)
+    files = ("thresholds.json", "curves.json", "manifest.json")
+    assert files_below(scored) - before == {"results", *(f"results/{name}" for name in files)}
+    thresholds, curves, manifest = (read_json(scored / "results" / name) for name in files)
+    assert set(thresholds) == THRESHOLDS_KEYS and set(thresholds["thresholds"]) == {"a", "b"}
+    check_curves(curves)
+    assert thresholds["privacy"] == curves["privacy"] == manifest["privacy"]
+    privacy = manifest["privacy"]
+    assert 1 < Fraction(privacy["epsilon_exact"]) <= Fraction(privacy["epsilon"]) <= 2
+    assert privacy["neighboring_relation"] == "add_or_remove_one"
+    assert "thresholds" in privacy["public"] and "number of records of each upload" not in privacy["public"]
+    assert (manifest["task"], manifest["security"]) == ("thresholds", model.name)
+    # Both groups' scores are alike, so are their rates; accuracy is far from a guess's.
+    assert thresholds["gap"] <= 0.01 and thresholds["objective_value"] > 0.6
+    assert "model was not trained on" in said
+    assert "Trust: this machine, which ran all" in said
+    assert processes_below(scored) == {}
+
+
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
+def test_a_key_for_each_record(model: SecurityModel, scored: Path) -> None:
+    """The parties bin the records; how many there are is public, so what one says is protected."""
+    options = ["--input-form", "keys", "--domain", "domain.json", "--security", model.name, "--out", "shares"]
+    succeed("share", "--task", "thresholds", "--records", "records.csv", *options, cwd=scored)
+    run = ("thresholds", "--shares", "shares", "--epsilon", "2", "--security", model.name)
+    succeed(*run, "--variant", "records", "--out", "results", cwd=scored)
+    check_curves(read_json(scored / "results" / "curves.json"))
+    manifest = read_json(scored / "results" / "manifest.json")
+    assert manifest["privacy"]["neighboring_relation"] == "replace_one"
+    assert "number of records of each upload" in manifest["privacy"]["public"]
+    assert manifest["inputs"]["records"] == 2000
+    assert "These shares are keys over" in refused(*run, cwd=scored)
+
+
+def test_curves_are_kept_where_no_thresholds_follow(scored: Path) -> None:
+    """Their epsilon is spent; the exit code tells that there are no thresholds."""
+    options = ["--domain", "domain.json", "--security", QUICKEST, "--deterministic", "--tolerance", "0"]
+    run = ("thresholds", "--records", "records.csv", "--epsilon", "2", *options, "--out", "results")
+    done = call(*run, cwd=scored)
+    assert done.returncode == 1 and "Error: Without randomization, equalized_odds within" in done.stderr
+    assert files_below(scored / "results") == {"curves.json", "manifest.json"}
+    assert "./inv thresholds --curves results chooses again on these curves" in done.stdout
+    succeed("thresholds", "--curves", "results", "--out", "again", cwd=scored)
+    assert read_json(scored / "again" / "thresholds.json")["deterministic"] is False
+    check_curves(read_json(scored / "again" / "curves.json"))
+
+
+UP_TO_1000 = RecordDomain(("a", "b"), ("0", "1"), 1000)
+WITHIN = 10  # of the noise at ε = 20: its coins can make no more
+
+
+def large(values: np.typing.NDArray[np.int64], word: int) -> Words:
+    """Encode the first value as an element about in the middle of all that there are, others as 0."""
+    words = np.zeros((*values.shape, word), dtype=np.uint64)
+    words[0, ..., -1] = 1 << 61
+    return words
+
+
+@pytest.mark.filterwarnings("default:A revealed value is beyond")
+@pytest.mark.parametrize("model", model_parameters(models=[MODELS["mpyc"], MODELS["ring"]]))
+def test_garbage_in_one_cell_leaves_the_others(model: SecurityModel, tmp_path: Path) -> None:
+    for name, rows in (("honest", "me,a,0\n" * 300 + "me,b,1\n" * 200), ("liar", "you,a,0\n")):
+        (tmp_path / f"{name}.csv").write_text("client_id,group,label\n" + rows)
+        records = read_records(tmp_path / f"{name}.csv", UP_TO_1000)
+        with mock.patch.object(
+            type(model.domain),
+            "encode",
+            (lambda _ring, values: large(values, model.domain.words))
+            if name == "liar"
+            else type(model.domain).encode,
+        ):
+            share(records, SPLIT, model.domain, model.parties, tmp_path / "shares")
+    options = ("--epsilon", "20", "--population", "none", "--security", model.name, "--out", "out")
+    done = call("weights", "--shares", "shares", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "A revealed value is beyond what the clients' declared maximum" in " ".join(done.stderr.split())
+    assert "noisy_counts.py" not in done.stderr
+    garbage, none, other, sure = flat(tmp_path / "out")
+    assert garbage > 2000 and abs(none) < WITHIN and abs(other) < WITHIN and abs(sure - 200) < WITHIN

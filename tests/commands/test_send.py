@@ -1,4 +1,4 @@
-"""Clients that send while the parties run, by the commands: one's own step, and all roles on one machine."""
+"""Clients that send while the parties run, by the commands, and what each is shown before it sends."""
 
 import json
 import stat
@@ -8,7 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.clients.invitations import SCHEMA
+from harness.engines.parties.certificates import fingerprint, make_key
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import PrivacyEvent
+from harness.security_models import MODELS, SecurityModel
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
+from protocols.guarantee import Budget, Guarantee
 from protocols.noise.truncated import error_bound
 from tests.support.command import (
     call,
@@ -22,7 +29,6 @@ from tests.support.command import (
 )
 from tests.support.running import until
 
-pytestmark = pytest.mark.mpspdz("rep4-ring")
 HEADER = "client_id,group,label\n"
 DOMAIN = ("--groups", "a,b", "--labels", "0,1", "--max-count", "1000")
 RELEASE = ("--epsilon", "20", "--security", "rep4-ring", "--input-form", "product", "--out", "out")
@@ -38,6 +44,7 @@ def close(here: Path, truth: list[list[int]]) -> bool:
     return bool((np.abs(np.array(found) - truth) <= float(WITHIN) + 0.5).all())
 
 
+@pytest.mark.mpspdz("rep4-ring")
 def test_an_active_model_multiplies_what_clients_send(tmp_path: Path) -> None:
     (tmp_path / "all.csv").write_text(HEADER + rows("c0", "a", 300, 20) + rows("c1", "b", 0, 500))
     arguments = ("weights", "--records", "all.csv", *DOMAIN, *RELEASE)
@@ -54,6 +61,7 @@ def test_an_active_model_multiplies_what_clients_send(tmp_path: Path) -> None:
     assert files_below(tmp_path) - before == {"out", "out/weights.json", "out/manifest.json"}
 
 
+@pytest.mark.mpspdz("rep4-ring")
 def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text(HEADER + rows("me", "a", 300, 20))
     (tmp_path / "none.csv").write_text(HEADER)
@@ -86,21 +94,107 @@ def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
     assert processes_below(tmp_path) == {}
 
 
-def test_a_run_goes_on_without_a_client_that_does_not_come(tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text(HEADER + rows("me", "a", 300, 20))
-    asked = ("weights", "--invite", "for-clients", "--clients", "2", *DOMAIN, *RELEASE, "--verbose")
-    sending = ("send", "--records", "mine.csv", "--invitation", "for-clients/client-0.json")
-    for seconds in (8, 20, 100):  # a shorter one does if all is ready by then
-        parties = start(*asked, "--timeout", str(seconds), cwd=tmp_path)
-        until(lambda: (tmp_path / "for-clients" / "client-0.json").exists())
-        accepted, done = finish(start(*sending, "--timeout", str(seconds), cwd=tmp_path)), finish(parties)
-        if done.returncode == 0:
-            break
-    assert done.returncode == 0, done.stderr
-    assert accepted.returncode == 0 and "all 4 parties have its values" in accepted.stdout
-    assert close(tmp_path, [[300, 20], [0, 0]])
-    inputs = read_json(tmp_path / "out" / "manifest.json")["inputs"]
-    assert inputs["excluded_because"] == {"did not come to all parties in time": 1}
-    assert inputs["clients"] == 2 and inputs["excluded_uploads"] == 1
-    told = "Uploads left out, by all parties alike: 1 did not come to all parties in time."
-    assert told in " ".join(done.stdout.split())
+TOLD_DOMAIN = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10}
+REQUEST = {
+    "task": "weights",
+    "security": "ring",
+    "input_form": "product",
+    "input_path": "clients",
+    "epsilon": "3/2",
+    "delta": "1/1099511627776",
+    "neighboring_relation": "add_or_remove_one",
+    "privacy_unit": "record",
+    "noise": "joint",
+    "reweighing": "balanced",
+}
+
+
+def send(here: Path, *options: str, **changes: str | None) -> tuple[str, str]:
+    """Try to send on these terms to nobody; return what was printed, and the error.
+
+    Args: changes: of the request; None for a field that is left out.
+    """
+    certificate = here / "C0.pem"
+    if not certificate.exists():
+        make_key(here, "C0", "C0")
+    asked = {**REQUEST, **changes}
+    invitation = {
+        "schema": SCHEMA,
+        "client": 0,
+        "certificate": certificate.read_text(),
+        "key": certificate.with_suffix(".key").read_text(),
+        "servers": [{"host": "127.0.0.1", "port": 9, "certificate": certificate.read_text()}],
+        "terms": {"request": {name: text for name, text in asked.items() if text}, "domain": TOLD_DOMAIN},
+    }
+    (here / "client-0.json").write_text(json.dumps(invitation))
+    (here / "mine.csv").write_text("client_id,group,label\nme,a,1\n")
+    files = ("--records", "mine.csv", "--invitation", "client-0.json")
+    done = call("send", *files, "--timeout", "0.2", *options, cwd=here)
+    assert done.returncode == 1
+    return " ".join(done.stdout.split()), " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=list(MODELS))
+def test_the_terms_are_shown_first_and_claim_what_the_model_withstands(
+    tmp_path: Path, model: SecurityModel
+) -> None:
+    shown, error = send(tmp_path, "--epsilon", "1.5", security=model.name)
+    assert "were not ready for its values within 0.2 s" in error and "have its values" not in shown
+    assert shown.startswith(
+        "The run reveals: noisy count of records per (group, label), to all parties. Guarantee: (ε, "
+        "δ)-differential privacy with ε = 1.5 and δ = 9.095e-13 in total, for one record of yours added or "
+        f"removed. Computation: {model.parties} parties, model {model.name}: no single party learns anything"
+    )
+    passive = model.name in ("ring", "semi2k", "sy-rep-ring", "mpyc")
+    assert (
+        "no single party learns anything more if it follows the protocol (passive, or semi-honest)." in shown
+    ) == passive
+    assert ("or changes a value unnoticed, but for a probability of 2^-40 each." in shown) != passive
+
+
+def test_a_run_that_spends_more_than_the_client_accepts_gets_nothing(tmp_path: Path) -> None:
+    shown, error = send(tmp_path, "--epsilon", "1.4999", neighboring_relation="replace_one")
+    assert "for one record of yours replaced by another" in shown
+    assert error == (
+        "Error: This run spends ε = 1.5, and --epsilon 1.4999 is the most that you accept; nothing was sent."
+    )
+    for delta, given in (("1/1000", ()), ("1/1099511627776", ("--delta", "1e-13"))):
+        _, error = send(tmp_path, *given, delta=delta)
+        most = given[1] if given else "2^-30"
+        assert f"and --delta {most} is the most that you accept; nothing was sent." in error
+
+
+def test_parties_are_named_and_others_than_the_known_ones_get_nothing(tmp_path: Path) -> None:
+    known = tmp_path / "known.txt"
+    for line, told in (
+        ("00:" * 31 + "00", "have other certificates than --fingerprints names, in the order of the parties"),
+        ("00", "must hold a line for each party, 0 first"),
+    ):
+        known.write_text(line)
+        shown, error = send(tmp_path, "--fingerprints", "known.txt")
+        assert shown == "" and told in error
+    own = fingerprint((tmp_path / "C0.pem").read_bytes())
+    known.write_text(f"sha256 Fingerprint={own}\n\n")
+    shown, error = send(tmp_path, "--fingerprints", "known.txt")
+    assert f"Party 0: 127.0.0.1:9, SHA-256 of its certificate {own}." in shown
+    assert "were not ready" in error
+
+
+def test_a_client_keeps_an_account_of_what_it_has_sent_to(tmp_path: Path) -> None:
+    """What its budget does not cover gets no connection, and nothing is charged that was not sent to."""
+    ledger = Ledger(tmp_path / "own.sqlite")
+    account = ("--ledger", "own.sqlite", "--budget", "1.5")
+    _, error = send(tmp_path, *account)
+    assert "were not ready for its values" in error and not ledger.path.exists()
+    _, error = send(tmp_path, *account, epsilon="31/20")
+    assert "has ε = 1.5 left of its budget of 1.5" in error and error.endswith("Nothing was sent.")
+    record = PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE
+    spends = Guarantee(Fraction(1), Fraction(1, 2**40))
+    ledger.charge("me", Budget(Fraction(2)), PrivacyEvent("weights", "ring", spends, *record, Path("before")))
+    _, error = send(tmp_path, "--ledger", "own.sqlite", "--population", "ME")
+    assert "has ε = 1 left of its budget of 2, after 1 run" in error and "Nothing was sent." in error
+    _, error = send(tmp_path, "--ledger", "own.sqlite", "--population", "others", "--budget", "9")
+    assert "were not ready for its values" in error and [each.name for each in ledger.populations()] == ["me"]
+    ledger.path.write_text("?" * 100)
+    _, error = send(tmp_path, "--ledger", "own.sqlite")
+    assert "own.sqlite: it is no database" in error and error.endswith("Nothing was sent.")

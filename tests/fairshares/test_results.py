@@ -172,18 +172,6 @@ def across(line: Any) -> list[float]:
     return found
 
 
-def test_pictures_show_what_was_revealed(results: dict[str, Any]) -> None:
-    found = results["weights"]
-    *ends, weights = found.plot().get_lines()[1:]  # the first is the line to compare them with
-    assert across(weights) == found.weights.tolist()
-    assert [across(line) for line in ends] == found.intervals.to_numpy().tolist()
-    counts = results["confusion"]
-    assert [text.get_text() for text in counts.plot().texts] == [f"{count:,.1f}" for count in counts.counts]
-    *ends, gaps = results["gap"].plot().get_lines()[1:]
-    assert [[*across(gaps), *across(ends[0])]] == results["gap"].gaps.to_numpy().tolist()
-    pyplot.close("all")
-
-
 def test_plans_and_ledgers_have_pictures(tmp_path: Path) -> None:
     plan = fs.plan(clients=1000, groups=2, epsilon=1)
     assert across(plan.plot("seconds").get_lines()[-1]) == plan.models.mpc_s.dropna().tolist()

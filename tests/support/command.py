@@ -85,6 +85,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+def flat(results: Path) -> list[float]:
+    """Return the noisy counts of a run of weights, group by group."""
+    return [count for row in read_json(results / "weights.json")["noisy_counts"] for count in row]
+
+
 def processes_below(directory: Path) -> dict[int, Path]:
     """Return the processes whose working directory is `directory` or below it (Linux; none elsewhere)."""
     found = {}

@@ -69,16 +69,10 @@ class Agent:
         self.send(request, body, **details)
         return self.answer()
 
-    @property
-    def has_answered(self) -> bool:
-        """Whether there is an answer that was not waited for."""
-        return not self._answers.empty()
-
     def close(self) -> None:
         """End it, in the way that a connection ends that breaks."""
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is self.process.stdin and stream is not None:
-                stream.close()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
         self.process.wait()
 
     def _listen(self) -> None:

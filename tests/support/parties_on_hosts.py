@@ -18,6 +18,11 @@ def party_on(directory: Path) -> int:
     return next(pid for pid, cwd in processes_below(directory).items() if cwd.name == "party")
 
 
+def parent(pid: int) -> int:
+    """Return a process's parent: of a party, its host's agent."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def is_running(directory: Path, i: int, model: SecurityModel) -> bool:
     """Return whether a party has drawn its bits, and has become the virtual machine if there is one."""
     for pid, cwd in processes_below(directory).items():

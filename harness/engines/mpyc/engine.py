@@ -22,7 +22,7 @@ class EmbeddedEngine(Engine):
 
     Guarantees: passive security against one of three parties, statistical distance at most 2^-61 for each
     integer that is compared; parties on one machine listen on 127.0.0.1 only; none takes a connection without
-    the run's certificates.  [test: tests/commands/test_embedded.py]
+    the run's certificates.  [test: tests/commands/test_parties.py]
     """
 
     name = "embedded"

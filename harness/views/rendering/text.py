@@ -31,7 +31,7 @@ def render(view: View, console: Console) -> None:
     """Print a view: prose wrapped between words on a terminal, a line each where the output goes elsewhere.
 
     Guarantees: names and paths are shown without markup and control characters.
-    [test: tests/harness/views/test_text.py]
+    [test: tests/harness/views/test_html.py]
     """
     for part in view:
         match part:

@@ -1,8 +1,11 @@
-"""What a command says of a step that takes long."""
+"""What a command says of a step that takes long, and `./inv test`: no check that failed is forgotten."""
+
+import subprocess
 
 import pytest
 
 from harness.cli import terminal
+from harness.cli.project_checks import BESIDE_TESTS, DEFAULT_ONLY, STATIC_CHECKS, run_checks
 from harness.system.progress import part, tell
 
 
@@ -60,3 +63,56 @@ def test_no_progress_where_none_is_wanted(
         begin.detail("half")
         begin.tell_log()
     assert capsys.readouterr().err == ""
+
+
+STATIC = {**STATIC_CHECKS, **BESIDE_TESTS}
+
+
+def played(failing: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Have the checks that are named fail, without running any; return what was started, by name."""
+    started: dict[str, list[str]] = {}
+
+    def play(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        name = next((name for name, static in STATIC.items() if command[1:] == [*static]), "pytest")
+        started[name] = command
+        return subprocess.CompletedProcess(command, failing.get(name, 0), f"{name} has said this\n")
+
+    monkeypatch.setattr(subprocess, "run", play)
+    return started
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_exhaustive_tests_run_on_demand_only(everything: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = played({}, monkeypatch)
+    run_checks(everything=everything)
+    assert (" ".join(DEFAULT_ONLY) in " ".join(started["pytest"])) is not everything
+
+
+@pytest.mark.parametrize(
+    ("failing", "code"),
+    [
+        ({}, 0),
+        ({"ruff check": 1}, 1),
+        ({"mypy": 2}, 1),
+        ({"import-linter": 1}, 1),
+        ({"pytest": 5}, 5),
+        ({"ruff format": 1, "pytest": 2}, 2),
+    ],
+)
+def test_all_run_and_the_worst_counts(
+    failing: dict[str, int],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    started = played(failing, monkeypatch)
+    assert run_checks(["-k", "some"]) == code
+    assert started.keys() == {*STATIC, "pytest"} and started["pytest"][-2:] == ["-k", "some"]
+    said = capfd.readouterr().out.splitlines()
+    in_order = [*STATIC_CHECKS, "pytest", *BESIDE_TESTS]
+    assert [line for line in said if line.startswith("--- ")] == [f"--- {name}" for name in in_order]
+    early = ", ".join(name for name in STATIC_CHECKS if name in failing)
+    assert (f"Failed so far: {early}. The tests run all the same." in said) == bool(early)
+    assert said[-3] == "mypy has said this"  # what ran beside the tests comes after theirs
+    failed = ", ".join(name for name in in_order if name in failing)
+    assert said[-1] == (f"Failed: {failed}." if failing else "All checks passed.")

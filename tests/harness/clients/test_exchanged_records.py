@@ -223,7 +223,18 @@ def test_one_record_that_is_exchanged_is_one_that_is_replaced() -> None:
             )
 
 
-AUDITED = pytest.mark.parametrize(
+def made_for_records_there_or_not(release: Any, neighbors: Neighbors, *budget: Fraction) -> NoisePlan:
+    assert neighbors.malleable_slots
+    return plan_noise(release, replace(neighbors, malleable_slots=False), *budget)
+
+
+def with_a_delta_that_forgets_counts(*arguments: Any) -> NoisePlan:
+    """Those that rise while others fall, for example."""
+    plan = plan_noise(*arguments)
+    return replace(plan, exact=replace(plan.exact, delta=plan.exact.delta * 2 / 3))
+
+
+@pytest.mark.parametrize(
     ("name", "sizes", "cap"),
     [
         ("weights-of-clients-active", {}, 1),
@@ -234,33 +245,11 @@ AUDITED = pytest.mark.parametrize(
         ("gap-of-clients-active", {"steps": 50}, 1),
     ],
 )
-
-
-@AUDITED
-def test_the_audit_finds_noise_for_records_that_are_there_or_not(
+def test_the_audit_finds_noise_for_less(
     name: str, sizes: dict[str, int], cap: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap).fault is None
-
-    def forgetful(release: Any, neighbors: Neighbors, *budget: Fraction) -> NoisePlan:
-        assert neighbors.malleable_slots
-        return plan_noise(release, replace(neighbors, malleable_slots=False), *budget)
-
-    monkeypatch.setattr(audit_release, "plan_noise", forgetful)
-    found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap)
-    assert found.fault is not None and "a client moves" in found.fault
-
-
-@AUDITED
-def test_the_audit_finds_a_delta_that_forgets_counts(
-    name: str, sizes: dict[str, int], cap: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those that rise while others fall, for example."""
-
-    def forgetful(*arguments: Any) -> NoisePlan:
-        plan = plan_noise(*arguments)
-        return replace(plan, exact=replace(plan.exact, delta=plan.exact.delta * 2 / 3))
-
-    monkeypatch.setattr(audit_release, "plan_noise", forgetful)
-    found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap)
-    assert found.fault is not None and "a client moves" in found.fault
+    for forgetful in (made_for_records_there_or_not, with_a_delta_that_forgets_counts):
+        monkeypatch.setattr(audit_release, "plan_noise", forgetful)
+        fault = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, cap).fault
+        assert fault is not None and "a client moves" in fault

@@ -1,11 +1,9 @@
-"""Clients and fronts, with virtual machines played by the test: what arrives, and what ends a run."""
+"""Clients and fronts, with virtual machines played by the test: what arrives, is charged, and ends a run."""
 
 import asyncio
-import errno
 import socket
-import ssl
+import stat
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,13 @@ import pytest
 
 from harness.clients import input_masks as masks
 from harness.clients.gateway import ClientFailure, Front
+from harness.clients.invitations import check_directory, invitations, read_invitation
+from harness.clients.messages import Channel
 from harness.clients.sender import Sender, send_values
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
-from harness.errors import ClientError, MaskError
+from harness.errors import BudgetError, ClientError, MaskError, OptionError, WriteError
+from harness.system import files as scratch
 from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, until
 
 
@@ -131,60 +132,6 @@ def test_a_client_does_not_talk_to_another_server(tmp_path: Path) -> None:
     assert isinstance(error, ClientError) and "refused or ended the connection" in str(error)
 
 
-def test_a_client_that_fails_leaves_all_parties_at_once(tmp_path: Path) -> None:
-    """One refuses it while it still greets the others: those see it go, and nothing of it stays."""
-    certificate = make_key(tmp_path, "P9", "P9")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-    sender = Sender(0, certificate, VALUES[0])
-    met, gone = [], []
-    held, failed = asyncio.Event(), asyncio.Event()
-
-    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await held.wait()
-        writer.transport.abort()
-
-    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Accept, and never say goodbye."""
-        met.append(writer)
-        held.set()
-        with suppress(OSError):
-            await reader.read()
-        gone.append(writer)
-
-    async def greet_late(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await failed.wait()
-        with suppress(OSError):
-            await writer.start_tls(context)
-        met.append(writer)
-
-    async def scene() -> float:
-        starting = [
-            asyncio.start_server(refuse, "127.0.0.1", 0),
-            asyncio.start_server(hold, "127.0.0.1", 0, ssl=context),
-            asyncio.start_server(greet_late, "127.0.0.1", 0),
-        ]
-        listening = await asyncio.gather(*starting)
-        ports = [server.sockets[0].getsockname()[1] for server in listening]
-        servers = [Server("127.0.0.1", port, certificate.read_text()) for port in ports]
-        before = asyncio.all_tasks()
-        with pytest.raises(ClientError, match="refused or ended the connection"):
-            await send_values(sender, servers, TERMS, SECONDS)
-        started = time.monotonic()
-        of_the_client = [task for task in asyncio.all_tasks() - before if "_connect" in repr(task)]
-        assert of_the_client == []
-        failed.set()
-        while len(met) < 2 or not gone:
-            await asyncio.sleep(0.01)
-        for server, writer in zip(listening, [None, *met], strict=True):
-            server.close()
-            if writer:
-                writer.transport.abort()
-        return time.monotonic() - started
-
-    assert asyncio.run(scene()) < 20  # a goodbye that nobody answers takes 30
-
-
 def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
     """Nobody, noise, another's key, a client that leaves early, one that comes twice: all values arrive.
 
@@ -242,20 +189,167 @@ def test_a_front_whose_port_is_taken_says_so(tmp_path: Path) -> None:
             asyncio.run(scene())
 
 
-def test_a_party_that_there_is_no_way_to_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def connect(host: str, port: int, **options: Any) -> Any:
-        if host == "far.example":
-            raise OSError(errno.EHOSTUNREACH, "No route to host")
-        return await real(host, port, **options)
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int | str]:
+    """What a client does: the sizes of what it sends, and when it is charged."""
+    found: list[int | str] = []
+    real = Channel.send
 
-    async def script(run: Run) -> list[Any]:
-        far = [*run.servers[:2], replace(run.servers[2], host="far.example", port=9)]
-        return list(
-            await asyncio.gather(send_values(run.senders[0], far, TERMS, SECONDS), return_exceptions=True)
-        )
+    async def sending(channel: Channel, payload: bytes) -> None:
+        found.append(len(payload))
+        await real(channel, payload)
 
-    real = asyncio.open_connection
-    monkeypatch.setattr(asyncio, "open_connection", connect)
-    (error,) = play(Run(tmp_path, VALUES, 3), script)
-    assert isinstance(error, ClientError)
-    assert str(error) == "Client 0: cannot reach party 2 at far.example:9: No route to host."
+    monkeypatch.setattr(Channel, "send", sending)
+    return found
+
+
+async def charged(run: Run, steps: list[int | str], error: Exception | None = None) -> Any:
+    """Have the first client send; return what it sent, or its error. Args: error: that charging it raises."""
+
+    def charge() -> None:
+        steps.append("charge")
+        if error:
+            raise error
+
+    run.senders[0] = replace(run.senders[0], charge=charge)
+    steps.clear()
+    (found,) = await send(run, 0)
+    for front in run.fronts:
+        front.cancel()
+    await asyncio.gather(*run.fronts, return_exceptions=True)
+    return found
+
+
+def of_client(steps: list[int | str]) -> list[int | str]:
+    """Leave out what parties send: masks, offsets and sums of one part, and their answers."""
+    return [step for step in steps if step in ("charge", masks.SEED_BYTES, 8 * len(VALUES[0]))]
+
+
+def test_it_is_charged_once_and_right_before_its_masked_values(
+    tmp_path: Path, steps: list[int | str]
+) -> None:
+    async def script(run: Run) -> Any:
+        return await charged(run, steps)
+
+    sent = play(Run(tmp_path, [VALUES[0]], 3), script)
+    assert isinstance(sent, int)
+    own = of_client(steps)
+    at = own.index("charge")
+    assert own.count("charge") == 1 and masks.SEED_BYTES in own[:at]
+    assert own[at + 1 : at + 4] == [24, 24, 24]
+
+
+def test_what_its_budget_does_not_cover_is_not_sent(tmp_path: Path, steps: list[int | str]) -> None:
+    async def script(run: Run) -> Any:
+        return await charged(run, steps, BudgetError("no"))
+
+    run = Run(tmp_path, [VALUES[0]], 3)
+    assert isinstance(play(run, script), BudgetError)
+    assert of_client(steps)[-1] == "charge" and run.arrived == {}
+
+
+@pytest.mark.parametrize("what", ["terms", "masks"])
+def test_what_was_not_sent_is_not_charged(what: str, tmp_path: Path, steps: list[int | str]) -> None:
+    def tamper(party: int, sends: str, words: masks.Words) -> masks.Words:
+        return words + np.uint64(party == 2 and sends == what)
+
+    async def script(run: Run) -> Any:
+        return await charged(run, steps)
+
+    terms = {**TERMS, "form": "split"} if what == "terms" else TERMS
+    error = play(Run(tmp_path, [VALUES[0]], 3, tamper=tamper, terms=[terms] * 3), script)
+    assert isinstance(error, ClientError if what == "terms" else MaskError)
+    assert "charge" not in steps
+
+
+PAIRS = [("certificate 0", "key 0"), ("certificate 1", "key 1")]
+ASKED = {"epsilon": "1"}
+SERVERS = [Server("127.0.0.1", 12000, "certificate")]
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+def test_invitations_are_there_while_parties_run_and_private(tmp_path: Path) -> None:
+    with invitations(PAIRS, ASKED, tmp_path, SERVERS):
+        for k, (certificate, key) in enumerate(PAIRS):
+            path = tmp_path / f"client-{k}.json"
+            found = read_invitation(path)
+            assert (found.client, found.certificate, found.key) == (k, certificate, key)
+            assert (found.servers, found.terms) == (tuple(SERVERS), ASKED)
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("other", ["file", "link"])
+@pytest.mark.parametrize("name", ["client-0.json", "client-1.json"])
+def test_a_file_of_an_invitations_name_is_left_alone(tmp_path: Path, name: str, other: str) -> None:
+    """Seen before the parties start, and by whoever writes: a link would lead the keys elsewhere."""
+    directory, elsewhere = tmp_path / "for-clients", tmp_path / "elsewhere"
+    directory.mkdir(mode=0o700)
+    if other == "file":
+        (directory / name).write_text("mine")
+    else:
+        (directory / name).symlink_to(elsewhere)
+    with pytest.raises(OptionError, match=f"{name} exists already; name another --invite, or remove it"):
+        check_directory(directory, 2)
+    with (
+        pytest.raises(WriteError, match=r"Cannot write invitations to .*: File exists"),
+        invitations(PAIRS, ASKED, directory, SERVERS),
+    ):
+        pass
+    assert names(directory) == {name} and not elsewhere.exists()
+    assert other == "link" or (directory / name).read_text() == "mine"
+
+
+def test_names_of_more_clients_than_are_invited_do_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "client-2.json").write_text("mine")
+    tmp_path.chmod(0o700)
+    check_directory(tmp_path, 2)
+
+
+def test_what_replaced_an_invitation_is_left_alone(tmp_path: Path) -> None:
+    """A client took the first away, and somebody put another file in place of the second."""
+    first, second = (tmp_path / f"client-{k}.json" for k in (0, 1))
+    with invitations(PAIRS, ASKED, tmp_path, SERVERS):
+        first.rename(tmp_path / "taken.json")
+        second.unlink()
+        second.write_text("mine")
+    assert names(tmp_path) == {"taken.json", "client-1.json"} and second.read_text() == "mine"
+
+
+def test_a_failed_run_leaves_none(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), invitations(PAIRS, ASKED, tmp_path, SERVERS):
+        raise KeyboardInterrupt
+    assert names(tmp_path) == set()
+
+
+def test_one_that_cannot_be_written_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def create(path: Path, *parts: bytes) -> None:
+        if path.name == "client-1.json":
+            raise OSError(28, "No space left on device")
+        real(path, *parts)
+
+    real = scratch.create_file
+    monkeypatch.setattr("harness.clients.invitations.create_file", create)
+    with (
+        pytest.raises(WriteError, match="No space left on device"),
+        invitations(PAIRS, ASKED, tmp_path, SERVERS),
+    ):
+        pass
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
+def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    with pytest.raises(OptionError, match=r"^Other users can write to .* name another --invite, or chmod"):
+        check_directory(tmp_path, 1)
+
+
+def test_so_is_a_link_to_one(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    with pytest.raises(OptionError, match="is not a directory of its own"):
+        check_directory(tmp_path / "link", 1)

@@ -1,28 +1,48 @@
-"""What hosts agree on before a run: each runs what all others signed, once."""
+"""What no host does whoever starts runs on it, what hosts agree on before a run, and what each charges."""
 
-from contextlib import ExitStack
+import sqlite3
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.engines.parties.certificates import make_key
+from harness.engines.parties.supervisor import free_ports
 from harness.errors import (
+    BudgetError,
     CertificateError,
     HostUnfitError,
+    LedgerError,
+    OptionError,
     PolicyError,
+    PopulationError,
+    ShareError,
+    UnsupportedError,
+    UsedUploadsError,
 )
 from harness.hosts import party_run
+from harness.hosts.party_run import Sending
+from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.signed_results import AGGREGATE, Signed, sign
+from harness.pipeline.sources import request_of_run, terms_of
+from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
+from harness.system.documents import Refusal, call
 from harness.system.files import PREFIX
+from protocols.guarantee import Budget
+from protocols.spec import CLIENTS
 from tests.support.coordinators import (
     ANY_PORT,
+    DOMAIN,
     MODEL,
     RULE,
     Coordinator,
+    Party,
     asked,
+    let_go,
     now,
     ran,
     spent,
@@ -49,9 +69,9 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
     assert spent(hosts[0]) == []
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
+def test_hosts_do_not_run_different_things(hosts: list[Path]) -> None:
+    """As a coordinator could ask each for something else, to open what one alone adds no noise to."""
+    for others in (
         {"asked": asked(epsilon="2")},
         {"asked": asked(population="others")},
         {"program_hash": "other"},
@@ -61,16 +81,14 @@ def test_a_host_is_not_set_among_a_starters_own(hosts: list[Path], stack: ExitSt
         {"run": "1" * 32},
         {"started": "2027-01-01"},
         {"nonces": ["0", "1", "2"]},
-    ],
-)
-def test_hosts_do_not_run_different_things(
-    others: dict[str, Any], hosts: list[Path], stack: ExitStack
-) -> None:
-    """As a coordinator could ask each for something else, to open what one alone adds no noise to."""
-    coordinator = Coordinator(hosts[0], stack)
-    coordinator.prepared(asked())
-    with pytest.raises(HostUnfitError, match=r"What party 1 signed is not this run: .* something else"):
-        coordinator.go(hosts, **others)
+    ):
+        with ExitStack() as stack:
+            coordinator = Coordinator(hosts[0], stack)
+            coordinator.prepared(asked())
+            with pytest.raises(
+                HostUnfitError, match=r"What party 1 signed is not this run: .* something else"
+            ):
+                coordinator.go(hosts, **others)
     assert spent(hosts[0]) == []
 
 
@@ -139,3 +157,232 @@ def test_a_party_that_meets_nobody_is_given_up(
     until(ended)
     assert said["code"] < 0 and "had not met all other parties" in said["lines"][-1]
     assert "signed" not in said and [status for *_, status in spent(hosts[0])] == [Status.ABORTED]
+
+
+def test_a_run_is_charged_before_its_party_may_go_and_stays_charged(hosts: list[Path]) -> None:
+    class Failing(Party):
+        charged: tuple[str, Fraction, Status]
+
+        def go(self, _certificates: object) -> None:
+            (self.charged,) = spent(hosts[0])
+            raise KeyboardInterrupt
+
+    failing = Failing()
+    with pytest.raises(KeyboardInterrupt):
+        ran(hosts, found=failing)
+    name, epsilon, status = failing.charged
+    assert name == "loans" and Fraction(99, 100) < epsilon <= 1 and status is Status.RUNNING
+    assert [each[:2] for each in spent(hosts[0])] == [(name, epsilon)]
+
+
+def test_repeats_are_charged_until_nothing_is_left(hosts: list[Path]) -> None:
+    """The coordinator's own ledger, or none, changes nothing about that."""
+    for count in range(1, 5):
+        assert ran(hosts).gone
+        assert len(spent(hosts[0])) == count
+    with pytest.raises(BudgetError, match=r"has ε = .* left of its budget of 4,"):
+        ran(hosts)
+    assert ran(hosts, 1).gone  # of which only this host had a part
+
+
+def test_what_the_owner_changes_counts_at_once(hosts: list[Path], stack: ExitStack) -> None:
+    """Also for connections that were open before; they do not put the old budget back."""
+    coordinator = Coordinator(hosts[0], stack)
+    work = coordinator.prepared(asked())
+    write_rules(hosts[0], RULE.replace("epsilon = 4", 'epsilon = "1/2"'))
+    with pytest.raises(BudgetError, match=r"of its budget of 0\.5,"):
+        let_go(coordinator, work, hosts)
+    write_rules(hosts[0], 'coordinators = ["nobody"]\n' + RULE)
+    with pytest.raises(PolicyError, match="start nothing"):
+        work.admit("go")
+    assert spent(hosts[0]) == []
+
+
+def test_another_name_for_the_same_uploads_is_no_new_budget(hosts: list[Path]) -> None:
+    write_rules(hosts[0], RULE.replace("loans", "*"))
+    assert ran(hosts).gone
+    with pytest.raises(PopulationError, match="were charged to 'loans', not to 'others'"):
+        ran(hosts, population="others")
+    with pytest.raises(UsedUploadsError, match="went into a run before"):
+        ran(hosts, population=None)
+
+
+def test_a_ledger_that_cannot_be_written_lets_no_party_go(hosts: list[Path], stack: ExitStack) -> None:
+    coordinator, party = Coordinator(hosts[0], stack), Party()
+    work = coordinator.prepared(asked())
+    Ledger(hosts[0] / LEDGER).set_budget("others", Budget(Fraction(1)))  # so that there is a file
+    ledger = work.release.guard._ledger
+    ledger.timeout_s = 0.1
+    with closing(sqlite3.connect(hosts[0] / LEDGER)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="another program has kept it locked"):
+            let_go(coordinator, work, hosts, party)
+    assert not party.gone
+
+
+def test_whatever_is_asked_keys_and_policy_stay(hosts: list[Path], stack: ExitStack) -> None:
+    def kept() -> dict[Path, bytes]:
+        paths = [*(hosts[0] / "keys").rglob("*"), hosts[0] / FILE]
+        return {path: path.read_bytes() for path in paths if path.is_file()}
+
+    before = kept()
+    work = Coordinator(hosts[0], stack).prepared(asked())
+    assert not {"setup", "pin", "renew", "policy", "make_keys"} & work.handlers.keys()
+    for handler in set(work.handlers.values()):
+        for arguments in ({}, {"party": 1}, {"run": "0" * 32}):
+            with ExitStack() as ignored:
+                ignored.push(lambda *_: True)
+                call(handler, dict(arguments), REFUSAL)
+    assert kept() == before
+
+
+REFUSAL = Refusal(HostUnfitError, "The request", "known", "no")
+
+
+@pytest.mark.parametrize(
+    ("changes", "rules", "error", "said"),
+    [
+        ({"epsilon": "3"}, RULE, PolicyError, "epsilon_per_run = 2; this one needs ε = 2.9"),
+        ({"delta": "1/1024"}, RULE + 'delta_per_run = "2^-30"', PolicyError, "delta_per_run"),
+        ({}, RULE + 'tasks = ["gap"]', PolicyError, "does not allow 'weights' .*tasks: 'gap'"),
+        ({}, RULE + 'security = ["ring"]', PolicyError, "does not allow 'mpyc' .*security: 'ring'"),
+        ({}, RULE + 'unit = "client"', PolicyError, "does not allow 'record' .*unit: 'client'"),
+        ({}, RULE + 'relation = "replace_one"', PolicyError, "wants relation = 'replace_one'"),
+        ({"population": "laons"}, RULE, PolicyError, "no population 'laons' .did you mean loans"),
+        ({"population": None}, RULE, PolicyError, "names no population 'unnamed'"),
+        ({"task": "pi_cf"}, RULE, OptionError, "none that this version knows"),
+        ({"task": "noise"}, RULE, OptionError, "none that this version knows"),
+        ({"reweighing": "heavy"}, RULE, OptionError, "none that this version knows"),
+        ({"records": "/etc/passwd"}, RULE, OptionError, "none that this version knows"),
+        ({"security": None}, RULE, OptionError, "names no model"),
+        ({"epsilon": "0"}, RULE, OptionError, "none that this version knows"),
+        ({"epsilon": "1e9"}, RULE, OptionError, "none that this version knows"),
+        ({"epsilon": "21"}, RULE, OptionError, "none that this version knows"),
+        ({"input_form": "keys"}, RULE, OptionError, "none that this version knows"),
+        ({"input_form": "slots"}, RULE, ShareError, "takes slots over"),
+        ({"input_path": "clients"}, RULE, UnsupportedError, "needs MP-SPDZ"),
+        ({"input_form": "product"}, RULE, ShareError, "takes product over"),
+        ({"security": "sy-rep-ring", "input_form": "product"}, RULE, UnsupportedError, "which one active"),
+        (
+            {"neighboring_relation": "zero_out_one", "privacy_unit": "client"},
+            RULE,
+            ShareError,
+            "takes slots over",
+        ),
+    ],
+)
+def test_a_starter_chooses_nothing_that_the_owner_did_not_allow(
+    changes: dict[str, Any],
+    rules: str,
+    error: type[Exception],
+    said: str,
+    hosts: list[Path],
+    stack: ExitStack,
+) -> None:
+    """And nothing was charged, or is running, when it is refused; the connection is of no more use."""
+    write_rules(hosts[0], rules)
+    coordinator = Coordinator(hosts[0], stack)
+    with pytest.raises(error, match=said) as raised:
+        coordinator.prepared(asked(**changes))
+    assert "\n" not in str(raised.value)
+    with pytest.raises(HostUnfitError, match=r"has prepared no party|asked for no run yet"):
+        coordinator.work.run.go({})
+    assert spent(hosts[0]) == []
+
+
+def test_program_arguments_noise_and_greetings_are_the_hosts_own(hosts: list[Path], stack: ExitStack) -> None:
+    work = Coordinator(hosts[0], stack).work
+    work.propose(asked())
+    for name in ("protocol", "arguments", "fair_bits", "model", "epsilon"):
+        said = {"run": "0" * 32, "party": 0, "addresses": [], name: []}
+        with pytest.raises(HostUnfitError, match=f"unknown key '{name}'"):
+            call(work.run.prepare, said, REFUSAL)
+    with pytest.raises(HostUnfitError, match="matching regex"):
+        call(work.host.reach, {"others": [["127.0.0.1", 22, "SSH-2.0-OpenSSH"]]}, REFUSAL)
+
+
+def test_a_run_has_all_parties_of_its_model(hosts: list[Path], stack: ExitStack) -> None:
+    """A coordinator says where they are, not how many."""
+    work = Coordinator(hosts[0], stack).work
+    work.propose(asked())
+    work.release.uploads.aggregate(0)
+    for party, parties in ((0, 2), (0, 4), (3, 3), (-1, 3)):
+        with pytest.raises(HostUnfitError, match="asked for a run of other parties than its model has"):
+            work.run.prepare("0" * 32, party, [("127.0.0.1", 0)] * parties)
+
+
+def test_without_a_policy_nothing_runs(hosts: list[Path]) -> None:
+    """Nobody asks anything then but whether there is one."""
+    policy = hosts[0] / FILE
+    for damage, said in (
+        (lambda: policy.write_text("epsilon = "), "is not a policy: it is not TOML"),
+        (lambda: policy.chmod(0o622), "Others can change .*policy.toml"),
+        (policy.unlink, "has no policy, so it runs nothing of another's"),
+    ):
+        damage()
+        with ExitStack() as stack, pytest.raises(PolicyError, match=said):
+            Coordinator(hosts[0], stack).prepared(asked())
+    with ExitStack() as stack:
+        work = Coordinator(hosts[0], stack, "alice").work
+        work.admit("check")
+        with pytest.raises(PolicyError, match="has no policy"):
+            work.admit("collect")
+
+
+def test_starters_are_who_the_host_says(hosts: list[Path], stack: ExitStack) -> None:
+    write_rules(hosts[0], 'coordinators = ["alice"]\n' + RULE)
+    for name, said in (
+        ("bob", "lets 'bob' start nothing"),
+        ("", "lets this ssh key, .* nothing .coordinators."),
+    ):
+        with pytest.raises(PolicyError, match=said), ExitStack() as other:
+            Coordinator(hosts[0], other, name).work.admit("state")
+    Coordinator(hosts[0], stack, "alice").work.admit("state")
+
+
+@pytest.mark.mpspdz("ring")
+def test_clients_are_told_what_runs(hosts: list[Path]) -> None:
+    """Whoever starts a run writes invitations as it likes; a host does not run one thing and tell another."""
+    right = asked(security="ring", input_form="product", input_path=CLIENTS.name)
+    told: dict[str, Any] = terms_of(request_of_run(right), DOMAIN)
+    with free_ports(2) as (port, _):
+        write_rules(hosts[0], f"client_port = {port}\n{RULE}")
+    clients: dict[str, Any] = {"certificates": ["one", "two"], "ports": (port, port + 1), "seconds": 1.0}
+    cases: tuple[tuple[dict[str, Any], Any], ...] = (
+        ({}, {**right, "epsilon": "2"}),
+        ({}, {**right, "delta": "1/1024"}),
+        ({"epsilon": "2"}, None),
+        ({"delta": "1/1024"}, None),
+        ({"epsilon": "2/2"}, None),
+        ({"security": "sy-rep-ring"}, None),
+        ({"input_form": "split"}, None),
+        ({"neighboring_relation": "replace_one"}, None),
+        ({}, {**right, "neighboring_relation": "replace_one"}),
+    )
+
+    def prepare(run: Any, terms: dict[str, Any]) -> None:
+        with ExitStack() as stack:
+            work = Coordinator(hosts[0], stack).work
+            work.propose(run)
+            work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * 3, Sending(terms=terms, **clients))
+
+    for changes, run in cases:
+        with pytest.raises(HostUnfitError, match="something else than clients are told"):
+            prepare(run or right, {**told, "request": {**told["request"], **changes}})
+    with pytest.raises(ShareError, match="for a run that this version can describe: it has an unknown key"):
+        prepare(right, {**told, "note": "only you can read this"})
+    prepare(right, told)
+
+
+def test_small_requests_have_small_effects(hosts: list[Path]) -> None:
+    for fields in (
+        {"task": "count", "error_to": "1" + "0" * 100},
+        {"task": "count", "relative_error": "nan"},
+        {"task": "cap", "release_epsilon": "1", "thresholds": "1" + "0" * 30},
+        {"task": "cap", "release_epsilon": "1", "release": "counts", "counts": "1e30"},
+        {"task": "weights", "horizon": "1e9"},
+    ):
+        with ExitStack() as stack, pytest.raises(OptionError, match="none that this version knows"):
+            Coordinator(hosts[0], stack).prepared(
+                {"epsilon": "1", "security": MODEL.name, "population": "loans", **fields}
+            )

@@ -1,4 +1,4 @@
-"""A host that answers nonsense, wherever in a run: the coordinator says so, and writes no result."""
+"""Hosts that answer nonsense, in a run or to another command: it is said in one sentence, nothing written."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,19 +9,26 @@ from typing import Any
 
 import pytest
 
+from harness.cli.commands import hosts as commands
+from harness.cli.options import HostsCollectOptions
+from harness.engines.parties.certificates import make_key
 from harness.engines.parties.handle import PartyState
 from harness.engines.registry import engines
-from harness.errors import FairSharesError, OutputError
-from harness.hosts.checks import Finding, check_connected
+from harness.errors import CertificateError, FairSharesError, HostUnfitError, OutputError
+from harness.hosts import fleet, keys
+from harness.hosts.checks import Finding, _compare_certificates, check_connected
+from harness.hosts.cleanup import RunName
 from harness.hosts.connection import checked
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner, HostsSource
+from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign
 from harness.inputs.shares.party import ANY
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
 from harness.releases.weights import WeightsStatistic
 from protocols.spec import PI_RW, SHARES
+from tests.support.command import files_below
 from tests.support.coordinators import MODEL, make_hosts
 from tests.support.hostile import check_refuses, spoilt
 from tests.support.loopback import hosts_runner
@@ -157,3 +164,163 @@ def test_digits_that_are_no_number_are_no_cost(engine: Any, digits: str) -> None
         lines = (f"Time = {seconds} seconds", *of_data, spent)
         with pytest.raises(OutputError, match="Party 0 ended well but did not report its time and traffic"):
             engine.costs([PartyState(lines)])
+
+
+RUN = "0a" * 16
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a certificate that a host may sign by."""
+    return make_key(tmp_path_factory.mktemp("key"), "P0", "P0")
+
+
+@pytest.fixture
+def kept(own: Path) -> Callable[..., dict[str, str]]:
+    """Return what gives what a host keeps of a run that revealed one number: `kept(party, **changes)`."""
+
+    def signed(party: int, **changes: Any) -> dict[str, str]:
+        asked_for = {"task": "gap", "security": MODEL.name}
+        run = {"run": RUN, "asked": asked_for, **changes}
+        intent = Intent(
+            *(["0", "1", "2"], party, run["run"], "2026-01-01", run["asked"], {}, UPLOADS, {}, "u"),
+            *(run.get("program_hash", "h"), "MPyC", 0),
+        )
+        return sign(Statement(intent, {}, ("1", "0"), {"gap": [7]}, {}, f"2026-01-0{1 + party}"), own)
+
+    return signed
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return what has hosts answer: `answered(request, answer of host 0, of host 1, …)`."""
+    answers: dict[str, list[Any]] = {}
+
+    class Answering:
+        lost = False
+
+        def __init__(self, host: Host, _role: str = "agent") -> None:
+            self.host = host
+
+        def ask(self, request: str, kind: Any = None, **_details: Any) -> Any:
+            said = json.loads(json.dumps(answers[request][self.host.party]))
+            return checked(kind, said, self.host, request)
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(fleet, "Connection", Answering)
+    return lambda request, *said: answers.update({request: list(said)})
+
+
+def collected() -> list[dict[str, Any]]:
+    return fleet.leftover_runs(HOSTS, lambda step: None)
+
+
+def test_what_all_hosts_signed_gives_outputs(
+    answered: Callable[..., None], kept: Callable[..., dict[str, str]]
+) -> None:
+    answered("collect", *([kept(i)] for i in range(3)))
+    (found,) = collected()
+    assert found["outputs"] == {"gap": [7]} and found["parties"] == [0, 1, 2]
+    assert (found["ended"], found["task"]) == ("2026-01-01", "gap")
+    answered("collect", *([kept(i, program_hash=f"{i}")] for i in range(3)))
+    assert collected()[0]["outputs"] is None
+    answered("collect", [kept(0)], [], [kept(2)])
+    assert collected()[0]["outputs"] is None
+
+
+def test_what_a_host_says_it_keeps_is_what_one_keeps(
+    answered: Callable[..., None], kept: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    """Whatever is wrong with it: the host is named, nothing is written."""
+    text = "".join(
+        f'[[host]]\nparty = {host.party}\naddress = "{host.address}"\ndirectory = "/d"\nproject = "/p"\n'
+        "port = 1\n"
+        for host in HOSTS
+    )
+    (tmp_path / "hosts.toml").write_text(text)
+    made: Any = HostsCollectOptions
+    options = made(hosts=tmp_path / "hosts.toml", out=tmp_path / "out")
+
+    def collect(of_b: Any) -> None:
+        answered("collect", [kept(0)], of_b, [kept(2)])
+        with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\)") as refused:
+            commands.collect(options)
+        assert files_below(tmp_path) == {"hosts.toml"}
+        raise refused.value
+
+    check_refuses(collect, HostUnfitError, spoilt([kept(1)]))
+    unknown: tuple[dict[str, Any], ...] = (
+        {"run": f"../{RUN}"},
+        {"run": "/tmp/x"},
+        {"run": RUN.upper()},
+        {"asked": {"task": "gap", "security": "unknown"}},
+        {"asked": {"task": "none", "security": MODEL.name}},
+        {"asked": {}},
+    )
+    for changes in unknown:
+        with pytest.raises(HostUnfitError, match="a run, a task or a model that cannot be"):
+            collect([kept(1, **changes)])
+    for party in (2, -1):
+        with pytest.raises(HostUnfitError, match="what another party revealed"):
+            collect([kept(party)])
+    with pytest.raises(HostUnfitError, match="a signature is not its certificate's"):
+        collect([kept(1) | {"said": kept(0)["said"]}])
+    with pytest.raises(HostUnfitError, match="or the same run twice"):
+        collect([kept(1), kept(1)])
+    answered("collect", *([kept(i)] for i in range(3)))
+    commands.collect(options)
+    assert files_below(tmp_path) == {"hosts.toml", "out", f"out/{RUN}.json"}
+
+
+def test_what_was_removed_is_counted(answered: Callable[..., None]) -> None:
+    def clean(of_b: Any) -> None:
+        answered("clean", right, of_b, right)
+        fleet.clean_up(HOSTS, lambda step: None)
+
+    right = {"processes": 0, "directories": 1, "records": 2}
+    check_refuses(clean, HostUnfitError, spoilt(right))
+    clean(right)
+
+
+def test_no_host_is_told_of_certificates_that_are_none(answered: Callable[..., None], tmp_path: Path) -> None:
+    made = [keys.make_keys(tmp_path / str(i), i, renew=False) for i in range(3)]
+    (tmp_path / "other").mkdir()
+    other = make_key(tmp_path / "other", "P9", "P9").read_text()
+
+    def set_up(of_b: Any) -> Any:
+        answered("setup", made[0], of_b, made[2])
+        return fleet.set_up(HOSTS, renew=False, policy_text=None, progress=lambda step: None)
+
+    wrong: list[Any] = [None, [], "x", {"mpyc": 1}]
+    for name in engines():
+        wrong += [{**made[1], name: text} for text in ("", "x", other, made[0][name])]
+        wrong += [{key: text for key, text in made[1].items() if key != name}]
+    for of_b in wrong:  # and "pin" is not even asked
+        with pytest.raises((HostUnfitError, CertificateError), match=r"^Host b\.example \(party 1\)"):
+            set_up(of_b)
+    answered("pin", None, None, None)
+    assert set_up(made[1]) == {name: {i: made[i][name] for i in range(3)} for name in engines()}
+    answered("pin", None, "what nobody asked for", None)
+    with pytest.raises(HostUnfitError, match=r"^Host b\.example \(party 1\): its answer to 'pin'"):
+        set_up(made[1])
+
+
+def test_who_holds_another_certificate_than_a_host_has_is_named() -> None:
+    findings = [Finding(HOSTS[i], facts={"fingerprints": {"0": "A0", "1": "A1"}}) for i in range(2)]
+    _compare_certificates(findings)
+    assert not findings[0].faults and not findings[1].faults
+    findings[1].facts["fingerprints"]["0"] = "B0"
+    _compare_certificates(findings)
+    assert list(findings[1].faults) == ["certificates"] and not findings[0].faults
+    said = "Host b.example (party 1) holds another certificate of party 0 (B0…) than host a.example"
+    assert findings[1].faults["certificates"].startswith(said)
+
+
+def test_a_host_greets_as_agents_do(answered: Callable[..., None]) -> None:
+    answered("listen", "SSH-2.0", RUN, 5)
+    answering: Any = vars(fleet)["Connection"]
+    for host in (HOSTS[0], HOSTS[2]):
+        with pytest.raises(HostUnfitError, match=rf"^{host.title[:14]}.*its answer to 'listen'"):
+            answering(host).ask("listen", kind=RunName)
+    assert answering(HOSTS[1]).ask("listen", kind=RunName) == RUN

@@ -1,5 +1,6 @@
-"""A host's keys: made once, readable by their owner alone; certificates of others: held on to."""
+"""A host's keys: made once, readable by their owner alone; how owners set hosts up; others' certificates."""
 
+import json
 import shutil
 import stat
 from datetime import timedelta
@@ -9,9 +10,12 @@ import pytest
 
 from harness.engines.parties.certificates import make_key
 from harness.engines.registry import engines
-from harness.errors import CertificateError, HostUnfitError
+from harness.errors import CertificateError, HostUnfitError, PolicyError
 from harness.hosts import keys
+from harness.hosts.policy import DEFAULT, FILE
+from harness.hosts.setup import exported, set_up_here
 from harness.security_models import get_model
+from tests.support.coordinators import RULE
 
 
 def certificates(*made: dict[str, str]) -> dict[str, dict[int, str]]:
@@ -59,14 +63,19 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
         keys.own_certificates(tmp_path, 0)
 
 
-def test_a_held_certificate_gives_way_to_no_other(pair: tuple[Path, Path, dict[str, dict[int, str]]]) -> None:
+def test_a_held_certificate_gives_way_to_no_other(
+    pair: tuple[Path, Path, dict[str, dict[int, str]]], tmp_path: Path
+) -> None:
+    """OpenSSL trusts all that a file holds, and people compare the fingerprint of the first."""
     one, other, found = pair
-    malleable_slots = certificates(
-        {name: found[name][0] for name in found}, keys.make_keys(other, 1, renew=True)
-    )
+    renewed = certificates({name: found[name][0] for name in found}, keys.make_keys(other, 1, renew=True))
     with pytest.raises(CertificateError, match="Party 1 has another certificate now than this host holds"):
-        keys.pin(one, 0, malleable_slots)
+        keys.pin(one, 0, renewed)
     assert keys.pinned(one)["mp-spdz"] == {1: found["mp-spdz"][1]}
+    one_more = make_key(tmp_path, "more", "P1").read_text()
+    keys.make_keys(tmp_path / "third", 0, renew=False)
+    with pytest.raises(CertificateError):
+        keys.pin(tmp_path / "third", 0, {name: {1: held[1] + one_more} for name, held in found.items()})
 
 
 def test_what_a_run_needs_is_there_and_valid(
@@ -86,3 +95,37 @@ def test_what_a_run_needs_is_there_and_valid(
     place.write_text("none")
     with pytest.raises(CertificateError, match="is not a certificate"):
         keys.RunKeys(one, get_model("semi2k")).check(0)
+
+
+def test_owners_set_up_each_their_own_host(tmp_path: Path) -> None:
+    hosts = [tmp_path / str(i) for i in range(3)]
+    for i, host in enumerate(hosts):
+        set_up_here(host, i, renew=False, policy_text=None, others=[])
+    files = [exported(host, i) for i, host in enumerate(hosts)]
+    for i, host in enumerate(hosts):
+        held = set_up_here(host, i, False, None, [path for path in files if path != files[i]])
+        assert all(set(each) == {0, 1, 2} for each in held.values())
+        for name in ("ring", "mpyc"):
+            keys.RunKeys(host, get_model(name)).check(i)
+        assert (host / FILE).read_text() == f"port = 12000\n{DEFAULT}"
+        assert "PRIVATE" not in files[i].read_text()
+
+
+def test_a_policy_stays_unless_another_is_given(tmp_path: Path) -> None:
+    set_up_here(tmp_path / "host", 0, renew=False, policy_text=RULE, others=[])
+    set_up_here(tmp_path / "host", 0, renew=True, policy_text=None, others=[])
+    assert (tmp_path / "host" / FILE).read_text() == RULE
+    with pytest.raises(PolicyError):
+        set_up_here(tmp_path / "host", 0, renew=False, policy_text="x", others=[])
+    assert (tmp_path / "host" / FILE).read_text() == RULE
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": 1, "party": "1", "certificates": {}}'])
+def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text(text)
+    with pytest.raises(CertificateError, match=r"is not a host's certificates: .*; ask its owner for"):
+        set_up_here(tmp_path / "host", 0, False, None, [tmp_path / "other"])
+    forged = {"schema": 1, "party": -1, "certificates": {"mp-spdz": ""}}
+    (tmp_path / "other").write_text(json.dumps(forged))
+    with pytest.raises(HostUnfitError, match="what is no party"):
+        set_up_here(tmp_path / "host", 0, False, None, [tmp_path / "other"])

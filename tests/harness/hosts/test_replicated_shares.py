@@ -99,6 +99,9 @@ class Site:
         return self.at / "out"
 
 
+Lie = Callable[[Site], After]  # of one host of the site
+
+
 def changed_at(file: Path, held: int, offset: int) -> bytes:
     """Return a file with one of its shares changed in one bit. Args: offset: from where its salt begins."""
     header, whole = read_header(file), bytearray(file.read_bytes())
@@ -209,129 +212,117 @@ def test_hosts_charge_at_the_same_time(model: SecurityModel, tmp_path: Path) -> 
     assert len(Site(tmp_path, model).run(dict.fromkeys(range(model.parties), meet))) == DOMAIN.cells
 
 
-def lying(change: Callable[[dict[str, Any]], object], host: Path, signer: int = 1) -> After:
+def lists(change: Callable[[dict[str, Any]], object], signer: int = 1) -> Lie:
     """Return a host that signs something else than it has of uploads.
 
-    Args: change: of what its list says; host, signer: whose key signs.
+    Args: change: of what its list says; signer: the party by whose key.
     """
 
-    def lie(request: str, work: Work, answer: Any) -> Any:
-        if request == "check_uploads":
+    def of_site(site: Site) -> After:
+        def lie(request: str, _work: Work, answer: Any) -> Any:
+            if request != "check_uploads":
+                return answer
             said = json.loads(answer["said"])
             change(said["uploads"])
-            certificate = keys.DIRECTORY, "mp-spdz", f"P{signer}.pem"
-            return sign(UploadList(**said), host.joinpath(*certificate))
-        return answer
+            key = site.hosts[signer].joinpath(keys.DIRECTORY, "mp-spdz", f"P{signer}.pem")
+            return sign(UploadList(**said), key)
 
-    return lie
+        return lie
+
+    return of_site
+
+
+def answers(asked: str, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> Lie:
+    """Return a host that answers one request otherwise."""
+    return lambda _: lambda request, _work, answer: changed(answer) if request == asked else answer
+
+
+# Of which party the host is, what it does, and how the run ends that the others are in.
+Lied = tuple[int, Lie, type[FairSharesError], str]
+LIES: dict[str, Lied] = {
+    "complains of everything": (
+        1,
+        lists(
+            lambda said: said.update(
+                unsound={of.partition(":")[0]: CHANGED for of in said["sound"][0]["uploads"]}, sound=[]
+            )
+        ),
+        ShareError,
+        f"No upload is sound at every party: 4 {CHANGED}, says party 1 alone",
+    ),
+    "takes another set than it signed": (
+        1,
+        lists(lambda said: said["sound"][0]["uploads"].pop()),
+        FairSharesError,
+        "",
+    ),
+    "a made-up list": (
+        1,
+        answers("check_uploads", lambda answer: {**answer, "signature": "00"}),
+        HostUnfitError,
+        "What party 1 signed is not its list of uploads: a signature",
+    ),
+    "a list by another's key": (
+        2,
+        lists(lambda said: None),
+        CertificateError,
+        "Party 2 has another certificate",
+    ),
+    "another party's list": (
+        2,
+        lists(lambda said: said.update(party=1), signer=2),
+        ShareError,
+        "The list of party 2 is another party's",
+    ),
+    "a list that is none": (
+        1,
+        lists(lambda said: said.update(sound=3)),
+        ShareError,
+        "The list of party 1 is not a party's list of uploads",
+    ),
+    "a number for a list": (
+        1,
+        answers("check_uploads", lambda answer: {**answer, "said": 5}),
+        HostUnfitError,
+        r"\(party 1\): its answer to 'check_uploads' is not one of this version",
+    ),
+    "no head": (
+        1,
+        answers("aggregate", lambda answer: {**answer, "head": None}),
+        HostUnfitError,
+        r"\(party 1\): its answer to 'aggregate' is not one of this version",
+    ),
+    "leaves others out than it said": (
+        1,
+        answers("aggregate", lambda answer: {**answer, "left_out": {CHANGED: 1}}),
+        HostUnfitError,
+        r"\(party 1\) has left out other uploads than",
+    ),
+    "agrees to nothing": (
+        1,
+        answers("agree", lambda answer: {}),
+        HostUnfitError,
+        r"\(party 1\): its answer to 'agree' is not one of this",
+    ),
+}
 
 
 @models
-def test_a_host_that_complains_of_everything_ends_the_run_and_is_named(
-    model: SecurityModel, tmp_path: Path
-) -> None:
-    site = Site(tmp_path, model)
-
-    def complain(uploads: dict[str, Any]) -> None:
-        uploads |= {"sound": [], "unsound": dict.fromkeys(site.batches, CHANGED)}
-
-    with pytest.raises(
-        ShareError, match=f"No upload is sound at every party: 4 {CHANGED}, says party 1 alone"
-    ):
-        site.run({1: lying(complain, site.hosts[1])})
-    assert not site.out.exists()
-
-
-@models
-def test_a_host_that_takes_another_set_than_it_signed_ends_the_run(
-    model: SecurityModel, tmp_path: Path
-) -> None:
-    """It says that it has one less, and takes all: others leave that out, and do not begin with it."""
-    site = Site(tmp_path, model)
-
-    def forget(uploads: dict[str, Any]) -> None:
-        uploads["sound"][0]["uploads"].pop()
-
-    with pytest.raises(FairSharesError):
-        site.run({1: lying(forget, site.hosts[1])})
-    assert not site.out.exists()
-
-
-@models
-def test_a_list_that_its_host_did_not_sign_for_this_run_is_refused(
-    model: SecurityModel, tmp_path: Path
-) -> None:
-    """A coordinator that makes lists up, or has one of an earlier run."""
-    site, earlier = Site(tmp_path, model), []
+def test_a_host_that_lies_ends_the_run_and_is_named(model: SecurityModel, tmp_path: Path) -> None:
+    """Also one that has a list of an earlier run."""
+    site, earlier = Site(tmp_path, model), list[Any]()
 
     def keep(request: str, _work: Work, answer: Any) -> Any:
         earlier.extend([answer] if request == "check_uploads" else [])
         return answer
 
-    def forged(request: str, _work: Work, answer: Any) -> Any:
-        return {**answer, "signature": "00"} if request == "check_uploads" else answer
-
-    def again(request: str, _work: Work, answer: Any) -> Any:
-        return earlier[0] if request == "check_uploads" else answer
-
     site.fed({1: keep})
-    with pytest.raises(HostUnfitError, match="What party 1 signed is not its list of uploads: a signature"):
-        site.fed({1: forged})
-    with pytest.raises(HostUnfitError, match="list of another run"):
-        site.run({1: again})
-    with pytest.raises(CertificateError, match="Party 2 has another certificate"):
-        site.fed({2: lying(lambda uploads: None, site.hosts[1], 1)})
-    with pytest.raises(ShareError, match="The list of party 2 is another party's"):
-        site.fed({2: lying(lambda uploads: uploads.update(party=1), site.hosts[2], 2)})
+    again = answers("check_uploads", lambda answer: earlier[0])
+    lies: list[Lied] = [*LIES.values(), (1, again, HostUnfitError, "list of another run")]
+    for party, lie, error, said in lies:
+        with pytest.raises(error, match=said):
+            site.run({party: lie(site)})
     assert not site.out.exists()
-
-
-@pytest.mark.parametrize(
-    ("broken", "changes", "said"),
-    [
-        (
-            "check_uploads",
-            {"said": 5},
-            r"\(party 1\): its answer to 'check_uploads' is not one of this version",
-        ),
-        ("check_uploads", {"said": "[]"}, "What party 1 signed is not its list of uploads"),
-        ("aggregate", {"head": None}, r"\(party 1\): its answer to 'aggregate' is not one of this version"),
-        ("aggregate", {"left_out": {CHANGED: 1}}, r"\(party 1\) has left out other uploads than"),
-    ],
-)
-@models
-def test_a_host_whose_answers_are_broken_is_named(
-    model: SecurityModel, broken: str, changes: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    """Each in one sentence; what nobody signed does not even come to other hosts."""
-    site = Site(tmp_path, model)
-
-    def change(request: str, _work: Work, answer: Any) -> Any:
-        return {**answer, **changes} if request == broken else answer
-
-    with pytest.raises(HostUnfitError, match=said):
-        site.fed({1: change})
-
-
-@models
-def test_a_host_that_agrees_to_nothing_is_named_and_not_the_coordinator(
-    model: SecurityModel, tmp_path: Path
-) -> None:
-    site = Site(tmp_path, model)
-
-    def nothing(request: str, _work: Work, answer: Any) -> Any:
-        return {} if request == "agree" else answer
-
-    with pytest.raises(HostUnfitError, match=r"\(party 1\): its answer to 'agree' is not one of this"):
-        site.run({1: nothing})
-    assert not site.out.exists()
-
-
-@models
-def test_a_signed_list_that_is_none_ends_the_run(model: SecurityModel, tmp_path: Path) -> None:
-    site = Site(tmp_path, model)
-    with pytest.raises(ShareError, match="The list of party 1 is not a party's list of uploads"):
-        site.fed({1: lying(lambda uploads: uploads.update(sound=3), site.hosts[1])})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a host's agent does not do, whoever asks it over ssh; what it cleans up."""
+"""What a host's agent does not do, whoever asks it; which uploads it takes; what it cleans up."""
 
 import json
 import os
@@ -17,22 +17,38 @@ import numpy as np
 import pytest
 
 from harness.engines.base import PROJECT
-from harness.errors import HostUnfitError, ShareError
+from harness.errors import (
+    BudgetError,
+    HostUnfitError,
+    ShareError,
+)
 from harness.hosts import cleanup, wire
 from harness.hosts.policy import DEFAULT, FILE, write_policy
 from harness.hosts.work import Work
+from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
-from harness.inputs.shares.party import ANY, UNREADABLE, UploadPolicy
+from harness.inputs.shares.file_format import ClientPolicy
+from harness.inputs.shares.party import ANY, UNCOVERED, UNREADABLE, UploadPolicy
 from harness.request.releases import WeightsRequest
 from harness.system.files import PREFIX
 from harness.system.processes import birth
-from protocols.spec import SLOTS
-from tests.support.coordinators import ANY_PORT, Coordinator, listed, make_hosts
-from tests.support.sharing import share
-
-PREPARE: dict[str, Any] = {"run": "0" * 32, "party": 0}
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.spec import PI_RW, SLOTS
+from tests.support.coordinator import Refused, agents
+from tests.support.coordinators import (
+    ANY_PORT,
+    MODEL,
+    Coordinator,
+    asked,
+    let_go,
+    listed,
+    make_hosts,
+    ran,
+    records,
+)
+from tests.support.sharing import allowing, share
 
 
 def make_host(directory: Path) -> None:
@@ -41,9 +57,7 @@ def make_host(directory: Path) -> None:
     write_policy(directory, DEFAULT)
 
 
-def asked(**changes: str) -> dict[str, str]:
-    """Return what a coordinator asks for: weights in the embedded engine, of slots unless said otherwise."""
-    return {**WeightsRequest(epsilon=1, security="mpyc", privacy_unit="client").to_json(), **changes}
+OF_SLOTS = WeightsRequest(epsilon=1, security="mpyc", privacy_unit="client").to_json()
 
 
 @pytest.fixture
@@ -51,64 +65,63 @@ def work(tmp_path: Path) -> Iterator[Work]:
     make_host(tmp_path / "host")
     with ExitStack() as stack:
         made = Work(tmp_path / "host", stack)
-        made.propose(asked())
+        made.propose(OF_SLOTS)
         yield made
 
 
-def test_no_party_unprepared(work: Work) -> None:
+CAPPED = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2))
+
+
+def hosts_with_uploads(directory: Path, uploads: int) -> tuple[list[Path], list[str]]:
+    """Return hosts that have their shares of uploads without records, and the uploads' identities."""
+    hosts, none = make_hosts(directory, ANY_PORT + DEFAULT, clients=0), np.array([], dtype=np.int64)
+    records = ClientRecords(CAPPED, np.array(["c"], dtype=object), none, none, none)
+    identities = [share(records, SLOTS, XOR, 3, directory / "shares") for _ in range(uploads)]
+    for i, host in enumerate(hosts):
+        shutil.copytree(directory / "shares" / f"party-{i}", host / "shares")
+    return hosts, identities
+
+
+def test_requests_out_of_order_are_refused(tmp_path: Path, work: Work) -> None:
     for request in (work.run.state, work.run.start, lambda: work.run.go({})):
         with pytest.raises(HostUnfitError, match="has prepared no party"):
             request()
-
-
-def test_nothing_is_taken_for_no_release(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        work = Work(tmp_path, stack)
-        for request in (
-            lambda: work.release.uploads.check_uploads(0, ANY.to_json()),
-            lambda: work.release.uploads.aggregate(0),
-            lambda: work.run.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
-        ):
-            with pytest.raises(HostUnfitError, match=r"No release was proposed to it|asked for no run yet"):
-                request()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_no_shares(work: Work) -> None:
     with pytest.raises(ShareError, match="holds no share files"):
         work.release.uploads.aggregate(0)
+    with ExitStack() as stack:
+        unasked = Work(tmp_path / "other", stack)
+        for early in (
+            lambda: unasked.release.uploads.check_uploads(0, ANY.to_json()),
+            lambda: unasked.release.uploads.aggregate(0),
+            lambda: unasked.run.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
+        ):
+            with pytest.raises(HostUnfitError, match=r"No release was proposed to it|asked for no run yet"):
+                early()
+    assert not (tmp_path / "other").exists()
 
 
 def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
     """A host judges its own; which of the sound ones stay out, follows at each from all hosts' lists."""
-    hosts, domain = (
-        make_hosts(tmp_path, ANY_PORT + DEFAULT, clients=0),
-        RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2)),
-    )
-    none = np.array([], dtype=np.int64)
-    records = ClientRecords(domain, np.array(["c"], dtype=object), none, none, none)
-    taken, left, bad = (share(records, SLOTS, XOR, 3, tmp_path / "shares") for _ in range(3))
-    for i, host in enumerate(hosts):
-        shutil.copytree(tmp_path / "shares" / f"party-{i}", host / "shares")
+    hosts, (accepted, left, bad) = hosts_with_uploads(tmp_path, 3)
     (hosts[0] / "shares" / f"{bad}.share").write_text("")
     (hosts[1] / "shares" / f"{left}.share").unlink()
 
     def proposed(host: Path, stack: ExitStack) -> Coordinator:
         coordinator = Coordinator(host, stack)
-        coordinator.work.propose(asked())
+        coordinator.work.propose(OF_SLOTS)
         return coordinator
 
     with ExitStack() as stack:
-        found = listed(proposed(hosts[0], stack).work, rules=UploadPolicy(domain))
-        assert set(found.sound) == {f"{taken}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
+        found = listed(proposed(hosts[0], stack).work, rules=UploadPolicy(CAPPED))
+        assert set(found.sound) == {f"{accepted}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
     with ExitStack() as stack:
-        other = UploadPolicy(replace(domain, cap=Cap(3)))
+        other = UploadPolicy(replace(CAPPED, cap=Cap(3)))
         assert listed(proposed(hosts[0], stack).work, rules=other).sound == {}
     for i, host in enumerate(hosts):
         with ExitStack() as stack:
             coordinator = proposed(host, stack)
-            coordinator.tell(hosts, asked(), i)
-            assert coordinator.work.release.uploads.aggregate(i)["head"].splitlines()[1] == f"{taken}:1:0"
+            coordinator.tell(hosts, OF_SLOTS, i)
+            assert coordinator.work.release.uploads.aggregate(i)["head"].splitlines()[1] == f"{accepted}:1:0"
     (hosts[0] / "shares").rename(hosts[0] / "shares-before")
     (hosts[0] / "aggregates").mkdir()
     (hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
@@ -118,18 +131,13 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
 
 def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None:
     """Whatever a coordinator does once hosts know all lists, they take what these give, or nothing."""
-    hosts, domain = (
-        make_hosts(tmp_path, ANY_PORT + DEFAULT, clients=0),
-        RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2)),
-    )
-    none = np.array([], dtype=np.int64)
-    records = ClientRecords(domain, np.array(["c"], dtype=object), none, none, none)
-    share(records, SLOTS, XOR, 3, tmp_path / "shares")
-    shutil.copytree(tmp_path / "shares" / "party-0", hosts[0] / "shares")
+    hosts, _ = hosts_with_uploads(tmp_path, 1)
+    for host in hosts[1:]:
+        shutil.rmtree(host / "shares")
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[0], stack)
-        coordinator.work.propose(asked())
-        coordinator.tell(hosts, asked())
+        coordinator.work.propose(OF_SLOTS)
+        coordinator.tell(hosts, OF_SLOTS)
         with pytest.raises(ShareError, match="No upload is sound at every party"):
             coordinator.work.release.uploads.aggregate(0)
         with pytest.raises(HostUnfitError, match="It has been asked to add its shares up already"):
@@ -142,46 +150,20 @@ def test_hosts_judge_uploads_by_the_same_rules(tmp_path: Path) -> None:
     hosts = make_hosts(tmp_path, ANY_PORT + DEFAULT)
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[0], stack)
-        coordinator.work.propose(asked())
-        coordinator.tell(hosts, asked(), rules=UploadPolicy(clients=1))
+        coordinator.work.propose(OF_SLOTS)
+        coordinator.tell(hosts, OF_SLOTS, rules=UploadPolicy(clients=1))
         with pytest.raises(
             HostUnfitError, match="What party 1 signed is not its list of uploads: it was told other rules"
         ):
             coordinator.work.release.uploads.aggregate(0)
 
 
-def test_everything_goes_with_the_connection(tmp_path: Path) -> None:
-    """An agent that hears nothing more ends, and removes what it holds."""
-    make_host(tmp_path / "host")
-    with subprocess.Popen(
-        [sys.executable, "-m", "harness.hosts.agent", str(tmp_path / "host")],
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as agent:
-        assert agent.stdin is not None and agent.stdout is not None
-        agent.stdin.write(wire.encode({"do": "nonsense"}))
-        agent.stdin.write(wire.encode({"do": "propose", "asked": asked()}))
-        agent.stdin.write(wire.encode({"do": "aggregate", "party": 0}))
-        agent.stdin.flush()
-        said: list[bytes] = []
-        while len(said) < 4:
-            line = agent.stdout.readline()
-            said += [line] if line.strip() else []
-        assert (
-            said[0] == wire.encode({"agent": wire.VERSION})
-            and b"does not know the request 'nonsense'" in said[1]
-        )
-        assert list((tmp_path / "host").glob(PREFIX + "*"))
-        agent.stdin.close()
-        assert agent.wait(20) == 1
-    assert [path.name for path in (tmp_path / "host").iterdir()] == [FILE]
-
-
+_RUN: dict[str, Any] = {"do": "prepare", "run": "0" * 32, "party": 0}
 REQUESTS: tuple[dict[str, Any], ...] = (
     {},
     {"do": ["check"]},
     {"do": "check"},
+    {"do": "nonsense"},
     {"do": "listen", "port": True},
     {"do": "listen", "port": "1"},
     {"do": "reach", "others": [["127.0.0.1", 1.0, "x"]]},
@@ -189,9 +171,9 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"do": "check_uploads", "party": 0, "rules": {}},
     {"do": "check_uploads", "party": 0, "rules": {"domain": None, "clients": True}},
     {"do": "pin", "party": 0, "certificates": {"mpyc": {"x": ""}}},
-    {"do": "prepare", **PREPARE, "addresses": [], "clients": {"terms": {}}},
-    {"do": "prepare", **PREPARE, "protocol": "x", "addresses": [["127.0.0.1", 1]] * 3},
-    {"do": "prepare", **PREPARE, "addresses": [["127.0.0.1", 1]] * 3},
+    {**_RUN, "addresses": [], "clients": {"terms": {}}},
+    {**_RUN, "protocol": "x", "addresses": [["127.0.0.1", 1]] * 3},
+    {**_RUN, "addresses": [["127.0.0.1", 1]] * 3},
     {"do": "propose"},
     {"do": "propose", "asked": {"task": "weights"}},
     {"do": "put_file", "name": "0a.share", "bytes": 5},
@@ -218,21 +200,19 @@ def test_an_agent_that_is_ended_ends_in_an_orderly_way(role: str, tmp_path: Path
         assert (agent.communicate()[1], agent.returncode) == (b"", 1)
 
 
-def test_an_agent_answers_what_it_does_not_know(tmp_path: Path) -> None:
-    """None of it ends the agent, or does anything."""
+def test_an_agent_refuses_what_it_does_not_know_and_removes_what_it_holds_when_it_hears_no_more(
+    tmp_path: Path,
+) -> None:
     make_host(tmp_path / "host")
-    requests = [*REQUESTS, {"do": "stop_listening"}, {"do": "bye"}]
-    done = subprocess.run(
-        [sys.executable, "-m", "harness.hosts.agent", str(tmp_path / "host")],
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
-        input=b"".join(map(wire.encode, requests)),
-        capture_output=True,
-        check=True,
-    )
-    ready, *answers, last = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
-    assert ready == {"agent": wire.VERSION} and last == {"ok": None} and len(answers) == len(REQUESTS)
-    for request, answer in zip(REQUESTS, answers, strict=True):
-        assert answer["error"][0] in ("HostUnfitError", "OptionError", "RecordDomainError"), (request, answer)
+    with agents([tmp_path / "host"]) as (agent,):
+        for request in REQUESTS:
+            agent.write(wire.encode(request))
+            with pytest.raises(Refused) as refused:
+                agent.answer()
+            assert refused.value.kind in ("HostUnfitError", "OptionError", "RecordDomainError"), request
+        agent.ask("propose", asked=OF_SLOTS)
+        assert list((tmp_path / "host").glob(PREFIX + "*"))
+    assert agent.process.returncode == 1
     assert [path.name for path in (tmp_path / "host").iterdir()] == [FILE]
 
 
@@ -274,3 +254,105 @@ def test_a_turn_without_a_run_ends_its_connection(tmp_path: Path, monkeypatch: p
         with ExitStack() as other:
             said = Coordinator(host, other).work.host.check(0, "mpyc", 0, [])["port"]
         assert f"on it (process {os.getpid()}, for a key without a name); wait" in said
+
+
+ALLOWED = allowing(("weights",), "1", "1/1024", PrivacyUnit.RECORD)
+
+
+def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitStack) -> None:
+    work = Coordinator(hosts[0], stack).work
+    work.propose(asked())
+    with pytest.raises(HostUnfitError, match="before it had any inputs"):
+        work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+    shutil.rmtree(hosts[0] / "shares")
+    shutil.move(hosts[1] / "shares", hosts[0] / "shares")
+    with pytest.raises(ShareError):
+        work.release.uploads.aggregate(0)
+
+
+def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_path: Path) -> None:
+    """What an upload has spent is added up by each host; a coordinator that leaves nobody out is refused."""
+    one = share_more(hosts, tmp_path, ALLOWED)
+
+    def run(**changes: Any) -> tuple[str, ...]:
+        with ExitStack() as stack:
+            coordinator = Coordinator(hosts[0], stack)
+            work = coordinator.work
+            work.propose(asked(**changes))
+            coordinator.tell(hosts, asked(**changes))
+            work.release.uploads.aggregate(0)
+            work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+            assert work.release.uploads.inputs is not None
+            let_go(coordinator, work, hosts)
+            return work.release.uploads.inputs.batches
+
+    assert one in run(epsilon="1/2") and one in run(epsilon="1/2")
+    assert one not in run(epsilon="1/2")
+    with pytest.raises(BudgetError, match="The policies of clients do not cover this run, in 1 of its 2"):
+        ran(hosts, epsilon="1/2")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "covered"),
+    [
+        (ALLOWED, True),
+        (replace(ALLOWED, tasks=("gap",)), False),
+        (replace(ALLOWED, unit=PrivacyUnit.CLIENT), False),
+        (allowing(("weights",), "9/10", "1/1024"), False),
+        (allowing(("weights",), "1", "1/1000000000000000"), False),
+    ],
+)
+def test_a_client_says_for_what_its_upload_may_be_used(
+    allowed: ClientPolicy, covered: bool, hosts: list[Path], tmp_path: Path, stack: ExitStack
+) -> None:
+    one = share_more(hosts, tmp_path, allowed)
+    work = Coordinator(hosts[0], stack).work
+    work.propose(asked())
+    report = listed(work)
+    assert (one in report.sound_batches, report.unsound.get(one) == UNCOVERED) == (covered, not covered)
+
+
+def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy) -> str:
+    """Give each host its share of one more upload, with its client's policy; return its identity."""
+    form = PI_RW.input_forms["split"]
+    batch = share(records(), form, shared_over(form, MODEL.domain), MODEL.parties, tmp_path / "more", allowed)
+    for i, host in enumerate(hosts):
+        for path in (tmp_path / "more" / f"party-{i}").iterdir():
+            path.rename(host / "shares" / path.name)
+    return batch
+
+
+def test_another_files_header_changes_no_clients_policy(
+    hosts: list[Path], tmp_path: Path, stack: ExitStack
+) -> None:
+    """A file that is not what its name says has no say, in whatever order a directory lists them."""
+    one = share_more(hosts, tmp_path, replace(ALLOWED, tasks=("gap",)))
+    line, _, rest = (hosts[0] / "shares" / f"{one}.share").read_bytes().partition(b"\n")
+    lax = {**json.loads(line), "policy": json.loads(line)["policy"] | {"tasks": ["weights"]}}
+    for k in range(8):
+        (hosts[0] / "shares" / f"{k}.share").write_bytes(json.dumps(lax).encode() + b"\n" + rest)
+    work = Coordinator(hosts[0], stack).work
+    work.propose(asked())
+    assert listed(work).unsound[one] == UNCOVERED
+
+
+def test_uploads_that_come_after_the_check_are_judged_too(hosts: list[Path], tmp_path: Path) -> None:
+    share_more(hosts, tmp_path, ALLOWED)
+    with ExitStack() as stack:
+        work = Coordinator(hosts[0], stack).work
+        work.propose(asked())
+        work.release.uploads.check_uploads(0, ANY.to_json())
+        share_more(hosts, tmp_path / "late", replace(ALLOWED, tasks=("gap",)))
+        work.release.uploads.aggregate(0)
+        with pytest.raises(BudgetError, match="The policies of clients do not cover this run, in 1 of its 3"):
+            work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+
+
+def test_an_upload_of_another_kind_ends_nothing(hosts: list[Path], tmp_path: Path, stack: ExitStack) -> None:
+    share_more(hosts, tmp_path, ALLOWED)
+    work = Coordinator(hosts[0], stack).work
+    work.propose(asked("gap", input_form="split"))
+    work.release.uploads.check_uploads(0, ANY.to_json())
+    work.release.uploads.aggregate(0)
+    with pytest.raises(ShareError, match="gap needs"):
+        work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)

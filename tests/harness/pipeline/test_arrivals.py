@@ -29,7 +29,6 @@ from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.file_format import ClientPolicy
-from harness.pipeline import arrivals
 from harness.pipeline.arrivals import EPOCH, STATE, Arrivals, alone, read_arrivals, run_epoch
 from harness.pipeline.run import Run, RunSettings
 from harness.pipeline.sources import SharesSource
@@ -215,22 +214,6 @@ def test_what_is_planned_is_the_noise_that_every_epoch_s_counts_have(
     assert [epsilon for epsilon, _ in place.charges] == [prepared.plan.exact.epsilon]
 
 
-def test_an_epoch_in_which_nobody_has_a_record_is_one_like_any_other(place: Place) -> None:
-    place.upload(0)
-    place.epoch()
-    place.upload(0, clients=3, each=0)
-    found = place.epoch()
-    assert counts(found) == [1, 0, 0, 0] and found.manifest["inputs"]["clients"] == 4
-
-
-def test_unchanged_uploads_are_not_counted_again(place: Place) -> None:
-    place.upload(0)
-    place.epoch()
-    with pytest.raises(UsedUploadsError, match=r"All 1 uploads in .*/shares went into epochs of .*/series"):
-        place.epoch()
-    assert len(place.state["epochs"]) == 1 and place.runner.counted == [1]
-
-
 def test_an_epoch_that_fails_before_it_starts_is_none(place: Place) -> None:
     place.upload(0)
     place.runner.fails = "before"
@@ -335,32 +318,24 @@ def test_a_series_that_was_begun_anew_at_the_same_place_is_another(place: Place)
     }
 
 
-def test_what_the_budget_does_not_hold_begins_nothing(place: Place) -> None:
-    place.account = replace(place.account, budget=Budget(Fraction(1, 2)))
+def test_what_is_refused_begins_nothing(place: Place) -> None:
+    folder, account, aggregate = place.folder, place.account, place.at / "shares" / "party-0.aggregate"
     place.upload(0)
+    place.account = replace(account, budget=Budget(Fraction(1, 2)))
     with pytest.raises(FairSharesError, match=r"has ε = 0\.5 left of its budget"):
         place.epoch()
-    assert not place.folder.exists()
-
-
-def test_a_series_of_more_uploads_than_its_folder_holds_is_refused_beforehand(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not by the next epoch, which could not read it when ε is spent; up to there it is read."""
-    place.upload(0)
-    place.epoch()
-    size, epoch = ((place.folder / STATE).stat().st_size, len(json.dumps(place.state["epochs"][0])))
-    monkeypatch.setattr(arrivals, "MOST_BYTES", size + epoch + 1)
-    place.upload(0)
-    place.epoch()
-    place.upload(0)
-    with pytest.raises(
-        OptionError, match=r"identities of 3 uploads, more than its 0 MiB hold; begin another"
-    ):
+    place.account = account
+    aggregate.touch()
+    with pytest.raises(ShareError, match=r"has aggregates, and --arrivals needs the uploads"):
         place.epoch()
-    assert len(place.state["epochs"]) == 2 and place.charges[0][1] is Status.DONE
-    monkeypatch.undo()
-    assert counts(place.epoch()) == [3, 0, 0, 0]
+    aggregate.unlink()
+    with alone(folder), pytest.raises(OptionError, match=r"Another epoch of .*/series is going on"):
+        place.epoch()
+    place.folder = place.at / "nowhere" / "series"
+    with pytest.raises(OptionError, match=r"Cannot use --arrivals .*/nowhere/series: No such file"):
+        place.epoch()
+    place.folder = folder
+    assert not folder.exists() and counts(place.epoch()) == [1, 0, 0, 0]
 
 
 def test_uploads_that_are_counted_again_have_to_be_there(place: Place) -> None:
@@ -423,27 +398,6 @@ def test_what_is_not_worked_out_of_clients_is_refused(
     with pytest.raises(OptionError, match=said):
         place.epoch()
     assert not place.folder.exists()
-
-
-def test_aggregates_are_refused(place: Place) -> None:
-    place.upload(0)
-    (place.at / "shares" / "party-0.aggregate").touch()
-    with pytest.raises(ShareError, match=r"has aggregates, and --arrivals needs the uploads"):
-        place.epoch()
-
-
-def test_two_epochs_at_once_are_refused(place: Place) -> None:
-    place.upload(0)
-    with alone(place.folder), pytest.raises(OptionError, match=r"Another epoch of .*/series is going on"):
-        place.epoch()
-    assert not place.folder.exists()
-    assert counts(place.epoch()) == [1, 0, 0, 0]
-
-
-def test_a_folder_that_cannot_be_made_is_refused(place: Place) -> None:
-    place.folder = place.at / "nowhere" / "series"
-    with pytest.raises(OptionError, match=r"Cannot use --arrivals .*/nowhere/series: No such file"):
-        place.epoch()
 
 
 @pytest.mark.parametrize(

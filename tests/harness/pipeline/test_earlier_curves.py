@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli import terminal as cli
 from harness.cli.commands.thresholds import thresholds
 from harness.cli.release_options import ThresholdsOptions
 from harness.engines.base import EngineResult, Runner, times_of
@@ -262,10 +261,3 @@ def test_the_command_says_what_it_did_not_do(
     assert "costs no ε: ./inv thresholds --curves runs/thresholds-x" in another_choice(
         Path("runs/thresholds-x")
     )
-
-
-def test_json(intact: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with cli.ending_well(cli.Output(json=True)):
-        call(intact, out="again", constraint="equal_opportunity", tolerance="0.02")
-    found = json.loads(capsys.readouterr().out)  # and nothing else on standard output
-    assert found == read(in_tmp / "again" / "thresholds.json")

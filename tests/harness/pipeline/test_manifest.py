@@ -136,24 +136,6 @@ def test_privacy_object(model: SecurityModel, relation: NeighboringRelation) -> 
     assert re.fullmatch(r"\d+/\d+", found["delta_exact"])
 
 
-@pytest.mark.parametrize("form", [SPLIT, PRODUCT], ids=lambda form: form.name)
-@pytest.mark.parametrize("inferred", [False, True])
-def test_what_is_public(form: InputForm, inferred: bool) -> None:
-    found = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE, form, inferred)
-    assert found["input_form"] == form.name
-    assert {"groups and labels", "number of clients", "most records of one client"} <= set(found["public"])
-    assert ("domain inferred from records" in found["public"]) is inferred
-
-
-def test_the_engines_security_is_not_in_delta() -> None:
-    active, passive = (
-        fields(MODELS[name], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
-        for name in ("spdz2k", "semi2k")
-    )
-    assert active["delta_exact"] == passive["delta_exact"]
-    assert (active["mpc_statistical_security_bits"], passive["mpc_statistical_security_bits"]) == (40, None)
-
-
 RESULT = EngineResult(
     model=MODELS["ring"],
     outputs={"counts": (987654321,)},
@@ -189,23 +171,6 @@ def test_manifest() -> None:
     assert {name: found[name] for name in same} == same
     assert {"time", "python", "platform", "cores"} <= set(found["environment"])
     assert "987654321" not in json.dumps(found)
-
-
-def test_manifest_of_a_run_that_clients_sent_to() -> None:
-    privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
-    result = replace(RESULT, client_sent_bytes=(10, 11, 12), client_received_bytes=(20, 21, 22))
-    found = manifest_of("weights", result, privacy, {}, None, wall_s=4.0, share_s=0.0)
-    assert found["client_sent_bytes"] == [10, 11, 12]
-    assert found["client_received_bytes"] == [20, 21, 22]
-    plain = manifest_of("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.0)
-    assert set(found) - set(plain) == {"client_sent_bytes", "client_received_bytes"}
-
-
-def test_manifest_of_a_run_on_uploaded_shares() -> None:
-    privacy = fields(MODELS["ring"], Fraction(1), NeighboringRelation.ADD_OR_REMOVE_ONE)
-    found = manifest_of("weights", RESULT, privacy, {}, None, wall_s=4.0, share_s=0.5, uploaded=(9, 8, 7))
-    assert found["client_sent_bytes"] == [9, 8, 7]
-    assert "client_received_bytes" not in found
 
 
 @EVERY_MODEL

@@ -10,7 +10,7 @@ import pytest
 from harness.engines.base import PROGRAMS, EngineResult
 from harness.errors import OptionError, OutputError
 from harness.pipeline.noise_samples import _read as read, noise_job
-from harness.releases.noise_samples import WARNING, Sampler, distance, joint_sampler, summarise, to_json
+from harness.releases.noise_samples import Sampler, distance, joint_sampler, summarise
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.exact_privacy import curve_of_distribution
 from protocols.circuits.coins import design_coins
@@ -62,12 +62,6 @@ def test_the_program_is_compiled_for_what_is_stated(model: SecurityModel) -> Non
     assert job.party_inputs == (None,) * model.parties
 
 
-def test_epsilon_is_rounded_down_to_what_names_a_program() -> None:
-    long = Fraction(1, 3) + Fraction(1, 10**20)
-    sampler = joint_sampler(long, DELTA)
-    assert sampler.arguments["epsilon"] == Fraction(333333333333, 10**12)
-
-
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
     [(Fraction(1, 10**8), DELTA), (EPSILON, Fraction(1, 2**200))],
@@ -97,16 +91,6 @@ def test_distance_on_a_rigged_example() -> None:
     assert distance([3, 3, 3, 3], cumulative) == 0.75
     assert distance([-9, -1, 0, 3], cumulative) == 0.25
     assert distance([0, 0, 0, 9], cumulative) == 0.5
-
-
-def test_json_says_that_it_protects_nothing() -> None:
-    sampler = sampler_of()
-    found = to_json(sampler, [1, -2], summarise([1, -2], sampler))
-    assert found["warning"] == WARNING
-    assert found["samples"] == [1, -2]
-    stated = found["guarantee_of_one_secret_sample"]
-    assert Fraction(stated["delta_exact"]) == sampler.guarantee.delta <= Fraction(stated["delta"])
-    assert Fraction(stated["epsilon_exact"]) == sampler.guarantee.epsilon <= Fraction(stated["epsilon"])
 
 
 @pytest.mark.parametrize("opened", [(), (1,), (1, 2, 3), (1, 32), (-33, 0)])

@@ -1,4 +1,4 @@
-"""What the pipeline refuses before anything is shared, and whom, from what, it makes noise for."""
+"""What a run takes and refuses, whom and from what it makes noise for, and who is told of it."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -7,17 +7,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import UnsupportedError
+from harness.cli.commands.send import _sentences
+from harness.clients.session import MAX_CONNECTIONS, ClientInputs, Upload
+from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
-from harness.pipeline.run import RunSettings, run_release
-from harness.pipeline.sources import RecordsSource
-from harness.privacy.statement import state_privacy
+from harness.pipeline.party_inputs import PartyInputs
+from harness.pipeline.run import RunSettings, privacy_of, run_release
+from harness.pipeline.sources import (
+    MAX_SENT,
+    InvitedSource,
+    RecordsSource,
+    Source,
+    check_sent,
+    read_terms,
+    terms_of,
+)
+from harness.privacy.statement import SHIFTED, state_distributed_noise, state_privacy
 from harness.releases.confusion import ConfusionStatistic
 from harness.releases.gaps import GapStatistic
+from harness.releases.registry import statistic_of
 from harness.releases.score_curves import CurvesStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
+from harness.request.releases import request_from_json
 from harness.security_models import MODELS, SecurityModel, get_model
 from protocols.accounting.calibration import (
     NeighboringRelation,
@@ -27,6 +40,7 @@ from protocols.accounting.calibration import (
     plan_noise,
     sums_and_sizes,
 )
+from protocols.noise.added import NoiseDistribution
 from protocols.spec import (
     CLIENTS,
     KEYS,
@@ -37,12 +51,14 @@ from protocols.spec import (
     PI_ROC_RECORDS,
     PI_RW,
     PI_RW_SLOTS,
+    PRODUCT,
     SCORED_SPLIT,
     SLOTS,
     SPLIT,
     InputForm,
 )
 from tests.support.requests import request_of
+from tests.support.sharing import context
 
 
 def test_a_protocol_without_a_declared_release_does_not_run(tmp_path: Path) -> None:
@@ -154,3 +170,117 @@ def test_one_record_is_protected_as_before_where_a_party_can_change_its_key() ->
         plan = statistic.prepare(settings, scored).plan
         assert (plan.relation, plan.changed) == (NeighboringRelation.REPLACE_ONE, 2)
         assert not plan.neighbors.malleable_slots
+
+
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
+
+
+def release(
+    form: InputForm = SPLIT, distribution: NoiseDistribution | None = NoiseDistribution.GAUSSIAN
+) -> Request:
+    return request_of(MODELS["rep4-ring"], form, Fraction(1), Fraction(1, 2**40), distribution=distribution)
+
+
+def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() -> None:
+    terms = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
+    read, _ = read_terms(terms, "Terms")
+    assert read.own_distribution is NoiseDistribution.GAUSSIAN
+    assert any("own (gaussian)" in each and SHIFTED in each for each in _sentences(read))
+    with pytest.raises(ShareError, match="names others than are known here"):
+        read_terms({**terms, "request": {**terms["request"], "noise": "own-cauchy"}}, "Terms")
+
+
+def test_terms_of_joint_noise_say_so() -> None:
+    terms = terms_of(release(SPLIT.by(CLIENTS), None), DOMAIN)
+    assert terms["request"]["noise"] == "joint"
+    read, _ = read_terms(terms, "Terms")
+    assert read.own_distribution is None and not any(SHIFTED in each for each in _sentences(read))
+
+
+def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:
+    asked = release().but(population="people").to_json()
+    found = request_from_json(asked)
+    assert isinstance(statistic_of(found), WeightsStatistic)
+    assert found.own == release().own and found.to_json() == asked
+    assert asked.keys() & {"rate", "edge", "parties", "honest"} == set()
+    with pytest.raises(OptionError, match="none that this version knows"):
+        request_from_json({**asked, "noise": "own-uniform"})
+    with pytest.raises(OptionError, match="none that this version knows"):
+        request_from_json({**asked, "rate": "1"})
+
+
+@pytest.mark.parametrize("form", [SPLIT, SPLIT.by(CLIENTS)], ids=["shares", "clients"])
+def test_the_statement_says_it_and_what_shares_allow_anyway(form: InputForm) -> None:
+    prepared = WeightsStatistic().prepare(release(form), DOMAIN)
+    stated = privacy_of(prepared, 0)
+    privacy = stated.to_json()
+    assert (privacy["noise"], privacy["distribution"], privacy["honest_parties"]) == (
+        "distributed",
+        "gaussian",
+        3,
+    )
+    alike = "as it can by its shares" if form is SPLIT else "with joint noise it could not"
+    assert privacy["shifted"] == f"{SHIFTED}; {alike}"
+    full = " ".join(stated.in_full())
+    assert "no single party learns anything more, but what its own noise in it tells it, even if" in full
+    assert f"counts that of 3 of 4, as the others may tell theirs. Note that {SHIFTED}; {alike}." in full
+    assert SHIFTED in stated.in_short()[2]
+    assert prepared.plan.own is not None
+    assert (
+        state_distributed_noise(prepared.plan.own, SLOTS).shifted
+        == f"{SHIFTED}; with joint noise it could not"
+    )
+    joint = privacy_of(WeightsStatistic().prepare(release(form, None), DOMAIN), 0).to_json()
+    assert not {"noise", "distribution", "honest_parties", "shifted"} & set(joint)
+
+
+UP_TO_10 = RecordDomain(("a", "b"), ("0", "1"), 10)
+
+
+EPSILON, DELTA = Fraction(1), Fraction(1, 2**40)
+
+
+def delivered(source: Source, release: Request, scratch: Path) -> PartyInputs:
+    run = context(release, scratch)
+    return source.deliver(run, source.describe(run))
+
+
+def records(clients: int) -> ClientRecords:
+    """Return a record of each client, of group a and label 1."""
+    each = np.arange(clients)
+    return ClientRecords(UP_TO_10, each.astype(str), each, np.zeros_like(each), np.ones_like(each))
+
+
+@pytest.mark.parametrize(
+    ("clients", "uploads"), [(1, 1), (MAX_CONNECTIONS, MAX_CONNECTIONS), (MAX_CONNECTIONS + 1, 1)]
+)
+def test_clients_have_a_connection_each_unless_there_are_many(
+    tmp_path: Path, clients: int, uploads: int
+) -> None:
+    form = PRODUCT.by(CLIENTS)
+    fed = delivered(
+        RecordsSource(records(clients)), request_of(MODELS["spdz2k"], form, EPSILON, DELTA), tmp_path
+    )
+    assert fed.sending is not None and list(fed.values) == [None, None]
+    assert [upload.values for upload in fed.sending.uploads] == [3 * clients // uploads] * uploads
+    assert fed.sending.parts == uploads
+    assert fed.public(form) == {"clients": clients, "uploads": uploads, "max_count": 10}
+
+
+def test_invited_clients_send_as_many_values_as_the_domain_has(tmp_path: Path) -> None:
+    release = request_of(MODELS["ring"], SPLIT.by(CLIENTS), EPSILON, DELTA)
+    fed = delivered(InvitedSource(UP_TO_10, tmp_path / "invitations", 3), release, tmp_path)
+    assert fed.sending is not None and [upload.values for upload in fed.sending.uploads] == [4, 4, 4]
+    assert fed.rows == fed.clients == fed.uploads == 3
+
+
+def test_a_run_takes_so_many_values() -> None:
+    check_sent(MAX_SENT)
+    with pytest.raises(ShareError, match=r"262145 values .* use --input-path shares"):
+        check_sent(MAX_SENT + 1)
+
+
+@pytest.mark.parametrize(("sizes", "parts"), [([6, 3, 9], 6), ([5], 1), ([4, 4], 2), ([3, 4], 7)])
+def test_parts_are_as_few_as_uploads_allow(sizes: list[int], parts: int) -> None:
+    uploads = tuple(Upload(size, "") for size in sizes)
+    assert ClientInputs(uploads, {}, begin=lambda servers: None).parts == parts  # type: ignore[arg-type, return-value]

@@ -1,11 +1,14 @@
-"""The HTML report: well-formed, self-contained, and text stays text."""
+"""Views on a terminal and as a page: text stays text, tables are never cut, a page is self-contained."""
 
 import base64
+import io
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
 from matplotlib.figure import Figure as Drawn
 from PIL import Image
+from rich.console import Console
 
 from harness.views.parts import (
     Bad,
@@ -23,6 +26,7 @@ from harness.views.parts import (
 )
 from harness.views.rendering.html import write_page
 from harness.views.rendering.plots import intervals, with_ends
+from harness.views.rendering.text import render
 
 VOID = {"meta", "img", "br"}
 PNG = b"\x89PNG\r\n"
@@ -114,3 +118,56 @@ def test_a_name_that_no_font_has_is_drawn_without_a_warning(tmp_path: Path) -> N
     picture = intervals("x", rows, {"": with_ends([1, 2], None)}, "count", "")
     page = written("", "", [picture, Table(["group"], [[row] for row in rows])], tmp_path)
     assert set(rows) <= set(page.texts)
+
+
+IN_TERMINALS = "[bold]a\x1b[31m\nb\\"
+SHOWN = "[bold]a\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}b\\"
+
+
+def shown(*view: Part, width: int = 120, colours: bool = False) -> str:
+    file = io.StringIO()
+    render(view, Console(file=file, width=width, highlight=False, force_terminal=colours, emoji=False))
+    return file.getvalue()
+
+
+def test_text_stays_text_on_a_terminal() -> None:
+    rows = [[IN_TERMINALS, Good(IN_TERMINALS)], [], [Bad(IN_TERMINALS), IN_TERMINALS]]
+    text = shown(
+        IN_TERMINALS,
+        Heading(IN_TERMINALS, IN_TERMINALS),
+        Paragraph(IN_TERMINALS, strong=IN_TERMINALS),
+        Sentences([IN_TERMINALS]),
+        Line(IN_TERMINALS, IN_TERMINALS),
+        Table([IN_TERMINALS, "x"], rows, title=IN_TERMINALS, caption=IN_TERMINALS),
+    )
+    assert text.count(SHOWN) == 14 and "\x1b" not in text
+
+
+def test_pictures_and_findings_are_for_pages() -> None:
+    def draw(_: object) -> None:
+        raise AssertionError("nothing is drawn for a terminal")
+
+    assert shown(Findings(["so"]), Picture("x", draw, "a picture", "a caption", 2.0)) == ""
+
+
+@pytest.mark.parametrize("width", [30, 80, 120])
+def test_a_narrow_terminal_breaks_cells_and_cuts_nothing(width: int) -> None:
+    text = shown(Table(["group", "count"], [["x" * 40, "1" * 30]]), width=width)
+    assert (text.count("x"), text.count("1")) == (40, 30)
+
+
+def test_columns_that_a_narrow_terminal_goes_without() -> None:
+    table = Table(["of", "ε", "max"], [["weights", "1", "2,048"]], if_wide=["max"])
+    assert "2,048" in shown(table, width=23)
+    narrow = shown(table, width=22)
+    assert "2,048" not in narrow and narrow.endswith("shows also: max.\n")
+
+
+def test_what_fits_no_table_is_a_list() -> None:
+    """No word is broken, no number cut; a width of 1 less than the words take makes lists of the rows."""
+    table = Table(
+        ["group", "rate"], [["x" * 20, Stacked("0.5\n0.4 – 0.6")], [], [Bad("y"), "1"]], title="Rates"
+    )
+    assert shown(table, width=31).count("┃") == 3
+    lists = "Rates\ngroup: " + "x" * 20 + "\nrate: 0.5, 0.4 – 0.6\n\ngroup: y\nrate: 1\n\n"
+    assert shown(table, width=30) == lists

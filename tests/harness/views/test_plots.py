@@ -9,18 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
+from harness.evaluation.before_after import UNMITIGATED, summary
+from harness.evaluation.metrics import METRICS
 from harness.postprocessing.curves import CurveNoise, GroupCurves, exact_curves, noise_bands
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.privacy.audit.samplers import audit_sampler
 from harness.privacy.ledger.populations import Charge, Population, Status
 from harness.views import audit as audit_view, run as run_view
 from harness.views.parts import Picture
+from harness.views.quickstart import METRICS as NAMES, TOLD, before_after
 from harness.views.rendering.plots import WIDTH, intervals, matrices, roc, spent, with_ends
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.circuits.coins import design_coins
@@ -213,3 +217,33 @@ def test_no_text_is_clipped_or_on_another(groups: tuple[str, ...]) -> None:
             across = min(one.x1, other.x1) - max(one.x0, other.x0)
             down = min(one.y1, other.y1) - max(one.y0, other.y0)
             assert across < 1 or down < 2, picture.name  # pixels, of 100 an inch
+
+
+@pytest.fixture
+def evaluation() -> pd.DataFrame:
+    rows = [
+        [
+            split,
+            model,
+            *(float(Fraction(i + split + 5 * (model != UNMITIGATED), 20)) for i in range(len(METRICS))),
+        ]
+        for split in (0, 1)
+        for model in (UNMITIGATED, "m")
+    ]
+    runs = pd.DataFrame(rows, columns=["split", "model", *METRICS])
+    return runs.astype(dict.fromkeys(METRICS, float))
+
+
+def test_before_and_after_shows_each_model_in_each_picture(evaluation: pd.DataFrame) -> None:
+    pictures = [part for part in before_after(evaluation, 2) if isinstance(part, Picture)]
+    figures = summary(evaluation).set_index("metric")
+    assert [picture.name for picture in pictures] == list(TOLD)
+    for picture, metric in zip(pictures, TOLD, strict=True):
+        axes = drawn(picture)
+        assert axes.get_xlabel().startswith(NAMES[metric])
+        assert [label.get_text() for label in axes.get_yticklabels()] == [UNMITIGATED, "m"]
+        _, *spreads, means = axes.get_lines()  # the first is the line to compare them with
+        expected = figures.loc[[metric]]
+        assert np.asarray(means.get_xdata()).tolist() == expected["mean"].tolist()
+        ends = np.array([line.get_xdata() for line in spreads])
+        assert np.allclose(np.diff(ends)[:, 0] / 2, expected["std"])
