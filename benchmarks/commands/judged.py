@@ -87,7 +87,7 @@ def compare(options: CompareOptions) -> None:
 
 
 def _view(validation: Validation, over: str) -> Iterator[Part]:
-    yield from texts.table2(validation.rows, over)
+    yield from texts.table2_parts(validation.rows, over)
     yield texts.by_kind(validation.findings)
     for finding in texts.deviating(validation.findings):
         tone = Bad(finding.status) if finding.status is Status.FAILED else str(finding.status)

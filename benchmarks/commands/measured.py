@@ -19,7 +19,6 @@ from benchmarks.measure.runner import Chosen, Standing
 from benchmarks.measure.samples import (
     CONFIDENCE,
     FAILED,
-    OK,
     STATUSES,
     Level,
     Sample,
@@ -28,6 +27,7 @@ from benchmarks.measure.samples import (
     load,
     measured_over,
     name_of,
+    ratios_in_turn,
     summary,
 )
 from benchmarks.measure.units import write_units
@@ -270,12 +270,10 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         by_model.setdefault(of[-1].cell["security"], []).append(of)
     rows, names = [], ["", ""]
     for model, of_model in by_model.items():
-        good = [{s.repetition: s.times["mpc_s"] for s in of if s.status == OK} for of in of_model]
-        if len(good) == 2 and (both := sorted(set(good[0]) & set(good[1]))):
-            ratios = [good[1][number] / good[0][number] for number in both]
+        if len(of_model) == 2 and (ratios := ratios_in_turn(of_model[1], of_model[0])):
             interval = interval_of_median(ratios, CONFIDENCE)
             said = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
-            rows.append([str(model), f"{len(both)}", f"{median(ratios):.3g}", said])
+            rows.append([str(model), f"{len(ratios)}", f"{median(ratios):.3g}", said])
             names = [name_of(of[-1].cell, "security") for of in of_model]
     if rows:
         yield Table(

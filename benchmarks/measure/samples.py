@@ -188,6 +188,14 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
     return (ordered[k - 1], ordered[n - k]) if k else None
 
 
+def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[float]:
+    """Return the ratio of seconds of each repetition that two cells both ran, in turn with each other."""
+    seconds = [
+        {run.repetition: run.times["mpc_s"] for run in runs if run.status == OK} for runs in (above, below)
+    ]
+    return [seconds[0][number] / seconds[1][number] for number in sorted(set(seconds[0]) & set(seconds[1]))]
+
+
 def measured_over(runs: Iterable[Sample]) -> str:
     """Say over which hosts and networks runs were measured, "" if all were on one machine."""
     over = [run for run in runs if run.hosts and run.network]

@@ -73,7 +73,7 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
         Paragraph(f"{texts.counts(found.findings)}. ./inv bench.validate judges anew.", note=True),
         Heading("PrivFairFL's Table 2"),
         *drawn["table2"],
-        *texts.table2(found.rows, measured.over),
+        *texts.table2_parts(found.rows, measured.over),
         "What is wrong with the published figures:",
         Sentences(privfairfl().caveats),
         *_where(

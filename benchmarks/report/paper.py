@@ -1,24 +1,30 @@
-"""Tables of docs/paper.md, from recorded results: `python -m benchmarks.report.paper` writes them anew."""
+"""Tables of docs/paper.md and README, from what is recorded: `python -m benchmarks.report.paper`."""
 
 import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
 from benchmarks.measure.cell import error_ratio
 from benchmarks.papers import FigureClaim, privfairfl, table3
 from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
 from benchmarks.validation.cells import RESULTS, CellRuns, Measured
-from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, SCALE, TABLE2, Took, rows
+from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOCOLS, SCALE, TABLE2, rows
 from harness.postprocessing.reweighing.formulas import BALANCED, weights_of_counts
 from harness.security_models import MODELS
+from harness.views.palette import COLOURS, GREY
 
-PAGE = Path(__file__).parents[2] / "docs" / "paper.md"
+_PROJECT = Path(__file__).parents[2]
+PAGES = (_PROJECT / "README.md", _PROJECT / "docs" / "paper.md")
 _DRAWS = 200
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)
 
@@ -28,10 +34,11 @@ Row = list[str]
 def filled(page: str, measured: Measured) -> str:
     """Return a page with each table that is marked `<!-- recorded: NAME -->` as the results have it."""
 
-    def table(marker: re.Match[str]) -> str:
-        return marker[1] + "\n".join(f"| {' | '.join(row)} |" for row in TABLES[marker[2]](measured)) + "\n"
+    def recorded(marker: re.Match[str]) -> str:
+        lines = (f"| {' | '.join(row)} |" for row in TABLES[marker[2]](measured))
+        return marker[1] + "\n".join(lines) + "\n"
 
-    return _MARKED.sub(table, page)
+    return _MARKED.sub(recorded, page)
 
 
 def _headed(*columns: str) -> Iterator[Row]:
@@ -40,31 +47,18 @@ def _headed(*columns: str) -> Iterator[Row]:
 
 
 def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
-    """Yield a row for each model: seconds of the one federation, then of the other."""
-    yield from _headed(
-        *("model", "published", "literal, run here", "all instances at once, here"),
-        *("ours", "ours, distributed noise", "at once ÷ ours"),
-    )
-    found = [row for row in rows(measured) if row.protocol == protocol]
-    for of in zip(
-        *([row for row in found if row.shape == shape] for shape in privfairfl().shapes), strict=True
-    ):
-        columns = (
-            [
-                "–" if row.beside else f"{row.paper.seconds:,.{2 if row.paper.seconds < 100 else 0}f}"
-                for row in of
-            ],
-            [_took(row.printed) for row in of],
-            [_took(row.at_once) for row in of],
-            [texts.seconds(row.default.median, 2) if row.default else texts.NONE for row in of],
-            [texts.seconds(row.own.median, 2) if row.own else texts.NONE for row in of],
-            [texts.times(row.gain) if row.gain else NOT_YET for row in of],
-        )
-        yield [f"`{of[0].model}`", *("; ".join(dict.fromkeys(column)) for column in columns)]
+    names, *of_models = texts.table2(rows(measured), protocol)
+    yield from _headed(*names)
+    yield from ([f"`{model}`", *cells] for model, *cells in of_models)
 
 
-def _took(form: Took | None) -> str:
-    return NOT_YET if form is None else texts.took(form) + " ‡" * bool(form.basis)
+def _gain(measured: Measured) -> Iterator[Row]:
+    """Yield how many times as long as our curves the faster literal form takes, of ADS, by model."""
+    yield from _headed("model", "whole curves", "8 thresholds, in turn (95 % interval)")
+    for row in rows(measured):
+        if (row.protocol, row.shape) == ("pi_roc", "ads"):
+            gain = texts.times(row.gain) if row.gain else NOT_YET
+            yield [f"`{row.model}`", gain, texts.in_turn(row.in_turn)]
 
 
 def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
@@ -88,18 +82,23 @@ def _seconds(cell: CellRuns | None) -> str:
     return f"{texts.seconds(cell.median_s, 2)}{some}"
 
 
+def _shares(measured: Measured) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """Yield each model with seconds online and in all, of weights and of curves for ADS."""
+    for model in privfairfl().parties:
+        where = {"security": model, "shape": "ads", "variant": "default", "noise": "joint"}
+        cells = [measured.where(TABLE2[0], protocol=protocol, **where)[0] for protocol in PROTOCOLS]
+        both = [(cell.seconds("online_s"), cell.seconds()) for cell in cells]
+        yield model, [(online.median, total.median) for online, total in both if online and total]
+
+
 def _online(measured: Measured) -> Iterator[Row]:
     yield from _headed("model", "weights, s: online, total, share", "curves, s: online, total, share")
-    for model in privfairfl().parties:
-        row = [f"`{model}`"]
-        for protocol in ("pi_rw", "pi_roc"):
-            where = {"protocol": protocol, "security": model, "variant": "default", "noise": "joint"}
-            (cell,) = measured.where(TABLE2[0], shape="ads", **where)
-            online, total = cell.seconds("online_s"), cell.seconds()
-            assert online and total
-            both = ", ".join(texts.seconds(each.median, 2) for each in (online, total))
-            row.append(f"{both}, {online.median / total.median:.0%}")
-        yield row
+    for model, both in _shares(measured):
+        shown = [
+            f"{texts.seconds(online, 2)}, {texts.seconds(total, 2)}, {online / total:.0%}"
+            for online, total in both
+        ]
+        yield [f"`{model}`", *shown]
 
 
 def _ahead(measured: Measured) -> Iterator[Row]:
@@ -112,24 +111,25 @@ def _ahead(measured: Measured) -> Iterator[Row]:
         where = {"protocol": "pi_roc", "security": model, "network": "none"}
         by_noise = {str(cell["noise"]): cell for cell in measured.where("preprocessing", **where)}
         if by_noise:
-            ahead, distributed = by_noise["ahead"], by_noise["distributed"]
-            both = (ahead.seconds("offline_s"), ahead.seconds("online_s"))
+            ahead, distributed = by_noise.get("ahead"), by_noise.get("distributed")
+            both = [ahead.seconds(name) for name in ("offline_s", "online_s")] if ahead else []
             yield [
                 f"`{model}`",
-                _seconds(by_noise["joint"]),
-                ", ".join(texts.seconds(each.median, 2) for each in both if each),
+                _seconds(by_noise.get("joint")),
+                ", ".join(texts.seconds(each.median, 2) for each in both if each) or NOT_YET,
                 _seconds(distributed),
-                f"×{error_ratio(distributed.runs[0].cell):.2f}",
+                f"×{error_ratio(distributed.runs[0].cell):.2f}" if distributed else NOT_YET,
             ]
 
 
-def _weights(_: Measured) -> Iterator[Row]:
-    """Yield the root mean square of each draw's weight over the exact one, less 1, of four weights.
+@cache
+def _weight_errors() -> list[tuple[float, float, float]]:
+    """Return by ε how far off weights are with noise in the computation, and at twice the ε under local DP.
 
-    Computes: of `wagepan`; Laplace noise, in the computation or at each client, as in the study of training.
+    Computes: the root mean square of each draw's weight over the exact one, less 1, of four weights of
+    `wagepan`; Laplace noise, in the computation or at each client, as in the study of training.
     """
-    yield from _headed("ε", "noise in the computation", "local DP, twice the ε")
-    people, rng = wagepan(), np.random.default_rng(5)
+    people, rng, errors = wagepan(), np.random.default_rng(5), []
     exact = people.counted(people.group, len(people.groups))
     for epsilon in (0.25, 1.0, 5.0, 10.0, 50.0):
         drawn = (
@@ -139,7 +139,40 @@ def _weights(_: Measured) -> Iterator[Row]:
         spread = [
             weights_of_counts(np.array(of), BALANCED) / weights_of_counts(exact, BALANCED) - 1 for of in drawn
         ]
-        yield [f"{epsilon:g}", *(f"{100 * float(np.sqrt(np.mean(each**2))):.2g} %" for each in spread)]
+        computed, local = (float(np.sqrt(np.mean(each**2))) for each in spread)
+        errors.append((epsilon, computed, local))
+    return errors
+
+
+def _weights(_: Measured) -> Iterator[Row]:
+    yield from _headed("ε", "noise in the computation", "local DP, twice the ε")
+    for epsilon, *errors in _weight_errors():
+        yield [f"{epsilon:g}", *(f"{100 * error:.2g} %" for error in errors)]
+
+
+def appendix_d(measured: Measured) -> Figure:
+    """Draw the online share by model, and by ε how far off weights are."""
+    models, both = zip(*_shares(measured), strict=True)
+    places = range(len(models))
+    share: list[Mark] = [
+        place(0.1, color=GREY, linestyle=":"),
+        *(
+            line([of[kind][0] / of[kind][1] for of in both], places, marker, color=color, label=name)
+            for kind, (name, marker, color) in enumerate(
+                (("weights", "o", COLOURS[0]), ("curves", "s", COLOURS[1]))
+            )
+        ),
+        shown(xlim=(0, 1), ylim=(len(models) - 0.5, -0.5), xlabel="online share; dotted: the paper's tenth"),
+        methodcaller("set_yticks", places, models),
+    ]
+    epsilons, computed, local = zip(*_weight_errors(), strict=True)
+    errors: list[Mark] = [
+        line(epsilons, local, "v-", color=COLOURS[2], label="local DP, twice the ε"),
+        line(epsilons, computed, "D-", color=COLOURS[3], label="noise in the computation"),
+        LOGARITHMIC,
+        shown(xlabel="ε", ylabel="a weight's relative error"),
+    ]
+    return draw([[[*share, GRID], [*errors, GRID]]], (10.5, 3.4), legend_columns=4)
 
 
 def _table3(_: Measured) -> Iterator[Row]:
@@ -197,6 +230,7 @@ def _groups(_: Measured) -> Iterator[Row]:
 
 
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
+    "gain": _gain,
     "weights": lambda measured: _table2(measured, "pi_rw"),
     "thresholds": lambda measured: _table2(measured, "pi_roc"),
     "figure1": lambda measured: _figure(measured, privfairfl().figures["figure1"]),
@@ -212,4 +246,7 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), Measured.read(RESULTS)), encoding="utf-8")
+    recorded_runs = Measured.read(RESULTS)
+    appendix_d(recorded_runs).savefig(RESULTS / TABLE2[0] / "appendix-d.png", dpi=110)
+    for path in PAGES:
+        path.write_text(filled(path.read_text(encoding="utf-8"), recorded_runs), encoding="utf-8")

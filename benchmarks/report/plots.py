@@ -13,7 +13,6 @@ from benchmarks.figures import (
     Mark,
     Panel,
     draw,
-    legend,
     level,
     line,
     note,
@@ -26,7 +25,7 @@ from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took
 from benchmarks.validation.texts import TITLES
 from harness.privacy.statement import SHIFTED
-from harness.request.base import DISTRIBUTED
+from harness.request.base import DISTRIBUTED, JOINT
 from harness.security_models import MODELS
 from harness.views import parts
 from harness.views.palette import COLOURS, GREY, MARKERS
@@ -41,12 +40,13 @@ _PRICE = (
     "With two, three and four parties, distributed noise has at most 1.41, 1.22 and 1.15 times the standard "
     f"error, and {SHIFTED}."
 )
-_VARIANTS = {  # the style of a line, and its name
-    "default": ("-", "default"),
-    "product": ("--", "product"),
-    "records": ("-.", "records counted by parties"),
-    PRINTED: (":", "literal"),
-    AT_ONCE: ((0, (1, 3)), "literal, all at once"),
+_FORMS = {  # of growth: the colour, marker and style of a line, and its name, in the legend's order
+    (PRINTED, JOINT): (COLOURS[2], "D", "-", "literal"),
+    (AT_ONCE, JOINT): (COLOURS[1], "s", "-", "literal, all at once"),
+    ("product", JOINT): (COLOURS[3], "^", "-", "by products"),
+    ("records", JOINT): (COLOURS[3], "^", "-", "ours, records counted by parties"),
+    ("default", JOINT): (COLOURS[0], "o", "-", "ours"),
+    ("default", DISTRIBUTED): (COLOURS[0], "o", "--", "ours, distributed noise"),
 }
 
 
@@ -62,9 +62,9 @@ def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, par
         *(
             (
                 *("scale", name, growth_figure(measured, claim)),
-                f"Seconds against {claim.factor}, by variant and model.",
-                f"{claim.title} redrawn from our runs: medians, with the least and the most. Grey: what "
-                f"the paper's text says of ring. {_PRICE}",
+                f"Seconds against {claim.factor} in {claim.security}, by form.",
+                f"{claim.title} redrawn from our runs in {claim.security}: medians, with the least and the "
+                f"most. Grey: what the paper's text says. {_PRICE}",
             )
             for name, claim in privfairfl().figures.items()
         ),
@@ -94,7 +94,7 @@ def table2_figure(rows: Sequence[Row]) -> Figure | None:
         _table2(protocol, [row for row in rows if (row.protocol, row.shape) == (protocol, "ads")])
         for protocol in PROTOCOLS
     ]
-    return draw([panels], (10.5, 3.4), x=_SECONDS[0])
+    return draw([panels], (10.5, 3.4), x=_SECONDS[0], legend_columns=5)
 
 
 def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
@@ -107,8 +107,8 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
         ]
         marks += _literal(row.printed, y, "D", color=COLOURS[2], label="literal, run here")
         marks += _literal(row.at_once, y, "s", color=COLOURS[1], label="all instances at once")
-        marks += _timed(row.default, y, "o", color=COLOURS[0], label="default")
-        marks += _timed(row.own, y, "o", color=COLOURS[0], label="with distributed noise", **hollow)
+        marks += _timed(row.default, y, "o", color=COLOURS[0], label="ours")
+        marks += _timed(row.own, y, "o", color=COLOURS[0], label="ours, distributed noise", **hollow)
     return [
         *marks,
         shown(xscale="log", ylim=(len(rows) - 0.5, -0.5)),
@@ -116,7 +116,6 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
         methodcaller("tick_params", axis="y", length=0),
         methodcaller("set_title", TITLES[protocol], loc="left"),
         GRID,
-        legend(loc="upper left", bbox_to_anchor=(0, -0.22), ncols=3),
     ]
 
 
@@ -137,22 +136,21 @@ def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -
 
 
 def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
-    """Draw seconds against a factor for each variant and model, with what the paper says."""
-    of_protocol = measured.where(*SCALE, protocol=claim.protocol, shape="")
-    cells = [cell for cell in of_protocol if cell.ok and cell.number(claim.factor)]
+    """Draw seconds against a factor, a line for each form in the claim's model, with what the paper says."""
+    where = {"protocol": claim.protocol, "security": claim.security, "shape": ""}
+    cells = [cell for cell in measured.where(*SCALE, **where) if cell.ok and cell.number(claim.factor)]
     if not cells:
         return None
     marks, (low, high) = list[Mark](), claim.at
-    for series in measured.series(claim.factor, cells, ("records",) if claim.factor == "clients" else ()):
-        first = series[0]
-        model, variant = str(first["security"]), str(first["variant"])
-        few = variant in FORMS and first["thresholds"]
-        some = f", {few} thresholds" if few else ""
-        style, name = _VARIANTS[variant]
-        signs = {**_SIGNS[model], "linestyle": style}
-        if first["noise"] == DISTRIBUTED:
-            signs, some = {**signs, **_OWN}, ", distributed noise"
-        marks.append(_points(series, claim.factor, label=f"{model}, {name}{some}", **signs))
+    for (variant, noise), (color, marker, style, name) in _FORMS.items():
+        of_form = [cell for cell in cells if (cell["variant"], cell["noise"]) == (variant, noise)]
+        also = ("records",) if claim.factor == "clients" else ()
+        for series in measured.series(claim.factor, of_form, also):
+            few = variant in FORMS and series[0]["thresholds"]
+            label = f"{name}, {few} thresholds" if few else name
+            signs = {"color": color, "marker": marker, "linestyle": style}
+            signs |= {"markerfacecolor": "none"} if noise == DISTRIBUTED else {}
+            marks.append(_points(series, claim.factor, label=label, **signs))
     one = low == high
     shape: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
     about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"

@@ -104,7 +104,8 @@ def validate(
         _distributed_noise(measured),
         _times(measured, table),
     )
-    return Validation(judge(checks, explanations() if known is None else known), table)
+    shown = {f"{cell.suite}.{cell.name}": texts.rounds(cell) for cell in measured.cells if cell.ok}
+    return Validation(judge(checks, explanations() if known is None else known, shown), table)
 
 
 def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Check:
@@ -121,17 +122,28 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
     ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
     runs = [run for cell in cells for run in cell.ok]
     about, plan = measured.abouts.get(suite), measured.plans.get(suite, {})
-    if about is not None:
-        unfinished = [] if about.get("finished") else [f"begun {about.get('started', 'at some time')}"]
-        yield none_of(f"{key}.finished", "the suite ran to its end", unfinished, 1, "suites")
     by_key = {cell.runs[0].key: cell for cell in cells}
-    fewer = [_shortfall(by_key.get(planned), dict(planned), times) for planned, times in plan.items()]
+    fewer = {cell: _shortfall(by_key.get(cell), dict(cell), times) for cell, times in plan.items()}
+    if about is not None:
+        # Of a suite that was stopped, cells that lack runs are missing, and those that failed are wrong.
+        stopped = not about.get("finished")
+        failed = {cell.runs[0].key for cell in cells if cell.of(FAILED)}
+        missing = [what for cell, what in fewer.items() if stopped and what and cell not in failed]
+        unfinished = missing or [f"begun {about.get('started', 'at some time')}"] * stopped
+        yield none_of(f"{key}.finished", "the suite ran to its end", unfinished, 1, "suites")
+        fewer = {cell: what for cell, what in fewer.items() if what not in missing}
     mixed = [cell.name for cell in ran if len({run.program_hash for run in cell.ok}) > 1]
     versions = {(run.engine, run.engine_version, _machine(run)) for run in runs}
     one_each = len(versions) == len({run.engine for run in runs})
     several = [] if one_each else sorted(str(version) for _, version, _ in versions)
     for name, says, wrong, of, what in (
-        ("repetitions", "every cell ran as often as planned, and well", fewer, len(plan), "cells"),
+        (
+            "repetitions",
+            "every cell ran as often as planned, and well",
+            list(fewer.values()),
+            len(plan),
+            "cells",
+        ),
         ("program", "all runs of a cell are of one program", mixed, len(ran), "cells"),
         (
             "versions",
@@ -200,7 +212,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
         suites = LITERAL if post in FORMS else TABLE2
         long = fullest(measured.where(*suites, protocol="pi_roc", variant=post, **where))
         short = fullest(measured.where(*suites, protocol="pi_rw", variant=pre, **where))
-        if long and short:
+        if long and short and long["thresholds"] == privfairfl().thresholds:  # fewer take less
             yield order_of_seconds(f"order.phases.{long.name}", claims["phases"], long, short, times)
 
 

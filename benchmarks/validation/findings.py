@@ -1,7 +1,7 @@
 """What a check found, and what becomes of it: passed, explained, failed, or not judged."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -52,8 +52,9 @@ class Check:
 class Explanation:
     """Why some checks deviate, and by how much they may for that reason.
 
-    Attributes: checks: a pattern of their keys; low, high: the values that it explains; experiment: the runs
-    that show it, which an explanation of Table 2's times has to name.
+    Attributes: checks: a pattern of their keys; low, high: the values that it explains; experiment: the
+    measured cell that shows it, as suite.name, which an explanation of Table 2's times has to name. `{model}`
+    in it stands for the last word of the check's key.
     """
 
     checks: str
@@ -66,18 +67,18 @@ class Explanation:
         if self.checks.startswith("ratio.table2") and not self.experiment:
             raise ValueError(f"what explains {self.checks} has to name an experiment that shows it")
 
-    @property
-    def reason(self) -> str:
-        """Why, and what shows it."""
-        return f"{self.because} ({self.experiment})" if self.experiment else self.because
+    def reason(self, check: Check, shown: Mapping[str, str]) -> str:
+        """Return why the check's value deviates, and what shows it; "" if this does not explain it.
 
-    def explains(self, check: Check) -> bool:
-        """Return whether it is about that check, and its value is one that it explains."""
-        return (
-            check.value is not None
-            and fnmatchcase(check.key, self.checks)
-            and self.low <= check.value <= self.high
-        )
+        Args: shown: what each cell that was measured took, by suite.name.
+        """
+        named = fnmatchcase(check.key, self.checks)
+        if check.value is None or not named or not self.low <= check.value <= self.high:
+            return ""
+        experiment = self.experiment.format(model=check.key.rpartition(".")[2])
+        if not experiment:
+            return self.because
+        return f"{self.because} ({experiment}: {shown[experiment]})" if experiment in shown else ""
 
 
 @dataclass(frozen=True)
@@ -109,23 +110,26 @@ def explanations() -> tuple[Explanation, ...]:
     return tuple(Explanation(**fields) for fields in json.loads(text))
 
 
-def judge(checks: Iterable[Check], known: Sequence[Explanation]) -> list[Finding]:
+def judge(
+    checks: Iterable[Check], known: Sequence[Explanation], shown: Mapping[str, str] | None = None
+) -> list[Finding]:
     """Judge each check by its range; outside it, by the first explanation that covers its value.
 
-    Guarantees: an explanation excuses no value but those that it names.
-    [test: tests/benchmarks/test_validation_findings.py]
+    Guarantees: an explanation excuses no value but those that it names, and none whose experiment is not
+    among what was measured.  [test: tests/benchmarks/test_validation_findings.py]
+    Args: shown: what each measured cell took, by suite.name.
     """
-    return [_judge(check, known) for check in checks]
+    return [_judge(check, known, shown or {}) for check in checks]
 
 
-def _judge(check: Check, known: Sequence[Explanation]) -> Finding:
+def _judge(check: Check, known: Sequence[Explanation], shown: Mapping[str, str]) -> Finding:
     if check.value is None:
         return Finding(check, Status.NOT_JUDGED, check.unjudged)
     if check.low <= check.value <= check.high:
         return Finding(check, Status.PASSED)
     for explanation in known:
-        if explanation.explains(check):
-            return Finding(check, Status.EXPLAINED, explanation.reason)
+        if reason := explanation.reason(check, shown):
+            return Finding(check, Status.EXPLAINED, reason)
     return Finding(check, Status.FAILED, "no known explanation covers this")
 
 

@@ -1,6 +1,6 @@
 """Table 2, cell by cell: the paper's seconds, those of its protocol as printed, run here, and our default."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -10,8 +10,7 @@ from scipy.optimize import nnls
 
 from benchmarks.literal import FORMS
 from benchmarks.literal.slopes import slopes
-from benchmarks.measure.cell import error_ratio
-from benchmarks.measure.samples import Summary
+from benchmarks.measure.samples import CONFIDENCE, Level, Summary, interval_of_median, ratios_in_turn
 from benchmarks.papers import Printed, privfairfl
 from benchmarks.validation.cells import Measured, fullest
 
@@ -68,12 +67,26 @@ class Took:
 
 
 @dataclass(frozen=True)
+class InTurn:
+    """Seconds of the faster literal form over those of our default, which ran in turn with it.
+
+    Attributes: median: over the pairs; interval: that holds it at 95 %, None of too few pairs; pairs: how
+    many; thresholds: of both, 0 where there are none.
+    """
+
+    median: float
+    interval: tuple[float, float] | None
+    pairs: int
+    thresholds: int
+
+
+@dataclass(frozen=True)
 class Row:
     """One cell of Table 2, and what became of it here.
 
     Attributes: printed, at_once: the paper's protocol, an instance after the other and all at once; default:
-    ours; own: the same with distributed noise, whose standard error is `error_ratio` times as large; beside:
-    the paper's model whose figure is meant, None: its own.
+    ours; in_turn: all at once over ours, pair by pair; own: ours with distributed noise; beside: the paper's
+    model whose figure is meant, None: its own.
     """
 
     protocol: str
@@ -84,8 +97,8 @@ class Row:
     at_once: Took | None
     default: Summary | None
     why_no_default: str
+    in_turn: InTurn | None = None
     own: Summary | None = None
-    error_ratio: float | None = None
     beside: str | None = None
 
     @property
@@ -104,10 +117,9 @@ class Row:
             "literal_at_once_s": self.at_once and self.at_once.to_json(),
             "default_s": self.default and vars(self.default),
             "distributed_noise_s": self.own and vars(self.own),
-            "distributed_noise_error_ratio": self.error_ratio,
             "paper_figure_is_of": self.beside or self.model,
             "literal_at_once_over_default": self.gain,
-            "paper_over_default": self.default and self.paper.seconds / self.default.median,
+            "literal_at_once_over_default_in_turn": self.in_turn and vars(self.in_turn),
         }
 
 
@@ -140,10 +152,25 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
         took(measured, AT_ONCE, protocol, shape, model),
         default,
         "" if default else ours.reason if ours else "not in the suite",
+        _in_turn(measured, where),
         own.seconds() if own else None,
-        error_ratio(own.runs[0].cell) if own else None,
         BESIDE.get(model),
     )
+
+
+def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
+    """Return the ratio of which there are most pairs, None where nothing ran in turn."""
+    of_ratios = [
+        (ratios, literal.number("thresholds"))
+        for suite in LITERAL
+        for literal in measured.where(suite, variant=AT_ONCE, **where)
+        for ours in measured.where(suite, variant="default", noise="joint", **where)
+        if literal["thresholds"] == ours["thresholds"] and (ratios := ratios_in_turn(literal.ok, ours.ok))
+    ]
+    if not of_ratios:
+        return None
+    ratios, thresholds = max(of_ratios, key=lambda pair: len(pair[0]))
+    return InTurn(median(ratios), interval_of_median(ratios, CONFIDENCE), len(ratios), thresholds)
 
 
 def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -> Took | None:

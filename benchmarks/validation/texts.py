@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import floor, log10
 
-from benchmarks.measure.samples import Summary
+from benchmarks.measure.samples import CONFIDENCE, Summary
 from benchmarks.papers import privfairfl
+from benchmarks.validation.cells import CellRuns
 from benchmarks.validation.findings import Finding, Status
-from benchmarks.validation.side_by_side import NOT_YET, PROTOCOLS, Row, Took
+from benchmarks.validation.side_by_side import NOT_YET, PROTOCOLS, InTurn, Row, Took
 from harness.privacy.statement import SHIFTED
-from harness.security_models import get_model
 from harness.views.parts import Part, Sentences, Table
 
 TITLES = {"pi_rw": "Weights", "pi_roc": "Thresholds"}
@@ -27,6 +27,10 @@ KINDS = {
 }
 
 
+FEDERATIONS = "; ".join(
+    f"{shape.title}, {shape.clients:,} clients with {shape.records:,} records"
+    for shape in privfairfl().shapes.values()
+)
 DISTRIBUTED_NOISE = (
     "Default: the parties make the noise together. Distributed noise: each adds its own, for which a count's "
     f'standard error is as many times as large as "its error" says, and {SHIFTED}.'
@@ -47,48 +51,58 @@ def spread(found: Summary | None) -> str:
     return f"{seconds(found.median)}{span}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
+def rounds(cell: CellRuns) -> str:
+    """Return a cell's seconds, and how long a round of it takes, where that is known."""
+    took = f"{seconds(cell.median_s or 0)} s"
+    each = f", {seconds(1e6 * (cell.median_s or 0) / cell.rounds)} µs a round" if cell.rounds else ""
+    return took + each
+
+
 def times(ratio: float) -> str:
     """Return a ratio with two digits."""
     return f"×{float(f'{ratio:.2g}'):,g}" if ratio < 1e6 else f"×{ratio:.2g}"
 
 
-def table2(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
-    """View each protocol's seconds on each federation, a row per model, and what one has to know.
-
-    Args: over: which hosts they were measured, "" on one machine.
-    """
-    for protocol in PROTOCOLS:
-        of_protocol = [row for row in rows if row.protocol == protocol]
-        for shape in privfairfl().shapes.values():
-            size = f"{shape.clients:,} clients, {shape.records:,} records"
-            yield _side_by_side(
-                [row for row in of_protocol if row.shape == shape.name],
-                f"{TITLES[protocol]}, {shape.title}: {size}.",
-            )
-        yield Sentences(list(_notes(of_protocol, over)))
-
-
-def _side_by_side(rows: Sequence[Row], caption: str) -> Table:
-    """Return a row of seconds for each model."""
-    columns = {
-        "security": [row.model + " †" * bool(row.beside) for row in rows],
-        "PrivFairFL": [
-            str(row.paper) if row.paper.seconds < 100 else f"{row.paper.seconds:,.0f}" for row in rows
-        ],
-        "literal, run here": [_took(row.printed) for row in rows],
-        "all instances at once": [_took(row.at_once) for row in rows],
-        "default": [spread(row.default) for row in rows],
-    }
-    if any(row.own for row in rows):
-        columns["with distributed noise"] = [spread(row.own) for row in rows]
-        columns["its error"] = [
-            NONE if row.error_ratio is None else f"×{row.error_ratio:.2f}" for row in rows
-        ]
-    columns["at once ÷ default"] = [NONE if row.gain is None else times(row.gain) for row in rows]
-    columns["paper ÷ default"] = [
-        times(row.paper.seconds / row.default.median) if row.default else NONE for row in rows
+def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
+    """Yield names of columns, then a row for each model: of the one federation, then of the other."""
+    yield [
+        *("model", "published", "literal, run here", "all instances at once, here"),
+        *("ours", "ours, distributed noise", "at once ÷ ours", "at once ÷ ours, in turn"),
     ]
-    return Table(list(columns), list(zip(*columns.values(), strict=True)), caption=caption)
+    of_protocol = [row for row in rows if row.protocol == protocol]
+    for of_model in zip(
+        *([row for row in of_protocol if row.shape == shape] for shape in privfairfl().shapes), strict=True
+    ):
+        columns = (
+            [
+                NONE if row.beside else f"{row.paper.seconds:,.{2 if row.paper.seconds < 100 else 0}f}"
+                for row in of_model
+            ],
+            [_took(row.printed) for row in of_model],
+            [_took(row.at_once) for row in of_model],
+            [seconds(row.default.median, 2) if row.default else NONE for row in of_model],
+            [seconds(row.own.median, 2) if row.own else NONE for row in of_model],
+            [times(row.gain) if row.gain else NOT_YET for row in of_model],
+            [in_turn(row.in_turn) for row in of_model],
+        )
+        yield [of_model[0].model, *("; ".join(dict.fromkeys(column)) for column in columns)]
+
+
+def in_turn(ratio: InTurn | None) -> str:
+    """Return a ratio with the interval that holds its median, or how many pairs are too few for one."""
+    if ratio is None:
+        return NOT_YET
+    pairs = f"{ratio.pairs} pair{'s' * (ratio.pairs > 1)}"
+    span = " – ".join(map(times, ratio.interval)) if ratio.interval else pairs
+    return f"{times(ratio.median)} ({span})"
+
+
+def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
+    """View Table 2 side by side, and what one has to know. Args: over: which hosts, "" on one machine."""
+    for protocol in PROTOCOLS:
+        header, *of_models = table2(rows, protocol)
+        yield Table(header, of_models, caption=f"{TITLES[protocol]}: {FEDERATIONS}.")
+    yield Sentences(list(_notes(rows, over)))
 
 
 def took(form: Took | None) -> str:
@@ -105,16 +119,11 @@ def _took(form: Took | None) -> str:
 def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
     ours = over or "for all parties on one machine"
     yield (
-        "Seconds in the computation, preprocessing included: median (least – most). The paper's are for "
-        f"{privfairfl().machine}; ours {ours}."
+        f"Seconds in the computation, preprocessing included. The paper's are for {privfairfl().machine}; "
+        f"ours {ours}. In turn: the median over pairs at as many thresholds ({CONFIDENCE:.0%} interval)."
     )
     if any(row.own for row in rows):
         yield DISTRIBUTED_NOISE
-    for row in [row for row in rows if row.beside][:1]:
-        yield (
-            f"† {row.model} is no row of the paper's: {get_model(row.model).parties} parties as in "
-            f"{row.beside}, whose figure stands there, {get_model(row.model).tolerates}."
-        )
     yield (
         "Literal: the paper's protocol as printed, an instance after the other, on made-up records. What it "
         "reveals is not private. Both of its forms are in benchmarks/literal; none has clients that send."

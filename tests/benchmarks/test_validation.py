@@ -1,5 +1,6 @@
 """`bench.validate` passes whole results, and each kind of check fails on results that break it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -15,6 +16,7 @@ from benchmarks.validation.checks import Validation, validate
 from benchmarks.validation.findings import Check, Explanation, Status, judge
 from benchmarks.validation.multiplications import ANDS, PRODUCTS, checks, implied
 from benchmarks.validation.side_by_side import NOT_YET
+from harness.engines.base import TIMES
 from protocols.spec import ProtocolSpec
 from tests.support import synthetic as made_up
 from tests.support.synthetic import Change, slower, spoilt
@@ -228,15 +230,75 @@ def test_what_did_not_run_whole_is_a_range() -> None:
 def test_what_explains_table_2_names_an_experiment() -> None:
     with pytest.raises(ValueError, match="experiment"):
         Explanation("ratio.table2.pi_rw.*", 0.1, 0.3, "another machine")
-    known = Explanation("ratio.table2.pi_rw.*", 0.1, 0.3, "another machine", "ping, 34 µs")
-    (finding,) = judge([Check("ratio.table2.pi_rw.ads.ring", "…", 0.2, 0.33, 3.0)], [known])
-    assert (finding.status, finding.reason) == (Status.EXPLAINED, "another machine (ping, 34 µs)")
+    known = Explanation("ratio.table2.pi_rw.*", 0.1, 0.3, "another machine", "literal.pi_lap.{model}")
+    check = Check("ratio.table2.pi_rw.ads.ring", "…", 0.2, 0.33, 3.0)
+    (finding,) = judge([check], [known], {"literal.pi_lap.ring": "34 µs"})
+    assert finding.status is Status.EXPLAINED
+    assert finding.reason == "another machine (literal.pi_lap.ring: 34 µs)"
+    (finding,) = judge([check], [known], {"literal.pi_lap.semi2k": "34 µs"})
+    assert finding.status is Status.FAILED  # nothing measured shows it
+
+
+def test_a_time_is_explained_by_a_cell_that_was_measured() -> None:
+    slow = spoilt(slower(20), suite="literal", protocol="pi_roc", variant="literal", security="spdz2k")
+    because = "all is slower here, as the noise shows"
+    known = Explanation("ratio.*.pi_roc.*.spdz2k", 10, 30, because, "literal.pi_roc.literal.ml-1m.1.{model}")
+    explained = validate(Measured.of(slow, plans=PLANS), (*KNOWN, known))
+    assert keys(explained, Status.FAILED) == set()
+    said = texts.counts(explained.findings)
+    assert "Of Table 2's 20 times 18 hold, 2 fail with an experiment as the reason, 0 fail without" in said
+    (reason,) = {each.reason for each in explained.findings if each.reason.startswith(because)}
+    assert re.search(r"ml-1m\.1\.spdz2k: [\d,.]+ s, [\d,.]+ µs a round\)$", reason)
 
 
 def test_an_unfinished_suite_fails() -> None:
     for finished, status in ((False, Status.FAILED), (True, Status.PASSED)):
         found = judged(made_up.samples(), abouts={"scale": {"finished": finished}})
         assert "whole.scale.finished" in keys(found, status)
+
+
+def test_a_stopped_suite_lacks_cells_and_hides_no_failed_run() -> None:
+    stopped: dict[str, Any] = {"abouts": {"literal": {"finished": False}}}
+    found = judged(spoilt(lambda _: None, suite="literal", security="spdz2k"), **stopped)
+    (finished,) = (each for each in found.findings if each.check.key == "whole.literal.finished")
+    lacking = sum(dict(cell)["security"] == "spdz2k" for cell in PLANS["literal"])
+    assert (finished.status, finished.check.value) == (Status.FAILED, lacking)
+    assert "whole.literal.repetitions" in keys(found, Status.PASSED)
+    ratios = [each for each in found.findings if each.check.key.startswith("ratio.table2.")]
+    assert {each.status for each in ratios if "spdz2k" in each.check.key} == {Status.NOT_JUDGED}
+    failed = spoilt(lambda run: replace(run, status="failed", reason="…"), suite="literal", security="ring")
+    assert "whole.literal.repetitions" in keys(judged(failed, **stopped), Status.FAILED)
+
+
+def test_ratios_in_turn_are_of_pairs_at_as_many_thresholds() -> None:
+    def in_turn(samples: Sequence[Sample]) -> Any:
+        (row,) = (
+            row
+            for row in judged(samples).rows
+            if (row.protocol, row.shape, row.model) == ("pi_roc", "ads", "ring")
+        )
+        return row.in_turn
+
+    taken = {8: (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0), 1001: (90.0,)}
+    ours = {8: (0.1,) * 7, 1001: (0.3,)}
+    cell = {"protocol": "pi_roc", "security": "ring", "shape": "ads", "clients": 109, "records": 26_160}
+    samples = [
+        replace(made_up.run("literal", {**cell, **form}, number, 1.0, 10, 3), times=times_of(seconds))
+        for variant, of_levels in (("literal-at-once", taken), ("default", ours))
+        for thresholds, all_seconds in of_levels.items()
+        for form in [{"variant": variant, "thresholds": thresholds}]
+        for number, seconds in enumerate(all_seconds)
+    ]
+    found = in_turn(samples)
+    assert (found.median, found.interval) == (pytest.approx(40), pytest.approx((10, 70)))
+    assert (found.pairs, found.thresholds) == (7, 8)
+    assert texts.in_turn(found) == "×40 (×10 – ×70)"
+    few = in_turn([sample for sample in samples if sample.repetition < 2])
+    assert few.interval is None and texts.in_turn(few) == "×15 (2 pairs)"
+
+
+def times_of(seconds: float) -> dict[str, Any]:
+    return {**dict.fromkeys(TIMES), "mpc_s": seconds}
 
 
 def test_a_network_that_bites_passes() -> None:

@@ -1,23 +1,39 @@
-"""The page that sets the papers beside the project has the tables of the recorded results, all of them."""
+"""Pages that set the papers beside the project have the tables of the recorded results, all of them."""
 
 import re
 
-from benchmarks.report.paper import PAGE, TABLES, filled
+import numpy as np
+
+from benchmarks.report.paper import PAGES, TABLES, appendix_d, filled
 from benchmarks.validation.cells import RESULTS, Measured
 from tests.support import synthetic as made_up
 
 
 def test_the_pages_tables_are_those_of_the_recorded_results() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert filled(page, Measured.read(RESULTS)) == page, "run python -m benchmarks.report.paper"
-    assert re.findall(r"<!-- recorded: ([\w-]+) -->", page) == list(TABLES)
+    recorded, names = Measured.read(RESULTS), list[str]()
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        assert filled(page, recorded) == page, "run python -m benchmarks.report.paper"
+        names += re.findall(r"<!-- recorded: ([\w-]+) -->", page)
+    assert names == list(TABLES)
 
 
 def test_literal_runs_take_their_places() -> None:
     """With a suite of literal runs: a median where it ran whole, a marked range where it did not."""
-    page = "<!-- recorded: weights -->\n| |\n\n<!-- recorded: thresholds -->\n| |\n"
-    weights, thresholds = filled(page, Measured.of(made_up.samples())).split("<!-- recorded: thresholds -->")
-    assert "not measured yet" not in weights + thresholds
+    page = "".join(f"<!-- recorded: {name} -->\n| |\n\n" for name in ("gain", "weights", "thresholds"))
+    gain, weights, thresholds = filled(page, Measured.of(made_up.samples())).split("<!-- recorded: ")[1:]
     (ring,) = (line.split(" | ") for line in thresholds.splitlines() if line.startswith("| `ring`"))
     assert ring[1] == "7,994; 2,428" and ring[2].count("‡") == 2 and "‡" not in ring[3]
-    assert all("×" in line for line in (weights + thresholds).splitlines() if line.startswith("| `"))
+    assert ring[6] == "×1,600; ×480" and ring[7] == "not measured yet |"  # ours did not run in turn
+    assert gain.splitlines()[4] == "| `ring` | ×1,600 | not measured yet |"
+    assert all("×" in line for line in weights.splitlines() if line.startswith("| `"))
+
+
+def test_the_picture_of_appendix_d_has_the_tables_numbers() -> None:
+    recorded = Measured.read(RESULTS)
+    shares, errors = appendix_d(recorded).axes
+    shown = 100 * np.asarray(shares.lines[1].get_xdata())
+    table = [row[1].rsplit(", ", 1)[1] for row in list(TABLES["online"](recorded))[2:]]
+    assert [f"{share:.0f}%" for share in shown] == table
+    local = [row[2] for row in list(TABLES["weights-by-epsilon"](recorded))[2:]]
+    assert [f"{100 * error:.2g} %" for error in np.asarray(errors.lines[0].get_ydata())] == local

@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import sem, t as students
 
-from benchmarks.figures import GRID, Mark, Panel, draw, level, line, shown
+from benchmarks.figures import GRID, Mark, Panel, draw, level, line, note, shown
 from benchmarks.measure.samples import append, load_lines
 from benchmarks.papers import table3
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
@@ -43,7 +43,7 @@ from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_o
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
-from harness.views.palette import COLOURS
+from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
@@ -377,19 +377,17 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
     at_one, along = (
         pd.DataFrame([row for row in each if row["data"] == people.name]) for each in (rows, swept)
     )
-    points: list[Mark] = [
-        methodcaller(
-            "errorbar",
-            row[ODDS],
-            100 * row["accuracy"],
-            xerr=row[f"{ODDS}, half"],
-            yerr=100 * row["accuracy, half"],
-            fmt="o" if row["way"] == JOINT else "s",
-            color=COLOURS[number % len(COLOURS)],
-            label=f"{row['scheme']} ({row['way']})",
-        )
-        for number, row in enumerate(at_one[at_one["epsilon"] == ONE].to_dict("records"))
-    ]
+    colors = {scheme.name: COLOURS[number] for number, scheme in enumerate(SCHEMES)}
+    points = list[Mark]()
+    for row in at_one[(at_one["epsilon"] == ONE) & (at_one["way"] != BY_WORDS)].to_dict("records"):
+        ours = row["way"] == JOINT
+        signs = {"fmt": "o", "color": colors[row["scheme"]]} if ours else {"fmt": "s", "color": GREY}
+        place = (row[ODDS], 100 * row["accuracy"])
+        bars = {"xerr": row[f"{ODDS}, half"], "yerr": 100 * row["accuracy, half"]}
+        points.append(methodcaller("errorbar", *place, **bars, **signs))
+        if not ours:  # ours have the colours of the lines
+            above = {"textcoords": "offset points", "xytext": (4, 4)}
+            points.append(note(row["scheme"], place, color="#555555", **above))
 
     def by_epsilon(name: str, factor: float) -> Panel:
         of_schemes = dict(iter(along.sort_values("epsilon").groupby("scheme")))
@@ -405,10 +403,10 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
                     of_schemes[scheme.name]["epsilon"],
                     factor * of_schemes[scheme.name][name],
                     marker="o",
-                    color=COLOURS[number],
+                    color=colors[scheme.name],
                     label=scheme.name,
                 )
-                for number, scheme in enumerate(SCHEMES[1:], 1)
+                for scheme in SCHEMES[1:]
                 if scheme.name in of_schemes
             ),
             shown(xscale="log", xlabel="joint ε"),
@@ -418,10 +416,10 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
     panels = [
         [
             *points,
-            shown(xlabel="ΔEODD", ylabel="accuracy, %", title="ε = 1: joint, or the paper's"),
+            shown(xlabel="ΔEODD", ylabel="accuracy, %", title="ε = 1; grey: the paper's recipe"),
             GRID,
         ],
         [*by_epsilon("accuracy", 100), shown(ylabel="accuracy, %")],
         [*by_epsilon(ODDS, 1), shown(ylabel="ΔEODD")],
     ]
-    return draw([panels], (13, 6), people.name, legend_columns=4)
+    return draw([panels], (13, 6), people.name, legend_columns=5)
