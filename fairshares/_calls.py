@@ -35,10 +35,10 @@ def weights(
     client_id: Column = None,
     group: Column = None,
     label: Column = None,
-    reweighing: str = "balanced",
+    reweighing: str = "kamiran-calders",
     groups: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
-    domain: Path | str | None = None,
+    domain: Mapping[str, Any] | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     privacy_unit: str = "record",
@@ -59,8 +59,8 @@ def weights(
 ) -> WeightsResult:
     """Compute DP sample weights per group and label (π_RW).
 
-    A weight is N / (k·m·c(s, y)) for k groups, m labels, noisy counts c of at least 1 and their sum N;
-    `reweighing` has other schemes.
+    A weight is c(s)·c(y) / (N·c(s, y)) for noisy counts c of at least 1 and their sum N, so that group and
+    label are independent in the weighted records; `reweighing` has other schemes.
 
         >>> import fairshares as fs
         >>> group, label = ["a", "b"] * 100, [0] * 100 + [1] * 100
@@ -81,9 +81,11 @@ def weights(
         client_id, group, label: values, shape (n,), or the name of another column of `records`. They are
             taken as they would stand in a file: 1, 1.0 and "1" are the same label. Without client_id each row
             is a client of its own, and the result says what that means.
-        reweighing: "balanced", "label" or "kamiran-calders"; all from the same noisy counts.
+        reweighing: "kamiran-calders" narrows gaps; "balanced", by which all pairs of group and label weigh
+            the same, and "label" find rare labels, and may widen gaps. All from the same noisy counts.
         groups, labels, max_count: all that there are, and the most records of a client, declared; else they
-            are read off the records, and which occur is not protected. `domain`: a JSON file with all that.
+            are read off the records, and which occur is not protected. `domain`: a dict or a JSON file with
+            all that, and maybe thresholds.
         privacy_unit: what is protected: a "record", or a "client", all of its records together, of which
             `cap` count: a number, "weight-one", or "auto", which spends `cap_epsilon` (a fifth of ε) on it.
         neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
@@ -111,6 +113,7 @@ def thresholds(
     group: Column = None,
     label: Column = None,
     score: Column = None,
+    thresholds: int | Sequence[float] | None = None,
     positive_label: Any = None,
     constraint: str = "equalized_odds",
     objective: str = "accuracy_score",
@@ -119,7 +122,7 @@ def thresholds(
     variant: str = "histogram",
     groups: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
-    domain: Path | str | None = None,
+    domain: Mapping[str, Any] | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     privacy_unit: str = "record",
@@ -149,6 +152,8 @@ def thresholds(
 
     Args: as `weights`, and
         score: from 0 to 1, of records that the model was *not* trained on.
+        thresholds: among which rules choose: how many, evenly from 0 to 1, or these; None: 101, unless
+            `domain` has them. More take longer and have more noise.
         positive_label: what a high score speaks for; None: the label that is last in order.
         constraint: alike for all groups: "equalized_odds", "equal_opportunity", "false_positive_rate_parity"
             or "demographic_parity".
@@ -177,7 +182,7 @@ def confusion(
     positive_label: Any = None,
     groups: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
-    domain: Path | str | None = None,
+    domain: Mapping[str, Any] | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     privacy_unit: str = "record",
@@ -223,7 +228,7 @@ def gap(
     value: Column = None,
     steps: int | None = None,
     groups: Sequence[Any] | None = None,
-    domain: Path | str | None = None,
+    domain: Mapping[str, Any] | Path | str | None = None,
     delta: Number = "2^-40",
     privacy_unit: str = "record",
     neighboring_relation: str | None = None,
@@ -266,7 +271,7 @@ def count(
     error_to: int = 1048576,
     groups: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
-    domain: Path | str | None = None,
+    domain: Mapping[str, Any] | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     privacy_unit: str = "record",
@@ -307,7 +312,7 @@ def cap(
     variant: str | None = None,
     groups: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
-    domain: Path | str | None = None,
+    domain: Mapping[str, Any] | Path | str | None = None,
     max_count: int | None = None,
     delta: Number = "2^-40",
     security: str | None = None,
@@ -354,7 +359,7 @@ def train(
     positive_label: Any = None,
     groups: Sequence[Any] | None = None,
     labels: Sequence[Any] | None = None,
-    domain: Path | str | None = None,
+    domain: Mapping[str, Any] | Path | str | None = None,
     max_count: int | None = None,
     privacy_unit: str = "record",
     cap: int | str | None = None,

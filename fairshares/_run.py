@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fairshares import _results, _shown
+from fairshares._progress import steps
 from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import planned as plan_of
 from harness.inputs.record_schema import as_names, values_of
@@ -31,12 +32,27 @@ from harness.system.result_files import write_json
 from harness.training.features import features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.training.run import TASK, trained as train_on
-from harness.views import ledger as ledger_view, plan as plan_view
-from harness.views.releases import weights as weights_view
-from harness.views.releases.confusion import direction
-from harness.views.run import one_machine
+from harness.views import ledger as ledger_view, plan as plan_view, training as training_view
+from harness.views.releases import (
+    cap as cap_view,
+    confusion as confusion_view,
+    counts as counts_view,
+    gaps as gaps_view,
+    thresholds as thresholds_view,
+    weights as weights_view,
+)
+from harness.views.run import CAP_STEPS, one_machine
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # which `plan` names, and not all have
+_STEPS = {
+    "weights": CAP_STEPS | weights_view.STEPS,
+    "confusion": CAP_STEPS | confusion_view.STEPS,
+    "thresholds": CAP_STEPS | thresholds_view.STEPS,
+    "gap": gaps_view.STEPS,
+    "count": counts_view.STEPS,
+    "cap": cap_view.STEPS,
+}
+_OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 COLUMNS = ("client_id", "group", "label", "score", "prediction", "value")
 _EACH_ROW = (
     "Without client_id each row is a client of its own: the number of rows is public, and whoever has "
@@ -51,7 +67,7 @@ def released(task: str, records: Any, **given: Any) -> Any:
     """
     columns = {name: given.pop(name) for name in COLUMNS if name in given}
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
-        source = _source(records, columns)
+        given, source = _with_domain(given), _source(records, columns)
         each_row = not isinstance(source, Path) and _without_clients(records, columns)
         if not isinstance(source, Path) and each_row:
             source = _of_clients_alone(source, given)
@@ -62,11 +78,13 @@ def released(task: str, records: Any, **given: Any) -> Any:
         out = call.out or Path(scratch) / task
         if series:
             assert isinstance(call, WeightsCall)
-            run = run_on_arrivals(call, out, _no_step)
+            with steps(_STEPS[task]) as begin:
+                run = run_on_arrivals(call, out, begin)
             return _result(run, call.population, [weights_view.arrivals(run.manifest), one_machine(False)])
-        run = run_on_records(call, source, settings_of(call), out, _no_step)
+        with steps(_STEPS[task]) as begin:
+            run = run_on_records(call, source, settings_of(call), out, begin)
         cut = score_cut(call) if task == "confusion" else None
-        notes = [direction(cut, run.found.counts.domain)] if cut else []
+        notes = [confusion_view.direction(cut, run.found.counts.domain)] if cut else []
         notes += [_EACH_ROW] if each_row else []
         result = _result(run, call.population, [*notes, one_machine(True)], values)
         if call.out:
@@ -111,12 +129,13 @@ def trained(**given: Any) -> _results.TrainResult:
     """Train a model. Args: given: the records, and fields of `TrainRequest`. Raises: FairSharesError."""
     records, declared = given.pop("records"), given.pop("features")
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
-        source = _source(records, {})
+        given, source = _with_domain(given), _source(records, {})
         paths = isinstance(declared, str | Path)
         features = read_features(Path(declared)) if paths else features_from_json(declared, "features")
         request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
         out = request.out or Path(scratch) / TASK
-        model = train_on(request, source, features, out, _no_step)
+        with steps(training_view.STEPS) as begin:
+            model = train_on(request, source, features, out, begin)
         notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
         return _results.training_of(model, notes, _values_in(source, given))
 
@@ -138,8 +157,9 @@ def planned(**given: Any) -> _shown.Plan:
 def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
     """Make noise for later calls. Args: given: fields of the task's call. Raises: FairSharesError."""
     with naming(as_keyword):
-        call = CALLS[parse_choice("task", task, list(CALLS))](**_as_in_columns(given))
-        made = preprocess(of_noise(call), stock_of(call), runs, call.timeout, _no_step)
+        call = CALLS[parse_choice("task", task, list(CALLS))](**_as_in_columns(_with_domain(given)))
+        with steps({}) as begin:
+            made = preprocess(of_noise(call), stock_of(call), runs, call.timeout, begin)
         return pd.DataFrame(made, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 
@@ -152,8 +172,21 @@ def spent(**given: Any) -> _shown.Spent:
         return _shown.Spent(ledger_view.to_json(path, populations), shown)
 
 
-def _no_step(_step: str) -> None:
-    """Say nothing of how far a run is."""
+def _with_domain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments, arrays as lists; a domain that is a dict has its parts in their own.
+
+    Raises: OptionError: it has others, or they are given twice.
+    """
+    given = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in given.items()}
+    if not isinstance(domain := given.get("domain"), Mapping):
+        return given
+    for name in domain:
+        if name not in _OF_DOMAIN or given.get(name) is not None:
+            raise OptionError(
+                f"{named('domain')} has {name!r}; it may have {', '.join(_OF_DOMAIN)}, which are not given "
+                "beside it."
+            )
+    return {**given, **domain, "domain": None}
 
 
 def _as_in_columns(given: Mapping[str, Any]) -> dict[str, Any]:

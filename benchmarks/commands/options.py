@@ -144,6 +144,7 @@ STUDIES: dict[str, dict[str, str]] = {
     "training": {"movielens": "", "ads": "", "data": "", "quick": "", "resume": ""},
     "trust": {"quick": "", "repetitions": "1000"},
     "utility": {"quick": "", "repetitions": "10"},
+    "weightings": {"quick": ""},
 }
 """By study, the options that it takes besides --out and --json, and their defaults."""
 
@@ -161,10 +162,11 @@ class ReproduceOptions(Options):
         "capping (what caps on clients' records cost and save), gaps (a paper's tables and figures on local "
         "privacy), groupwise (privacy by the size of the group), plans (what `--plan` says, and what "
         "commands take), training (PrivFairFL's Table 3), trust (local DP, noise per aggregator and noise in "
-        "the computation) or utility (what released score curves are worth)",
+        "the computation), utility (what released score curves are worth) or weightings (what sample weights "
+        "do to models)",
         "utility",
     )
-    quick = switch("gaps, plans, training, trust, utility: a small part of it, in seconds")
+    quick = switch("gaps, plans, training, trust, utility, weightings: a small part of it, in seconds")
     repetitions = Option[int](
         whole(1, 100_000),
         "plans, trust, utility: how often a command runs (default: 3), an error is simulated "

@@ -8,7 +8,12 @@ from pathlib import Path
 from benchmarks.commands.directories import directory_of, resumable
 from benchmarks.commands.options import SYNTHETIC, ReproduceOptions
 from benchmarks.measure.samples import SAMPLES
-from benchmarks.studies import groupwise as of_logarithms, plans as of_plans, trust as of_trust
+from benchmarks.studies import (
+    groupwise as of_logarithms,
+    plans as of_plans,
+    trust as of_trust,
+    weightings as of_weightings,
+)
 from benchmarks.studies.capping import study as of_caps
 from benchmarks.studies.capping.errors import lognormal, movielens, zipf
 from benchmarks.studies.gaps import study as of_gaps
@@ -16,6 +21,7 @@ from benchmarks.studies.outcome import Outcome
 from benchmarks.studies.training import people, study as of_training
 from benchmarks.studies.utility import study as of_utility
 from harness.cli import terminal
+from harness.evaluation.loanapp import SPLITS
 from harness.request.fields import typed
 from harness.request.readers import one_of, separated
 from harness.system.result_files import check_new, new_directory
@@ -45,6 +51,12 @@ def _utility(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outco
     """Measure what released score curves are worth, by every method."""
     suite = of_utility.settings(options.quick)
     return of_utility.study(suite, options.repetitions, begin.count)
+
+
+def _weightings(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
+    """Compare what weightings do to models, on all data sets that are here."""
+    splits = SPLITS[:2] if options.quick else SPLITS
+    return of_weightings.study(of_weightings.data_sets(options.quick), splits, begin.count)
 
 
 def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
@@ -121,6 +133,7 @@ STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal
     "training": ({"data": "data sets", "train": "train and test"}, _training),
     "trust": ({"measure": "compute and simulate errors, in the clear"}, _trust),
     "utility": ({"measure": "release curves and choose thresholds, in the clear"}, _utility),
+    "weightings": ({"measure": "fit and assess models, in the clear"}, _weightings),
 }
 """By study: its steps, but the last one, which draws and writes; and what carries it out.
 

@@ -237,7 +237,7 @@ class AuditOptions(
     )
     groups = optional(_SIZE, "of a release: how many; default: 2")
     labels = optional(_SIZE, "of a release: how many; default: 2")
-    thresholds = optional(_SIZE, "of the release `thresholds`: how many; default: 1001")
+    thresholds = optional(_SIZE, "of the release `thresholds`: how many; default: 101")
     steps = optional(_SIZE, "of the release gap: how many on each side of the range's center; default: 1000")
     neighboring_relation = RELATION.but(
         help="of a release: add_or_remove_one (default), replace_one or zero_out_one"

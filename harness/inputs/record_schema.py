@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # pandas takes a second to load: functions that need it load 
 
 DEFAULT_MAX_COUNT = 2**31
 MAX_TOTAL = 2**62  # sums of counts stay below this, so that noise cannot wrap them around
-DEFAULT_THRESHOLDS = 1001  # 0.000, 0.001 ... 1.000
+DEFAULT_THRESHOLDS = 101  # 0.00, 0.01 ... 1.00
 MAX_THRESHOLDS = 4096
 DEFAULT_STEPS, MAX_STEPS = 1000, 10**5
 MAX_CAP = 1000
@@ -150,10 +150,15 @@ class RecordDomain:
             )
         return self.labels.index(label or self.labels[-1])
 
-    def with_kind(self, kind: RecordKind) -> RecordDomain:
-        """Return the domain of records of this kind; scores have 1001 thresholds unless declared."""
-        grid = (self.thresholds or even_grid()) if kind is RecordKind.SCORE else ()
-        return replace(self, kind=kind, thresholds=grid)
+    def with_kind(self, kind: RecordKind, grid: Grid = ()) -> RecordDomain:
+        """Return the domain of records of this kind; scores have 101 thresholds unless declared.
+
+        Args: grid: what is declared beside the domain. Raises: RecordDomainError: the domain has another.
+        """
+        if grid and self.thresholds not in ((), grid):
+            raise RecordDomainError(f"The domain has thresholds of its own; leave out {named('thresholds')}.")
+        chosen = (self.thresholds or grid or even_grid()) if kind is RecordKind.SCORE else ()
+        return replace(self, kind=kind, thresholds=chosen)
 
     def to_json(self) -> dict[str, Any]:
         """Return what `domain_from_json` reads; with the records' kind, if they have one."""

@@ -20,6 +20,7 @@ from harness.errors import RecordDomainError, RecordsError, named
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
+    Grid,
     RecordDomain,
     RecordKind,
     ValueGrid,
@@ -182,6 +183,7 @@ def read_records(
     kind: RecordKind = RecordKind.NONE,
     cut: ScoreCut | None = None,
     say: Say | None = None,
+    grid: Grid = (),
 ) -> ClientRecords:
     """Read CSV, Parquet or a table with client_id, group, label and, if asked for, score or prediction.
 
@@ -191,7 +193,7 @@ def read_records(
     what was declared; None infers groups and labels from this source. max_count: for an inferred domain.
     may_be_empty: take a file with a header alone for one client without records. kind: what else to read;
     cut: predictions are made by it from the column score. say: what is no record of the domain is left out
-    and said by this, a sentence each; None: it is refused.
+    and said by this, a sentence each; None: it is refused. grid: of scores, if the domain has none.
     Raises: RecordsError: names the file, and the row (a table's by its index) and value where there is one;
     RecordDomainError: an inferred domain has fewer than two groups or labels.
     """
@@ -202,7 +204,7 @@ def read_records(
         declared = domain.with_kind(kind)
         return ClientRecords(declared, client_ids, none, none, none, none if kind.of_each else None)
     where = str(source) if isinstance(source, Path) else TABLE
-    return records_from_frame(frame, domain, max_count, where, rows, kind, cut, say)
+    return records_from_frame(frame, domain, max_count, where, rows, kind, cut, say, grid)
 
 
 def records_from_frame(
@@ -214,6 +216,7 @@ def records_from_frame(
     kind: RecordKind = RecordKind.NONE,
     cut: ScoreCut | None = None,
     say: Say | None = None,
+    grid: Grid = (),
 ) -> ClientRecords:
     """Check a table of strings with the columns client_id, group, label ...; as `read_records` otherwise.
 
@@ -246,7 +249,7 @@ def records_from_frame(
                 )
             refuse_variants(names, f"{where} has the {what}")
         domain = RecordDomain(groups, labels, max_count, inferred=True)
-    domain = domain.with_kind(kind)
+    domain = domain.with_kind(kind, grid)
     known = {"group": domain.groups} | ({} if domain.values else {"label": domain.labels})
     if kind is RecordKind.PREDICTION and cut is None:
         known["prediction"] = domain.labels

@@ -17,11 +17,12 @@ from harness.inputs.record_schema import (
     DEFAULT_STEPS,
     DEFAULT_THRESHOLDS,
     Cap,
+    Grid,
     RecordDomain,
     RecordKind,
     ValueGrid,
     caps_to_choose_from,
-    even_grid,
+    grid_from_json,
     read_domain,
 )
 from harness.inputs.records import ClientRecords, ScoreCut, read_records
@@ -91,8 +92,8 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
     Raises: OptionError: it takes no such noise, or declares no domain; FairSharesError.
     """
     request = call.request.but(offline=True, security=call.security or choose_model(None))
-    of_values, thresholds = request.task == "gap", getattr(call, "thresholds", None)
-    domain = declared_domain(call, of_values=of_values, thresholds=thresholds)
+    of_values = request.task == "gap"
+    domain = declared_domain(call, of_values=of_values)
     if domain is None:
         raise OptionError(
             f"Noise depends on the domain; declare it by {named('domain')}, or {named('groups')} and "
@@ -100,7 +101,9 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
         )
     statistic = statistic_of(request)
     RunSettings(request, hosts=hosts).check_supported(statistic.spec)
-    return statistic.prepare(request, domain if of_values else domain.with_kind(statistic.kind))
+    return statistic.prepare(
+        request, domain if of_values else domain.with_kind(statistic.kind, grid_of(call))
+    )
 
 
 def stock_of(call: ReleaseCall) -> Stock:
@@ -124,6 +127,11 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
         raise OptionError(
             f"Give either {named('records')} (a file of clients' records) or {named('shares')} (what `share` "
             f"wrote){', or --invite (a directory for invitations of clients).' if call.invite else '.'}"
+        )
+    if not call.records and grid_of(call):
+        raise OptionError(
+            f"{named('thresholds')} goes with {named('records')}: shares have those of the domain they were "
+            "made for."
         )
     if call.clients_per_upload and (call.records or call.invite):
         raise OptionError(f"{named('clients_per_upload')} is about uploads; it goes with {named('shares')}.")
@@ -160,18 +168,23 @@ def cap_and_release(request: Request) -> tuple[Guarantee, Guarantee]:
     return of_cap, total - of_cap
 
 
-def declared_domain(records: Records, *, of_values: bool = False, thresholds: int | None = None) -> Any:
+def grid_of(call: ReleaseCall) -> Grid:
+    """Return the grid that a call declares beside its domain, () if it declares none."""
+    declared = getattr(call, "thresholds", None) if call.task == "thresholds" else None
+    return grid_from_json(declared) if declared else ()
+
+
+def declared_domain(records: Records, *, of_values: bool = False) -> Any:
     """Return the domain that is declared, None if it is left to be inferred.
 
     Args:
         of_values: Whether records are performance values, with a range and steps.
-        thresholds: How many thresholds scores are cut at, where that is said beside groups and labels.
     Raises: OptionError: fields do not go together; RecordDomainError: what they declare is no domain.
     """
     if of_values and (records.range or records.steps or not records.domain):
         return _declared_values(records)
     if records.domain:
-        if records.groups or records.labels or records.max_count or thresholds:
+        if records.groups or records.labels or records.max_count:
             raise OptionError(
                 f"Declare the domain either by {named('domain')} or by {named('groups')}, {named('labels')} "
                 f"and {named('max_count')}."
@@ -181,10 +194,8 @@ def declared_domain(records: Records, *, of_values: bool = False, thresholds: in
         raise OptionError(f"{named('groups')} and {named('labels')} go together: declare both.")
     if not records.groups:
         return None
-    domain = RecordDomain(
-        tuple(sorted(records.groups)), tuple(sorted(records.labels)), records.max_count or DEFAULT_MAX_COUNT
-    )
-    return replace(domain, kind=RecordKind.SCORE, thresholds=even_grid(thresholds)) if thresholds else domain
+    most = records.max_count or DEFAULT_MAX_COUNT
+    return RecordDomain(tuple(sorted(records.groups)), tuple(sorted(records.labels)), most)
 
 
 def _declared_values(records: Records) -> RecordDomain:
@@ -258,12 +269,11 @@ def run_on_records(
     """
     request, cut = settings.release, score_cut(call) if call.task == "confusion" else None
     statistic = _statistic(call, request)
-    thresholds = getattr(call, "thresholds", None) if call.task == "thresholds" else None
-    domain = declared_domain(call, of_values=statistic.kind is RecordKind.VALUE, thresholds=thresholds)
+    domain, grid = declared_domain(call, of_values=statistic.kind is RecordKind.VALUE), grid_of(call)
     _check_unread(call, statistic, settings, domain, out)
     progress("records")
     most = call.max_count or DEFAULT_MAX_COUNT
-    records = read_records(source, domain, most, kind=statistic.kind, cut=cut)
+    records = read_records(source, domain, most, kind=statistic.kind, cut=cut, grid=grid)
     if not chooses_cap(call):
         records = replace(records, domain=with_cap(records.domain, call.cap, request.privacy_unit))
         return run_release(statistic, RecordsSource(records), settings, out, progress)
@@ -369,7 +379,7 @@ def _check_unread(
     labels = tuple(sorted((positive, _ANY[positive == _ANY[0]])))  # any other
     domain = declared or RecordDomain(_ANY, labels, call.max_count or DEFAULT_MAX_COUNT)
     if not domain.values:
-        domain = domain.with_kind(statistic.kind)
+        domain = domain.with_kind(statistic.kind, grid_of(call))
     cap = None if call.cap == AUTO else call.cap
     if chooses_cap(call) and not domain.cap:
         cap, total = Cap(caps_to_choose_from(domain.max_count)[-1]), call.request.guarantee

@@ -49,7 +49,7 @@ class WeightsStatistic(Statistic[Weights]):
     Args: reweighing: a key of `REWEIGHINGS`; spec: π_RW of counts, or of clients' slots.
     """
 
-    reweighing: str = "balanced"
+    reweighing: str = "kamiran-calders"
     spec: ProtocolSpec = PI_RW
     name = "weights"
     audited: ClassVar = {

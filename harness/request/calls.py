@@ -8,6 +8,7 @@ from harness.request.fields import Option, Options, optional, usual
 from harness.request.readers import (
     in_module,
     parse_budget,
+    parse_grid,
     parse_max_count,
     parse_names,
     parse_path,
@@ -31,7 +32,7 @@ SHARES = optional(parse_path, "instead of --records: what `share` or `aggregate`
 DOMAIN = optional(
     parse_path,
     'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
-    "optional; t: a list of thresholds, or how many, evenly from 0 to 1 (default: 1001)",
+    "optional; t: a list of thresholds, or how many, evenly from 0 to 1 (default: 101)",
 )
 GROUPS = optional(parse_names, "all groups, for example a,b; with --labels, instead of --domain")
 LABELS = optional(parse_names, "all labels, for example 0,1")
@@ -150,8 +151,9 @@ class ThresholdsCall(ReleaseCall, ThresholdsRequest):
     shares = SHARES.but(help="instead of --records: what `share --task thresholds` or `aggregate` wrote")
     positive_label = ThresholdsRequest.positive_label
     thresholds = optional(
-        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")),
-        "with --groups and --labels: how many thresholds, evenly from 0 to 1; default: 1001",
+        parse_grid,
+        "where scores are cut: how many thresholds, evenly from 0 to 1, or these, for example 0.3,0.5; "
+        "default: those of --domain, else 101",
     )
 
 

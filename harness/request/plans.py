@@ -43,7 +43,7 @@ class Expected(Options):
     )
     labels = optional(parse_shares, "the same for labels; default: 2")
     thresholds = optional(
-        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")), "how many; default: 1001"
+        whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")), "how many; default: 101"
     )
     steps = STEPS
     max_count = MAX_COUNT

@@ -110,6 +110,16 @@ parse_error = decimal("a share between 0 and 1, for example 0.01", lambda value:
 parse_threshold = decimal("a score from 0 to 1, for example 0.5", lambda value: 0 <= value <= 1)
 
 
+def parse_grid(given: str | Sequence[object], option: str = "thresholds") -> int | list[float]:
+    """Read how many thresholds, evenly from 0 to 1, or these: `101`, or `0.3,0.5`. Raises: OptionError."""
+    from harness.inputs.record_schema import MAX_THRESHOLDS
+
+    texts = parse_names(given, option)
+    if isinstance(given, str) and texts[0].isdigit() and len(texts) == 1:
+        return parse_whole(option, given, 2, MAX_THRESHOLDS)
+    return [parse_threshold(text, option) for text in texts]
+
+
 def parse_max_count(text: str, option: str = "max_count") -> int:
     """Read a count such as `1000` or `2^31`. Raises: OptionError."""
     count = number(

@@ -81,9 +81,9 @@ class WeightsRequest(Request):
     noise = NOISE
     offline = OFFLINE
     reweighing = usual(
-        "balanced",
+        "kamiran-calders",
         one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
-        "balanced (default), label or kamiran-calders; all from the same noisy counts",
+        "kamiran-calders (default), balanced or label; all from the same noisy counts",
     )
     horizon = optional(
         whole(1, in_module("protocols.mechanisms.counts_so_far:MAX_HORIZON")),
@@ -249,7 +249,7 @@ class CapRequest(Request):
     )
     thresholds = optional(
         whole(2, in_module("harness.inputs.record_schema:MAX_THRESHOLDS")),
-        "with --release thresholds: how many; default: those of --domain, else 1001",
+        "with --release thresholds: how many; default: those of --domain, else 101",
     )
 
     @property

@@ -73,10 +73,7 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
         "1", parse_positive, "of gradient descent on sums, divided by the number of clients"
     )
     momentum = usual("0.9", parse_momentum, "of gradient descent")
-    reweighing = WeightsRequest.reweighing.but(
-        default="kamiran-calders",
-        help="balanced, label or kamiran-calders (default); all from the same noisy counts",
-    )
+    reweighing = WeightsRequest.reweighing
     constraint = ThresholdsRequest.constraint
     objective = ThresholdsRequest.objective
     positive_label = ThresholdsRequest.positive_label

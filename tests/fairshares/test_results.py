@@ -146,7 +146,7 @@ def test_results_render_and_plot(task: str, results: dict[str, Any]) -> None:
 
 
 AXES = {
-    "weights": {"": "weight (balanced)", "weights": "weight (balanced)"},
+    "weights": {"": "weight (kamiran-calders)", "weights": "weight (kamiran-calders)"},
     "confusion": {"": "predicted label", "rates": "rate"},
     "thresholds": {"": "False positive rate", "rates": "rate, under equalized odds"},
     "gap": {"": "gap: mean - mean", "means": "mean"},

@@ -16,7 +16,7 @@ from benchmarks.studies.local_simulation import summed_geometric
 from harness.errors import UndefinedRateError
 from harness.evaluation.before_after import fit, held_out_scores
 from harness.evaluation.loanapp import FIXED_SPLIT, load_loanapp
-from harness.inputs.record_schema import DEFAULT_THRESHOLDS, Grid, bins_of, even_grid
+from harness.inputs.record_schema import Grid, bins_of, even_grid
 from harness.postprocessing.curves import CurveNoise, GroupCurves, OperatingPoints, exact_curves
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.postprocessing.thresholds.rules import ThresholdRule
@@ -94,7 +94,7 @@ class SyntheticPopulation:
     """
 
     groups: int
-    thresholds: int = DEFAULT_THRESHOLDS
+    thresholds: int = 1001
     name = "synthetic"
 
     def shares(self) -> Floats:

@@ -20,6 +20,7 @@ from harness.pipeline.release import (
     cap_directory,
     chooses_cap,
     declared_domain,
+    grid_of,
     of_noise,
     policy_of,
     run_on_records,
@@ -199,8 +200,9 @@ def _plan(options: Any) -> None:
             "--plan file is of the clients of --records: give both; or give a number of clients, and no "
             "records."
         )
-    names = ("groups", "labels", "steps", "max_count", "thresholds")
+    names = ("groups", "labels", "steps", "max_count")
     texts = {name: as_text(getattr(options, name, None)) for name in names}
+    texts["thresholds"] = as_text(len(grid_of(options)) or None)
     texts["from_records"] = as_text(options.records)
     if options.domain and not of_file:
         texts |= _of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)

@@ -185,7 +185,8 @@ def _kamiran_calders(counts: Table, noise: Noise) -> Table:
         bends.append(np.maximum(_bend(values[i] / low[i] - 1), _bend(values[i] / high[i] - 1)))
     weight = row * column / (total * counts)
     lowest = np.maximum(lowest, weight * np.exp(-linear - bends[3] - bends[0]))
-    highest = np.minimum(highest, weight * np.exp(linear + bends[1] + bends[2]))
+    above = np.minimum(linear + bends[1] + bends[2], 100)  # more would overflow, and the box gives less
+    highest = np.minimum(highest, weight * np.exp(above))
     return np.stack([lowest, highest], axis=-1)
 
 

@@ -18,11 +18,17 @@ from benchmarks.studies.gaps.study import RESULT as GAPS, WHOLE
 from benchmarks.studies.gaps.tables import table1
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.fairness import CHOICE, SPLITS
+from benchmarks.studies.training.people import LOADERS
 from benchmarks.studies.training.study import A_DRAW, JOINT, Run, rows_of, shown_mean
 from benchmarks.studies.trust import MODELS, NEEDED, Setting
 from benchmarks.studies.utility.curves import MEASURES, METHODS, NOISE_FREE
 from benchmarks.studies.utility.study import settings
+from harness.evaluation.before_after import UNMITIGATED
+from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
+from harness.releases.weights import WeightsStatistic
+from harness.request.releases import WeightsRequest
+from harness.training.request import TrainRequest
 from protocols.accounting.rounding import float_up
 from tests.conftest import PROJECT
 
@@ -186,6 +192,36 @@ def test_what_readme_says_of_gaps_is_reproduced(gaps: dict[str, Any]) -> None:
     assert [claim["agrees"] for claim in gaps["claims"]] == [False, False, False, True, True, False, True]
     published, _ = gaps["figure4"]
     assert published["empirical"][-1] == pytest.approx(published["theory"], abs=0.002)
+
+
+def test_the_default_weighting_narrowed_the_gap_on_all_data_sets() -> None:
+    fell = {
+        (row["data"], row["model"]): float(row["lower"])
+        for row in recorded_rows("weightings", SUMMARY)
+        if row["metric"] == "demographic_parity_difference" and row["model"] != UNMITIGATED
+    }
+    rows = recorded("weightings", ABOUT)["rows"]
+    default = WeightsRequest.declared["reweighing"].default
+    assert {"loanapp", *LOADERS} == {*rows} and {model for _, model in fell} == {*REWEIGHINGS}
+    assert [fell[data, default] for data in rows] == [20] * len(rows)
+    assert WeightsStatistic().reweighing == default == TrainRequest.declared["reweighing"].default
+
+
+def test_the_table_of_weightings_is_the_results() -> None:
+    found = {(row["data"], row["metric"], row["model"]): row for row in recorded_rows("weightings", SUMMARY)}
+    text = (RESULTS / "weightings" / "README.md").read_text(encoding="utf-8")
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "|" in line
+    ]
+    (_, _, *models), _, *rows = lines
+    data = ""
+    for of, figure, *cells in rows:
+        data = of or data
+        for model, cell in zip(models, cells, strict=True):
+            row = found[data, figure.replace(" ", "_"), model]
+            lower = f" ({float(row['lower']):.0f})" if row["lower"] else ""
+            assert cell == f"{float(row['mean']):.3f}{lower}", (data, figure, model)
+    assert len(rows) == 3 * 4
 
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")

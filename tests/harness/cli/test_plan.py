@@ -44,7 +44,7 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
     rows = [(f"c{i % 40}", "b, c" if i < 12 else "a", "01"[i % 2]) for i in range(2000)]
     path = tmp_path / "records.csv"
     path.write_text("client_id,group,label\n" + "".join(f'{c},"{g}",{y}\n' for c, g, y in rows))
-    texts = {"from_records": str(path), "epsilon": "1", "security": "mpyc"}
+    texts = {"from_records": str(path), "epsilon": "1", "security": "mpyc", "reweighing": "balanced"}
     show_plan(**texts, json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["from_records"] is True and (found["clients"], found["records"]) == (40, 2000)
@@ -73,8 +73,8 @@ def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureF
     assert float(release["privacy"]["epsilon"]) <= 1
     # Noise of mean square 2.13 on even counts of 6,540: see test_plan_errors for the weights' formula.
     assert release["errors"]["count_rmse"] == pytest.approx(1.46, abs=0.01)
-    assert release["errors"]["rmse"]["group 1, label 1"] == pytest.approx(1.46 * 0.866 / 6540, rel=0.01)
-    assert release["needed"]["records"] == pytest.approx(1.46 * 0.866 * 4 / 0.01, rel=0.01)
+    assert release["errors"]["rmse"]["group 1, label 1"] == pytest.approx(1.46 / 2 / 6540, rel=0.01)
+    assert release["needed"]["records"] == pytest.approx(1.46 / 2 * 4 / 0.01, rel=0.01)
 
 
 @pytest.mark.parametrize(

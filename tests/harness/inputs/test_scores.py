@@ -43,11 +43,11 @@ def write(directory: Path, rows: Sequence[tuple[str, ...]], column: str = "score
     return path
 
 
-def test_the_default_grid_is_thousandths() -> None:
-    """So that a score that is written 0.123 reaches the threshold 0.123."""
+def test_the_default_grid_is_hundredths() -> None:
+    """So that a score that is written 0.12 reaches the threshold 0.12."""
     grid = even_grid()
-    assert len(grid) == 1001
-    assert all(threshold == float(f"0.{j:03}") for j, threshold in enumerate(grid[:-1]))
+    assert len(grid) == 101
+    assert all(threshold == float(f"0.{j:02}") for j, threshold in enumerate(grid[:-1]))
     assert grid[-1] == 1.0 and as_grid([0.5, 1]) == (0.0, 0.5, 1.0)
 
 
@@ -177,7 +177,8 @@ def test_a_row_per_record_where_predictions_are_multiplied(tmp_path: Path) -> No
 
 
 def test_more_thresholds_than_an_upload_holds_are_refused() -> None:
-    many = RecordDomain(tuple(map(str, range(2000))), tuple(map(str, range(20)))).with_kind(RecordKind.SCORE)
+    many = RecordDomain(tuple(map(str, range(2000))), tuple(map(str, range(20))))
+    many = many.with_kind(RecordKind.SCORE, even_grid(1001))
     one = np.zeros(1, dtype=np.int64)
     with pytest.raises(ShareError, match="fewer thresholds"):
         next(in_uploads(ClientRecords(many, np.array(["k"]), one, one, one, one), SPLIT))

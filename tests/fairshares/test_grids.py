@@ -1,0 +1,89 @@
+"""Thresholds among which rules choose, in Python: how many, or which; a domain that is a dict."""
+
+import io
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairshares as fs
+from fairshares import _progress
+from tests.support.running import until
+
+DECLARED = {"groups": ["a", "b"], "labels": [0, 1]}
+
+
+def scored(n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"group": ["a", "b"] * (n // 2), "label": [0, 0, 1, 1] * (n // 4)})
+    return table.assign(score=np.clip(0.2 + 0.6 * table.label + rng.normal(0, 0.1, n), 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "grid"),
+    [
+        ({"thresholds": 5}, [0, 0.25, 0.5, 0.75, 1]),
+        ({"thresholds": [0.29, 0.57]}, [0, 0.29, 0.57]),
+        ({"thresholds": np.array([0.3, 0.5])}, [0, 0.3, 0.5]),
+        ({"domain": {**DECLARED, "max_count": 2, "thresholds": [0.5]}}, [0, 0.5]),
+        ({**DECLARED, "groups": scored().group.unique(), "thresholds": 3}, [0, 0.5, 1]),
+    ],
+)
+def test_any_grid(given: dict[str, Any], grid: list[float]) -> None:
+    """The counts are those of records whose scores reach the threshold, to the noise."""
+    table = scored()
+    found = fs.thresholds(table, epsilon=20, security="mpyc", **given)
+    assert found.curves.loc["a"].index.tolist() == grid
+    exact = [(table.score[(table.group == "a") & (table.label == 1)] >= t).sum() for t in grid]
+    assert np.abs(found.curves.loc["a"].true_positives.to_numpy() - exact).max() < 30
+
+
+def test_of_a_thousand_records_there_are_101_thresholds() -> None:
+    found = fs.thresholds(scored(), epsilon=20, security="mpyc")
+    assert found.curves.loc["a"].index.tolist() == [j / 100 for j in range(101)]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"thresholds": 1}, "thresholds= must be a whole number from 2"),
+        ({"thresholds": [0.5, 0.4]}, "0.5 is followed by 0.4"),
+        ({"thresholds": [0.5, 1.4]}, "thresholds= must be a score from 0 to 1, for example 0.5; got '1.4'"),
+        ({"domain": {**DECLARED, "threshold": 3}}, "domain= has 'threshold'; it may have groups, labels"),
+        ({"domain": DECLARED, "groups": ["a", "b"]}, "domain= has 'groups'"),
+    ],
+)
+def test_what_is_no_grid_or_domain_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(fs.FairSharesError) as refusal:
+        fs.thresholds(scored(), epsilon=1, security="mpyc", **given)
+    assert said in str(refusal.value)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_shown_the_step_of_a_call_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    shown = Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    with _progress.steps({"run": "parties: run"}) as begin:
+        begin("run")
+    assert "parties" not in shown.getvalue()  # it took no time
+    monkeypatch.setattr(_progress, "_SHOWN_AFTER_S", 0.0)
+    with _progress.steps({"run": "parties: [run]"}) as begin:
+        begin("run")
+        until(lambda: "parties: [run]" in shown.getvalue())
+    assert shown.getvalue().endswith("\x1b[2K")  # the line is erased
+
+
+def test_a_pipe_is_shown_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", piped := io.StringIO())
+    monkeypatch.setattr(_progress, "_SHOWN_AFTER_S", 0.0)
+    with _progress.steps({}) as begin:
+        begin("run")
+        time.sleep(0.1)
+    assert piped.getvalue() == ""
