@@ -279,7 +279,9 @@ def test_results_that_break_a_check_fail_the_command(tmp_path: Path) -> None:
 def test_every_known_explanation_is_needed(measured: Measured, findings: list[Finding]) -> None:
     """Those that explain nothing on record would hide what comes, once their experiment is there."""
     reasons = [finding.reason for finding in findings if finding.status is Status.EXPLAINED]
-    there = [known for known in explanations() if known.experiment.partition(".")[0] in ("", *measured.suites)]
+    there = [
+        known for known in explanations() if known.experiment.partition(".")[0] in ("", *measured.suites)
+    ]
     unused = [known.checks for known in there if not any(said.startswith(known.because) for said in reasons)]
     assert unused == []
 
