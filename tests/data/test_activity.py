@@ -67,12 +67,6 @@ def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
         load_activity(unpacked({**ROWS, "S1_Dataset/d1p02F": text}, tmp_path))
 
 
-@pytest.mark.parametrize("again", ["copy/d1p01M", "S1_Dataset/d1p01F"])
-def test_recordings_that_are_there_twice_are_refused(again: str, tmp_path: Path) -> None:
-    with pytest.raises(DataSetError, match="has d1p01 twice"):
-        load_activity(unpacked({**ROWS, again: ROWS["S1_Dataset/d1p01M"]}, tmp_path))
-
-
 @pytest.mark.parametrize("content", [b"PK", b"", None], ids=["damaged", "empty", "absent"])
 def test_what_is_no_archive_is_refused(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "download.zip"

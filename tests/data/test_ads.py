@@ -81,10 +81,3 @@ def test_ratings_and_features_are_read(tmp_path: Path) -> None:
 def test_other_directories_are_refused(changes: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataSetError, match=message):
         load_ads(written(tmp_path, changes))
-
-
-def test_a_user_is_there_once(tmp_path: Path) -> None:
-    written(tmp_path / "one")
-    written(tmp_path / "other")
-    with pytest.raises(DataSetError, match=r"has U0001-RT.csv twice; name a directory with one copy"):
-        load_ads(tmp_path)

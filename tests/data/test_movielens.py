@@ -60,12 +60,6 @@ def test_features_are_the_papers(files: dict[str, str], ages: list[int], tmp_pat
     assert found.filter(like="occupation").sum(axis=1).tolist() == [1, 1, 1]
 
 
-def test_films_that_are_rated_and_not_there_are_refused(tmp_path: Path) -> None:
-    files = ML_1M | {"movies.dat": FILMS_1M.splitlines()[0]}
-    with pytest.raises(DataSetError, match=r"movies\.dat is not laid out as MovieLens' is"):
-        load_movielens(written(files, tmp_path), features=True)
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -1,6 +1,5 @@
 """Compiled programs are reused when nothing changed, and never when something did or was left unfinished."""
 
-import errno
 import json
 import os
 import re
@@ -81,20 +80,6 @@ def test_the_same_job_is_compiled_once(home: Path, job: Job) -> None:
     assert replace(first, compile_s=0.0) == again
     assert compiled(again) == "-R 64 sample 3print_ln('OUT n 1')\n"
     assert first.programs.parent.parent == cache_directory() == home.parent / "cache/fairshares/bytecode"
-
-
-def test_what_the_compiler_said_is_kept_with_the_program(home: Path, job: Job) -> None:
-    """Also of a program that was compiled when it was not kept."""
-    with (home / "compile.py").open("a") as compiler:
-        compiler.write('print("3 integer dabits")\n')
-    first = compile_program(job, home, VERSION, OPTIONS)
-    assert first.estimate == "3 integer dabits\n"
-    (first.programs.parent / "estimate").unlink()
-    assert replace(compile_program(job, home, VERSION, OPTIONS), compile_s=0.0) == replace(
-        first, compile_s=0.0
-    )
-    assert calls(home) == 2 and compile_program(job, home, VERSION, OPTIONS).estimate == first.estimate
-    assert len(list(cache_directory().iterdir())) == 1
 
 
 CODE = '''"""A sum."""
@@ -277,16 +262,6 @@ def test_every_circuit_that_a_program_loads_counts() -> None:
         assert {path.stem for path in hashing.sources_of(program)[1:]} == names | {"__init__"}, program
 
 
-@pytest.mark.parametrize("said", ["", "cache", "./cache"])
-def test_a_cache_that_is_nowhere_in_particular_is_in_the_home(
-    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The compiler and the parties run in directories of their own, where a relative path is another."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", said)
-    assert cache_directory() == tmp_path / ".cache/fairshares/bytecode"
-
-
 def test_a_refused_program_leaves_nothing(home: Path, job: Job) -> None:
     job.source.write_text("refuse")
     for tried in (1, 2):
@@ -360,21 +335,3 @@ def test_a_program_that_others_could_have_exchanged_is_refused(
         with pytest.raises(CompileError, match="Other users can write to"):
             compile_program(job, home, VERSION, OPTIONS)
     assert calls(home) == 1
-
-
-def test_another_users_program_is_refused(home: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_program(job, home, VERSION, OPTIONS)
-    us = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: us + 1)
-    with pytest.raises(CompileError, match="belongs to another user, so others could replace"):
-        compile_program(job, home, VERSION, OPTIONS)
-
-
-def test_a_full_disk_is_said_to_be_full(home: Path, job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_path: Path, _target: Path) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "symlink_to", full)
-    with pytest.raises(CompileError, match=rf"in {cache_directory()}: No space.* XDG_CACHE_HOME"):
-        compile_program(job, home, VERSION, OPTIONS)
-    assert list(cache_directory().iterdir()) == []

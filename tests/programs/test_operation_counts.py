@@ -57,6 +57,5 @@ def test_counts_are_the_compilers(cell: dict[str, str | int]) -> None:
     cell = {**SIZE, "security": "semi2k", **cell}
     job, model = job_of(cell), MODELS[str(cell["security"])]
     compiled, counted = read_estimate(counts.estimate(job, model), job.batch(model)), counts_of(job, model)
-    merged = 2 * (cell["protocol"] == "pi_cap") + ("cap" in cell)
-    assert abs(counted.rounds - compiled.rounds) <= merged
+    assert abs(counted.rounds - compiled.rounds) <= 2 * (cell["protocol"] == "pi_cap") + ("cap" in cell)
     assert {**vars(counted), **INSIDE, "rounds": compiled.rounds} == vars(compiled)

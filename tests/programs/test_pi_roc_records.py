@@ -36,8 +36,7 @@ def test_opens_the_oracles_integers(model: SecurityModel, tmp_path: Path) -> Non
     keys[::7] += len([*range(pairs * BINS), *none]) * rng.integers(1, 2**40, len(keys[::7]))
     values = rng.permutation([*keys, *none, none[-1]]).tolist()
 
-    sizes = (1, 2)
-    truth = reference.block_counts(pair, score.tolist(), pairs, grid, sizes)
+    truth = reference.block_counts(pair, score.tolist(), pairs, grid, (1, 2))
     arguments = (model.parties, len(values), groups, labels, BINS, "1.2", EPSILON, DELTA_BITS)
     found = opened_less_noise(PI_ROC_RECORDS, arguments, len(truth), model, tmp_path, values=values)
     assert found == truth

@@ -49,8 +49,7 @@ def check(
 
     Args: sizes: groups, then labels or steps; flipped: bits of slots that one server flips in its shares.
     """
-    form = spec.input_forms[SLOTS.name]
-    assert engine_of(model).supports(spec, model, form) is None
+    assert engine_of(model).supports(spec, model, spec.input_forms[SLOTS.name]) is None
     shares = shares_of_words(words, model.parties, flipped or {})
     arguments = (model.parties, len(shares[0]), model.slots_per_lane, *sizes, "1/3", 40)
     expected = truth(changed(words, flipped or {}))
@@ -166,7 +165,6 @@ def test_other_sizes(model: SecurityModel, clients: int, tmp_path: Path) -> None
 )
 def test_slots_that_are_read_in_a_loop_are_counted_once_each(model: SecurityModel, tmp_path: Path) -> None:
     """Two blocks that are alike, one with fewer lanes, and a rest. Of spdz2k it would take minutes."""
-    slots = 63 * (2 * MOST_LANES + 70) + 5
-    words = np.random.default_rng(3).integers(0, 8, (slots // CAP + 1) * CAP)
+    words = np.random.default_rng(3).integers(0, 8, ((63 * (2 * MOST_LANES + 70) + 5) // CAP + 1) * CAP)
     words[: 63 * MOST_LANES] = 1  # so that a block that is left out, or taken twice, shows
     check(PI_RW_SLOTS, words, counts_of(4), model, tmp_path)

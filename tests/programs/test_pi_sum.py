@@ -62,13 +62,11 @@ def records(kind: RecordKind, cap: Cap | None = None) -> ClientRecords:
     detail = {RecordKind.PREDICTION: prediction, RecordKind.SCORE: score, RecordKind.VALUE: value - 5}
     names = ("a", "b")
     if kind is RecordKind.VALUE:
-        grid = ValueGrid(0.0, 1.0, 5)
-        domain = RecordDomain(names, (), 1, kind=kind, values=grid, cap=cap)
+        domain = RecordDomain(names, (), 1, kind=kind, values=ValueGrid(0.0, 1.0, 5), cap=cap)
     else:
         grid_of_scores = GRID if kind is RecordKind.SCORE else ()
         domain = RecordDomain(names, ("0", "1"), 1, kind=kind, thresholds=grid_of_scores, cap=cap)
-    ids = np.arange(N).astype(str)
-    return ClientRecords(domain, ids, np.arange(N), group, label, detail.get(kind))
+    return ClientRecords(domain, np.arange(N).astype(str), np.arange(N), group, label, detail.get(kind))
 
 
 def truth(drawn: ClientRecords, blocks: Sequence[int]) -> list[int]:

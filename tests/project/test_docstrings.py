@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-import fairshares
 from tests.support.sources import files
 
 HEADINGS = ("Source", "Computes", "Reveals", "Arguments")
@@ -45,12 +44,6 @@ def test_methods_say_what_they_do(project: Path) -> None:
     ]
     assert len(paths) > 200
     assert undocumented(path.read_text(encoding="utf-8") for path in paths) == []
-
-
-def test_calls_say_what_they_do() -> None:
-    """Which ruff takes for private, as their module is."""
-    calls = {name: vars(fairshares)[name] for name in fairshares.__all__ if name in vars(fairshares)}
-    assert "weights" in calls and [name for name, call in calls.items() if not call.__doc__] == []
 
 
 def test_programs_say_what_they_compute_and_reveal(project: Path) -> None:

@@ -158,17 +158,6 @@ def needed(name: str, epsilon: Fraction) -> int:
     return least_enough(lambda clients: model.half_width(clients, FAILURE) <= ERROR)
 
 
-def test_the_headline() -> None:
-    """At the setting for which the paper has 10^7 clients."""
-    epsilon = Fraction(186, 100)
-    assert clients_needed(MechanismR.with_budgets(2, epsilon, epsilon), chebyshev) == pytest.approx(
-        1e7, rel=0.01
-    )
-    assert needed(REPAIRED, epsilon) == pytest.approx(1.28e6, rel=0.005)
-    assert needed(IN_COMPUTATION, epsilon) == pytest.approx(5.2e3, rel=0.01)
-    assert all(number in TEXT for number in ("10⁷", "1.86", "1.28·10⁶", "5.2·10³"))
-
-
 PAGE = (PROJECT / "docs" / "explanation" / "active-security.md").read_text(encoding="utf-8")
 MOST_USED = ("pi_rw", "pi_cf", "pi_roc", "pi_gap", "pi_lap", "pi_sum")
 RESULTS = PROJECT / "benchmarks" / "results"

@@ -62,7 +62,8 @@ def test_exhaustive_tests_have_a_reason_and_the_default_covers_the_same() -> Non
 
 def test_every_seeded_fault_fits_the_code_and_its_tests_are_there() -> None:
     faults = read_faults().values()
-    tests = {file: functions_in(PROJECT / file) for each in faults for file in map(file_of, each.caught_by)}
+    named = {file_of(test) for fault in faults for test in fault.caught_by}
+    tests = {file: functions_in(PROJECT / file) for file in named}
     for fault in faults:
         assert (PROJECT / fault.file).read_text(encoding="utf-8").count(fault.find) == 1, fault.name
         lost = [test for test in fault.caught_by if test.rpartition("::")[2] not in tests[file_of(test)]]

@@ -151,6 +151,5 @@ def test_the_cap_that_so_many_exceed_has_the_least_error(
 def test_one_sum_takes_the_papers_order_statistic() -> None:
     sizes = [50, 31, 17, 9, 4, 2, 1]
     for inverse in (1, 2, 3, 4):
-        cap = best_cap(sizes, range(1, 60), allowed_above(Fraction(1, inverse), 1))
-        assert cap == sizes[inverse - 1]
+        assert best_cap(sizes, range(1, 60), allowed_above(Fraction(1, inverse), 1)) == sizes[inverse - 1]
     assert best_cap(sizes, range(1, 60), allowed_above(Fraction(2, 5), 1)) == sizes[2]  # ceil(2.5) = 3rd

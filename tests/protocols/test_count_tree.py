@@ -95,15 +95,6 @@ def rms_error(tree: CountTree, epsilon: Fraction, relation: NeighboringRelation 
     return float(np.sqrt((tree.estimator() ** 2).sum(axis=1).mean() * variance))
 
 
-def test_error_of_a_thousand_thresholds_at_epsilon_one() -> None:
-    """What one epsilon for a whole curve costs: 11 records, where the flat histogram costs 33."""
-    tree = best_tree(1001, Neighbors(ADD), Fraction(1), DELTA)
-    assert len(tree.blocks) == 3
-    assert rms_error(tree, Fraction(1)) == pytest.approx(11.0, rel=0.05)
-    assert rms_error(CountTree(1001, (1,)), Fraction(1)) == pytest.approx(32.7, rel=0.01)
-    assert rms_error(CountTree(1001, (1, 14, 196)), Fraction(1)) == pytest.approx(10.97, rel=0.01)
-
-
 @pytest.mark.parametrize("relation", NeighboringRelation)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(20)])
 @pytest.mark.parametrize("bins", [2, 50, 101, 1001])

@@ -1,17 +1,16 @@
 """Counts so far: what each release counts, the least error of them, and what all of them protect, exactly."""
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import pytest
 
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, each_cell_once, plan_noise
+from protocols.accounting.calibration import NeighboringRelation
 from protocols.circuits.coins import Coin, exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
-from protocols.noise.truncated import guarantee_of_clients, mean_square_error, probability_mass
+from protocols.noise.truncated import guarantee_of_clients, probability_mass
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 # Noise of small support, by share; nothing here depends on how a share becomes noise.
@@ -64,26 +63,6 @@ def test_lost_epochs_are_missing_until_a_later_part_counts_them(schedule: Schedu
             back |= {*lost} - {*missing}
     assert back == {t for t, part in enumerate(schedule.parts) if any(
         later.first <= t for later in schedule.parts[t + 1:])}  # fmt: skip
-
-
-def error(horizon: int, schedule: Schedule, epsilon: Fraction) -> float:
-    """Return the root mean square error of all counts so far, exactly, with the noise that releases get."""
-    found = {}
-    for share in {part.share for part in schedule.parts}:
-        plan = plan_noise(each_cell_once(4), Neighbors(ADD), epsilon * share, Fraction(1, 2**40) * share)
-        found[share] = float(mean_square_error(plan.coins))
-    return math.sqrt(sum(variances(schedule, found)) / horizon)
-
-
-@pytest.mark.parametrize(
-    ("horizon", "least", "by_itself"),
-    [(1, 2.87, 2.87), (40, 12.5, 13.0), (100, 16.6, 20.4)],
-)
-def test_errors_at_a_half(horizon: int, least: float, by_itself: float) -> None:
-    """Of noise of ε = 1/2 in all, which a single count has an error of 2.87 by."""
-    found = error(horizon, best_schedule(horizon), Fraction(1, 2))
-    assert 0.98 * least < found <= least
-    assert 0.98 * by_itself < error(horizon, flat(horizon), Fraction(1, 2)) <= by_itself
 
 
 @pytest.mark.parametrize("horizon", [9, 17, 40])

@@ -11,13 +11,6 @@ from protocols.circuits.first_below import counts_from_each_on, first_below
 from tests.support.clear import Lanes, no_check
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 3, 7, 8, 20])
-def test_counts_from_each_on(lanes: int) -> None:
-    counts = np.random.default_rng(lanes).integers(0, 99, lanes)
-    found = counts_from_each_on(Lanes, Lanes.of(counts))
-    assert found.tolist() == [counts[i:].sum() for i in range(lanes)]
-
-
 def found(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
     """What the circuit finds from clients' codes."""
     exceeded = [sum(size > cap for cap in caps[:-1]) for size in sizes]

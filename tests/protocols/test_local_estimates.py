@@ -14,13 +14,12 @@ from protocols.local_dp.estimators import (
     estimate_sizes,
     gap_weights,
     half_width,
-    mean_weights,
     size_half_width,
     tally,
     variance,
 )
 from protocols.local_dp.exact_privacy import distribution_of_r
-from protocols.local_dp.randomizers import Grr, Mechanism, MechanismL, MechanismR, Reports, ValueRange
+from protocols.local_dp.randomizers import Grr, MechanismL, MechanismR, Reports, ValueRange
 
 ONE = Fraction(1)
 EASY = MechanismR(Grr(2, Fraction(3, 4)), Fraction(3, 4))  # a c = 3/8
@@ -112,38 +111,6 @@ def test_means_and_gaps_are_unbiased_with_the_variance_stated(groups: int) -> No
         found = variance(mechanism, sizes, np.array(weights, dtype=np.float64), squares)
         assert found == pytest.approx(float(exact), rel=1e-12)
         assert found <= variance(mechanism, sizes, np.array(weights, dtype=np.float64))
-
-
-def test_equation_19() -> None:
-    """The paper's closed form of M_L, two groups, continuous noise."""
-    n, clients, square = 30, 100, 0.3
-    sizes, squares = [n, clients - n], [square, 0.0]
-    fine = MechanismL.with_budgets(2, ONE, Fraction(2))
-    noise, e = 2 * (2 / 2) ** 2, math.exp(-1)
-    eq_19 = (square * e + (1 + e) * (noise + (clients - n) / n * noise * e)) / n
-    assert variance(fine, sizes, mean_weights(sizes, 0), squares) == pytest.approx(eq_19, rel=1e-8)
-
-
-def test_moments_of_the_noise_against_its_distribution() -> None:
-    mechanism = MechanismL.with_budgets(2, ONE, Fraction(3), steps=2)
-    x = np.arange(-400, 401)
-    distribution = np.exp(-np.abs(x) / float(mechanism.scale))
-    distribution /= distribution.sum()
-    assert mechanism.moved_square == pytest.approx(float((distribution * (x / 2) ** 2).sum()))
-    theta = np.array([-1.2, 0.1, 0.9])
-    expected = (distribution * np.exp(np.outer(theta, x) / 2)).sum(axis=1)
-    assert mechanism.moved_moment(theta).tolist() == pytest.approx(expected.tolist())
-    assert mechanism.kept_square(0.25) == 0.25 + mechanism.moved_square + 1 / 16
-
-
-@pytest.mark.parametrize("mechanism", [MechanismR.private(3, ONE), MechanismL.private(3, ONE)])
-def test_half_widths(mechanism: Mechanism) -> None:
-    """Close to the normal distribution's 2.576 deviations at 1 %, never below; Chebyshev's is 10."""
-    sizes, few = [4000, 5000, 9000], [3, 2, 2]
-    for weights in (mean_weights(sizes, 0), gap_weights(sizes, 0, 2)):
-        deviation = math.sqrt(variance(mechanism, sizes, weights))
-        assert 2.576 < half_width(mechanism, sizes, weights, 0.01) / deviation < 3.3
-    assert half_width(mechanism, few, gap_weights(few, 0, 1), 0.01) > 2
 
 
 def test_a_half_width_bounds_the_exact_tail() -> None:

@@ -63,8 +63,7 @@ def test_numbers_of_others_move_what_is_opened_and_not_what_a_client_moves(
 
 
 def counted(words: Integers) -> Any:
-    width = slot_bits(CELLS)
-    return counts_of_slots(RING, slots(words, width), 1, len(words), 1, CELLS)
+    return counts_of_slots(RING, slots(words, slot_bits(CELLS)), 1, len(words), 1, CELLS)
 
 
 def summed(words: Integers) -> Any:

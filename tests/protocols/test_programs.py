@@ -373,8 +373,7 @@ def test_a_program_that_could_leave_noise_out_is_refused(name: str, switch: str)
 def test_active_parties_are_checked_before_the_opening(spec: ProtocolSpec) -> None:
     """Else `spdz2k` opens a result with a tampered noise bit first, and notices after: seen on a run."""
     steps = [ast.unparse(step) for step in one_round(text_of(spec)).body]
-    opening = [i for i, step in enumerate(steps) if ".reveal()" in step]
-    assert opening == [len(steps) - 1]
+    assert [i for i, step in enumerate(steps) if ".reveal()" in step] == [len(steps) - 1]
     assert steps[-2] == "check_point()"
 
 

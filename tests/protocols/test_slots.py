@@ -74,15 +74,6 @@ def test_blocks_hold_each_slot_once_and_none_more(slots: int, per_lane: int, cel
     assert read == (words & np.uint64((1 << width) - 1)).tolist()
 
 
-def test_blocks_hold_each_slot_once_and_none_of_several_has_a_single_lane() -> None:
-    for per_lane in (1, 3, 63):
-        for slots in range(1, 400):
-            blocks = slot_blocks(slots, per_lane)
-            assert sum(in_lane * lanes for in_lane, lanes in blocks) == slots
-            assert all(in_lane in (1, per_lane) for in_lane, _ in blocks)
-            assert len(blocks) == 1 or min(lanes for _, lanes in blocks) > 1
-
-
 @pytest.mark.parametrize(
     ("lanes", "rest", "blocks"),
     [

@@ -103,8 +103,7 @@ def test_keys_are_counted_by_as_many_ands_as_planned(records: int, cells: int) -
     below = ranks.of(planes, secret_integer)
     assert below.tolist() == [int((keys < marker).sum()) for marker in range(1, cells + 1)]
 
-    arguments = {"groups": "1", "labels": "1", "bins": str(cells), "records": str(records)}
-    used = usage_of_keys(arguments, 2)
+    used = usage_of_keys({"groups": "1", "labels": "1", "bins": str(cells), "records": str(records)}, 2)
     assert used.decomposed == len(padded) * ranks.key_bits
     assert used.ands == machine.ands + 3 * used.decomposed  # what comes before: integers are cut into bits
     assert used.dabits == ranks.place_bits * WORD * (cells // WORD + 1)

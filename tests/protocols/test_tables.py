@@ -109,11 +109,6 @@ def test_error_of_all_parties(own: DistributedNoise) -> None:
     assert own.error_bound(Fraction(0)) == own.largest
 
 
-def test_parameters_are_all_there_is() -> None:
-    for own in WIDE:
-        assert DistributedNoise.from_json(own.to_json()) == own
-
-
 @pytest.mark.parametrize(
     ("rate", "edge", "honest", "why"),
     [

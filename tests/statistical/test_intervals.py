@@ -129,16 +129,6 @@ def test_sampling_part_is_the_inequalitys_and_half_of_it_would_not_do() -> None:
     assert misses <= most_misses(SAMPLES, FAILURE) < misses_of_half
 
 
-def test_half_of_the_failure_is_the_noises() -> None:
-    """What the sample adds to the noise's bands is one margin for all thresholds of a group."""
-    rng = np.random.default_rng(12)
-    curves = released(sample(rng, 2000), rng)
-    noise = noise_bands(curves, FAILURE / 2)["true_positive_rate"]
-    both = population_bands(curves, FAILURE)["true_positive_rate"]
-    margins = np.abs(both - noise)[:, 20:30].reshape(2, -1)  # where no band is cut off at 0 or 1
-    assert np.ptp(margins, axis=1).max() < 1e-9 and margins.min() > 0.05
-
-
 @pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_intervals_cover_although_thresholds_are_chosen_from_the_same_curves(
@@ -166,20 +156,6 @@ def test_intervals_cover_although_thresholds_are_chosen_from_the_same_curves(
             chosen.gap_interval[0] - 1e-12 <= gap <= chosen.gap_interval[1] + 1e-12
         )
     assert misses <= most_misses(releases, 0.05)
-
-
-def test_at_both_ends_the_noise_is_known_not_to_matter() -> None:
-    bands = noise_bands(released(sample(np.random.default_rng(7), 2000), np.random.default_rng(8)), 0.05)
-    assert (bands["true_positive_rate"][:, 0] == 1).all() and (bands["true_positive_rate"][:, -1] == 0).all()
-    inside = np.diff(bands["true_positive_rate"][:, 1:-1])
-    assert (inside >= 0).all() and inside.max() > 0.01
-
-
-def test_empty_group_may_have_any_rate() -> None:
-    exact = sample(np.random.default_rng(9), 500)
-    empty = replace(exact, tp=exact.tp * [[0], [1]], positives=exact.positives * [0, 1])
-    assert noise_bands(empty, 0.05)["true_positive_rate"][0].tolist() == [[0, 1]] * len(POINTS)
-    assert population_bands(empty, 0.05)["true_positive_rate"][0].tolist() == [[0, 1]] * len(POINTS)
 
 
 @pytest.mark.parametrize("failure", [0.2, 0.05, 0.00625, 0.0025])

@@ -15,7 +15,7 @@ import pytest
 from protocols.local_dp.estimators import Tally, estimate_gaps, estimate_means, tally
 from protocols.local_dp.exact_privacy import distribution_of_r
 from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR, Reports
-from protocols.noise.exact_sampling import below, discrete_laplace
+from protocols.noise.exact_sampling import discrete_laplace
 from tests.support.distribution import accepted, distance, dkw_bound
 
 N = 20_000
@@ -42,11 +42,6 @@ def test_noise_has_its_distribution_and_no_other_scale(scale: Fraction) -> None:
     assert distance(samples, laplace_distribution(float(scale))) < dkw_bound(N)
     for factor in (0.7, 1.4):
         assert distance(samples, laplace_distribution(factor * float(scale))) > dkw_bound(N)
-
-
-def test_uniform_integers_are_uniform() -> None:
-    samples = below(6, N).tolist()
-    assert distance(samples, dict.fromkeys(range(6), 1 / 6)) < dkw_bound(N)
 
 
 @pytest.mark.parametrize(("group", "value"), [(0, 0.5), (2, -1.0)])

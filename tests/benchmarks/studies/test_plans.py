@@ -58,6 +58,7 @@ def test_ratios_are_planned_over_measured(monkeypatch: pytest.MonkeyPatch) -> No
     assert "2 of 2 plans are within a factor of 1.5; the median ratio is 0.97." in str(last)
 
 
+@pytest.mark.mpspdz("ring")
 def test_commands_are_compared(tmp_path: Path) -> None:
     done = call(
         "reproduce", "plans", "--quick", "--repetitions", "1", "--out", "found", "--json", cwd=tmp_path

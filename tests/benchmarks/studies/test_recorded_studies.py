@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,19 +12,17 @@ from benchmarks.measure.samples import ABOUT, SAMPLES, load_lines
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.errors import zipf
 from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED, TARGETS, study
-from benchmarks.studies.gaps.figures import FIGURES
-from benchmarks.studies.gaps.study import RESULT as GAPS, WHOLE
+from benchmarks.studies.gaps.study import RESULT as GAPS
 from benchmarks.studies.gaps.tables import table1
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.fairness import CHOICE, SPLITS
 from benchmarks.studies.training.people import LOADERS
 from benchmarks.studies.training.study import A_DRAW, JOINT, Run, rows_of, shown_mean
 from benchmarks.studies.trust import MODELS, NEEDED, Setting
-from benchmarks.studies.utility.curves import MEASURES, METHODS, NOISE_FREE
+from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
 from benchmarks.studies.utility.study import settings
 from harness.evaluation.before_after import UNMITIGATED
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
-from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
 from harness.releases.weights import WeightsStatistic
 from harness.request.releases import WeightsRequest
 from harness.training.request import TrainRequest
@@ -47,10 +44,6 @@ def recorded(study: str, name: str) -> dict[str, Any]:
 def recorded_rows(study: str, name: str) -> list[dict[str, str]]:
     with (RESULTS / study / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def recorded_samples(study: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (RESULTS / study / SAMPLES).read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -108,33 +101,6 @@ def test_readme_has_the_table_of_caps(capping: dict[str, Any]) -> None:
     assert rows in README, rows
 
 
-@pytest.mark.parametrize(
-    ("quantity", "taken"),
-    [("weights", RATIOS), ("gap", RATIOS), ("rates", CURVE_RATIOS), ("thresholds", CURVE_RATIOS)],
-)
-def test_the_targets_are_the_best_and_hold_elsewhere(
-    quantity: str, taken: int, capping: dict[str, Any]
-) -> None:
-    """Of those tried, where they were chosen; held out, and in active models, within a tenth of the best."""
-    rows = {row["aim"]: row for row in capping["targets"] if row["quantity"] == quantity}
-    assert min(rows, key=lambda aim: float(rows[aim]["chosen"])) == taken
-    for kind in ("chosen_active", "held_out", "held_out_active"):
-        assert rows[taken][kind] <= 1.1 * min(row[kind] for row in rows.values())
-
-
-def test_the_share_in_the_tables_is_the_best(capping: dict[str, Any]) -> None:
-    """Of those tried, with the target that suits the quantity: in the mean, or within 1 %."""
-    for quantity, aim in (("sum", 1), ("counts", 1), ("weights", 8), ("gap", 8)):
-        rows = [row for row in capping["shares"] if (row["quantity"], row["aim"]) == (quantity, aim)]
-        chosen = next(row for row in rows if row["share"] == str(CAP_SHARE))
-        assert chosen["pi_cap"] <= 1.01 * min(row["pi_cap"] for row in rows)
-    for quantity in ("weights", "gap"):
-        rows = [
-            row for row in capping["shares"] if (row["quantity"], row["share"]) == (quantity, str(CAP_SHARE))
-        ]
-        assert min(rows, key=lambda row: float(row["pi_cap"]))["aim"] == 8
-
-
 def epsilon(value: float | None) -> str:
     return "none" if value is None else f"{value:.4g}"
 
@@ -156,15 +122,6 @@ def rows_of_table2(gaps: dict[str, Any]) -> list[str]:
         f"| {(cell['coded'] or cell['errors'])['mean']:.2g} | {cell['repaired']['mean']:.2g} |"
         for cell in gaps["table2"]
     ]
-
-
-def test_gaps_are_of_the_whole_data() -> None:
-    about = recorded("reproduce-gaps", ABOUT)
-    assert about["extent"] == WHOLE
-    assert about["population"]["same_as_described_in_data_README"]
-    assert sorted(path.name for path in (RESULTS / "reproduce-gaps").iterdir()) == sorted(
-        [ABOUT, GAPS, "README.md", *(f"{name}.png" for name in FIGURES)]
-    )
 
 
 def test_table1_of_gaps_on_record_is_that_of_today(gaps: dict[str, Any]) -> None:
@@ -227,22 +184,6 @@ def test_the_table_of_weightings_is_the_results() -> None:
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 
-def test_trust_is_of_the_whole_suite() -> None:
-    lines = recorded_samples("trust")
-    suite, summary = Setting(), recorded_rows("trust", SUMMARY)
-    of_models = len(suite.epsilons) * len(MODELS)
-    assert len(lines) == len(summary) == of_models * len(suite.clients)
-    assert len(recorded_rows("trust", NEEDED)) == of_models * len(suite.errors)
-    runs = recorded("trust", ABOUT)["runs"]
-    for line, row in zip(lines, summary, strict=True):
-        assert [line["model"], str(line["clients"])] == [row["model"], row["clients"]]
-        errors = np.abs(line["errors"])
-        assert len(errors) == runs
-        assert float(row["simulated_99"]) == pytest.approx(np.quantile(errors, 0.99), rel=0.005)
-        if row["bound_99"]:  # exceeded in 1 % of runs at most: by 10^-9, in fewer than 4 %
-            assert np.mean(errors > float(row["bound_99"])) < 0.04
-
-
 def test_the_table_of_trust_is_the_results() -> None:
     lines = README[README.index("| ε | model | its ε |") :].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("")]]
@@ -267,20 +208,6 @@ def tables(text: str) -> list[list[list[str]]]:
         elif found[-1]:
             found.append([])
     return [table[2:] for table in found if table and table[0][:2] == ["records", "groups"]]
-
-
-def test_utility_is_of_the_whole_suite() -> None:
-    lines = recorded_samples("utility")
-    suite = settings(quick=False)
-    assert (
-        len(lines)
-        == len(recorded_rows("utility", SUMMARY))
-        == sum(1 + len(each.epsilons) * len(METHODS) for each in suite)
-    )
-    repetitions = recorded("utility", ABOUT)["repetitions"]
-    for line, row in zip(lines, recorded_rows("utility", SUMMARY), strict=True):
-        assert all(len(line[name]) == repetitions for name in MEASURES)
-        assert float(row["tpr_rmse_median"]) == pytest.approx(np.median(line["tpr_rmse"]), rel=1e-4)
 
 
 @pytest.mark.parametrize(("table", "measure"), [(0, "tpr_rmse"), (1, "gap_whole")])

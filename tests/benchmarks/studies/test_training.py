@@ -36,8 +36,7 @@ def test_splits_hold_a_fifth_of_each_client_or_of_the_clients() -> None:
     _, tests = people(60).split(np.random.default_rng(3))
     sizes = np.bincount(people(60).client)
     assert np.bincount(tests.client, minlength=60).tolist() == np.round(0.2 * sizes).tolist()
-    of_clients = replace(whole, unit=PrivacyUnit.CLIENT)
-    training, tests = of_clients.split(np.random.default_rng(3))
+    training, tests = replace(whole, unit=PrivacyUnit.CLIENT).split(np.random.default_rng(3))
     assert (training.clients, tests.clients) == (436, 109)
     rows = {each.tobytes() for each in training.features}
     assert not any(each.tobytes() in rows for each in tests.features)
@@ -67,57 +66,6 @@ def test_what_table_3_spends() -> None:
     assert study.spent(study.STOPPED, 1.0, 1, words) == 0
 
 
-def test_one_client_without_noise_is_gradient_descent() -> None:
-    whole = replace(people(), client=np.zeros(len(people().label), dtype=np.int64))
-    by, weights = {**models.PAPERS, "rounds": 3}, np.linspace(0.5, 2, len(whole.label))
-    found = models.federated(
-        whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe=by
-    )
-    inputs = np.hstack([whole.features, np.ones((len(whole.label), 1))])
-    parameters = models.federated(
-        whole, weights[:, np.newaxis], np.random.default_rng(1), private=False, recipe={**by, "rounds": 0}
-    )[0]
-    for _ in range(6):
-        off = 1 / (1 + np.exp(-inputs @ parameters)) - whole.label
-        parameters = parameters - by["rate"] * (weights * off) @ inputs / len(off)
-    assert found[0] == pytest.approx(parameters)
-
-
-def one_client(by: Row, private: bool = True) -> np.ndarray:
-    whole = replace(people(), client=np.zeros(len(people().label), dtype=np.int64))
-    weights = np.ones((len(whole.label), 1))
-    return models.federated(whole, weights, np.random.default_rng(1), private=private, recipe=by)[0]
-
-
-def test_a_microbatch_of_the_whole_batch_is_clipped_as_one() -> None:
-    by = {**models.PAPERS, "rounds": 1, "local_epochs": 1, "noise": 0.0, "rate": 1.0, "one_microbatch": True}
-    start = one_client({**by, "rounds": 0})
-    free, clipped = (one_client({**by, "clip": clip}) - start for clip in (10.0, 0.01))
-    assert one_client(by, private=False) - start == pytest.approx(
-        free
-    )  # the mean gradient is shorter than that
-    assert np.linalg.norm(clipped) == pytest.approx(0.01) and np.linalg.norm(free) > 0.01
-    assert clipped / 0.01 == pytest.approx(free / np.linalg.norm(free))
-    each = one_client({**by, "clip": 0.01, "one_microbatch": False}) - start
-    assert np.linalg.norm(each) < 0.0099  # records' directions differ
-
-
-def test_batches_are_of_all_records_and_noise_is_per_batch() -> None:
-    rows = np.concatenate(list(models._batches(50, 24, np.random.default_rng(1))))
-    assert sorted(rows.tolist()) == list(range(50))
-    by = {**models.PAPERS, "rounds": 1, "local_epochs": 1, "noise": 1e6, "local_batch": 1}
-    steps = len(people().label)
-    start = one_client({**by, "rounds": 0})
-    moved = np.linalg.norm(one_client(by) - start) / (by["rate"] * by["noise"] * np.sqrt(4 * steps))
-    assert 0.4 < moved < 1.9  # four coordinates, a draw in each step
-
-
-def test_a_client_stops_when_its_loss_no_longer_falls() -> None:
-    by = {**models.PAPERS, "rounds": 1, "local_epochs": 5, "stops_early": True}
-    assert one_client({**by, "rate": 1000.0}, private=False) == pytest.approx(one_client({**by, "rounds": 0}))
-    assert (one_client(by, private=False) == one_client({**by, "stops_early": False}, private=False)).all()
-
-
 def test_rho_is_the_most_that_epsilon_allows() -> None:
     rho = models.rho_of(1.0)
     assert (
@@ -126,15 +74,6 @@ def test_rho_is_the_most_that_epsilon_allows() -> None:
         < renyi_delta(Fraction(1.001 * rho), Fraction(1))
     )
     assert models.epsilon_of_gaussians(1 / np.sqrt(2 * rho), 1) <= 1  # of the mechanism with just that rho
-
-
-def test_noise_has_the_scale_that_rho_takes() -> None:
-    drawn = models.noisy(np.zeros(20_000), 50.0, 0.01, np.random.default_rng(4))
-    rest = np.exp(-np.sqrt(2 * 0.01 / 50))
-    assert np.array_equal(drawn, np.rint(drawn))
-    assert drawn.var() == pytest.approx(2 * rest / (1 - rest) ** 2, rel=0.15)
-    assert drawn.mean() == pytest.approx(0, abs=6 * drawn.std() / np.sqrt(20_000))
-    assert np.array_equal(models.noisy(np.arange(3), 1, 0.0, np.random.default_rng(4)), np.arange(3))
 
 
 @pytest.mark.parametrize("unit", PrivacyUnit)

@@ -8,13 +8,10 @@ from hypothesis.extra.numpy import arrays
 from benchmarks.studies.utility.curves import (
     MEASURES,
     Sample,
-    SyntheticPopulation,
     cumulative,
     curves_of,
     measure,
-    unmitigated,
 )
-from benchmarks.studies.utility.study import generator
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.curves import GroupCurves
 
@@ -34,8 +31,7 @@ EXACT = curves([[4, 3, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
 
 def test_errors_by_hand() -> None:
     """One count of a's positives is 2 off, of 4: at the one inner threshold but 1 its rate is off by 1/2."""
-    off = curves([[4, 1, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
-    found = measure(off, EXACT, EXACT.points())
+    found = measure(curves([[4, 1, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]]), EXACT, EXACT.points())
     assert set(found) == set(MEASURES)
     assert found["count_rmse"] == pytest.approx((2**2 / 12) ** 0.5)
     assert found["tpr_rmse"] == pytest.approx((0.5**2 / 4) ** 0.5)  # two groups, thresholds 1/2 and 1
@@ -44,34 +40,12 @@ def test_errors_by_hand() -> None:
     assert found["chosen"] == 1
 
 
-def test_planted_gap() -> None:
-    """At 1/2 the true positive rates are (1 - 1/8)^2 and (1 - 1/4)^2, which differ by 13/64."""
-    population = SyntheticPopulation(2)
-    whole = population.sample(1, 2, generator("planted")).whole.points()
-    assert unmitigated(whole) == pytest.approx(13 / 64)
-    assert population.shares().tolist() == pytest.approx(np.array([[0.4, 4 / 15], [4 / 15, 1 / 15]]))
-
-
-@pytest.mark.parametrize("groups", [2, 3, 5])
-def test_samples_are_of_the_population(groups: int) -> None:
-    """n = 10^6 records; each share within 8 standard errors of the population's, which add up to 1."""
-    population, n = SyntheticPopulation(groups, thresholds=21), 1_000_000
-    assert population.shares().sum() == pytest.approx(1)
-    sample = population.sample(n, 1, generator("sample"))
-    assert sample.histograms.sum() == n
-    counted, whole = sample.counted(0), sample.whole
-    for name in ("tp", "fp", "positives", "negatives"):
-        share = getattr(whole, name)
-        assert (abs(getattr(counted, name) / n - share) <= 8 * np.sqrt(share / n)).all()
-
-
 @st.composite
 def samples(draw: st.DrawFn) -> Sample:
     groups, bins = draw(st.integers(2, 4)), draw(st.integers(2, 12))
     histogram = draw(arrays(np.int64, (1, groups, 2, bins), elements=st.integers(0, 60)))
     histogram[..., 0] += 1  # nobody's rates are 0/0
-    names = tuple("abcd"[:groups])
-    whole = curves_of(names, np.array(even_grid(bins)), np.ones((groups, 2, bins + 1)))
+    whole = curves_of(tuple("abcd"[:groups]), np.array(even_grid(bins)), np.ones((groups, 2, bins + 1)))
     return Sample(histogram, whole)
 
 
@@ -81,8 +55,7 @@ def test_without_noise_errors_are_zero_and_the_gap_is_what_choosing_leaves(sampl
     """Choosing leaves 2 * 10^-4, or one record's share, as `choose_thresholds` says."""
     counts = cumulative(sample.histograms)[0]
     exact = sample.counted(0)
-    estimated = curves_of(exact.groups, exact.thresholds, counts)
-    found = measure(estimated, exact, exact.points())
+    found = measure(curves_of(exact.groups, exact.thresholds, counts), exact, exact.points())
     assert [found[name] for name in ("count_rmse", "tpr_rmse", "fpr_rmse", "auc_error")] == [0, 0, 0, 0]
     fewest = min(exact.positives.min(), exact.negatives.min())
     assert found["gap_counted"] == found["gap_whole"] <= max(2e-4, 1 / fewest) + 1e-9

@@ -65,8 +65,9 @@ def test_a_party_finds_itself_directly_and_others_at_ports_of_its_own() -> None:
     with parties(LAN, 3) as (found, listening):
         own = [one.getsockname()[1] for one in listening]
         assert [found.ports[i][i] for i in range(3)] == own
-        others = [found.ports[a][b] for a in range(3) for b in range(3) if a != b]
-        assert len({*others, *own}) == 9
+        assert len({*[found.ports[a][b] for a in range(3) for b in range(3) if a != b], *own}) == 9
+        with pytest.raises(ConnectionRefusedError):  # on 127.0.0.1 only, and on no other address
+            socket.create_connection(("127.0.0.2", found.ports[0][1]))
 
 
 @pytest.mark.parametrize("network", [LAN, WAN, parse_network("10ms,1Mbit")])

@@ -31,8 +31,7 @@ def test_table_names_all_that_there_is_and_no_more() -> None:
         for attribute in vars(parent)
         if not attribute.startswith("_")
     }
-    of_instances = {"program.args", "sbitvec.v"}
-    assert offered | of_instances == {entry for entry in names.PORTABLE if "." in entry}
+    assert offered | {"program.args", "sbitvec.v"} == {entry for entry in names.PORTABLE if "." in entry}
 
 
 def test_table_names_all_that_a_program_starts_with(party: OneParty) -> None:

@@ -202,8 +202,7 @@ def test_held_out_scores_come_from_models_that_did_not_see_the_row() -> None:
     held_out = held_out_scores(noise, rows)
     assert roc_auc_score(noise.y_true, seen) > 0.95
     assert held_out.shape == (120,) and 0.25 < roc_auc_score(noise.y_true, held_out) < 0.75
-    half = held_out_scores(noise, rows[::2])
-    assert half.shape == (60,)
+    assert held_out_scores(noise, rows[::2]).shape == (60,)
 
 
 def rigged_runs() -> pd.DataFrame:

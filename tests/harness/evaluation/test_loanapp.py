@@ -71,8 +71,7 @@ def test_rows_groups_and_labels(data: LoanApplications, raw: pd.DataFrame) -> No
 
 def test_every_column_is_used_or_excluded_for_a_reason(raw: pd.DataFrame) -> None:
     excluded = [name for names in EXCLUDED.values() for name in names]
-    everything = [*NUMERIC, *CATEGORICAL, *excluded, "approve", "white"]
-    assert sorted(everything) == sorted(raw.columns)
+    assert sorted([*NUMERIC, *CATEGORICAL, *excluded, "approve", "white"]) == sorted(raw.columns)
 
 
 def gives_away(column: pd.Series, outcome: pd.Series) -> bool:
@@ -99,8 +98,7 @@ def gives_away(column: pd.Series, outcome: pd.Series) -> bool:
 def test_no_used_column_gives_the_outcome_away(
     data: LoanApplications, raw: pd.DataFrame, outcome: str
 ) -> None:
-    flagged = [name for name in data.features if gives_away(data.features[name], raw[outcome])]
-    assert flagged == []
+    assert [name for name in data.features if gives_away(data.features[name], raw[outcome])] == []
 
 
 LEAKS = {

@@ -22,8 +22,7 @@ Integers = npt.NDArray[np.int64]
 
 def table(*cells: tuple[str, int, int, int]) -> tuple[Integers, Integers, npt.NDArray[np.str_]]:
     """Spell out (group, y_true, y_pred, how many) as y_true, y_pred, sensitive_feature."""
-    rows = [cell[:3] for cell in cells for _ in range(cell[3])]
-    groups, truth, predicted = zip(*rows, strict=True)
+    groups, truth, predicted = zip(*[cell[:3] for cell in cells for _ in range(cell[3])], strict=True)
     return np.array(truth), np.array(predicted), np.array(groups)
 
 
@@ -66,8 +65,7 @@ def test_group_without_records_is_undefined_not_fair() -> None:
 
 
 def test_group_without_negatives_leaves_only_what_needs_them_undefined() -> None:
-    cells = table(("a", 1, 1, 1), ("a", 0, 1, 1), ("b", 1, 0, 1))
-    found = assessed(*cells, ["a", "b"])
+    found = assessed(*table(("a", 1, 1, 1), ("a", 0, 1, 1), ("b", 1, 0, 1)), ["a", "b"])
     assert found.equal_opportunity_difference == 1 and found.demographic_parity_difference == 1
     assert math.isnan(found.equalized_odds_difference)
 

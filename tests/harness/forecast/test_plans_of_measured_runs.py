@@ -108,8 +108,7 @@ def is_exception(suite: str, figure: str, run: Measured) -> bool:
 def test_plans_are_within_a_factor_of_what_was_measured(suite: str) -> None:
     units, far, total = read_units(RECORDED), [], 0
     for run in runs_of(suite):
-        model = model_of(run.cell)
-        ratios = deviations(run, units.predict(model, run.counts, run.network))
+        ratios = deviations(run, units.predict(model_of(run.cell), run.counts, run.network))
         for figure, ratio in ratios.items():
             total += 1
             print(f"{ratio:.2f} {figure} {dict(run.cell)}")

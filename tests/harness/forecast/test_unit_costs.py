@@ -66,8 +66,7 @@ def test_a_prediction_is_a_sum_and_a_network_adds_waiting() -> None:
     assert here.mpc_s == pytest.approx(0.01 + rounds * 0.001 + 0.025)
     assert here.compile_s == pytest.approx(0.25 + 0.4)
     there = units.predict(RING, COUNTS, parse_network("40ms,100Mbit"))
-    waiting = rounds * 0.5 * 0.04 + sent * 0.25 * 8 / 100e6
-    assert there.mpc_s == pytest.approx(here.mpc_s + waiting)
+    assert there.mpc_s == pytest.approx(here.mpc_s + (rounds * 0.5 * 0.04 + sent * 0.25 * 8 / 100e6))
     with pytest.raises(PlanError, match=r"semi2k.*bench.run units"):
         units.predict(MODELS["semi2k"], COUNTS)
     with pytest.raises(PlanError, match="network"):

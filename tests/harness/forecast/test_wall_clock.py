@@ -3,25 +3,21 @@
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.compiler import cache_directory
 from harness.engines.registry import engine_of
-from harness.forecast import plan as wall_clock
 from harness.forecast.plan import (
     PlannedRelease,
     WallClock,
     plan_model,
     plan_releases,
     reading_s,
-    sharing_s,
 )
 from harness.forecast.unit_costs import COMPILE_S, RECORDED, UnitCosts, read_units
 from harness.inputs.record_schema import RecordKind
-from harness.inputs.synthetic import Federation
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS
 from harness.views import plan as view
@@ -32,21 +28,6 @@ from tests.support.requests import request_of
 RELEASE = request_of(MODELS["ring"], next(iter(PI_RW.input_forms.values())), Fraction(1), Fraction(1, 2**40))
 SHARES = {"a": Fraction(1, 2), "b": Fraction(1, 2)}
 ASKED = PlannedRelease(RELEASE, WeightsStatistic(spec=PI_RW), 90, 300, SHARES, SHARES, 1000, 0, 0)
-
-
-@pytest.mark.parametrize("clients", [10, 64, 100, 10**6])
-def test_sharing_grows_with_clients(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, tried = [0.0], []
-
-    def share(records: Any, *_: Any) -> None:
-        tried.append(records.clients)
-        now[0] += 0.0002 * records.clients
-
-    monkeypatch.setattr(wall_clock, "share_and_add_up", share)
-    monkeypatch.setattr(wall_clock, "thread_time", lambda: now[0])
-    found = sharing_s(Federation(clients, 3 * clients, 2, 2), RELEASE)
-    assert found == pytest.approx(0.0002 * clients)
-    assert tried == ([clients] if clients <= 64 else [64, min(256, clients)])
 
 
 @pytest.mark.parametrize("kind", RecordKind)

@@ -103,8 +103,7 @@ def test_a_performance_value_is_one() -> None:
 @pytest.mark.parametrize("cap", [1, 3, WEIGHT_ONE])
 def test_every_form_shares_the_same_contribution(cap: int | str) -> None:
     """Counts, keys and codes of slots; all records of a client are of one cell, so that chance has no say."""
-    described = {"groups": ["a", "b"], "labels": ["0", "1"], "cap": cap}
-    domain = domain_from_json(described, "the domain")
+    domain = domain_from_json({"groups": ["a", "b"], "labels": ["0", "1"], "cap": cap}, "the domain")
     assert domain.to_json()["cap"] == cap and domain.cap is not None
     group, none = np.array([0, 0, 1, 1, 1, 1]), np.zeros(6, dtype=np.int64)
     client = np.array([0, 0, 1, 1, 1, 1])

@@ -136,12 +136,6 @@ def test_a_score_outside_its_range_is_named(tmp_path: Path, score: str) -> None:
         read_records(path, SCORED, kind=RecordKind.SCORE)
 
 
-def test_an_undeclared_prediction_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path, [("k", "a", "1", "2")], "prediction")
-    with pytest.raises(RecordsError, match=r"row 2: prediction '2' is not declared \(declared: 0, 1\)"):
-        read_records(path, PAIRS, kind=RecordKind.PREDICTION)
-
-
 def test_records_without_the_column_are_refused(csv: Path) -> None:
     with pytest.raises(RecordsError, match=r"no column prediction; .*\); by --threshold 0.5 it follows"):
         read_records(csv, PAIRS, kind=RecordKind.PREDICTION)

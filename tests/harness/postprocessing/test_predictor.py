@@ -49,8 +49,7 @@ def test_takes_scores_and_groups_in_many_forms(X: Any, as_what: Any) -> None:  #
     feature = as_what(FEATURE)
     if all(isinstance(table, pd.Series | pd.DataFrame) for table in (X, feature)):
         feature.index = X.index
-    predictor = GroupThresholdPredictor(RULES)
-    assert predictor.predict(X, sensitive_features=feature).tolist() == [1, 0, 1, 0]
+    assert GroupThresholdPredictor(RULES).predict(X, sensitive_features=feature).tolist() == [1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("feature", [[0, 1], [0.0, 1.0], ["0", "1"]])
@@ -77,8 +76,7 @@ def test_draws_are_anew_for_each_sample_and_each_call() -> None:
 
 
 def test_draws_follow_the_probabilities() -> None:
-    rule = ThresholdRule((0.2, 0.4, 0.6), (0.2, 0.3, 0.5))
-    predictor = GroupThresholdPredictor({"a": rule})
+    predictor = GroupThresholdPredictor({"a": ThresholdRule((0.2, 0.4, 0.6), (0.2, 0.3, 0.5))})
     for score, share in ((0.3, 0.2), (0.5, 0.5)):
         positives = predictor.predict(np.full(N, score), sensitive_features=["a"] * N).sum()
         assert binom.ppf(5e-10, N, share) <= positives <= binom.isf(5e-10, N, share)
@@ -165,8 +163,7 @@ def data() -> tuple[pd.DataFrame, pd.Series, pd.Series]:
     rng = np.random.default_rng(3)
     y = pd.Series(np.where(rng.random(400) < 0.5, "yes", "no"))
     feature = pd.Series(rng.choice(["a", "b"], 400))
-    x = pd.DataFrame({"x": rng.normal(size=400) + (y == "yes") + (feature == "b")})
-    return x, y, feature
+    return pd.DataFrame({"x": rng.normal(size=400) + (y == "yes") + (feature == "b")}), y, feature
 
 
 def test_takes_the_scores_of_the_label_that_the_thresholds_are_for(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from harness.privacy.ledger.populations import (
     Population,
     PrivacyEvent,
     Status,
-    budget_text,
     key_of,
     left_text,
     refuse_contradictions,
@@ -63,12 +62,7 @@ def population(budget: Budget | None, *spent: Guarantee) -> Population:
     ],
 )
 def test_names_that_look_alike_are_one(one: str, other: str) -> None:
-    assert key_of(one) == key_of(other) == key_of(key_of(one))
-
-
-@pytest.mark.parametrize(("one", "other"), [("loans", "loan"), ("a b", "ab"), ("a", "а"), ("a-b", "a_b")])
-def test_other_names_are_others(one: str, other: str) -> None:
-    assert key_of(one) != key_of(other)
+    assert key_of(one) == key_of(other) == key_of(key_of(one)) != key_of(f"{one} ")
 
 
 def test_one_relation_per_population() -> None:
@@ -123,19 +117,6 @@ def test_figures_are_rounded_to_the_safe_side() -> None:
     assert spent_text(odd) == "ε = 1.000 and δ = 2.334e-13"
     assert left_text(Budget(odd.epsilon, odd.delta)) == "ε = 0.9999 and δ = 2.333e-13"
     assert left_text(Budget(Fraction(1))) == "ε = 1"
-
-
-@pytest.mark.parametrize(
-    ("budget", "text"),
-    [
-        (None, "none"),
-        (Budget(Fraction(3)), "3"),
-        (Budget(Fraction(5, 2), Fraction(1, 10**6)), "2.5,1e-6"),
-        (Budget(Fraction(1, 3), Fraction(1, 2**40)), "1/3,1/1099511627776"),
-    ],
-)
-def test_budgets_are_said_exactly(budget: Budget | None, text: str) -> None:
-    assert budget_text(budget) == text
 
 
 CLIENT = PrivacyUnit.CLIENT

@@ -72,8 +72,7 @@ def test_guarantee_holds_for_the_joint_distribution(
         return sum((term for term in terms if term > 0), Fraction(0))
 
     both = [tuple(sign * m for m in move) for move in set(moves(release, cap)) for sign in (1, -1)]
-    worst = max(map(excess, both))
-    assert 0 < worst <= stated.delta
+    assert 0 < max(map(excess, both)) <= stated.delta
 
 
 def mass_of(mass: dict[int, Fraction], outcome: tuple[int, ...]) -> Fraction:

@@ -44,8 +44,7 @@ def test_three_labels_each_against_the_rest() -> None:
 
 def test_intervals_hold_the_true_rates_whatever_the_noise_within_its_bound() -> None:
     """Every corner of the box that the true counts are in with 95 % probability."""
-    rng = np.random.default_rng(9)
-    table = rng.integers(5, 60, (2, 2, 2)).astype(np.float64) + 0.5
+    table = np.random.default_rng(9).integers(5, 60, (2, 2, 2)).astype(np.float64) + 0.5
     found = confusion(NoisyCounts(DOMAIN, table, COINS))
     t = found.counts.error_bound(1 - CONFIDENCE)
     for corner in range(256):
@@ -65,8 +64,7 @@ def test_whom_the_guarantee_protects() -> None:
     """With a row per record everybody sees how many there are: what one says is protected, not that it is."""
     statistic, add = ConfusionStatistic(), NeighboringRelation.ADD_OR_REMOVE_ONE
     replace = NeighboringRelation.REPLACE_ONE
-    chosen = settings(None, per_record=False)
-    assert statistic.prepare(chosen, DOMAIN).plan.relation is add
+    assert statistic.prepare(settings(None, per_record=False), DOMAIN).plan.relation is add
     for relation in (None, replace):
         plan = statistic.prepare(settings(relation, per_record=True), DOMAIN).plan
         assert (plan.relation, plan.nodes) == (replace, 8)

@@ -13,8 +13,6 @@ from harness.inputs.record_schema import (
     RecordDomain,
     RecordKind,
     caps_to_choose_from,
-    domain_from_json,
-    even_grid,
 )
 from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import PartyInputs
@@ -24,7 +22,6 @@ from harness.releases.contribution_cap import (
     CapStatistic,
     CapTarget,
     comparison_noise,
-    sizes_alone,
 )
 from harness.request.base import Request
 from harness.request.releases import CapRequest
@@ -62,8 +59,7 @@ def records(sizes: list[int], domain: RecordDomain = DOMAIN) -> ClientRecords:
 
 
 def settings(model: SecurityModel = MODELS["ring"], epsilon: Fraction = Fraction(1)) -> Request:
-    form = PI_CAP.input_forms[SLOTS.name]
-    return request_of(model, form, epsilon, DELTA, unit=PrivacyUnit.CLIENT)
+    return request_of(model, PI_CAP.input_forms[SLOTS.name], epsilon, DELTA, unit=PrivacyUnit.CLIENT)
 
 
 def test_a_client_sends_how_many_caps_it_exceeds_in_one_slot() -> None:
@@ -76,22 +72,12 @@ def test_a_client_sends_how_many_caps_it_exceeds_in_one_slot() -> None:
     assert above == clients_above(sizes, caps)[:-1].tolist()
 
 
-def test_sizes_are_a_domain_of_their_own() -> None:
-    assert DOMAIN.to_json() == {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 50, "sizes": True}
-    assert domain_from_json(DOMAIN.to_json(), "here") == DOMAIN
-    scored = replace(DOMAIN, kind=RecordKind.SCORE, thresholds=even_grid(11))
-    held = ClientRecords(scored, np.array(["c"]), *(np.zeros(3, dtype=np.int64) for _ in range(4)))
-    alone = sizes_alone(held)
-    assert alone.domain == DOMAIN and columns_of(alone, SLOTS).tolist() == [[2]]
-
-
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_what_is_compiled_is_what_is_accounted_for(model: SecurityModel) -> None:
     """In active models, too: flipped bits leave all counts moving the same way."""
     prepared = STATISTIC.prepare(settings(model), DOMAIN)
     plan = prepared.plan
-    fed = PartyInputs(DOMAIN, 9, 9, 9, [Path()] * model.parties)
-    job = make_job(prepared, fed)
+    job = make_job(prepared, PartyInputs(DOMAIN, 9, 9, 9, [Path()] * model.parties))
     told = dict(zip(PI_CAP.arguments, job.arguments, strict=True))
     queries = len(caps_to_choose_from(50)) - 1
     assert (told["queries"], told["above"], told["slots"]) == (str(queries), "31", "9")

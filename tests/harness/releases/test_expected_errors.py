@@ -56,11 +56,9 @@ def test_a_balanced_weight_of_even_counts_is_off_by_hand() -> None:
 
 def test_rates_of_predictions_are_as_far_off_as_simulated() -> None:
     rows = np.full((2, 3, 3), 200.0)  # groups, labels, predictions
-    noise = simulated_noise(COINS, np.random.default_rng(2), (DRAWS, *rows.shape))
-    noisy = rows + noise
+    noisy = rows + simulated_noise(COINS, np.random.default_rng(2), (DRAWS, *rows.shape))
     simulated = np.sqrt(((noisy / noisy.sum(axis=-1, keepdims=True) - 1 / 3) ** 2).mean(axis=(0, -1)))
-    predicted = NOISE * errors.rate_errors(rows.sum(axis=-1), 3)
-    assert predicted == pytest.approx(simulated, rel=WITHIN)
+    assert NOISE * errors.rate_errors(rows.sum(axis=-1), 3) == pytest.approx(simulated, rel=WITHIN)
 
 
 def test_means_are_no_further_off_than_simulated_at_the_ends_of_the_range() -> None:

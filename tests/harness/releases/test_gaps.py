@@ -65,16 +65,6 @@ def test_a_client_s_mistake_is_named(row: str, said: str, tmp_path: Path) -> Non
         read_records(written(tmp_path / "v.csv", "k,a,0", row), DOMAIN, kind=RecordKind.VALUE)
 
 
-def test_a_range_has_to_be_declared(tmp_path: Path) -> None:
-    path = written(tmp_path / "v.csv", "k,a,0")
-    with pytest.raises(RecordDomainError, match="need a declared range"):
-        read_records(path, None, kind=RecordKind.VALUE)
-    with pytest.raises(RecordDomainError, match="go together"):
-        read_records(path, RecordDomain(("a", "b"), ("0", "1")), kind=RecordKind.VALUE)
-    with pytest.raises(RecordDomainError, match="one performance value, without a label"):
-        RecordDomain(("a", "b"), ("0", "1"), 1, kind=RecordKind.VALUE, values=GRID)
-
-
 def test_domains_of_values_are_written_and_read() -> None:
     assert domain_from_json(DOMAIN.to_json(), "it") == DOMAIN
     found = domain_from_json({"groups": ["b", "a"], "values": {"low": -1, "high": 2}}, "it")

@@ -130,8 +130,7 @@ def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
     plan, blocks = prepared.plan, str(prepared.arguments["blocks"])
     tree = CountTree(len(GRID), tuple(map(int, blocks.split("."))))
     assert (plan.unit, plan.changed) == (client, cap.slots * len(tree.blocks))
-    fed = PartyInputs(domain, 10, 1, 10, [None] * 3)
-    job = make_job(prepared, fed)
+    job = make_job(prepared, PartyInputs(domain, 10, 1, 10, [None] * 3))
     arguments = dict(zip(statistic.spec.arguments, job.arguments, strict=True))
     assert arguments["blocks"] == blocks
     assert arguments.get("records", "none") == (str(10 * cap.slots) if form is KEYS else "none")

@@ -62,8 +62,7 @@ def records(n: int = 4000, clients: int = 500) -> Examples:
     rng = np.random.default_rng(3)
     group = (rng.random(n) < 0.3).astype(np.int64)
     features = np.column_stack([rng.uniform(-1, 1, (n, 2)), 2.0 * group - 1])
-    scores = features @ [3.0, 1.0, 1.0]
-    label = (rng.logistic(size=n) < scores).astype(np.int64)
+    label = (rng.logistic(size=n) < features @ [3.0, 1.0, 1.0]).astype(np.int64)
     return Examples(features, label, rng.integers(0, clients, n), clients, 2, None, group)
 
 
@@ -87,8 +86,7 @@ def exact_sum(rows: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("fairness", [each for each in FAIRNESS if each != "accuracy_parity"])
 def test_without_noise_the_gap_closes(fairness: str, unit: PrivacyUnit) -> None:
     of = records()
-    rate = 0.1 if unit is RECORD else 1.0
-    how = Descent(400, clip=10.0, largest_weight=20.0, learning_rate=rate)
+    how = Descent(400, clip=10.0, largest_weight=20.0, learning_rate=0.1 if unit is RECORD else 1.0)
     fairgrad = FairGrad(fairness, 2, 2, positive=1, step=0.01)
     plain, fair = (fit(of, exact_sum, how, unit, each) for each in (None, fairgrad))
     assert gap(of, plain, fairness) > 0.15

@@ -77,8 +77,7 @@ def test_an_attack_stays_below_what_is_guaranteed_and_too_little_noise_is_notice
         made = scale * simulated_noise(session.plan.noise, rng, rows.shape[1:])
         return session.rule.decode(session.rule.encode(rows).sum(axis=0) + made)
 
-    found = lost(attack(1000, sum_of))
-    assert (found > float(DELTA)) == (scale < 1)
+    assert (lost(attack(1000, sum_of)) > float(DELTA)) == (scale < 1)
 
 
 @pytest.mark.parametrize("missing", [False, True])
