@@ -125,6 +125,7 @@ COMMANDS = [
     ("hosts.setup --party 0", "--party and --pin are for one host"),
     ("hosts.setup --directory host", "say by --party which party's"),
     ("hosts.setup --policy nothing.toml", r"Cannot read nothing\.toml"),
+    ("hosts.policy --directory nowhere", "There is no directory nowhere"),
     ("verify there", r"there has no signatures\.json: a run on hosts"),
     ("verify one two", "'two' belongs to no option of verify"),
     # Noise.

@@ -80,21 +80,6 @@ def test_a_sample_holds_what_a_run_cost(cell: dict[str, Level], tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []  # the run's own directory is gone
 
 
-def test_quick_suite_where_there_is_no_mp_spdz(tmp_path: Path) -> None:
-    options = ("table2", "--quick", "--out", "found", "--json")
-    printed = succeed("bench.run", *options, cwd=tmp_path, environment={"MP_SPDZ_HOME": "none"})
-    ran, skipped = (
-        [row for row in json.loads(printed) if row["cell"]["security"] == model] for model in ("mpyc", "ring")
-    )
-    kinds = [(row["cell"]["variant"], row["cell"].get("noise")) for row in ran]
-    assert kinds == [("default", "joint"), ("default", "distributed"), ("product", None)]
-    assert all(row["ok"] == 1 and row["mpc_s"]["low"] > 0 for row in ran)
-    assert [(row["skipped"], row["mpc_s"]) for row in skipped] == 2 * [(1, None)]
-    assert "switched off" in skipped[0]["reason"]
-    assert {path.name for path in (tmp_path / "found").iterdir()} == LEFT
-    assert [path.name for path in tmp_path.iterdir()] == ["found"]  # no run's directory, no compiled program
-
-
 def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:
     options = ("--quick", "--security", "mpyc", "--timeout", "0.01", "--out", "found")
     done = call("bench.run", "noise", *options, cwd=tmp_path)

@@ -19,7 +19,7 @@ from harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, command, files_below, finish, processes_below, start, succeed
 from tests.support.midway import A_PROGRAM_IS_WRITTEN, PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import model_parameters, until
-from tests.support.surroundings import Surroundings, scratch_below, small_disk
+from tests.support.surroundings import Surroundings, scratch_below
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")
 
@@ -302,25 +302,3 @@ def test_a_compiled_program_that_does_not_fit(here: Path, around: Surroundings, 
     assert [path.name for path in cache.rglob("*")] == ["fairshares", "bytecode"]
     around.limit_files(None)
     assert weights(here, around, MODELS["ring"], XDG_CACHE_HOME=str(cache)).returncode == 0
-
-
-@ON_BOTH_ENGINES
-def test_a_disk_without_room(model: SecurityModel, here: Path, around: Surroundings) -> None:
-    """Disks, real ones in memory, of which one has too little room for shares, another for parties' files."""
-    disk, full = here / "disk", "No space left on device"
-    for kilobytes, after, message in (
-        (8, PREPARING, rf"Cannot write to disk/results: {full}; no result was written"),
-        (
-            48,
-            RUNNING,
-            rf"Party \d ended before it was ready, with exit code 1: {full}|Cannot write to .*: {full}",
-        ),
-        (1024, "", ""),
-    ):
-        with small_disk(disk, kilobytes):
-            done = weights(here, around, model, "disk/results")
-            if after:
-                check_failed(done, after, message, here)
-            else:
-                assert done.returncode == 0, done.stderr
-            assert files_below(disk) == (set() if after else RESULT)

@@ -63,7 +63,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     rows = (f"c{i},{group},{label}\n" for i, (group, label) in enumerate(RECORDS))
     (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
     declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--security", MODEL.name]
-    assert call("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer).returncode == 0
+    succeed("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer)
     with site(directory, MODEL.parties) as made:
         (made.home / "policy.toml").write_text(POLICY)
         succeed("hosts.setup", "--policy", "policy.toml", cwd=made.home)
@@ -221,8 +221,7 @@ def test_the_machine_that_starts_a_run_writes_and_hears_nothing_secret(
     again = call(*RUN[:-1], "again", *ledger, cwd=hosts.home)
     assert again.returncode == 1 and "budget" in again.stderr and not (hosts.home / "again").exists()
 
-    collected = call("hosts.collect", "--out", "collected", cwd=hosts.home)
-    assert collected.returncode == 0 and "(agree)" in collected.stdout
+    assert "(agree)" in succeed("hosts.collect", "--out", "collected", cwd=hosts.home)
     (record,) = (json.loads(path.read_text()) for path in (hosts.home / "collected").iterdir())
     assert [value + 0.5 for value in record["outputs"]["counts"]] == counts
     manifest = read_json(hosts.home / "results" / "manifest.json")

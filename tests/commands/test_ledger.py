@@ -105,10 +105,7 @@ def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path)
     refusals = {
         (): f"{default_path()} holds budgets, for 'loans'. Say whose records these are",
         ("--population", "loasn"): f"{default_path()} has no population 'loasn', but budgets for 'loans'.",
-        ("--budget", "3"): "--budget belongs to a population; name it with --population.",
         ("--population", "loans", "--budget", "4"): "Population 'loans' has a budget of 3,1e-6, not 4.",
-        ("--population", "a\nb"): "--population must be a name of at most 100 printable characters",
-        ("--population", "x", "--budget", "much"): "--budget must be a total ε",
     }
     for options, message in refusals.items():
         done = call(*weights(model, *options), cwd=here)

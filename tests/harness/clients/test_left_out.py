@@ -13,7 +13,7 @@ from harness.clients import input_masks as masks, messages as wire
 from harness.clients.gateway import ClientFailure
 from harness.clients.messages import Channel
 from harness.errors import ClientError
-from tests.support.fronts import VALUES, Run, connect, play, send, until
+from tests.support.fronts import VALUES, Run, connect, play, send
 
 MINE, OTHERS = 0, 1  # of the clients: the one that fails, the one that does not
 REST = [0, 0, 0, 0, 7, 0, 1, -1, 3]  # what arrives without the client that fails
@@ -192,25 +192,6 @@ def test_a_party_that_lies_about_a_client_has_it_left_out_and_nothing_else(
     assert str(sent[client]).startswith(f"Client {client}: the parties go on without it: it came or answered")
     assert list(run.arrived.values()) == [[REST, [1, 0, 2**31, 0, 0, 0, 0, 0, 0]][client]] * 3
     assert reported(capsys.readouterr().out) == says(*(ABSENT if at == "seeds" else FAILED))
-
-
-def test_a_client_that_comes_too_late_is_told(tmp_path: Path) -> None:
-    """The parties take the values of the other one meanwhile, and wait for nobody."""
-
-    async def script(run: Run) -> Any:
-        run.ready.set()
-        early = asyncio.create_task(send(run, OTHERS))
-        await until(lambda: all(front._seeds[MINE].done() for front in run.served))
-        (late,) = await send(run, MINE)
-        return late, *await early
-
-    for seconds in (1.0, 5.0, 15.0):
-        (tmp_path / str(seconds)).mkdir()
-        late, early = play(Run(tmp_path / str(seconds), VALUES, 3, seconds=seconds, pause=1.0), script)
-        if early == 4 + 32 + 4 + 48:
-            break
-    assert isinstance(late, ClientError)
-    assert str(late).startswith("Client 0: the parties go on without it") and early == 4 + 32 + 4 + 48
 
 
 def test_a_client_that_was_sent_masks_cannot_come_again(tmp_path: Path) -> None:

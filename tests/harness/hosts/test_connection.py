@@ -143,21 +143,6 @@ def test_what_nobody_asked_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
         one.ask("collect", kind=str)
 
 
-def test_answers_are_whose_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when a party is ended while it is still being started."""
-    session = Session(HELLO, goes_on=True)
-    one = connect(session, monkeypatch)
-    with ThreadPoolExecutor(2) as pool:
-        asked = []
-        for request in ("start", "state"):
-            asked.append(pool.submit(one.ask, request, kind=str))
-            until(lambda: sum(b"do" in line for line in session.sent) == len(asked))
-        for answer in ("of start", "of state"):
-            session.say(wire.encode({"ok": answer}))
-        assert [each.result() for each in asked] == ["of start", "of state"]
-    session.close()
-
-
 @pytest.mark.parametrize(
     "line",
     [b"Welcome!\n", b"\xff\n", b"[]\n", b"[" * 10**4 + b"\n", b'{"ok": NaN}\n', b'{"ok": 1, "ok": 2}\n'],

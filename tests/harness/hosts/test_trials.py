@@ -102,18 +102,6 @@ def test_a_release_becomes_no_benchmark_run(hosts: list[Path], stack: ExitStack)
         work.run.go({})
 
 
-def test_a_run_takes_the_place_of_the_one_before(hosts: list[Path], work: Work) -> None:
-    for trial in (OF_WEIGHTS, OF_NOISE, OF_WEIGHTS):
-        work.benchmark(1, trial)
-        prepare(work)
-        party = work.run.laid_out()
-        party.start()
-        assert len([*hosts[1].glob(f"{PREFIX}*")]) == 1
-    work.benchmark(1, OF_NOISE)
-    (scratch,) = hosts[1].glob(f"{PREFIX}*")
-    assert party.exit_code() is not None and [path.name for path in scratch.iterdir()] == ["agent"]
-
-
 @pytest.mark.mpspdz("ring")
 def test_a_client_with_something_to_protect_is_told_of_no_release(hosts: list[Path], work: Work) -> None:
     """A coordinator could invite clients to a run that is charged nowhere; the host tells them what it is."""
