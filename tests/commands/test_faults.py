@@ -291,14 +291,3 @@ def test_what_is_written_does_not_fit(model: SecurityModel, here: Path, around: 
     around.fill_up_at("nothing")
     assert weights(here, around, model).returncode == 0
     assert files_below(here) == before | RESULT
-
-
-@pytest.mark.mpspdz("ring")
-def test_a_compiled_program_that_does_not_fit(here: Path, around: Surroundings, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    around.limit_files(5000)
-    done = weights(here, around, MODELS["ring"], XDG_CACHE_HOME=str(cache))
-    check_failed(done, "parties: add up", r"compiler refused .*: OSError: .*File too large", here)
-    assert [path.name for path in cache.rglob("*")] == ["fairshares", "bytecode"]
-    around.limit_files(None)
-    assert weights(here, around, MODELS["ring"], XDG_CACHE_HOME=str(cache)).returncode == 0

@@ -25,9 +25,25 @@ from harness.security_models import SecurityModel, get_model
 from protocols.spec import CLIENTS, REPLICATED, SHARES
 from tests.conftest import PROJECT
 from tests.support.command import files_below
-from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened, ready
-from tests.support.coordinators import DOMAIN, MODEL, RULE, asked, have_port, make_hosts, now
-from tests.support.parties_on_hosts import charges
+from tests.support.coordinators import (
+    DOMAIN,
+    LOOPBACK,
+    MODEL,
+    RULE,
+    Agent,
+    Refused,
+    agents,
+    agreed,
+    asked,
+    begun,
+    fed,
+    have_port,
+    make_hosts,
+    now,
+    opened,
+    ready,
+)
+from tests.support.midway import charges
 from tests.support.running import QUICKEST, model_parameters, until
 from tests.support.ssh import answers, copy_of_project, make_ssh_files, start_sshd
 from tests.support.stand_in import context, told

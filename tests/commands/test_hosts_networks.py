@@ -14,7 +14,7 @@ from harness.engines.registry import choose_model
 from harness.hosts.policy import FILE, LEDGER
 from harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, files_below, finish, flat, processes_below, start, succeed
-from tests.support.midway import ended
+from tests.support.midway import charges, ended, have_party_0_stop, party_on, wait_until_midway
 from tests.support.namespaces import (
     CLIENT,
     CLIENT_PORT,
@@ -25,7 +25,6 @@ from tests.support.namespaces import (
     Rule,
     networked_site,
 )
-from tests.support.parties_on_hosts import charges, have_party_0_stop, party_on, wait_until_midway
 from tests.support.running import model_parameters, until
 from tests.support.ssh import answers
 from tests.support.surroundings import small_disk

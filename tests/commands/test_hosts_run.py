@@ -41,8 +41,7 @@ from tests.support.command import (
     start,
     succeed,
 )
-from tests.support.midway import ended
-from tests.support.parties_on_hosts import charges, have_party_0_stop, parent, party_on, wait_until_midway
+from tests.support.midway import charges, ended, have_party_0_stop, parent, party_on, wait_until_midway
 from tests.support.running import until
 from tests.support.ssh import POLICY, Site, copy_of_project, site
 
@@ -412,46 +411,3 @@ def test_a_host_that_goes_away_ends_a_run_that_waits_for_clients(hosts: Site) ->
     until(lambda: not any(processes_below(hosts.directory(i)) for i in range(MODEL.parties)))
     assert call("hosts.clean", cwd=hosts.home).stdout.count("1 directory removed") == 1
     assert below(hosts) == before
-
-
-@pytest.fixture
-def other_shares(hosts: Site) -> Iterator[None]:
-    """Have the hosts' own shares out of the way of a test's."""
-    for i in range(MODEL.parties):
-        own_shares(hosts, i).rename(hosts.directory(i) / "before")
-    yield
-    for i in range(MODEL.parties):
-        shutil.rmtree(own_shares(hosts, i), ignore_errors=True)
-        (hosts.directory(i) / "before").rename(own_shares(hosts, i))
-
-
-@pytest.mark.usefixtures("other_shares")
-def test_a_cap_is_chosen_on_hosts_whatever_a_client_sends(hosts: Site) -> None:
-    """20 of 50 clients have four records, three may have more."""
-    hosts.write()
-    rows = [f"c{k},{'ab'[k % 2]},0\n" for k in range(50) for _ in range(1 if k < 30 else 4)]
-    header = "client_id,group,label\n"
-    (hosts.home / "sizes.csv").write_text(header + "".join(rows))
-    (hosts.home / "bad.csv").write_text(header + "".join(f"x{k},a,0\n" for k in range(20) for _ in range(9)))
-    declared = ["--groups", "a,b", "--labels", "0,1", "--security", MODEL.name]
-    for name in ("sizes", "bad"):
-        share = ["share", "--task", "cap", "--records", f"{name}.csv", "--out", name, *declared]
-        succeed(*share, cwd=hosts.home)
-    run = ["cap", *HOSTS, "--security", MODEL.name, "--epsilon", "20"]
-    run += ["--population", "many"]
-    for i in range(MODEL.parties):
-        (bad,) = (hosts.home / "bad" / f"party-{i}").iterdir()
-        shutil.copytree(hosts.home / "sizes" / f"party-{i}", own_shares(hosts, i))
-        bad = bad.rename(own_shares(hosts, i) / bad.name)
-    bad.write_bytes(b"no upload")  # at the last party
-    counts = ("--release", "counts", "--counts", "4", "--release-epsilon", "1")
-    succeed(*run, *counts, "--out", "cap", cwd=hosts.home)
-    assert read_json(hosts.home / "cap" / "cap.json")["cap"] == 4
-    manifest = read_json(hosts.home / "cap" / "manifest.json")
-    says = f"says party {MODEL.parties - 1} alone"
-    assert manifest["inputs"]["excluded_because"] == {f"unreadable or of another version, {says}": 1}
-    assert (manifest["hosts"]["population"], manifest["hosts"]["source"]) == ("many", "uploads")
-
-
-def own_shares(hosts: Site, i: int) -> Path:
-    return hosts.directory(i) / "shares"

@@ -1,5 +1,6 @@
 """Calls: tables, files and columns alike; charges and refusals as the command's; nothing printed."""
 
+import doctest
 import pickle
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fairshares
 import fairshares as fs
+from fairshares import _calls, _lookups
 from harness.inputs.record_schema import values_of
 from tests.conftest import PROJECT
 from tests.support.running import QUICKEST
@@ -197,3 +200,22 @@ def test_without_client_ids_each_row_is_a_client() -> None:
             fs.weights(df, epsilon=20, security="mpyc", **asked)
     with pytest.raises(fs.RecordsError, match="has no column client_id"):
         fs.weights(df.assign(Client_ID=1), epsilon=20, security="mpyc")
+
+
+FINDER = doctest.DocTestFinder(recurse=False)
+SHOWN = {
+    name: function
+    for module in (_calls, _lookups)
+    for name, function in vars(module).items()
+    if name in fairshares.__all__
+}
+SHOWN["SumSession"] = fairshares.SumSession
+WITHOUT_EXAMPLE = {"load"}  # its example is in `save`'s
+
+
+@pytest.mark.parametrize("name", sorted(SHOWN.keys() - WITHOUT_EXAMPLE))
+def test_an_example_does_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (example,) = FINDER.find(SHOWN[name], name)
+    assert doctest.DocTestRunner(verbose=False).run(example) == (0, len(example.examples))
+    assert example.examples

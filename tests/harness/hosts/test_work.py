@@ -36,11 +36,12 @@ from harness.system.files import PREFIX
 from harness.system.processes import birth
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import PI_RW, SLOTS
-from tests.support.coordinator import Refused, agents
 from tests.support.coordinators import (
     ANY_PORT,
     MODEL,
     Coordinator,
+    Refused,
+    agents,
     asked,
     let_go,
     listed,
