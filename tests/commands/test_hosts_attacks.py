@@ -158,7 +158,9 @@ def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
         "asked": run,
         "federation": asdict(Federation(1, DOMAIN.max_count, 2, 2)),
     }
-    with free_ports(QUICK.parties) as ports, agents(hosts[:1]) as (host,):
+    patience = "import harness.hosts.party_run as party_run\nparty_run._MEET_S = 60.0\n"
+    project = copy_of_project(tmp_path / "project", patience)
+    with free_ports(QUICK.parties) as ports, agents(hosts[:1], project=project) as (host,):
         with agents(hosts[1:]) as others:
             fed([host, *others], run)
             signed = agreed([host, *others], ports)

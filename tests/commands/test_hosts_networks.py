@@ -26,13 +26,11 @@ from tests.support.namespaces import (
     networked_site,
 )
 from tests.support.running import model_parameters, until
-from tests.support.ssh import answers
+from tests.support.ssh import answers, set_up
 from tests.support.surroundings import small_disk
 
 MODEL = choose_model(None)  # ring, or mpyc where there is no MP-SPDZ
 POLICY = '[[population]]\nname = "*"\nepsilon = 1000\ndelta = "2^-20"\n'
-# Clients' records: 30 of group a and label 0, 20 of b and 1.
-RECORDS = [("a", "0")] * 30 + [("b", "1")] * 20
 NOISE = 40  # beyond it with probability below 1e-13, as the noise's atoms end there
 
 
@@ -40,7 +38,7 @@ NOISE = 40  # beyond it with probability below 1e-13, as the noise's atoms end t
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NetworkedSite]:
     """Yield three hosts that are set up."""
     with networked_site(tmp_path_factory.mktemp("site"), MODEL) as made:
-        set_up(made, MODEL)
+        prepare(made, MODEL)
         yield made
 
 
@@ -63,19 +61,9 @@ def below(site: NetworkedSite) -> list[set[str]]:
     return [files_below(site.directory(host.party)) - stay for host in site.hosts]
 
 
-def set_up(site: NetworkedSite, model: SecurityModel) -> None:
-    """Set the hosts up; give each its shares of clients' records."""
-    (site.home / FILE).write_text(POLICY)
+def prepare(site: NetworkedSite, model: SecurityModel) -> None:
     with site.inside(COORDINATOR):
-        succeed("hosts.setup", "--policy", FILE, cwd=site.home)
-    dealer = site.home.parent / "dealer"
-    dealer.mkdir()
-    rows = (f"c{i},{group},{label}\n" for i, (group, label) in enumerate(RECORDS))
-    (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
-    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--security", model.name]
-    succeed("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer)
-    for i in range(model.parties):
-        shutil.copytree(dealer / "shares" / f"party-{i}", site.directory(i) / "shares")
+        set_up(site, model, POLICY)
 
 
 def ask(site: NetworkedSite, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -133,7 +121,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="fin
 @pytest.mark.parametrize("model", model_parameters())
 def test_documented_ports_are_enough(model: SecurityModel, tmp_path: Path) -> None:
     with networked_site(tmp_path, model) as site:
-        set_up(site, model)
+        prepare(site, model)
         succeeds(site, model)
         assert spent(site) == [["done"]] * model.parties
 
@@ -180,7 +168,7 @@ def test_a_closed_port_is_named(hosts: NetworkedSite) -> None:
 @needs_proc
 @pytest.mark.mpspdz("ring")
 def test_a_client_on_another_network_reaches_the_gateways_only(hosts: NetworkedSite) -> None:
-    rows = "".join(f"me,{group},{label}\n" for group, label in RECORDS)
+    rows = "me,a,0\n" * 30 + "me,b,1\n" * 20
     (hosts.home / "records.csv").write_text("client_id,group,label\n" + rows)
     options = ["--invite", "invited", "--clients", "1", "--groups", "a,b", "--labels", "0,1"]
     run = begin(hosts, *run_of(MODEL), *options, "--input-form", "product")
@@ -226,7 +214,7 @@ def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
         subprocess.run(["mount", "-o", f"remount,size={size}", place], check=True)
 
     with networked_site(tmp_path, model) as site, small_disk(place, 1 << 20):
-        set_up(site, model)
+        prepare(site, model)
         before, named = below(site), f"{site.hosts[2].address} (party 2)"
         resize("100m")
         found = faults(site, model)

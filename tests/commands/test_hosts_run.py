@@ -43,31 +43,19 @@ from tests.support.command import (
 )
 from tests.support.midway import charges, ended, have_party_0_stop, parent, party_on, wait_until_midway
 from tests.support.running import until
-from tests.support.ssh import POLICY, Site, copy_of_project, site
+from tests.support.ssh import Site, copy_of_project, set_up, site
 
 MODEL = choose_model(None)  # ring, or mpyc where there is no MP-SPDZ
 HOSTS = ["--hosts", "hosts.toml"]
 RUN = ["weights", *HOSTS, "--security", MODEL.name, "--epsilon", "1", "--out", "results"]
-# Clients' records: 30 of group a and label 0, 20 of b and 1.
-RECORDS = [("a", "0")] * 30 + [("b", "1")] * 20
 PEOPLE = ["--population", "people"]
 
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield hosts that are set up, and have each its own shares of records that were shared elsewhere."""
-    directory = tmp_path_factory.mktemp("site")
-    dealer = directory / "dealer"
-    dealer.mkdir()
-    rows = (f"c{i},{group},{label}\n" for i, (group, label) in enumerate(RECORDS))
-    (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
-    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--security", MODEL.name]
-    succeed("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer)
-    with site(directory, MODEL.parties) as made:
-        (made.home / "policy.toml").write_text(POLICY)
-        succeed("hosts.setup", "--policy", "policy.toml", cwd=made.home)
-        for i in range(MODEL.parties):
-            shutil.copytree(dealer / "shares" / f"party-{i}", made.directory(i) / "shares")
+    with site(tmp_path_factory.mktemp("site"), MODEL.parties) as made:
+        set_up(made, MODEL)
         yield made
 
 
@@ -362,7 +350,7 @@ def invite(hosts: Site) -> subprocess.Popen[str]:
     """Start a run that two clients are invited to, at two addresses; return it once they are (Linux)."""
     hosts.with_host(0, client_reached_at=f"127.0.0.2:{hosts.hosts[0].client_port}")
     shutil.rmtree(hosts.home / "results", ignore_errors=True)
-    rows = "".join(f"me,a,{label}\n" for _, label in RECORDS)
+    rows = "me,a,0\n" * 30 + "me,a,1\n" * 20
     for k, text in enumerate((rows, "")):
         (hosts.home / f"{k}.csv").write_text("client_id,group,label\n" + text)
     options = ["--invite", "invited", "--clients", "2", "--groups", "a,b", "--labels", "0,1"]

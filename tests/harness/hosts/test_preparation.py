@@ -20,7 +20,7 @@ from harness.security_models import get_model
 from tests.support.command import refused, succeed
 from tests.support.coordinators import DOMAIN, MODEL, RULE, Coordinator, Party, asked, now, write_rules
 from tests.support.running import QUICKEST
-from tests.support.ssh import POLICY, Site, site
+from tests.support.ssh import Site, set_up, site
 
 ASKED = WeightsRequest(epsilon=1, security=MODEL, population="loans", offline=True).to_json()
 
@@ -125,14 +125,8 @@ RUN = (*REQUEST, "--offline", "--population", "people")
 @pytest.fixture
 def at_hosts(tmp_path: Path) -> Iterator[Site]:
     """Yield hosts that are set up, each with its shares of the same records."""
-    (tmp_path / "records.csv").write_text("client_id,group,label\na,a,0\nb,b,1\n")
-    shared = ("share", "--records", "records.csv", "--out", "shares", "--security", QUICKEST, *DECLARED)
-    succeed(*shared, cwd=tmp_path)
     with site(tmp_path, MODEL_OF_HOSTS.parties) as made:
-        (made.home / "policy.toml").write_text(POLICY)
-        succeed("hosts.setup", "--policy", "policy.toml", cwd=made.home)
-        for i in range(MODEL_OF_HOSTS.parties):
-            (tmp_path / "shares" / f"party-{i}").rename(made.directory(i) / "shares")
+        set_up(made, MODEL_OF_HOSTS)
         yield made
 
 

@@ -1,7 +1,6 @@
 """Benchmark runs at a host: allowed by its owner's word, and of nothing that anybody has."""
 
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from harness.engines.base import Job
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
 from harness.hosts.party_run import Sending
@@ -75,7 +73,11 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, hosts: list[Path], work: W
         share.chmod(0)
         os.utime(share, (0, 0))
     work.benchmark(1, trial)
-    for ask in tried(work):
+    for ask in (
+        lambda: work.propose(asked()),
+        lambda: work.release.uploads.aggregate(1),
+        lambda: work.release.uploads.check_uploads(1, {}),
+    ):
         with pytest.raises(HostUnfitError, match=r"No release was proposed|another run already"):
             ask()
     assert prepare(work)["program_hash"]
@@ -84,14 +86,6 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, hosts: list[Path], work: W
     assert all(share.stat().st_atime == 0 for share in (hosts[1] / "shares").iterdir())
     assert "agree" not in work.handlers  # it signs nothing
     assert not (hosts[1] / LEDGER).exists()
-
-
-def tried(work: Work) -> list[Callable[[], object]]:
-    return [
-        lambda: work.propose(asked()),
-        lambda: work.release.uploads.aggregate(1),
-        lambda: work.release.uploads.check_uploads(1, {}),
-    ]
 
 
 def test_a_release_becomes_no_benchmark_run(hosts: list[Path], stack: ExitStack) -> None:
@@ -120,12 +114,6 @@ def test_a_client_with_something_to_protect_is_told_of_no_release(hosts: list[Pa
         work.run.inputs(Sending({}, [], (1, 2), 1.0))
 
 
-def job_at(work: Work, trial: Trial) -> Job:
-    work.benchmark(1, trial)
-    job, _ = work.run.inputs(None)
-    return job
-
-
 @pytest.mark.parametrize(
     "trial",
     [
@@ -137,5 +125,6 @@ def job_at(work: Work, trial: Trial) -> Job:
     ],
 )
 def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:
-    with pytest.raises((FairSharesError, ValueError)):
-        job_at(work, trial)
+    with pytest.raises((FairSharesError, ValueError)):  # noqa: PT012
+        work.benchmark(1, trial)
+        work.run.inputs(None)

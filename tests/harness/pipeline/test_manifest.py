@@ -45,11 +45,6 @@ EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 EVERY_RELATION = pytest.mark.parametrize("relation", NeighboringRelation)  # of clients with one record
 
 # As interfaces promise; scripts depend on them.
-PRIVACY = {
-    "epsilon", "delta", "epsilon_exact", "delta_exact", "epsilon_requested", "neighboring_relation",
-    "privacy_unit", "mpc_statistical_security_bits", "input_form", "input_path", "revealed", "public",
-    "end_to_end",
-}  # fmt: skip
 MANIFEST = {
     "schema", "task", "security", "engine", "engine_version", "program_hash", "compile_options", "privacy",
     "mpc_s", "wall_s", "compile_s", "share_s", "rounds", "sent_bytes", "environment",

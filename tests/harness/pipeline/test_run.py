@@ -84,7 +84,6 @@ def test_one_record_each_is_protected_in_what_it_says_unless_the_user_says_other
 
 
 TABLE = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(3))
-PREDICTED = replace(TABLE, kind=RecordKind.PREDICTION)
 SCORED = replace(TABLE, kind=RecordKind.SCORE, thresholds=tuple(i / 100 for i in range(101)))
 VALUED = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 10), cap=Cap(1))
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
