@@ -288,8 +288,7 @@ def check_refused(done: subprocess.CompletedProcess[str], message: str, director
     assert done.returncode == 1 and done.stdout == ""
     assert found is not None, done.stderr
     assert re.search(message, found[1]), found[1]
-    assert found[1].endswith(".") and len(re.findall(r"[.] [A-Z]", found[1])) <= 1
-    assert len(found[1]) < 300
+    assert found[1].endswith(".") and len(re.findall(r"[.] [A-Z]", found[1])) <= 1 and len(found[1]) < 300
     assert files_below(directory) == {*FILES, *OTHERS} and processes_below(directory) == {}
     assert not default_path().exists()  # nothing is charged
 

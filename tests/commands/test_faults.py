@@ -128,8 +128,7 @@ def test_an_interrupted_command_stops_its_parties(
     """Ctrl-C reaches the command's whole process group, of which the parties are no part."""
     run = Hit(model, here, around)
     os.killpg(run.process.pid, number)
-    assert run.end(130) == f"{INTERRUPTED}\n{SPENT}"
-    assert run.left_nothing() and run.works_again()
+    assert run.end(130) == f"{INTERRUPTED}\n{SPENT}" and run.left_nothing() and run.works_again()
 
 
 @ON_BOTH_ENGINES
@@ -289,5 +288,4 @@ def test_what_is_written_does_not_fit(model: SecurityModel, here: Path, around: 
         check_failed(weights(here, around, model), after, message, here)
         assert files_below(here) == before
     around.fill_up_at("nothing")
-    assert weights(here, around, model).returncode == 0
-    assert files_below(here) == before | RESULT
+    assert weights(here, around, model).returncode == 0 and files_below(here) == before | RESULT

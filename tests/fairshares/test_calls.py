@@ -177,8 +177,7 @@ def test_a_model_predicts_the_callers_labels(tmp_path: Path) -> None:
         df, features=features, epsilon=20, rounds=4, with_=["thresholds"], positive_label=1, security="mpyc"
     )
     assert r.model.classes_.tolist() == [0, 1] and (r.model.predict(df) == df.label).mean() > 0.9
-    assert r.model.score(df, df.label) > 0.9
-    assert r.thresholds is not None
+    assert r.model.score(df, df.label) > 0.9 and r.thresholds is not None
     predicted = r.thresholds.predictor(r.model).predict(df, sensitive_features=df.group)
     assert set(predicted.tolist()) <= {0, 1} and predicted.dtype.kind == "i"
     r.save(tmp_path / "out")

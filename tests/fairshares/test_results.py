@@ -53,8 +53,7 @@ def test_a_saved_result_is_the_same_when_it_is_loaded(
     saved = results[task]
     saved.save(tmp_path / "saved")
     loaded = fs.load(tmp_path / "saved")
-    assert type(loaded) is type(saved)
-    assert loaded.manifest == saved.manifest
+    assert type(loaded) is type(saved) and loaded.manifest == saved.manifest
     assert "\n".join([str(loaded), *saved._notes]) == str(saved)
     for name in (
         "weights",
@@ -98,8 +97,7 @@ def test_thresholds(results: dict[str, Any], frame: pd.DataFrame) -> None:
     predicted = found.predictor(model).predict(
         frame[["score"]], sensitive_features=frame.group, random_state=1
     )
-    assert set(predicted) <= {0, 1}
-    assert found.predictor(model).positive_label == "0"
+    assert set(predicted) <= {0, 1} and found.predictor(model).positive_label == "0"
     other = pickle.loads(pickle.dumps(found.predictor()))
     assert type(other) is fs.GroupThresholdPredictor and type(other).__module__ == "fairshares"
 

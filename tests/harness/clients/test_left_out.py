@@ -105,8 +105,7 @@ def test_a_client_that_fails_is_left_out_alike_at_once(
     """Nobody waits for time to be over: it is longer than the test may take."""
     run = Run(tmp_path, VALUES, 3, seconds=1000.0, to_send=1000.0)
     sent = play(run, lambda run: beside(run, does))
-    assert sent == 4 + 32 + 4 + 48
-    assert list(run.arrived.values()) == [REST] * 3
+    assert sent == 4 + 32 + 4 + 48 and list(run.arrived.values()) == [REST] * 3
     assert reported(capsys.readouterr().out) == says(*how)
 
 
@@ -129,8 +128,7 @@ def test_a_client_that_is_silent_is_left_out_alike_when_its_time_is_over(
         with suppress(ClientFailure, OSError, asyncio.IncompleteReadError):  # the machine was too slow
             if play(run, lambda run: beside(run, does)) == 4 + 32 + 4 + 48:
                 break
-    assert list(run.arrived.values()) == [REST] * 3
-    assert reported(capsys.readouterr().out) >= says(*how)
+    assert list(run.arrived.values()) == [REST] * 3 and reported(capsys.readouterr().out) >= says(*how)
 
 
 @pytest.mark.parametrize("at", ["seeds", "values"])

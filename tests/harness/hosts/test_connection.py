@@ -260,8 +260,7 @@ def test_a_delay_shows_in_the_round_trip_and_not_in_the_rate(monkeypatch: pytest
     monkeypatch.setattr(links, "_exchange", emulated)
     with answering() as port:
         timed = time_link("127.0.0.1", port, GREETING)
-    assert timed is not None
-    assert timed[0] == pytest.approx(delay_s, rel=1e-4)
+    assert timed is not None and timed[0] == pytest.approx(delay_s, rel=1e-4)
     assert timed[1] == pytest.approx(bits_per_s / 2, rel=1e-4)  # of the slower direction
 
 

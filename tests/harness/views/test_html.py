@@ -104,15 +104,13 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
         Picture("dots", lambda axes: axes.plot([1, 2], "o"), "dots", "Two dots.", 2.0),
     ]
     page = written("Title", "subtitle", view, tmp_path)
-    assert page.open == []
-    assert page.tags.count("td") == 5 and page.tags.count("tr") == 4
+    assert page.open == [] and page.tags.count("td") == 5 and page.tags.count("tr") == 4
     assert page.tags.count("strong") == 1 and page.tags.count("br") == 1
     assert page.texts.index("It is 2.0.") < page.texts.index("One") and page.texts.count("It is 2.0.") == 1
     picture, of_dots = page.references
     assert base64.b64decode(of_dots.partition(",")[2]) == (tmp_path / "dots.png").read_bytes()
     head, _, data = picture.partition(",")
-    assert head == "data:image/png;base64"
-    assert base64.b64decode(data) == (tmp_path / "curve.png").read_bytes()
+    assert head == "data:image/png;base64" and base64.b64decode(data) == (tmp_path / "curve.png").read_bytes()
     assert base64.b64decode(data).startswith(PNG)
     with Image.open(tmp_path / "curve.png") as drawn_in:
         assert drawn_in.mode == "P"  # a third of the bytes that true colours take
@@ -134,8 +132,7 @@ def test_text_stays_text(tmp_path: Path) -> None:
         Figure("curve", Drawn(), HOSTILE, HOSTILE),
     ]
     page = written(HOSTILE, HOSTILE, view, tmp_path)
-    assert "script" not in page.tags and page.open == []
-    assert "".join(page.texts).count(HOSTILE) == 18
+    assert "script" not in page.tags and page.open == [] and "".join(page.texts).count(HOSTILE) == 18
 
 
 def test_a_name_that_no_font_has_is_drawn_without_a_warning(tmp_path: Path) -> None:
