@@ -22,7 +22,6 @@ from tests.support.running import model_parameters, until
 from tests.support.ssh import Site, copy_of_project, site
 
 WORD, REFUSING = "benchmark = true\n", "population = []\n"
-MPYC, MOST = MODELS["mpyc"], MODELS["rep4-ring"]  # of all models the one with most parties
 CELL: dict[str, Level] = {
     "protocol": "pi_rw",
     "variant": "default",

@@ -113,17 +113,6 @@ def test_there_are_no_other_arguments(frame: pd.DataFrame) -> None:
         _ = fs.weight
 
 
-def test_a_plan_of_a_table_is_that_of_its_file(frame: pd.DataFrame, tmp_path: Path) -> None:
-    frame.to_csv(tmp_path / "records.csv", index=False)
-    tried_out = {"wall_s", "start_s", "design_s", "read_s", "share_s", "derive_s"}  # never the same twice
-    plans = [fs.plan(from_records=records, epsilon=1) for records in (frame, tmp_path / "records.csv")]
-    for found in plans:
-        assert (found.models.wall_s.dropna() > found.models.mpc_s[found.models.wall_s.notna()]).all()
-        for model in found.fields["models"]:
-            model |= dict.fromkeys(tried_out)
-    assert plans[0].fields == plans[1].fields and plans[0].fields["from_records"]
-
-
 def test_noise_made_ahead_is_taken_once(frame: pd.DataFrame, tmp_path: Path) -> None:
     declared: dict[str, Any] = {**SAID, "groups": ["a", "b"], "labels": [0, 1], "stock": tmp_path / "noise"}
     made = fs.preprocess("weights", 1, **declared)

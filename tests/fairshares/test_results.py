@@ -170,14 +170,6 @@ def across(line: Any) -> list[float]:
     return found
 
 
-def test_plans_and_ledgers_have_pictures(tmp_path: Path) -> None:
-    plan = fs.plan(clients=1000, groups=2, epsilon=1)
-    assert across(plan.plot("seconds").get_lines()[-1]) == plan.models.mpc_s.dropna().tolist()
-    pyplot.close("all")
-    with pytest.raises(ValueError, match="There is no picture '' of this; there are: none"):
-        fs.ledger(ledger=tmp_path / "l.sqlite").plot()
-
-
 def test_what_is_no_result_is_not_loaded(results: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(fs.FairSharesError, match="Cannot read"):
         fs.load(tmp_path)

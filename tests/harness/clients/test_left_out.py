@@ -200,20 +200,6 @@ def test_more_failures_than_the_run_bears_end_it(tmp_path: Path, does: Does) -> 
     }
 
 
-def test_a_run_without_any_client_ends(tmp_path: Path) -> None:
-    async def script(run: Run) -> list[str]:
-        run.ready.set()
-        failed = await asyncio.gather(*run.fronts, return_exceptions=True)
-        return [str(error) for error in failed]
-
-    for seconds in (0.5, 5.0):
-        (tmp_path / str(seconds)).mkdir()
-        failed = play(Run(tmp_path / str(seconds), VALUES, 3, seconds=seconds), script)
-        if "not ready" not in failed[0]:
-            break
-    assert failed == ["Clients failed: none of 2 sent the parties values in time."] * 3
-
-
 def test_there_is_a_sum_more_whenever_clients_double(tmp_path: Path) -> None:
     """Each client is one try for a party that cheats: 5 clients, 43 sums, and 2^-40 in all."""
 

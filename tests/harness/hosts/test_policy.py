@@ -16,7 +16,7 @@ from harness.errors import CertificateError, HostsFileError, HostUnfitError, Pol
 from harness.hosts import keys
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.hosts.policy import DEFAULT, FILE, checked_policy, read_policy, write_policy
-from harness.hosts.setup import exported, set_up_here
+from harness.hosts.setup import set_up_here
 from harness.pipeline.sources import request_of_run
 from harness.releases.registry import STATISTICS
 from harness.security_models import MODELS, get_model
@@ -261,20 +261,6 @@ def test_what_a_run_needs_is_there_and_valid(
     place.write_text("none")
     with pytest.raises(CertificateError, match="is not a certificate"):
         keys.RunKeys(one, get_model("semi2k")).check(0)
-
-
-def test_owners_set_up_each_their_own_host(tmp_path: Path) -> None:
-    hosts = [tmp_path / str(i) for i in range(3)]
-    for i, host in enumerate(hosts):
-        set_up_here(host, i, renew=False, policy_text=None, others=[])
-    files = [exported(host, i) for i, host in enumerate(hosts)]
-    for i, host in enumerate(hosts):
-        held = set_up_here(host, i, False, None, [path for path in files if path != files[i]])
-        assert all(set(each) == {0, 1, 2} for each in held.values())
-        for name in ("ring", "mpyc"):
-            keys.RunKeys(host, get_model(name)).check(i)
-        assert (host / FILE).read_text() == f"port = 12000\n{DEFAULT}"
-        assert "PRIVATE" not in files[i].read_text()
 
 
 def test_a_policy_stays_unless_another_is_given(tmp_path: Path) -> None:
