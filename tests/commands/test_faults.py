@@ -186,26 +186,6 @@ def test_a_run_that_is_ended_while_it_writes(
     assert files_below(here) == before | RESULT
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda number: number.name)
-def test_shares_and_aggregates_that_are_not_finished(
-    number: signal.Signals, here: Path, around: Surroundings
-) -> None:
-    """A client's step and a party's: an upload is at all parties or at none, an aggregate whole."""
-    share = ["share", "--records", "records.csv", *DOMAIN, "--security", "mpyc", "--out", "shares"]
-    aggregate = ["aggregate", "--party", "0", "--shares", "shares", "--out", "all/party-0.aggregate"]
-    for arguments, written, made in ((share, "party-1", ".share"), (aggregate, "aggregate", ".aggregate")):
-        around.slow_down("write", written)
-        process = start(*arguments, cwd=here, environment=around.environment)
-        around.wait_until_reached(process)
-        process.send_signal(number)
-        around.go_on()
-        check_ended(process, number, here)
-        assert not list(here.glob(f"*/*{made}")) + list(here.glob(f"*/party-*/*{made}"))
-        succeed(*arguments, cwd=here)
-        assert scratch_below(here) == []
-        assert len(list(here.rglob(f"*{made}"))) == (3 if made == ".share" else 1)
-
-
 @EACH_SIGNAL
 @pytest.mark.mpspdz("ring")
 def test_a_run_that_is_ended_while_it_compiles(
@@ -228,22 +208,6 @@ def test_a_run_that_is_ended_while_it_compiles(
     succeed(*WEIGHTS, "--security", "ring", cwd=here, environment=environment)
     assert files_below(here) == before | RESULT
     assert len(list(cache.iterdir())) == 1 and scratch_below(cache) == []
-
-
-def test_one_more_interrupt_does_not_stop_the_cleaning_up(here: Path, around: Surroundings) -> None:
-    """People press Ctrl-C until it works."""
-    before = files_below(here)
-    around.slow_down("write", "weights.json")
-    process = start(*WEIGHTS, "--security", "mpyc", cwd=here, environment=around.environment)
-    around.wait_until_reached(process)
-    around.slow_down("remove", "partial")
-    process.send_signal(signal.SIGINT)
-    around.wait_until_reached(process)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        process.send_signal(number)
-    around.go_on()
-    check_ended(process, signal.SIGINT, here)
-    assert files_below(here) == before
 
 
 # What a run says of each step when it is done, and so what it was about when it failed.

@@ -157,10 +157,8 @@ def test_reference_set_as_json(tmp_path: Path) -> None:
         raise AssertionError(token)
 
     rows = json.loads(printed, parse_constant=refuse)["rows"]
-    assert {tuple(row) for row in rows} == {("subject", "parameters", "value")}
     values = {row["subject"]: row["value"] for row in rows}
     assert values["pi_lap.published.raw.delta"] == pytest.approx(0.817, abs=1e-3)
-    assert values["pi_lap.published.rounded.delta"] == pytest.approx(1.19e-4, rel=1e-2)
     assert values["pi_roc.published.epsilon"] == 1001
     assert files_below(tmp_path) == {
         "found",
