@@ -31,7 +31,7 @@ class Agent(wire.Line):
     """Answers requests. When the other side is gone, this process is terminated, which ends all in order.
 
     Guarantees: as long as requests are short, nobody has this process take much memory by them.
-    [test: tests/harness/hosts/test_requests.py]
+    [test: tests/harness/hosts/test_connection.py]
     Args: work: what answers; role: what it is, as its first line says.
     """
 

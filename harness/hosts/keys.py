@@ -58,7 +58,7 @@ def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
     """Make this host's keys, unless it has some; return its certificates by engine.
 
     Guarantees: either all keys are there, new with no certificate of another party, or none has changed.
-    [test: tests/harness/hosts/test_keys.py]
+    [test: tests/harness/hosts/test_policy.py]
     Args: renew: make new ones even so; other parties' certificates are forgotten then.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)

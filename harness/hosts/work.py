@@ -96,7 +96,7 @@ class Work(wire.Answers):
 
         Guarantees: no share is in it, neither of this host's own nor of those that coordinators send: only
         `aggregate` reads any, after `propose`, which no connection with a benchmark run has.
-        [test: tests/harness/hosts/test_trials.py]
+        [test: tests/harness/hosts/test_preparation.py]
         Raises: PolicyError: the host's owner allows none; as `Trial.job` and `LocalHost.listen`.
         """
         read_policy(self.host.directory).check_benchmark()

@@ -125,6 +125,7 @@ COMMANDS = [
     ("hosts.setup --party 0", "--party and --pin are for one host"),
     ("hosts.setup --directory host", "say by --party which party's"),
     ("hosts.setup --policy nothing.toml", r"Cannot read nothing\.toml"),
+    ("hosts.policy --directory nowhere", "There is no directory nowhere"),
     ("verify there", r"there has no signatures\.json: a run on hosts"),
     ("verify one two", "'two' belongs to no option of verify"),
     # Noise.
@@ -287,8 +288,7 @@ def check_refused(done: subprocess.CompletedProcess[str], message: str, director
     assert done.returncode == 1 and done.stdout == ""
     assert found is not None, done.stderr
     assert re.search(message, found[1]), found[1]
-    assert found[1].endswith(".") and len(re.findall(r"[.] [A-Z]", found[1])) <= 1
-    assert len(found[1]) < 300
+    assert found[1].endswith(".") and len(re.findall(r"[.] [A-Z]", found[1])) <= 1 and len(found[1]) < 300
     assert files_below(directory) == {*FILES, *OTHERS} and processes_below(directory) == {}
     assert not default_path().exists()  # nothing is charged
 

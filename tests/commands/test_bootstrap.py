@@ -86,8 +86,7 @@ def run(
 
 def refused(copy: Path, code: int, err: str) -> str:
     """Assert that the copy's `inv` failed cleanly; return its last line."""
-    assert code == 1
-    assert "Traceback" not in err
+    assert code == 1 and "Traceback" not in err
     assert not list(copy.glob(".venv*"))
     return err.splitlines()[-1]
 
@@ -151,8 +150,7 @@ def test_killed_set_up_is_not_taken_for_complete(number: signal.Signals, copy: P
     finally:
         os.close(held)
         (copy / "go-on").touch()
-    assert run(copy, env=env)[0] == 0
-    assert [path.name for path in copy.glob(".venv*")] == [".venv"]
+    assert run(copy, env=env)[0] == 0 and [path.name for path in copy.glob(".venv*")] == [".venv"]
 
 
 def is_there(pid: int) -> bool:
@@ -184,16 +182,14 @@ def test_later_starts_are_silent_until_the_lock_file_or_python_changes(copy: Pat
     env = with_fake_pip(copy, "true")
     run(copy, env=env)
     made = (copy / ".venv").stat().st_ino
-    assert run(copy, env=env)[2] == ""
-    assert (copy / ".venv").stat().st_ino == made
+    assert run(copy, env=env)[2] == "" and (copy / ".venv").stat().st_ino == made
     with (copy / LOCK).open("a") as lock:
         lock.write("newcomer==1.0\n")
     stamp = (copy / ".venv/fairshares-lock").read_text()
     assert run(copy, env=with_fake_pip(copy, "exit 1"))[0] == 1
     assert (copy / ".venv/fairshares-lock").read_text() == stamp
     env = with_fake_pip(copy, "true")
-    assert "setting up .venv" in run(copy, env=env)[2]
-    assert run(copy, env=env)[2] == ""
+    assert "setting up .venv" in run(copy, env=env)[2] and run(copy, env=env)[2] == ""
     other = shutil.copy(copy.parent / "fake/python", copy.parent / "fake/python-of-an-upgrade")
     (copy / ".venv/bin/python").unlink()
     (copy / ".venv/bin/python").symlink_to(other)

@@ -25,9 +25,25 @@ from harness.security_models import SecurityModel, get_model
 from protocols.spec import CLIENTS, REPLICATED, SHARES
 from tests.conftest import PROJECT
 from tests.support.command import files_below
-from tests.support.coordinator import LOOPBACK, Agent, Refused, agents, agreed, begun, fed, opened, ready
-from tests.support.coordinators import DOMAIN, MODEL, RULE, asked, have_port, make_hosts, now
-from tests.support.parties_on_hosts import charges
+from tests.support.coordinators import (
+    DOMAIN,
+    LOOPBACK,
+    MODEL,
+    RULE,
+    Agent,
+    Refused,
+    agents,
+    agreed,
+    asked,
+    begun,
+    fed,
+    have_port,
+    make_hosts,
+    now,
+    opened,
+    ready,
+)
+from tests.support.midway import charges
 from tests.support.running import QUICKEST, model_parameters, until
 from tests.support.ssh import answers, copy_of_project, make_ssh_files, start_sshd
 from tests.support.stand_in import context, told
@@ -142,7 +158,9 @@ def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
         "asked": run,
         "federation": asdict(Federation(1, DOMAIN.max_count, 2, 2)),
     }
-    with free_ports(QUICK.parties) as ports, agents(hosts[:1]) as (host,):
+    patience = "import harness.hosts.party_run as party_run\nparty_run._MEET_S = 60.0\n"
+    project = copy_of_project(tmp_path / "project", patience)
+    with free_ports(QUICK.parties) as ports, agents(hosts[:1], project=project) as (host,):
         with agents(hosts[1:]) as others:
             fed([host, *others], run)
             signed = agreed([host, *others], ports)

@@ -105,10 +105,7 @@ def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path)
     refusals = {
         (): f"{default_path()} holds budgets, for 'loans'. Say whose records these are",
         ("--population", "loasn"): f"{default_path()} has no population 'loasn', but budgets for 'loans'.",
-        ("--budget", "3"): "--budget belongs to a population; name it with --population.",
         ("--population", "loans", "--budget", "4"): "Population 'loans' has a budget of 3,1e-6, not 4.",
-        ("--population", "a\nb"): "--population must be a name of at most 100 printable characters",
-        ("--population", "x", "--budget", "much"): "--budget must be a total ε",
     }
     for options, message in refusals.items():
         done = call(*weights(model, *options), cwd=here)
@@ -181,8 +178,7 @@ def test_a_run_that_no_party_saw_is_not_charged(here: Path) -> None:
     """Its program cannot be compiled, as there is no place for what comes out."""
     run = weights(MODELS["ring"], "--population", "loans", "--budget", "1")
     done = command(*run, cwd=here, environment={"XDG_CACHE_HOME": str(here / "records.csv")})
-    assert done.returncode == 1 and "set XDG_CACHE_HOME to another" in done.stderr
-    assert in_ledger(here) == []
+    assert done.returncode == 1 and "set XDG_CACHE_HOME to another" in done.stderr and in_ledger(here) == []
 
 
 def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -270,15 +270,6 @@ def test_a_plan(task: str, of_all_kinds: Path) -> None:
     check_says(page_of(directory, {"seconds", "privacy", *errors}), said)
 
 
-def test_a_ledger(of_all_kinds: Path) -> None:
-    counted = ("--population", "loans", "--budget", "9", "--ledger", "l.sqlite")
-    said = ("--records", "records.csv", "--epsilon", "1", "--security", QUICKEST, *counted)
-    assert call("weights", *said, "--out", "charged", cwd=of_all_kinds).returncode == 0
-    done = call("ledger", "--ledger", "l.sqlite", "--plot", cwd=of_all_kinds)
-    directory = (of_all_kinds / done.stdout.splitlines()[-1].removeprefix("Results: ")).parent
-    assert any("Population 'loans' has spent" in text for text in page_of(directory, {"spent"}).texts)
-
-
 def test_a_page_that_does_not_fit_leaves_the_results(
     of_all_kinds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

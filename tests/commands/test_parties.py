@@ -57,8 +57,7 @@ def run(work: Path, *scripts: str, timeout_s: float = 30.0, **changes: Any) -> l
     try:
         return run_parties(JOB, configs, work, timeout_s)
     finally:
-        assert not work.exists()
-        assert processes_below(work) == {}
+        assert not work.exists() and processes_below(work) == {}
 
 
 @pytest.fixture
@@ -218,8 +217,7 @@ def test_every_party_draws_bits_of_its_own_at_every_start(tmp_path: Path) -> Non
         drawn += [parse_outputs([log.lines], ["bits"])["bits"] for log in logs]
     assert len(set(drawn)) == 4
     for bits in drawn:
-        assert len(bits) == 200
-        assert 2**62 <= max(bits[:100]) < 2**63 and min(bits[:100]) >= 0
+        assert len(bits) == 200 and 2**62 <= max(bits[:100]) < 2**63 and min(bits[:100]) >= 0
         assert set(bits[100:]) == {0, 1, 2, 3}
 
 

@@ -16,8 +16,17 @@ from protocols.circuits.coins import design_coins
 from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.truncated import error_bound
 from protocols.spec import SPLIT, InputForm
-from tests.support.command import call, command, files_below, processes_below, read_json, refused, succeed
-from tests.support.running import QUICKEST, model_parameters
+from tests.support.command import (
+    call,
+    command,
+    files_below,
+    flat as noisy,
+    processes_below,
+    read_json,
+    refused,
+    succeed,
+)
+from tests.support.running import model_parameters
 
 # Client c0 has records of two groups; nobody has (b, 1).
 RECORDS = [("c0", "a", "0")] * 3 + [("c0", "b", "0")] + [("c1", "a", "1")] * 2 + [("c2", "b", "0")] * 40
@@ -85,8 +94,7 @@ def check_results(
     assert privacy["input_form"] == form.name
     assert privacy["mpc_statistical_security_bits"] == model.security_bits(compared=0)
     of_model = {"security": model.name, "engine": model.engine, "compile_options": [*model.compile_options]}
-    assert of_model.items() <= manifest.items()
-    assert re.fullmatch("[0-9a-f]{64}", manifest["program_hash"])
+    assert of_model.items() <= manifest.items() and re.fullmatch("[0-9a-f]{64}", manifest["program_hash"])
     assert len(manifest["sent_bytes"]) == len(manifest["party_mpc_s"]) == model.parties
     assert min(manifest["sent_bytes"]) > 0 and 0 < manifest["mpc_s"] < manifest["wall_s"]
     return weights
@@ -104,8 +112,7 @@ def test_records_to_weights(form: InputForm, model: SecurityModel, here: Path) -
     check_results(here / "results" / "first", TRUTH, model, form)
     assert done.stdout.splitlines()[-1] == "Results: results/first"
     assert "Guarantee: ε = 0.9971 (1 asked), " in done.stdout
-    assert "Trust: this machine, which ran all" in done.stdout
-    assert processes_below(here) == {}
+    assert "Trust: this machine, which ran all" in done.stdout and processes_below(here) == {}
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
@@ -132,8 +139,7 @@ def test_shares_of_clients_who_left_to_weights(model: SecurityModel, here: Path)
     inputs = {"clients": 3, "uploads": 2, "max_count": 100}
     assert read_json(here / "first" / "manifest.json")["inputs"] == inputs
     assert "domain inferred from records" not in first["privacy"]["public"]
-    assert first["noisy_counts"] != second["noisy_counts"]
-    assert files_below(here / "shares") == shares
+    assert first["noisy_counts"] != second["noisy_counts"] and files_below(here / "shares") == shares
     (here / "shares" / "party-1").rename(here / "lost")
     said = refused(*run, "--shares", "shares", "--out", "third", cwd=here)
     assert f"shares holds shares for {model.parties - 1} parties, model {model.name} has" in said
@@ -156,8 +162,7 @@ def test_without_mp_spdz_the_default_is_the_embedded_engine(here: Path) -> None:
     reason = "MP-SPDZ is switched off by MP_SPDZ_HOME=none."
     assert {row["reason"] for row in rows if row["engine"] == "mp-spdz"} == {reason}
     done = command("weights", "--records", "records.csv", "--epsilon", "1", cwd=here, environment=environment)
-    assert done.returncode == 0
-    assert done.stderr.startswith("Security model: mpyc ")
+    assert done.returncode == 0 and done.stderr.startswith("Security model: mpyc ")
     (results,) = (here / "runs").iterdir()
     check_results(results, TRUTH, MODELS["mpyc"], SPLIT)
 
@@ -185,40 +190,23 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(tmp_path: Path)
     assert processes_below(tmp_path) == {}
 
 
-DECLARED = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 100}
-CAPPED = {**DECLARED, "cap": 2}
-
-
-@pytest.fixture
-def series(tmp_path: Path) -> Path:
-    (tmp_path / "domain.json").write_text(json.dumps(DECLARED))
-    (tmp_path / "capped.json").write_text(json.dumps(CAPPED))
-    return tmp_path
-
-
-def arrive(series: Path, *cells: str, model: str = QUICKEST, options: tuple[str, ...] = ()) -> None:
+def arrive(series: Path, *cells: str, model: str) -> None:
     """Have a client arrive with a record in each of these cells, "a0" for example."""
     rows = [f"c,{cell[0]},{cell[1]}\n" for cell in cells]
     (series / "mine.csv").write_text("client_id,group,label\n" + "".join(rows))
-    domain = "capped.json" if options else "domain.json"
-    given = ("--domain", domain, "--security", model, "--out", "shares", *options)
+    given = (
+        "--groups",
+        "a,b",
+        "--labels",
+        "0,1",
+        "--max-count",
+        "100",
+        "--security",
+        model,
+        "--out",
+        "shares",
+    )
     succeed("share", "--records", "mine.csv", *given, cwd=series)
-
-
-def epoch(series: Path, out: str, *options: str) -> dict[str, Any]:
-    """Run an epoch; return its manifest."""
-    succeed("weights", "--shares", "shares", "--arrivals", "series", "--out", out, *options, cwd=series)
-    return read_json(series / out / "manifest.json")
-
-
-def counts(series: Path, out: str) -> list[float]:
-    return [count for row in read_json(series / out / "weights.json")["noisy_counts"] for count in row]
-
-
-def check(found: list[float], truth: list[int], releases: int) -> None:
-    """Check counts that are the sum of so many releases, each of at least half of ε = 20 and δ."""
-    bound = releases * error_bound(design_coins(Fraction(9), 41), Fraction(1, 10**10))
-    assert all(abs(count - true) <= bound for count, true in zip(found, truth, strict=True))
 
 
 CONTRADICTIONS = [
@@ -230,32 +218,35 @@ CONTRADICTIONS = [
 
 
 @pytest.mark.parametrize("model", model_parameters())
-def test_two_epochs(model: SecurityModel, series: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_epochs(model: SecurityModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which the second counts the first again, each with half of ε."""
     half, whole = Fraction(1, 2), Fraction(1)
     schedule = Schedule((Part(0, half), Part(0, half), Part(2, whole)))
     monkeypatch.setattr("harness.releases.weights.best_schedule", lambda horizon: schedule)
-    arrive(series, *["a0"] * 30, "b1", model=model.name)
+    arrive(tmp_path, *["a0"] * 30, "b1", model=model.name)
+    run = ("weights", "--shares", "shares", "--arrivals", "series")
     new = ("--horizon", "3", "--epsilon", "20", "--security", model.name, "--population", "people")
-    first = epoch(series, "first", *new)
-    arrive(series, *["a1"] * 40, model=model.name)
-    again = ("weights", "--shares", "shares", "--arrivals", "series", "--out", "second")
+    succeed(*run, *new, "--out", "first", cwd=tmp_path)
+    arrive(tmp_path, *["a1"] * 40, model=model.name)
     for option, other, began in CONTRADICTIONS:
-        said = refused(*again, option, other, cwd=series)
+        said = refused(*run, "--out", "second", option, other, cwd=tmp_path)
         assert f"was begun with {option} {began} for all epochs, not {other}" in said
-    said = succeed(*again, cwd=series)
+    said = succeed(*run, "--out", "second", cwd=tmp_path)
     assert "Epoch 2 of 3: the counts are of all epochs so far together." in said
     assert "Charged to population 'people'" in said and "Spent in 1 run: ε" in said
-    second = read_json(series / "second" / "manifest.json")
-    check(counts(series, "first"), [30, 0, 0, 1], 1)
-    check(counts(series, "second"), [30, 40, 0, 1], 1)
+    bound = error_bound(
+        design_coins(Fraction(9), 41), Fraction(1, 10**10)
+    )  # of at least half of ε = 20 and δ
+    for out, truth in (("first", (30, 0, 0, 1)), ("second", (30, 40, 0, 1))):
+        assert all(abs(a - b) <= bound for a, b in zip(noisy(tmp_path / out), truth, strict=True))
+    first, second = (read_json(tmp_path / out / "manifest.json") for out in ("first", "second"))
     assert second["inputs"]["clients"] == 2
     assert second["privacy"] == first["privacy"] and second["security"] == model.name
-    assert files_below(series / "second") == {
+    assert files_below(tmp_path / "second") == {
         *("manifest.json", "weights.json", "epoch", "epoch/manifest.json", "epoch/weights.json")
     }
-    assert {path.name for path in (series / "series").iterdir()} == {"arrivals.json"}
-    assert processes_below(series) == {}
+    assert {path.name for path in (tmp_path / "series").iterdir()} == {"arrivals.json"}
+    assert processes_below(tmp_path) == {}
     (population,) = Ledger().populations()
     assert [charge.status for charge in population.charges] == [Status.DONE]
-    assert "All 2 uploads in shares went into epochs of" in refused(*again[:-1], "third", cwd=series)
+    assert "All 2 uploads in shares went into epochs of" in refused(*run, "--out", "third", cwd=tmp_path)

@@ -1,5 +1,6 @@
 """Calls: tables, files and columns alike; charges and refusals as the command's; nothing printed."""
 
+import doctest
 import pickle
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fairshares
 import fairshares as fs
+from fairshares import _calls, _lookups
 from harness.inputs.record_schema import values_of
 from tests.conftest import PROJECT
 from tests.support.running import QUICKEST
@@ -110,17 +113,6 @@ def test_there_are_no_other_arguments(frame: pd.DataFrame) -> None:
         _ = fs.weight
 
 
-def test_a_plan_of_a_table_is_that_of_its_file(frame: pd.DataFrame, tmp_path: Path) -> None:
-    frame.to_csv(tmp_path / "records.csv", index=False)
-    tried_out = {"wall_s", "start_s", "design_s", "read_s", "share_s", "derive_s"}  # never the same twice
-    plans = [fs.plan(from_records=records, epsilon=1) for records in (frame, tmp_path / "records.csv")]
-    for found in plans:
-        assert (found.models.wall_s.dropna() > found.models.mpc_s[found.models.wall_s.notna()]).all()
-        for model in found.fields["models"]:
-            model |= dict.fromkeys(tried_out)
-    assert plans[0].fields == plans[1].fields and plans[0].fields["from_records"]
-
-
 def test_noise_made_ahead_is_taken_once(frame: pd.DataFrame, tmp_path: Path) -> None:
     declared: dict[str, Any] = {**SAID, "groups": ["a", "b"], "labels": [0, 1], "stock": tmp_path / "noise"}
     made = fs.preprocess("weights", 1, **declared)
@@ -174,8 +166,7 @@ def test_a_model_predicts_the_callers_labels(tmp_path: Path) -> None:
         df, features=features, epsilon=20, rounds=4, with_=["thresholds"], positive_label=1, security="mpyc"
     )
     assert r.model.classes_.tolist() == [0, 1] and (r.model.predict(df) == df.label).mean() > 0.9
-    assert r.model.score(df, df.label) > 0.9
-    assert r.thresholds is not None
+    assert r.model.score(df, df.label) > 0.9 and r.thresholds is not None
     predicted = r.thresholds.predictor(r.model).predict(df, sensitive_features=df.group)
     assert set(predicted.tolist()) <= {0, 1} and predicted.dtype.kind == "i"
     r.save(tmp_path / "out")
@@ -197,3 +188,22 @@ def test_without_client_ids_each_row_is_a_client() -> None:
             fs.weights(df, epsilon=20, security="mpyc", **asked)
     with pytest.raises(fs.RecordsError, match="has no column client_id"):
         fs.weights(df.assign(Client_ID=1), epsilon=20, security="mpyc")
+
+
+FINDER = doctest.DocTestFinder(recurse=False)
+SHOWN = {
+    name: function
+    for module in (_calls, _lookups)
+    for name, function in vars(module).items()
+    if name in fairshares.__all__
+}
+SHOWN["SumSession"] = fairshares.SumSession
+WITHOUT_EXAMPLE = {"load"}  # its example is in `save`'s
+
+
+@pytest.mark.parametrize("name", sorted(SHOWN.keys() - WITHOUT_EXAMPLE))
+def test_an_example_does_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (example,) = FINDER.find(SHOWN[name], name)
+    assert doctest.DocTestRunner(verbose=False).run(example) == (0, len(example.examples))
+    assert example.examples

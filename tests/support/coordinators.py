@@ -1,19 +1,34 @@
-"""A host for tests, and what a coordinator asks of it: by the agent's requests, as a hostile one would."""
+"""Hosts for tests, and what a coordinator asks of them: by the agent's requests, in this process or by pipes.
+
+A coordinator by pipes has none of the code for starting runs: that prevents nothing that it may try.
+"""
 
 import json
+import os
+import queue
 import re
-from contextlib import ExitStack
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
+from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engines
-from harness.hosts import keys
+from harness.errors import HostUnfitError
+from harness.hosts import keys, runner
+from harness.hosts.connection import checked
+from harness.hosts.inventory import Host
 from harness.hosts.policy import FILE, LEDGER
+from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Signed, UploadList, sign
 from harness.hosts.work import Work
 from harness.inputs.encoding import shared_over
@@ -22,9 +37,12 @@ from harness.inputs.records import ClientRecords
 from harness.inputs.shares.party import ANY, UploadPolicy, UploadReport
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
+from harness.request.base import Request
 from harness.request.releases import REQUESTS, WeightsRequest
 from harness.security_models import SecurityModel, get_model
+from harness.system.documents import Refusal, call
 from protocols.spec import PI_RW, SHARES, InputPath
+from tests.conftest import PROJECT
 from tests.support.sharing import share
 
 MODEL = get_model("mpyc")
@@ -173,3 +191,204 @@ def have_port(host: Path, port: int, client_port: int = 0) -> None:
 def now() -> datetime:
     """Return the time by which a coordinator says that a run starts."""
     return datetime.now(UTC)
+
+
+LOOPBACK = "127.0.0.1"
+
+
+class Refused(Exception):
+    """An agent's refusal. Attributes: kind: the name of its error."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+class Agent:
+    """One host's agent, a process. Attributes: ended: what it said of how its party ended."""
+
+    def __init__(self, host: Path, coordinator: str = "", project: Path = PROJECT, **variables: str) -> None:
+        self.host = host
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "harness.hosts.agent", os.fspath(host), "", coordinator],
+            env={**os.environ, "PYTHONPATH": os.fspath(project), **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.ended: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._answers.get()  # that it is there
+
+    def send(self, request: str, body: bytes = b"", **details: Any) -> None:
+        """Ask without waiting for an answer."""
+        self.write(json.dumps({"do": request, **details}).encode() + b"\n" + body)
+
+    def write(self, line: bytes) -> None:
+        """Send what may be no request."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        """Wait for the next answer. Raises: Refused; EOFError: it has ended."""
+        said = self._answers.get()
+        if said is None:
+            raise EOFError
+        if "error" in said:
+            raise Refused(*said["error"])
+        return said["ok"]
+
+    def ask(self, request: str, body: bytes = b"", **details: Any) -> Any:
+        """Ask, and wait for the answer. Raises: as `answer`."""
+        self.send(request, body, **details)
+        return self.answer()
+
+    def close(self) -> None:
+        """End it, in the way that a connection ends that breaks."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                said = json.loads(line) if line.strip() else None
+                if said is None:
+                    self._beat()
+                elif "ended" in said:
+                    self.ended.put(said["ended"])
+                else:
+                    self._answers.put(said)
+        self._answers.put(None)
+        self.ended.put({})
+
+    def _beat(self) -> None:
+        with suppress(OSError, ValueError):  # it is being closed
+            self.write(b"\n")
+
+
+@contextmanager
+def agents(hosts: Iterable[Path], **options: Any) -> Iterator[list[Agent]]:
+    """Yield an agent for each host; they end with the block."""
+    with ExitStack() as stack:
+        made = []
+        for host in hosts:
+            made.append(Agent(host, **options))
+            stack.callback(made[-1].close)
+        yield made
+
+
+def fed(hosts: Sequence[Agent], asked: dict[str, str]) -> None:
+    """Propose a release, have hosts list what uploads they have, and add up what all take."""
+    for one in hosts:
+        one.ask("propose", asked=asked)
+    lists = [one.ask("check_uploads", party=i, rules=ANY.to_json()) for i, one in enumerate(hosts)]
+    for i, one in enumerate(hosts):
+        for of, signed in enumerate(lists):
+            if of != i:
+                one.ask("take_list", of=of, signed=signed)
+        one.ask("aggregate", party=i)
+
+
+def agreed(
+    hosts: Sequence[Agent], ports: Sequence[int], clients: Mapping[int, Any] | None = None
+) -> dict[int, Any]:
+    """Have hosts prepare the run and sign what it is. Args: clients: what each is told of who sends."""
+    addresses = [(LOOPBACK, port) for port in ports]
+    nonces = []
+    for i, one in enumerate(hosts):
+        sending = clients[i] if clients else None
+        have_port(one.host, ports[i], sending["ports"][0] if sending else 0)
+        facts = one.ask("prepare", run="0" * 32, party=i, addresses=addresses, clients=sending)
+        nonces.append(facts["nonce"])
+    started = now().isoformat()
+    return {i: one.ask("agree", nonces=nonces, started=started) for i, one in enumerate(hosts)}
+
+
+def ready(one: Agent) -> Any:
+    """Start a host's party; return its certificate."""
+    one.ask("start")
+    return one.ask("certificate", seconds=600)
+
+
+def begun(hosts: Sequence[Agent], signed: Mapping[int, Any], shown: Mapping[int, str] | None = None) -> None:
+    """Start hosts' parties, the last of the model, and let them begin. Args: shown: others' certificates."""
+    certificates = dict(shown or {})
+    for one in hosts:
+        certificates[len(certificates)] = ready(one)
+    for one in hosts:
+        one.send("go", agreed=signed, certificates=certificates)
+    for one in hosts:
+        one.answer()
+
+
+def opened(hosts: Sequence[Agent]) -> list[dict[str, list[int]]]:
+    """Return what each host signs that its party revealed, once it has ended; nothing where it failed."""
+    ends = [one.ended.get() for one in hosts]
+    return [json.loads(each["signed"]["said"])["outputs"] if "signed" in each else {} for each in ends]
+
+
+After = Callable[[str, Work, Any], Any]  # of a request, the host's work and its answer: what is answered
+
+
+class Loopback:
+    """Stands for the connection to a host's agent. Args: after: changes what it answers, or what it has."""
+
+    lost = False
+
+    def __init__(self, host: Host, stack: ExitStack, after: After) -> None:
+        self.host, self._after = host, after
+        self.work = Work(Path(host.directory), stack)
+        self._ended: dict[str, Any] | None = None
+
+    def ask(self, request: str, _patience_s: float = 0.0, kind: Any = None, **details: Any) -> Any:
+        refusal = Refusal(HostUnfitError, f"The request {request!r}", "one of this version", "both need one")
+        answer = call(self.work.handlers[request], json.loads(json.dumps(details)), refusal)
+        said = json.loads(json.dumps(self._after(request, self.work, answer)))
+        return checked(kind, said, self.host, request)
+
+    @property
+    def ended(self) -> dict[str, Any] | None:
+        if self.work.is_running:
+            self._ended = self.work.ended()
+        return self._ended
+
+    @ended.setter
+    def ended(self, how: dict[str, Any] | None) -> None:
+        self._ended = how
+
+
+def honest(_request: str, _work: Work, answer: Any) -> Any:
+    return answer
+
+
+@contextmanager
+def hosts_runner(
+    directories: Sequence[Path],
+    model: SecurityModel,
+    asked: Request,
+    after: dict[int, After] | None = None,
+) -> Iterator[HostsRunner]:
+    """Yield what runs a model on hosts of this process, which were asked for a release.
+
+    Args: directories: of the hosts, set up; after: by party, see `Loopback`.
+    """
+    with ExitStack() as stack, free_ports(model.parties) as ports:
+        hosts = [
+            Host(party=i, address="127.0.0.1", directory=str(directory), project="/", port=ports[i])
+            for i, directory in enumerate(directories)
+        ]
+        for host in hosts:
+            have_port(Path(host.directory), host.port)
+        made = HostsRunner(hosts, model)
+        connections: list[Any] = [
+            Loopback(host, stack, (after or {}).get(host.party, honest)) for host in hosts
+        ]
+        made._connections = connections
+        for one in connections:
+            one.work.propose(asked.to_json())
+        # One after the other, as these hosts have one process, and one cache of programs, in common.
+        stack.enter_context(patch.object(runner, "at_once", lambda do, each: [do(one) for one in each]))
+        yield made

@@ -76,7 +76,7 @@ class NetworkedSite(Site):
         address = self.hosts[i].address
         _join(self, i, address)
         self.open_only(i, self.documented(i))
-        home = self.home_of(i)
+        home = self.home.parent / f"home-{i}"
         home.mkdir(mode=0o700, exist_ok=True)
         with self.inside(i):
             sshd = start_sshd(self.ssh_directory, address, SSH_PORT, f"SetEnv HOME={home}")
@@ -90,14 +90,6 @@ class NetworkedSite(Site):
         _ip("-n", self.namespace(COORDINATOR), "link", "delete", f"to-{i}")
         _remove(self.namespace(i))
         self.sshds[i].wait()
-
-    def processes(self, i: int) -> set[int]:
-        """Return what runs on a host."""
-        return set(_processes(self.namespace(i)))
-
-    def home_of(self, i: int) -> Path:
-        """Return where a host's user is at home."""
-        return self.home.parent / f"home-{i}"
 
 
 @contextmanager

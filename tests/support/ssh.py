@@ -17,7 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from harness.engines.parties.supervisor import free_ports
 from harness.hosts.inventory import Host
+from harness.security_models import SecurityModel
 from tests.conftest import PROJECT
+from tests.support.command import succeed
 from tests.support.running import until
 
 # Of an owner who takes part in all that these tests run.
@@ -127,6 +129,20 @@ def _site(directory: Path, port: int, ports: list[int], client_ports: list[int])
     finally:
         process.terminate()
         process.wait()
+
+
+def set_up(made: Site, model: SecurityModel, policy: str = POLICY) -> None:
+    """Set a model's hosts up, by command, each with its shares of records: 30 of (a, 0), 20 of (b, 1)."""
+    (made.home / "policy.toml").write_text(policy)
+    succeed("hosts.setup", "--policy", "policy.toml", cwd=made.home)
+    dealer = made.home.parent / "dealer"
+    dealer.mkdir()
+    rows = (f"c{i},{'a,0' if i < 30 else 'b,1'}\n" for i in range(50))
+    (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
+    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--security", model.name]
+    succeed("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer)
+    for i in range(model.parties):
+        shutil.copytree(dealer / "shares" / f"party-{i}", made.directory(i) / "shares")
 
 
 def make_ssh_files(ssh: Path, names: Iterable[str]) -> None:

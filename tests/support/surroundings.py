@@ -20,7 +20,7 @@ from tests.support.running import until
 # tells that it has come to that. A file `full` holds part of the path of what cannot be written, `limit` the
 # most bytes that a file may get. Where there is a file `later`, it is an hour later.
 _CUSTOM = """
-import errno, os, resource, shutil, time
+import errno, os, resource, time
 from pathlib import Path
 
 here = Path(__file__).parent
@@ -32,7 +32,7 @@ def slowly(operation, path):
         while slow.exists():
             time.sleep(0.005)
 
-fsync, rmtree = os.fsync, shutil.rmtree
+fsync = os.fsync
 
 def slow_fsync(descriptor):
     path = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -41,11 +41,7 @@ def slow_fsync(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     fsync(descriptor)
 
-def slow_rmtree(path, *arguments, **options):
-    slowly("remove", path)
-    rmtree(path, *arguments, **options)
-
-os.fsync, shutil.rmtree = slow_fsync, slow_rmtree
+os.fsync = slow_fsync
 monotonic = time.monotonic
 time.monotonic = lambda: monotonic() + 3600 * (here / "later").exists()
 if (here / "limit").exists():
@@ -72,7 +68,7 @@ class Surroundings:
         self.environment = {"PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def slow_down(self, operation: str, path: str) -> None:
-        """Stop the first `write` or `remove` of what has `path` in its name, until `go_on`."""
+        """Stop the first write of what has `path` in its name, until `go_on`."""
         (self._directory / "reached").unlink(missing_ok=True)
         (self._directory / "slow" / operation).write_text(path)
 

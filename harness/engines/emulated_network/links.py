@@ -47,7 +47,7 @@ def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Lin
     """Yield links between parties that listen on these ports; a relay's process ends with them.
 
     Guarantees: no process is left; what ends the run is said to be the relay's end, or comes with what
-    it saw, if that is so.  [test: tests/commands/test_networks.py]
+    it saw, if that is so.  [test: tests/commands/test_releases.py]
     Raises: RelayError: it did not start, or ended while the parties ran.
     """
     if network is None:

@@ -54,11 +54,7 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
     assert errors["rmse"]["a, 0"] == pytest.approx(errors["count_rmse"] / 994, rel=0.2)
 
     show_plan(**texts)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "without noise: they are for the owner of its records only. No ε was spent." in said
-    assert "The worst is b, c, 0, with 6 records that count: it is mostly noise." in said
-    show_plan(**{**texts, "epsilon": "20"})
-    assert "6 records that count: it survives the noise" in " ".join(capsys.readouterr().out.split())
+    assert "they are for the owner of its records only" in " ".join(capsys.readouterr().out.split())
     show_plan(**texts, privacy_unit="client", cap="5", json=True)  # a tenth of 50 each
     capped = only(json.loads(capsys.readouterr().out))["errors"]
     assert capped["rmse"]["b, c, 0"] == pytest.approx(capped["count_rmse"] / 0.6, rel=0.02)
@@ -75,27 +71,6 @@ def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureF
     assert release["errors"]["count_rmse"] == pytest.approx(1.46, abs=0.01)
     assert release["errors"]["rmse"]["group 1, label 1"] == pytest.approx(1.46 / 2 / 6540, rel=0.01)
     assert release["needed"]["records"] == pytest.approx(1.46 / 2 * 4 / 0.01, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("options", "protocol"),
-    [
-        ({"task": "confusion", "labels": "3"}, "pi_cf"),
-        ({"task": "gap", "records": "", "clients": "20000", "steps": "10"}, "pi_gap"),
-        ({"task": "thresholds", "thresholds": "21"}, "pi_roc"),
-        ({"input_form": "product"}, "pi_rw"),
-    ],
-)
-def test_every_task_can_be_planned(
-    options: dict[str, str], protocol: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = planned(capsys, **options)
-    assert found["protocol"] == protocol
-    assert 0 < max(only(found)["errors"]["rmse"].values()) < 0.01
-    refused = {each["security"] for each in found["models"] if each["mpc_s"] is None}
-    assert refused == (
-        {"spdz2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring"} if "input_form" in options else set()
-    )
 
 
 OF_CAP: dict[str, str] = {"task": "cap", "records": "", "clients": "5000", "release_epsilon": "1"}
@@ -172,8 +147,7 @@ def test_clients_can_be_the_unit(
     assert found["cap"] == (1 if "cap" in options else 10)
     for release in found["releases"]:
         assert release["privacy"]["neighboring_relation"] == "zero_out_one"
-        assert release["privacy"]["privacy_unit"] == "client"
-        assert "clients" in release["needed"]
+        assert release["privacy"]["privacy_unit"] == "client" and "clients" in release["needed"]
     # Where a party can move what is in a slot, noise is for exchanged records: twice as large.
     by_model = {model: release for release in found["releases"] for model in release["models"]}
     assert set(by_model) == set(MODELS)
@@ -194,9 +168,6 @@ def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) 
         assert each["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
     assert found["needed"]["epsilon"] > once["needed"]["epsilon"]
     assert series["models"][0]["mpc_s"] > 0 and series["models"][0]["wall_s"] is None
-    show_plan(**{**GIVEN, **given, "horizon": "40", "epsilon": "0.5"})
-    said = " ".join(capsys.readouterr().out.split())
-    assert "Counts so far are off by 12.4 over all 40 epochs, most after epoch 40: by 16.2" in said
 
 
 @pytest.mark.parametrize(
@@ -285,6 +256,5 @@ def test_noise_made_before_is_planned_apart(capsys: pytest.CaptureFixture[str]) 
     """Both together do what joint noise does; what is left for later is an opening."""
     joint, offline = planned(capsys), planned(capsys, offline="True")
     for now, later in zip(joint["models"], offline["models"], strict=True):
-        assert "preprocessing" not in now
-        assert later["preprocessing"]["sent_bytes"] > 0.5 * now["sent_bytes"]
+        assert "preprocessing" not in now and later["preprocessing"]["sent_bytes"] > 0.5 * now["sent_bytes"]
         assert later["sent_bytes"] < now["sent_bytes"] and later["mpc_s"] < now["mpc_s"]

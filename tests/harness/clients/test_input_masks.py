@@ -21,8 +21,7 @@ def words(*values: int) -> masks.Words:
 def test_subset_sums_of_two_parts() -> None:
     chosen = words(0b11, 0b01, 0b10, 0b00)
     found = masks.subset_sums(words(1, 10, 100, 1000), chosen, 2, CHECKS)
-    assert found[0].tolist() == [11, 0]
-    assert found[1].tolist() == [1, 100]
+    assert found[0].tolist() == [11, 0] and found[1].tolist() == [1, 100]
     assert found.shape == (CHECKS, 2) and not found[2:].any()
 
 
@@ -67,8 +66,7 @@ def test_at_most_half_of_all_subsets_miss_a_change(change: int, changed: tuple[i
     change_of_masks = words(*(change * factor for factor in changed))
     subsets = [sum(1 << j for j in range(8) if j >> i & 1) for i in range(3)]  # subset j is bits of j
     off = masks.subset_sums(change_of_masks, words(*subsets), 1, 8)[:, 0].tolist()
-    assert len(set(off)) > 1
-    assert max(off.count(by) for by in off) <= 4
+    assert len(set(off)) > 1 and max(off.count(by) for by in off) <= 4
 
 
 def opened_by_honest_parties(own: masks.Words, offsets: masks.Words, seed: bytes, parts: int) -> bytes:

@@ -1,9 +1,7 @@
 """Clients and fronts, with virtual machines played by the test: what arrives, is charged, and ends a run."""
 
 import asyncio
-import socket
 import stat
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,12 @@ import numpy as np
 import pytest
 
 from harness.clients import input_masks as masks
-from harness.clients.gateway import ClientFailure, Front
 from harness.clients.invitations import check_directory, invitations, read_invitation
 from harness.clients.messages import Channel
 from harness.clients.sender import Sender, send_values
 from harness.clients.session import Server
 from harness.engines.parties.certificates import make_key
 from harness.errors import BudgetError, ClientError, MaskError, OptionError, WriteError
-from harness.system import files as scratch
 from tests.support.fronts import SECONDS, TERMS, VALUES, Run, connect, play, send, until
 
 
@@ -174,21 +170,6 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
     assert run.arrived[2] == [1, 0, 2**31, 0, 7, 0, 1, -1, 3]
 
 
-def test_a_front_whose_port_is_taken_says_so(tmp_path: Path) -> None:
-    """Else its virtual machine would wait for it until the run's time is over."""
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        make_key(tmp_path, "P0", "P0")
-        config: dict[str, Any] = {"host": "127.0.0.1", "port": port, "uploads": [1], "seconds": SECONDS}
-        config |= {"certificates": [(tmp_path / "P0.pem").read_text()], "started": time.time()}
-
-        async def scene() -> None:
-            await Front(config, 0, 99, tmp_path, lambda: True).run()
-
-        with pytest.raises(ClientFailure, match=f"It cannot listen for clients on port {port}: Address alr"):
-            asyncio.run(scene())
-
-
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int | str]:
     """What a client does: the sizes of what it sends, and when it is charged."""
@@ -203,63 +184,53 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int | str]:
     return found
 
 
-async def charged(run: Run, steps: list[int | str], error: Exception | None = None) -> Any:
-    """Have the first client send; return what it sent, or its error. Args: error: that charging it raises."""
+@pytest.mark.parametrize(
+    ("refuses", "terms", "changed", "error"),
+    [
+        (False, TERMS, "", None),
+        (True, TERMS, "", BudgetError),
+        (False, {**TERMS, "form": "split"}, "", ClientError),
+        (False, TERMS, "masks", MaskError),
+    ],
+)
+def test_a_client_is_charged_right_before_its_masked_values_and_for_nothing_less(
+    refuses: bool,
+    terms: dict[str, Any],
+    changed: str,
+    error: type[Exception] | None,
+    tmp_path: Path,
+    steps: list[int | str],
+) -> None:
+    """What its budget does not cover is not sent; what was not sent is not charged."""
+
+    def tamper(party: int, sends: str, words: masks.Words) -> masks.Words:
+        return words + np.uint64(party == 2 and sends == changed)
 
     def charge() -> None:
         steps.append("charge")
-        if error:
-            raise error
-
-    run.senders[0] = replace(run.senders[0], charge=charge)
-    steps.clear()
-    (found,) = await send(run, 0)
-    for front in run.fronts:
-        front.cancel()
-    await asyncio.gather(*run.fronts, return_exceptions=True)
-    return found
-
-
-def of_client(steps: list[int | str]) -> list[int | str]:
-    """Leave out what parties send: masks, offsets and sums of one part, and their answers."""
-    return [step for step in steps if step in ("charge", masks.SEED_BYTES, 8 * len(VALUES[0]))]
-
-
-def test_it_is_charged_once_and_right_before_its_masked_values(
-    tmp_path: Path, steps: list[int | str]
-) -> None:
-    async def script(run: Run) -> Any:
-        return await charged(run, steps)
-
-    sent = play(Run(tmp_path, [VALUES[0]], 3), script)
-    assert isinstance(sent, int)
-    own = of_client(steps)
-    at = own.index("charge")
-    assert own.count("charge") == 1 and masks.SEED_BYTES in own[:at]
-    assert own[at + 1 : at + 4] == [24, 24, 24]
-
-
-def test_what_its_budget_does_not_cover_is_not_sent(tmp_path: Path, steps: list[int | str]) -> None:
-    async def script(run: Run) -> Any:
-        return await charged(run, steps, BudgetError("no"))
-
-    run = Run(tmp_path, [VALUES[0]], 3)
-    assert isinstance(play(run, script), BudgetError)
-    assert of_client(steps)[-1] == "charge" and run.arrived == {}
-
-
-@pytest.mark.parametrize("what", ["terms", "masks"])
-def test_what_was_not_sent_is_not_charged(what: str, tmp_path: Path, steps: list[int | str]) -> None:
-    def tamper(party: int, sends: str, words: masks.Words) -> masks.Words:
-        return words + np.uint64(party == 2 and sends == what)
+        if refuses:
+            raise BudgetError("no")
 
     async def script(run: Run) -> Any:
-        return await charged(run, steps)
+        run.senders[0] = replace(run.senders[0], charge=charge)
+        steps.clear()
+        (outcome,) = await send(run, 0)
+        for front in run.fronts:
+            front.cancel()
+        await asyncio.gather(*run.fronts, return_exceptions=True)
+        return outcome
 
-    terms = {**TERMS, "form": "split"} if what == "terms" else TERMS
-    error = play(Run(tmp_path, [VALUES[0]], 3, tamper=tamper, terms=[terms] * 3), script)
-    assert isinstance(error, ClientError if what == "terms" else MaskError)
-    assert "charge" not in steps
+    run = Run(tmp_path, [VALUES[0]], 3, tamper=tamper, terms=[terms] * 3)
+    assert isinstance(play(run, script), error or int)
+    # Without what parties send: masks, offsets and sums of one part, and their answers.
+    own = [step for step in steps if step in ("charge", masks.SEED_BYTES, 8 * len(VALUES[0]))]
+    if error is None:
+        at = own.index("charge")
+        assert own.count("charge") == 1 and masks.SEED_BYTES in own[:at] and own[at + 1 : at + 4] == [24] * 3
+    elif refuses:
+        assert own[-1] == "charge" and run.arrived == {}
+    else:
+        assert "charge" not in steps
 
 
 PAIRS = [("certificate 0", "key 0"), ("certificate 1", "key 1")]
@@ -303,12 +274,6 @@ def test_a_file_of_an_invitations_name_is_left_alone(tmp_path: Path, name: str, 
     assert other == "link" or (directory / name).read_text() == "mine"
 
 
-def test_names_of_more_clients_than_are_invited_do_not_matter(tmp_path: Path) -> None:
-    (tmp_path / "client-2.json").write_text("mine")
-    tmp_path.chmod(0o700)
-    check_directory(tmp_path, 2)
-
-
 def test_what_replaced_an_invitation_is_left_alone(tmp_path: Path) -> None:
     """A client took the first away, and somebody put another file in place of the second."""
     first, second = (tmp_path / f"client-{k}.json" for k in (0, 1))
@@ -322,22 +287,6 @@ def test_what_replaced_an_invitation_is_left_alone(tmp_path: Path) -> None:
 def test_a_failed_run_leaves_none(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), invitations(PAIRS, ASKED, tmp_path, SERVERS):
         raise KeyboardInterrupt
-    assert names(tmp_path) == set()
-
-
-def test_one_that_cannot_be_written_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def create(path: Path, *parts: bytes) -> None:
-        if path.name == "client-1.json":
-            raise OSError(28, "No space left on device")
-        real(path, *parts)
-
-    real = scratch.create_file
-    monkeypatch.setattr("harness.clients.invitations.create_file", create)
-    with (
-        pytest.raises(WriteError, match="No space left on device"),
-        invitations(PAIRS, ASKED, tmp_path, SERVERS),
-    ):
-        pass
     assert names(tmp_path) == set()
 
 

@@ -178,8 +178,7 @@ def test_a_run_is_charged_before_its_party_may_go_and_stays_charged(hosts: list[
 def test_repeats_are_charged_until_nothing_is_left(hosts: list[Path]) -> None:
     """The coordinator's own ledger, or none, changes nothing about that."""
     for count in range(1, 5):
-        assert ran(hosts).gone
-        assert len(spent(hosts[0])) == count
+        assert ran(hosts).gone and len(spent(hosts[0])) == count
     with pytest.raises(BudgetError, match=r"has ε = .* left of its budget of 4,"):
         ran(hosts)
     assert ran(hosts, 1).gone  # of which only this host had a part

@@ -1,25 +1,32 @@
-"""A coordinator's end of the connection, and links between hosts: whatever one says ends in one sentence."""
+"""Both ends of a connection to a host, and links between hosts: what is heard ends in one sentence."""
 
 import io
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 
+from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, HostUnreachableError
-from harness.hosts import connection, links, wire
+from harness.hosts import agent, connection, links, wire
 from harness.hosts.checks import Facts, skew_s
 from harness.hosts.connection import Connection
 from harness.hosts.inventory import Host
 from harness.hosts.links import greet, reach, time_link
+from harness.system import documents
+from tests.support.coordinators import RULE, asked, write_rules
 from tests.support.running import until
 
 HOST = Host(0, "one.example", "/srv/fairshares", "/srv/FairShares", 9000)
@@ -143,21 +150,6 @@ def test_what_nobody_asked_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
         one.ask("collect", kind=str)
 
 
-def test_answers_are_whose_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when a party is ended while it is still being started."""
-    session = Session(HELLO, goes_on=True)
-    one = connect(session, monkeypatch)
-    with ThreadPoolExecutor(2) as pool:
-        asked = []
-        for request in ("start", "state"):
-            asked.append(pool.submit(one.ask, request, kind=str))
-            until(lambda: sum(b"do" in line for line in session.sent) == len(asked))
-        for answer in ("of start", "of state"):
-            session.say(wire.encode({"ok": answer}))
-        assert [each.result() for each in asked] == ["of start", "of state"]
-    session.close()
-
-
 @pytest.mark.parametrize(
     "line",
     [b"Welcome!\n", b"\xff\n", b"[]\n", b"[" * 10**4 + b"\n", b'{"ok": NaN}\n', b'{"ok": 1, "ok": 2}\n'],
@@ -268,8 +260,7 @@ def test_a_delay_shows_in_the_round_trip_and_not_in_the_rate(monkeypatch: pytest
     monkeypatch.setattr(links, "_exchange", emulated)
     with answering() as port:
         timed = time_link("127.0.0.1", port, GREETING)
-    assert timed is not None
-    assert timed[0] == pytest.approx(delay_s, rel=1e-4)
+    assert timed is not None and timed[0] == pytest.approx(delay_s, rel=1e-4)
     assert timed[1] == pytest.approx(bits_per_s / 2, rel=1e-4)  # of the slower direction
 
 
@@ -315,3 +306,105 @@ def test_who_comes_takes_little_memory() -> None:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert took == size and peak < size // 8
+
+
+MORE = 64 << 20  # bytes that a host may need for what nobody has accepted
+# In a process of its own, as memory is told of those that have ended.
+TOLD = """
+import resource, subprocess, sys
+done = subprocess.run([sys.executable, "-m", "harness.hosts.agent", sys.argv[1]])
+print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
+"""
+
+
+def long_line(size: int, request: str = "nonsense") -> bytes:
+    """Return a request of so many bytes, of what takes most memory: empty lists."""
+    start = json.dumps({"do": request, "x": []}).encode()[:-2]
+    said = start + b"[]," * ((size - len(start) - 5) // 3) + b"[]]}"
+    return said + b" " * (size - 1 - len(said)) + b"\n"
+
+
+@pytest.fixture
+def ruled(tmp_path: Path) -> Path:
+    """Return a host's directory, with a policy."""
+    (tmp_path / "host").mkdir(mode=0o700)
+    write_rules(tmp_path / "host", RULE)
+    return tmp_path / "host"
+
+
+def told(host: Path, *parts: bytes) -> tuple[list[dict[str, Any]], int, int]:
+    """Return what an agent answers, its exit code, and how much memory it took.
+
+    Args: parts: what it is told, each after the first answer to the one before.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", TOLD, host],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as wrapped:
+        assert wrapped.stdin is not None and wrapped.stdout is not None and wrapped.stderr is not None
+        said = filter(None, map(wire.decode, wrapped.stdout))
+        answers = [next(said)]
+        for part in (*parts, wire.encode({"do": "bye"})):
+            with suppress(BrokenPipeError):
+                wrapped.stdin.write(part)
+                wrapped.stdin.flush()
+            answers += islice(said, 1)
+        answers += said
+        code, peak = map(int, wrapped.stderr.read().split()[-2:])
+        with suppress(BrokenPipeError):
+            wrapped.stdin.close()
+    return answers[1:], code, peak
+
+
+def test_requests_take_little_memory_before_a_run_is_accepted(ruled: Path) -> None:
+    """Neither one that is long, nor many that wait; what is as long as it may be is answered."""
+    assert len(long_line(wire.SHORT)) == wire.SHORT
+    *_, idle = told(ruled)
+    answers, code, peak = told(ruled, long_line(wire.SHORT) * 100)
+    assert (len(answers), code) == (100, 0) and peak - idle < MORE
+    refused = wire.encode({"do": "propose", "asked": asked(population="others")})
+    for before in ([], [refused]):
+        answers, code, peak = told(ruled, *before, long_line(1 << 23) * 3)
+        assert (len(answers), code) == (len(before), 1) and peak - idle < MORE
+
+
+def test_long_requests_are_taken_once_a_run_is_accepted(ruled: Path) -> None:
+    """As a list of a million uploads is; not what makes more of itself in memory than any list does."""
+    accepted = wire.encode({"do": "propose", "asked": asked()})
+    answers, code, idle = told(ruled, accepted, long_line(1 << 20, "take_list"))
+    assert [*map(list, answers)] == [["ok"], ["error"]] and code == 0
+    answers, code, peak = told(ruled, accepted, long_line(3 * documents._MAX_VALUES + (1 << 20)))
+    assert (len(answers), code) == (1, 1) and peak - idle < 4 * MORE
+
+
+class Listening(agent.Agent):
+    """A connection that tells nobody that it is there."""
+
+    def _beat(self) -> None: ...
+
+
+def test_at_most_one_request_waits_while_another_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    taken, read, early = 0, 0, 0
+    decode = wire.decode
+
+    def counted(said: bytes) -> dict[str, Any] | None:
+        nonlocal read, early
+        read += 1
+        early += read > taken + 2  # the one that waits, and the one behind it that cannot
+        return decode(said)
+
+    monkeypatch.setattr(wire, "decode", counted)
+    said = io.BytesIO(wire.encode({"do": "state"}) * 100)
+    one = Listening(said, io.BytesIO(), wire.Answers(), "agent")
+    monkeypatch.setattr(one, "lose", ended.set)
+    one.begin(said)
+    until(lambda: read >= 2)
+    while taken < 100:
+        taken += 1
+        one.requests.get()
+    ended.wait()
+    assert early == 0

@@ -29,9 +29,8 @@ from harness.privacy.ledger.entries import Ledger
 from harness.releases.weights import WeightsStatistic
 from protocols.spec import PI_RW, SHARES
 from tests.support.command import files_below
-from tests.support.coordinators import MODEL, make_hosts
+from tests.support.coordinators import MODEL, hosts_runner, make_hosts
 from tests.support.hostile import check_refuses, spoilt
-from tests.support.loopback import hosts_runner
 from tests.support.requests import request_of
 
 RELEASE = request_of(MODEL, PI_RW.input_forms["split"].by(SHARES), Fraction(1), Fraction(1, 2**40))

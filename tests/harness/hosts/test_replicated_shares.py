@@ -28,8 +28,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.request.base import Request
 from harness.security_models import MODELS, SecurityModel
 from protocols.spec import REPLICATED, SPLIT
-from tests.support.coordinators import make_hosts
-from tests.support.loopback import After, hosts_runner
+from tests.support.coordinators import After, hosts_runner, make_hosts
 from tests.support.requests import request_of
 from tests.support.running import model_parameters
 from tests.support.sharing import share

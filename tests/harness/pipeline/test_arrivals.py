@@ -41,7 +41,7 @@ from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget, Guarantee, compose
 from protocols.mechanisms.counts_so_far import Part, Schedule, best_schedule
 from protocols.noise.added import NoiseDistribution, mean_square_error, offset
-from protocols.spec import HONEST, PI_RW, PI_RW_SLOTS, SLOTS, SPLIT, ProtocolSpec
+from protocols.spec import HONEST, PI_RW, SPLIT, ProtocolSpec
 from tests.support.requests import request_of
 from tests.support.rings import to_integers
 from tests.support.sharing import allowing, share
@@ -299,25 +299,6 @@ def test_a_folder_goes_on_with_its_own_ledger_alone(place: Place) -> None:
     assert len(place.state["epochs"]) == 1 and place.runner.counted == [1]
 
 
-def test_a_series_that_was_begun_anew_at_the_same_place_is_another(place: Place) -> None:
-    """With the same terms, and uploads that are all of the first one's."""
-    place.account = replace(place.account, budget=Budget(Fraction(2)))
-    place.upload(0)
-    place.epoch()
-    place.folder.rename(place.at / "first")
-    place.epoch()
-    place.upload(1)
-    place.folder = place.at / "first"
-    place.epoch()
-    place.folder = place.at / "series"
-    place.epoch()
-    uploads = place.state["epochs"][1]["uploads"]
-    assert [status for _, status in place.charges] == [Status.DONE] * 2
-    assert {each.epsilon for each in place.ledger.spent_on(uploads).values()} == {
-        sum(epsilon for epsilon, _ in place.charges)
-    }
-
-
 def test_what_is_refused_begins_nothing(place: Place) -> None:
     folder, account, aggregate = place.folder, place.account, place.at / "shares" / "party-0.aggregate"
     place.upload(0)
@@ -428,27 +409,6 @@ def test_a_damaged_folder_is_refused(place: Place, damage: Callable[[dict[str, A
     with pytest.raises(ResultFileError, match=r"arrivals\.json is not as an epoch left it: .*; restore it"):
         place.epoch()
     assert place.runner.counted == [1]
-
-
-def test_slots_are_counted_together(tmp_path: Path) -> None:
-    """Of the domain that the first epoch fixed; uploads of another are left out, as anywhere."""
-    place = Place(tmp_path, form=SLOTS, unit=PrivacyUnit.CLIENT)
-    capped = replace(DOMAIN, cap=Cap(2))
-    seen: list[int] = []
-
-    class Slots(InTheClear):
-        def run(self, job: Job, model: SecurityModel, *_: object, **given: Any) -> EngineResult:
-            seen.append(int(job.arguments[1]))
-            given["starting"]()
-            return EngineResult(model, {"counts": (0,) * 4}, program_hash="")
-
-    place.runner = Slots()
-    place.upload(0, 5, capped)
-    place.epoch(PI_RW_SLOTS)
-    place.upload(0, 1, capped)
-    place.upload(0, 1, replace(DOMAIN, cap=Cap(3)))
-    found = place.epoch(PI_RW_SLOTS)
-    assert seen == [10, 12] and found.manifest["inputs"]["excluded_uploads"] == 1
 
 
 def test_a_kill_right_after_the_start_leaves_the_epoch_begun(place: Place, monkeypatch: Any) -> None:

@@ -33,6 +33,7 @@ from harness.views.releases.thresholds import another_choice
 from protocols import reference
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, PI_ROC, PI_ROC_RECORDS, ProtocolSpec
+from tests.support.command import read_json
 from tests.support.requests import request_of
 
 GRID = as_grid([0.1, 0.2, 0.35, 0.5, 0.8, 0.9, 1.0])
@@ -108,11 +109,6 @@ def a_run(
     return run_release(ThresholdsStatistic(curves, choice), source, settings, out, lambda _: None)
 
 
-def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
 def call(directory: Path, **given: str | bool) -> None:
     chosen: dict[str, str | bool] = {**asdict(ODDS), "tolerance": "0", "curves": str(directory)}
     thresholds(ThresholdsOptions(**{**chosen, **given}))
@@ -124,7 +120,7 @@ def test_the_same_choice_gives_the_same_files(spec: ProtocolSpec, tmp_path: Path
     write_again(tmp_path / "again", read_curves(tmp_path / "run"), ODDS, "")
     for name in ("thresholds.json", "curves.json"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
-    again = read(tmp_path / "again" / "manifest.json")
+    again = read_json(tmp_path / "again" / "manifest.json")
     assert again["opened"] == OPENED_NOTHING and again["ledger"] is None
     assert again["privacy"] == run.manifest["privacy"]
     assert again["curves_of"] == {"run": str(tmp_path / "run"), "manifest": run.manifest}
@@ -137,7 +133,7 @@ def test_another_choice_is_what_a_run_would_have_chosen_on_these_counts(tmp_path
     released = read_curves(tmp_path / "run")
     write_again(tmp_path / "again", released, PARITY, "no")
     for name in ("thresholds.json", "curves.json"):
-        assert read(tmp_path / "again" / name) == read(tmp_path / "other" / name)
+        assert read_json(tmp_path / "again" / name) == read_json(tmp_path / "other" / name)
     assert GroupThresholdPredictor.load(tmp_path / "again").positive_label == "no"
     exact = exact_curves(LABEL == 0, SCORE, np.array(["a", "b"])[GROUP], ("a", "b"), GRID)
     np.testing.assert_allclose(
@@ -149,7 +145,7 @@ def test_a_choice_on_a_choice_is_of_the_run_that_opened_the_curves(tmp_path: Pat
     a_run(tmp_path / "run")
     write_again(tmp_path / "first", read_curves(tmp_path / "run"), PARITY, "no")
     write_again(tmp_path / "second", read_curves(tmp_path / "first"), ODDS, "yes")
-    first, second = (read(tmp_path / name / "manifest.json") for name in ("first", "second"))
+    first, second = (read_json(tmp_path / name / "manifest.json") for name in ("first", "second"))
     assert second["curves_of"] == first["curves_of"]
     for name in ("thresholds.json", "curves.json"):
         assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
@@ -217,7 +213,7 @@ def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_damaged_files(
     name: str, change: Callable[[dict[str, Any]], None], message: str, intact: Path, tmp_path: Path
 ) -> None:
-    files = {stem: read(intact / f"{stem}.json") for stem in ("curves", "manifest")}
+    files = {stem: read_json(intact / f"{stem}.json") for stem in ("curves", "manifest")}
     change(files[name])
     for stem, fields in files.items():
         (tmp_path / f"{stem}.json").write_text(json.dumps(fields))

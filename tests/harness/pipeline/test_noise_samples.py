@@ -34,14 +34,12 @@ def sampler_of() -> Sampler:
 def test_a_sampler_is_its_distribution() -> None:
     sampler, masses = sampler_of(), distribution()
     mean = sum(p * x for x, p in masses.items())
-    assert sampler.spec is PI_LAP
-    assert sampler.centre == mean
+    assert sampler.spec is PI_LAP and sampler.centre == mean
     assert sampler.mean_square == sum(p * (x - mean) ** 2 for x, p in masses.items())
     assert sampler.edges == (min(masses), max(masses))
     for x in sorted(masses)[:: max(1, len(masses) // 50)]:
         assert sampler.cumulative(x) == sum(p for value, p in masses.items() if value <= x)
-    assert sampler.cumulative(min(masses) - 1) == 0
-    assert sampler.cumulative(max(masses)) == 1
+    assert sampler.cumulative(min(masses) - 1) == 0 and sampler.cumulative(max(masses)) == 1
 
 
 def test_what_is_stated_holds() -> None:
@@ -58,8 +56,7 @@ def test_the_program_is_compiled_for_what_is_stated(model: SecurityModel) -> Non
     assert job.source == PROGRAMS / f"{job.spec.name}.mpc"
     assert job.arguments == (str(model.parties), "7", "1", "40")
     assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(design_coins(EPSILON, 40))
-    assert {lanes for _, lanes in job.fair_bits} == {7}
-    assert job.party_inputs == (None,) * model.parties
+    assert {lanes for _, lanes in job.fair_bits} == {7} and job.party_inputs == (None,) * model.parties
 
 
 @pytest.mark.parametrize(
@@ -74,8 +71,7 @@ def test_what_no_noise_fits_is_refused(epsilon: Fraction, delta: Fraction) -> No
 def test_summary_of_rigged_samples() -> None:
     """Three samples of the default noise: 0, 2, -4; its mean is -1/2."""
     found = summarise([0, 2, -4], sampler_of())
-    assert isclose(found.mean, -2 / 3)
-    assert isclose(found.mean_square, (0.25 + 6.25 + 12.25) / 3)
+    assert isclose(found.mean, -2 / 3) and isclose(found.mean_square, (0.25 + 6.25 + 12.25) / 3)
     assert (found.exact_mean, found.extremes, found.exact_extremes) == (-0.5, (-4, 2), (-32, 31))
     # The root of a sixth of the logarithm of 2e9.
     assert isclose(found.bound, 1.889286, rel_tol=1e-6)
@@ -87,10 +83,8 @@ def test_distance_on_a_rigged_example() -> None:
     def cumulative(x: int) -> Fraction:
         return sum((p for value, p in distribution.items() if value <= x), Fraction(0))
 
-    assert distance([-1, 0, -1, 3], cumulative) == 0
-    assert distance([3, 3, 3, 3], cumulative) == 0.75
-    assert distance([-9, -1, 0, 3], cumulative) == 0.25
-    assert distance([0, 0, 0, 9], cumulative) == 0.5
+    assert distance([-1, 0, -1, 3], cumulative) == 0 and distance([3, 3, 3, 3], cumulative) == 0.75
+    assert distance([-9, -1, 0, 3], cumulative) == 0.25 and distance([0, 0, 0, 9], cumulative) == 0.5
 
 
 @pytest.mark.parametrize("opened", [(), (1,), (1, 2, 3), (1, 32), (-33, 0)])
