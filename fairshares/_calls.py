@@ -148,7 +148,8 @@ def thresholds(
         ['true_positive_rate', 'false_positive_rate', 'selection_rate']
 
     Args: as `weights`, and
-        score: from 0 to 1, of records that the model was *not* trained on.
+        score: from 0 to 1, of records that the model was *not* trained on; of more than two labels, columns
+            `score_` and the label.
         positive_label: what a high score speaks for; None: the label that is last in order.
         constraint: alike for all groups: "equalized_odds", "equal_opportunity", "false_positive_rate_parity"
             or "demographic_parity".

@@ -192,4 +192,7 @@ def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
         for name, column in chosen.items()
         if not isinstance(column, str) or column in table
     }
+    arrays |= {
+        name: table[name] for name in table if str(name).startswith("score_")
+    }  # of more than two labels
     return table_of(arrays) if arrays else table
