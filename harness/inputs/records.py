@@ -87,7 +87,8 @@ class ClientRecords:
             assert self.detail is not None
             number = np.arange(scores)[:, np.newaxis]
             pair = (number * len(self.domain.groups) + self.group) * 2 + (self.label == number)
-            return pair * self.domain.shape[-1] + self.detail.reshape(-1, scores).T
+            cells: npt.NDArray[np.int64] = pair * self.domain.shape[-1] + self.detail.reshape(-1, scores).T
+            return cells
         pair = self.group * len(self.domain.labels) + self.label
         return pair if self.detail is None else pair * self.domain.shape[-1] + self.detail
 

@@ -143,8 +143,8 @@ def _curves(fields: Fields, privacy: Fields) -> NoisyCurves:
     noise = curve_noise(len(grid), blocks, cap, node)
 
     def of(counts: Fields) -> GroupCurves:
-        arrays = (np.array(counts[name], dtype=float) for name in names)
-        return GroupCurves(tuple(fields["groups"]), grid, *arrays, noise)
+        tp, fp, positives, negatives = (np.array(counts[name], dtype=float) for name in names)
+        return GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
 
     others = {label: of(counts) for label, counts in fields.get("others", {}).items()}
     labels = (fields["positive_label"], fields["negative_label"])

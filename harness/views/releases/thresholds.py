@@ -44,8 +44,10 @@ def thresholds(result: Thresholds) -> Iterator[Part]:
         rows = [
             [label, group, rule.described(), f"{found.gap:.3f}"]
             for label, found in result.others.items()
-            for group, rule in (found.rules.items() if found else ())
+            if found
+            for group, rule in found.rules.items()
         ]
+        rows += [[label, "–", "no rule follows", "–"] for label, found in result.others.items() if not found]
         yield Table(
             ["label", "group", "positive if its score ≥", "difference"],
             rows,

@@ -38,9 +38,8 @@ ROWS = """client_id,group,label,score_cat,score_dog,score_owl
 
 def of_one(group: int, label: int, bins: tuple[int, ...]) -> ClientRecords:
     """Return one client's one record."""
-    one = np.array(["it"], dtype=object)
-    each = (np.array([value]) for value in (0, group, label))
-    return ClientRecords(DOMAIN, one, *each, np.array([bins]))
+    one, (client, of_group, of_label) = np.array(["it"]), np.array([[0], [group], [label]])
+    return ClientRecords(DOMAIN, one, client, of_group, of_label, np.array([bins]))
 
 
 def test_a_record_is_counted_once_for_each_score(tmp_path: Path) -> None:
