@@ -151,7 +151,8 @@ def thresholds(
         ['true_positive_rate', 'false_positive_rate', 'selection_rate']
 
     Args: as `weights`, and
-        score: from 0 to 1, of records that the model was *not* trained on.
+        score: from 0 to 1, of records that the model was *not* trained on; of more than two labels, columns
+            `score_` and the label.
         thresholds: among which rules choose: how many, evenly from 0 to 1, or these; None: 101, unless
             `domain` has them. More take longer and have more noise.
         positive_label: what a high score speaks for; None: the label that is last in order.

@@ -225,4 +225,5 @@ def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
         for name, column in chosen.items()
         if not isinstance(column, str) or column in table
     }
+    arrays |= {str(name): table[name] for name in table if str(name).startswith("score_")}
     return table_of(arrays) if arrays else table

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain, product
 
 from protocols.accounting.calibration import (
     AboveThreshold,
@@ -219,8 +220,20 @@ PI_RW_SLOTS = replace(
 
 
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
-    sizes = tuple(map(int, arguments["blocks"].split(".")))
-    return CountTree(int(arguments["bins"]), sizes).release(_cells(arguments))
+    """Return the release of trees, of `score_columns` sets of groups where a record has several scores.
+
+    Such a record is in one bin of each set, in the histogram of its group and of whether it has the set's
+    label. Listed are the records whose scores are all in one bin: others move as many nodes.
+    """
+    sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
+    one = CountTree(bins, sizes).release(_cells(arguments))
+    sets = int(arguments.get("score_columns", 1))
+    if sets == 1:
+        return one
+    groups, each = int(arguments["groups"]) // sets, range(sets)
+    records = product(range(groups), each, range(bins))
+    cells = ([((c * groups + g) * 2 + (label == c)) * bins + b for c in each] for g, label, b in records)
+    return replace(one, columns=tuple(tuple(chain(*(one.columns[i] for i in of))) for of in cells))
 
 
 PI_CF = ProtocolSpec(

@@ -33,8 +33,13 @@ def count_columns(domain: RecordDomain, form: str) -> int:
     group, label and predicted label, but for the last of each. `keys`: per record, its cell; with a cap per
     client, the cell in each of its slots. `slots`: the code of what is in each slot; of sizes, how many caps
     the client exceeds.
-    Raises: RecordDomainError: slots without a cap.
+    Raises: RecordDomainError: slots without a cap; keys of records with several scores.
     """
+    if form == KEYS.name and domain.score_columns > 1:
+        raise RecordDomainError(
+            f"A key has one score, and of {len(domain.labels)} labels a record has as many; use "
+            f"{named('variant', 'histogram')}, by which clients count."
+        )
     if form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE:
         raise RecordDomainError(
             f"The input form slots needs a cap on what one client contributes: {named('cap')}."

@@ -108,23 +108,38 @@ class RecordDomain:
             raise RecordDomainError(f"The maximum count must be 1 to 2^62 - 1, not {self.max_count}.")
         if (self.kind is RecordKind.SCORE) != bool(self.thresholds):
             raise RecordDomainError("Scores and thresholds go together: a domain has both or neither.")
+        if self.score_columns > 1 and self.cap:
+            raise RecordDomainError(
+                f"Of {len(self.labels)} labels a record has as many scores, and a cap takes one: protect "
+                "records, and leave out the cap."
+            )
         if self.kind is RecordKind.SIZE and self.cap:
             raise RecordDomainError("The domain has a cap: there is no cap to choose; leave the cap out.")
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many groups, labels and, if records have more, bins of scores or predictions there are."""
+        """How many groups, labels and, if records have more, bins of scores or predictions there are.
+
+        With several scores: a group for each score and group, the label of that score, or another one.
+        """
         if self.values:
             return len(self.groups), 2  # a sum of values, and as many times `steps` as there are
         pairs = len(self.groups), len(self.labels)
         if not self.kind.of_each:
             return pairs
+        if self.score_columns > 1:
+            pairs = self.score_columns * len(self.groups), 2
         return *pairs, len(self.thresholds if self.kind is RecordKind.SCORE else self.labels)
 
     @property
     def cells(self) -> int:
-        """How many cells a record can be in."""
+        """How many cells a record can be in: in one, or with several scores in one for each."""
         return math.prod(self.shape)
+
+    @property
+    def score_columns(self) -> int:
+        """How many scores a record has: one, or of more than two labels one for each."""
+        return len(self.labels) if self.kind is RecordKind.SCORE and len(self.labels) > 2 else 1
 
     @property
     def max_records_per_unit(self) -> int:

@@ -44,7 +44,7 @@ class ClientRecords:
 
     Attributes: client: index in [0, M); group, label: indices into the domain; client_ids: shape (M,),
     as in the file; detail: the bin of the score, the predicted label's index, or the value's step, where
-    the domain has them. A client may have no record.
+    the domain has them; with several scores a row of bins, by label. A client may have no record.
     """
 
     domain: RecordDomain
@@ -80,14 +80,23 @@ class ClientRecords:
 
     @property
     def cell(self) -> npt.NDArray[np.int64]:
-        """Each record's (group, label[, bin or prediction]) as one index, the last varying fastest."""
+        """Each record's (group, label[, bin or prediction]) as one index, the last varying fastest.
+
+        With several scores a row for each: the score and group as one, whether the label is the score's, bin.
+        """
+        if (scores := self.domain.score_columns) > 1:
+            assert self.detail is not None
+            number = np.arange(scores)[:, np.newaxis]
+            pair = (number * len(self.domain.groups) + self.group) * 2 + (self.label == number)
+            cells: npt.NDArray[np.int64] = pair * self.domain.shape[-1] + self.detail.reshape(-1, scores).T
+            return cells
         pair = self.group * len(self.domain.labels) + self.label
         return pair if self.detail is None else pair * self.domain.shape[-1] + self.detail
 
     def counts_per_client(self) -> npt.NDArray[np.int64]:
         """Count each client's records per cell: shape (cells, M)."""
         cells = self.domain.cells
-        flat = np.bincount(self.cell * self.clients + self.client, minlength=self.clients * cells)
+        flat = np.bincount(np.ravel(self.cell * self.clients + self.client), minlength=self.clients * cells)
         return flat.reshape(cells, self.clients)
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
@@ -197,7 +206,7 @@ def read_records(
     Raises: RecordsError: names the file, and the row (a table's by its index) and value where there is one;
     RecordDomainError: an inferred domain has fewer than two groups or labels.
     """
-    frame, rows = read_table(source, _columns(kind, cut), say)
+    frame, rows = read_table(source, _columns(kind, cut, domain), say)
     if not rows and may_be_empty and domain is not None and isinstance(source, Path):
         none = np.zeros(0, dtype=np.int64)
         client_ids = np.array([source.stem], dtype=object)
@@ -224,7 +233,7 @@ def records_from_frame(
     returns: who is named in client_id is there.  [test: tests/harness/inputs/test_uploaded_records.py]
     Args: where: what messages call the table; rows: the numbers that its records go by; 1, 2 ... if None.
     """
-    columns = {name: list(frame[name]) for name in _columns(kind, cut)}
+    columns = {name: list(frame[name]) for name in _columns(kind, cut, domain)}
     size = len(columns["client_id"])
     if not size:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
@@ -249,6 +258,11 @@ def records_from_frame(
                 )
             refuse_variants(names, f"{where} has the {what}")
         domain = RecordDomain(groups, labels, max_count, inferred=True)
+        if domain.with_kind(kind).score_columns > 1 and cut is None:
+            raise RecordDomainError(
+                f"{where} has {len(labels)} labels, and each needs scores of its own: declare them with "
+                f"{named('labels')}, and give columns {', '.join(score_names(labels))}."
+            )
     domain = domain.with_kind(kind, grid)
     known = {"group": domain.groups} | ({} if domain.values else {"label": domain.labels})
     if kind is RecordKind.PREDICTION and cut is None:
@@ -262,13 +276,15 @@ def records_from_frame(
         check(indices[name] < 0, f"{name} {{}} {fault}", mend, columns[name], declared)
     if cut is not None:
         positive = cut.positive_in(domain, where)
-        above = bins_of(_scores(columns, check), (0.0, cut.threshold))
+        above = bins_of(_scores(columns, check, "score"), (0.0, cut.threshold))
         indices["prediction"] = above if positive else 1 - above
     elif domain.values:
         indices["value"] = domain.values.nearest(_values(columns, domain.values, check))
         indices["label"] = np.zeros(size, dtype=np.int64)
     elif kind is RecordKind.SCORE:
-        indices["score"] = bins_of(_scores(columns, check), domain.thresholds)
+        scores = [_scores(columns, check, name) for name in columns if name not in _COLUMNS]
+        indices["score"] = bins_of(np.stack(scores, axis=-1), domain.thresholds)
+        indices["score"] = indices["score"][:, 0] if len(scores) == 1 else indices["score"]
     numbers: dict[str, int] = {}  # of clients, in the order of their first records
     each = zip(columns["client_id"], missing["client_id"], strict=True)
     client = np.array([-1 if without else numbers.setdefault(who, len(numbers)) for who, without in each])
@@ -343,10 +359,17 @@ def _beyond(
     return beyond
 
 
-def _columns(kind: RecordKind, cut: ScoreCut | None) -> tuple[str, ...]:
+def score_names(labels: Sequence[str]) -> list[str]:
+    """Return the columns of scores of more than two labels."""
+    return [f"score_{label}" for label in labels]
+
+
+def _columns(kind: RecordKind, cut: ScoreCut | None, domain: RecordDomain | None) -> tuple[str, ...]:
     """Return the columns that hold what these records do, or the scores from which predictions follow."""
     if kind is RecordKind.VALUE:
         return ("client_id", "group", "value")
+    if domain and cut is None and domain.with_kind(kind).score_columns > 1:
+        return (*_COLUMNS, *score_names(domain.labels))
     read = kind if cut is None else RecordKind.SCORE
     return (*_COLUMNS, str(read)) if read.of_each else _COLUMNS
 
@@ -356,12 +379,12 @@ def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     return np.array([float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts], dtype=np.float64)
 
 
-def _scores(columns: Columns, check: _Check) -> npt.NDArray[np.float64]:
-    """Return the numbers in the column score; they have to be from 0 to 1."""
-    scores = _numbers(columns["score"])
+def _scores(columns: Columns, check: _Check, name: str) -> npt.NDArray[np.float64]:
+    """Return the numbers in a column of scores; they have to be from 0 to 1."""
+    scores = _numbers(columns[name])
     wrong = ~((scores >= 0) & (scores <= 1))  # NaN is neither
     mend = "correct the row; 61 % is 0.61"
-    check(wrong, "score {} is not a number from 0 to 1", mend, columns["score"])
+    check(wrong, f"{name} {{}} is not a number from 0 to 1", mend, columns[name])
     return np.where(wrong, 0, scores)
 
 

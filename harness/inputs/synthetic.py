@@ -72,7 +72,8 @@ class Federation:
         if domain.values is not None:
             more = rng.integers(-domain.values.steps, domain.values.steps, size=records, endpoint=True)
         elif self.detail.of_each:
-            more = rng.integers(domain.shape[-1], size=records)
+            scores = (records, domain.score_columns) if domain.score_columns > 1 else records
+            more = rng.integers(domain.shape[-1], size=scores)
         group = rng.integers(self.groups, size=self.clients)[owner]
         names = np.array([f"client {i}" for i in range(self.clients)])
         return ClientRecords(domain, names, owner, group, label, more)

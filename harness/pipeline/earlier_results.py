@@ -135,14 +135,20 @@ def choose_again(
 
 def _curves(fields: Fields, privacy: Fields) -> NoisyCurves:
     """Return the curves of a file. Raises: what parsing raises, whatever it holds instead."""
-    names = ("thresholds", "true_positives", "false_positives", "positives", "negatives")
-    grid, tp, fp, positives, negatives = (np.array(fields[name], dtype=float) for name in names)
+    names = ("true_positives", "false_positives", "positives", "negatives")
+    grid = np.array(fields["thresholds"], dtype=float)
     blocks = tuple(fields["blocks"])
     node = noise_from_json(fields)
     cap = cap_from_json(privacy["cap"], MANIFEST) if "cap" in privacy else None
     noise = curve_noise(len(grid), blocks, cap, node)
-    curves = GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
-    return NoisyCurves(fields["positive_label"], fields["negative_label"], blocks, node, curves)
+
+    def of(counts: Fields) -> GroupCurves:
+        tp, fp, positives, negatives = (np.array(counts[name], dtype=float) for name in names)
+        return GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
+
+    others = {label: of(counts) for label, counts in fields.get("others", {}).items()}
+    labels = (fields["positive_label"], fields["negative_label"])
+    return NoisyCurves(*labels, blocks, node, of(fields), others)
 
 
 def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> bool:
@@ -151,9 +157,10 @@ def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any
     written = {"schema": SCHEMA, **read_curves.to_json(), "privacy": privacy}
     errors = written["standard_error"]
     names = all(isinstance(name, str) for name in (*curves.groups, *labels)) and len(set(labels)) == 2
+    sets = (curves, *read_curves.others.values())
     counts = (
-        np.concatenate([curves.tp, curves.fp])[:, 0],
-        np.concatenate([curves.positives, curves.negatives]),
+        np.concatenate([each for of in sets for each in (of.tp, of.fp)])[:, 0],
+        np.concatenate([each for of in sets for each in (of.positives, of.negatives)]),
     )
     return (
         names
@@ -225,8 +232,13 @@ def _thresholds(files: Files, directory: Path) -> Thresholds:
     if "thresholds.json" not in files:
         return Thresholds(curves, None)
     fields = files["thresholds.json"]
+    others = {label: of and _chosen(of) for label, of in fields.get("others", {}).items()}
+    return Thresholds(curves.for_positive(fields["positive_label"]), _chosen(fields), others=others)
+
+
+def _chosen(fields: Fields) -> GroupThresholds:
     rates, intervals = _rates(list(fields["rates"].values()), (len(fields["rates"]),))
-    chosen = GroupThresholds(
+    return GroupThresholds(
         **{name: fields[name] for name in ("constraint", "objective", "tolerance", "deterministic")},
         rules={group: rule_from_json(rule, group) for group, rule in fields["thresholds"].items()},
         rates=rates,
@@ -236,7 +248,6 @@ def _thresholds(files: Files, directory: Path) -> Thresholds:
         gap_interval=tuple(fields["gap_interval"]),
         least_tolerance=fields["tolerance_is_the_least"],
     )
-    return Thresholds(curves.for_positive(fields["positive_label"]), chosen)
 
 
 def _rates(cells: Sequence[Fields], shape: tuple[int, ...]) -> tuple[dict[str, Floats], dict[str, Floats]]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from harness.errors import (
     TooNoisyError,
     UndefinedRateError,
 )
+from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import DEFAULT_THRESHOLDS, Cap, RecordDomain, RecordKind, scale_of, shown
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
@@ -48,8 +49,9 @@ from protocols.spec import PI_ROC, PI_ROC_RECORDS, ProtocolSpec
 class NoisyCurves:
     """Score curves of each group's positives and negatives, and how they were released; all of it public.
 
-    Attributes: positive, negative: the label that counts as positive, and the other; blocks: bins per opened
-    block of each level.
+    Attributes: positive, negative: the label that counts as positive, and the other, "" of several; blocks:
+    bins per opened block of each level; others: of more than two labels, the curves of each other label, by
+    its own scores.
     """
 
     positive: str
@@ -57,38 +59,57 @@ class NoisyCurves:
     blocks: tuple[int, ...]
     noise: Noise
     curves: GroupCurves
+    others: Mapping[str, GroupCurves] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `curves.json` but for the privacy statement."""
-        curves = self.curves
+        curves, others = self.curves, {name: _counts_to_json(of) for name, of in self.others.items()}
         assert curves.noise is not None
         return {
             "groups": list(curves.groups),
             "positive_label": self.positive,
             "negative_label": self.negative,
             "thresholds": curves.thresholds.tolist(),
-            "true_positives": curves.tp.tolist(),
-            "false_positives": curves.fp.tolist(),
-            "positives": curves.positives.tolist(),
-            "negatives": curves.negatives.tolist(),
+            **_counts_to_json(curves),
+            **({"others": others} if others else {}),
             "standard_error": curves.noise.standard_errors()[:-1].tolist(),
             "blocks": list(self.blocks),
             **noise_to_json(self.noise),
         }
 
     def for_positive(self, label: str) -> "NoisyCurves":
-        """Return the same counts with this label as the positive one, of the two; the same label if empty.
+        """Return the same counts with this label as the positive one; the same label if empty.
 
         Raises: RecordDomainError: the curves are of other labels.
         """
         if label in ("", self.positive):
             return self
+        if label in self.others:
+            every = {**self.others, self.positive: self.curves}
+            others = {name: every[name] for name in sorted(every) if name != label}
+            return replace(self, positive=label, curves=every[label], others=others)
         if label != self.negative:
-            labels = ", ".join(map(shown, sorted((self.positive, self.negative))))
+            labels = ", ".join(map(shown, sorted((self.positive, *(self.others or (self.negative,))))))
             raise RecordDomainError(f"The positive label {label!r} is not declared (declared: {labels}).")
         was = self.curves
         swapped = replace(was, tp=was.fp, fp=was.tp, positives=was.negatives, negatives=was.positives)
         return replace(self, positive=label, negative=self.positive, curves=swapped)
+
+
+def _counts_to_json(curves: GroupCurves) -> dict[str, Any]:
+    return {
+        "true_positives": curves.tp.tolist(),
+        "false_positives": curves.fp.tolist(),
+        "positives": curves.positives.tolist(),
+        "negatives": curves.negatives.tolist(),
+    }
+
+
+def _histograms(groups: int, labels: int) -> dict[str, int]:
+    """Return whose scores are counted: of more than two labels, by score and group, its label or not."""
+    if labels == 2:
+        return {"groups": groups, "labels": labels}
+    return {"groups": groups * labels, "labels": 2, "score_columns": labels}
 
 
 def _scored(spec: ProtocolSpec) -> AuditTarget:
@@ -99,9 +120,9 @@ def _scored(spec: ProtocolSpec) -> AuditTarget:
         delta: Fraction,
         distribution: NoiseDistribution | None,
     ) -> Declared:
-        bins = sizes["thresholds"]
-        blocks = best_tree(bins, neighbors, epsilon, delta, distribution).blocks
-        table = {name: sizes[name] for name in ("groups", "labels")}
+        bins, table = sizes["thresholds"], _histograms(sizes["groups"], sizes["labels"])
+        share = table.get("score_columns", 1)
+        blocks = best_tree(bins, neighbors, epsilon / share, delta / share, distribution).blocks
         return spec, {**table, "bins": bins, "blocks": ".".join(map(str, blocks))}
 
     table = table_of(spec)
@@ -128,16 +149,12 @@ class CurvesStatistic(Statistic[NoisyCurves]):
     }
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[NoisyCurves]:
-        if len(domain.labels) != 2:
-            raise RecordDomainError(
-                f"A score curve tells two labels apart, and the domain has {len(domain.labels)}: run once "
-                "for each label against the rest, with the scores for it and a share of epsilon."
-            )
+        count_columns(domain, next(iter(self.spec.input_forms)))  # refuses what the form cannot hold
         positive = domain.labels[domain.positive(self.positive)]
         tree = self._tree(release, domain)
-        groups, labels, bins = domain.shape
         blocks = ".".join(map(str, tree.blocks))
-        arguments = {"groups": groups, "labels": labels, "bins": bins, "blocks": blocks}
+        table = _histograms(len(domain.groups), len(domain.labels))
+        arguments = {**table, "bins": domain.shape[-1], "blocks": blocks}
         plan = plan_release(self.spec, arguments, release, domain)
 
         def read(opened: Opened, clients: int) -> NoisyCurves:
@@ -152,10 +169,10 @@ class CurvesStatistic(Statistic[NoisyCurves]):
         bins = len(domain.thresholds)
         if self.flat:
             return CountTree(bins, (1,))
+        neighbors, share = release.neighbors_in(domain), domain.score_columns
         with fitting(release.epsilon, release.delta):
-            return best_tree(
-                bins, release.neighbors_in(domain), release.epsilon, release.delta, release.own_distribution
-            )
+            terms = (release.epsilon / share, release.delta / share, release.own_distribution)
+            return best_tree(bins, neighbors, *terms)
 
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         return _expected_error(prepared.read(_nothing(prepared), 0), prepared.domain, sizes)
@@ -180,25 +197,26 @@ def noisy_curves(
     """Estimate score curves from unbiased counts.
 
     Computes: by least squares from the blocks of a tree.
-    Args: opened: level by level, in each a (group, label) pair after the other, from the lowest block up.
+    Args: opened: level by level, in each a (group, label) pair after the other, from the lowest block up;
+    with several scores such pairs of a score, its label last, after those of another.
     """
-    pairs = len(domain.groups) * len(domain.labels)
+    pairs = domain.shape[0] * domain.shape[1]
     ends = np.cumsum([pairs * count for count in tree.counts])[:-1]
     nodes = np.concatenate([level.reshape(pairs, -1) for level in np.split(opened, ends)], axis=1)
     curve = curve_noise(len(domain.thresholds), tree.blocks, domain.cap, noise)
-    counts = (nodes @ curve.linear.T).reshape(len(domain.groups), len(domain.labels), -1)
+    counts = (nodes @ curve.linear.T).reshape(domain.score_columns, len(domain.groups), 2, -1)
+
+    def of(number: int, at: int) -> GroupCurves:
+        above, below = counts[number, :, at], counts[number, :, 1 - at]
+        totals = (above[:, -1], below[:, -1])
+        grid = np.array(domain.thresholds)
+        return GroupCurves(domain.groups, grid, above[:, :-1], below[:, :-1], *totals, curve)
+
     at = domain.labels.index(positive)
-    of_positives, of_negatives = counts[:, at], counts[:, 1 - at]
-    curves = GroupCurves(
-        domain.groups,
-        np.array(domain.thresholds),
-        of_positives[:, :-1],
-        of_negatives[:, :-1],
-        of_positives[:, -1],
-        of_negatives[:, -1],
-        curve,
-    )
-    return NoisyCurves(positive, domain.labels[1 - at], tree.blocks, noise, curves)
+    if domain.score_columns == 1:
+        return NoisyCurves(positive, domain.labels[1 - at], tree.blocks, noise, of(0, at))
+    each = {label: of(number, 1) for number, label in enumerate(domain.labels)}
+    return NoisyCurves(positive, "", tree.blocks, noise, each.pop(positive), each)
 
 
 def noise_to_json(noise: Noise) -> dict[str, Any]:
@@ -254,11 +272,15 @@ def choice_of(request: Any) -> ThresholdChoice:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Curves, and the thresholds that were chosen on them, or why there are none."""
+    """Curves, and the thresholds that were chosen on them, or why there are none.
+
+    Attributes: others: of more than two labels, those of each other label against the rest.
+    """
 
     curves: NoisyCurves
     thresholds: GroupThresholds | None
     problem: FairSharesError | None = None
+    others: Mapping[str, GroupThresholds | None] = field(default_factory=dict)
 
     def files(self) -> dict[str, dict[str, Any]]:
         """Return the result files by name, without the fields that all files have."""
@@ -266,6 +288,8 @@ class Thresholds:
         if self.thresholds is None:
             return files
         chosen = {"positive_label": self.curves.positive, **self.thresholds.to_json()}
+        others = {name: found and found.to_json() for name, found in self.others.items()}
+        chosen |= {"others": others} if others else {}
         return {**files, "thresholds.json": {**chosen, "cautions": self.cautions}}
 
     @cached_property
@@ -277,11 +301,18 @@ class Thresholds:
 
 
 def thresholds_on(curves: NoisyCurves, choice: ThresholdChoice) -> Thresholds:
-    """Choose thresholds on curves that are released; where these allow none, return why."""
+    """Choose thresholds on curves that are released, for each label; where these allow none, return why."""
+    others = {label: _chosen(of, choice)[0] for label, of in curves.others.items()}
+    return Thresholds(curves, *_chosen(curves.curves, choice), others)
+
+
+def _chosen(
+    curves: GroupCurves, choice: ThresholdChoice
+) -> tuple[GroupThresholds | None, FairSharesError | None]:
     try:
-        return Thresholds(curves, choice.of(curves.curves))
+        return choice.of(curves), None
     except (UndefinedRateError, TooNoisyError, InfeasibleError) as error:
-        return Thresholds(curves, None, error)
+        return None, error
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,12 @@ class Training:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
-        """The domain of the model's scores, from which thresholds come."""
+        """The domain of the model's scores, of two labels, from which thresholds come."""
+        if len(domain.labels) != 2:
+            raise OptionError(
+                f"Thresholds beside training take two labels, not {len(domain.labels)}; train without, and "
+                "release thresholds of the model's scores by a command of their own."
+            )
         return replace(domain, kind=RecordKind.SCORE, thresholds=self.grid)
 
     def total(self, domain: RecordDomain, rounds: Guarantee) -> Guarantee:

@@ -136,6 +136,15 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
     return worst
 
 
+def rho_of(epsilon: Fraction) -> Fraction:
+    """Return rho of what tells neighbors apart by e^epsilon at most, both ways: theorem 18.
+
+    With delta besides, as of a truncated logarithm, it is delta-approximate zCDP.
+    [test: tests/protocols/test_shifted_log.py]
+    """
+    return epsilon**2 / 2
+
+
 @dataclass(frozen=True)
 class ErrorTarget:
     """What estimates have to keep to: E|estimate - n| <= relative * n for all n from `least` to `most`."""

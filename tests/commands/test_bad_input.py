@@ -173,7 +173,7 @@ COMMANDS = [
     (f"{CURVES} score.csv", "row 5: score '1.5' is not a number from 0 to 1"),
     (
         "thresholds --epsilon 1 --security mpyc --records scored.csv --domain three-labels.json",
-        "two labels apart, and the domain has 3",
+        "score_",
     ),
     (f"{CURVES} scored.csv --constraint parity", "--constraint must be equalized_odds, equal_opportunity,"),
     (f"{CURVES} scored.csv --input-form product", "--input-form must be split"),

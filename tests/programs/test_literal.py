@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.literal import SPECS, literal_job, literal_source
+from benchmarks.measure.cell import HERE
 from benchmarks.measure.samples import Level
-from benchmarks.suites import Grid, Suite
+from benchmarks.suites import Grid, Planned, Suite
 from harness.engines.registry import engine_of
 from harness.errors import CompileError, ExperimentError, UnsupportedError
 from harness.security_models import MODELS, SecurityModel, get_model
@@ -128,6 +129,13 @@ def test_a_program_refuses_other_data_than_its_own(protocol: str, tmp_path: Path
         CompileError, match=r"takes no shares, so its first argument must be made-up, not sha"
     ):
         engine_of(model).run(given, model, tmp_path / "run", 60.0, lambda _: None)
+
+
+def test_a_model_that_cannot_run_them_says_so() -> None:
+    for protocol in SPECS:
+        cell = {**CELL, "security": "mpyc", "protocol": protocol, "clients": 1, "samples": 1}
+        reason = HERE.why_not(Planned(cell, 1, 60.0))
+        assert reason == f"{protocol}_literal uses features that only MP-SPDZ has; choose one of its models."
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,20 @@ def thresholds(result: Thresholds) -> Iterator[Part]:
             )
         for caution in result.cautions:
             yield Paragraph(f"Warning: {caution}", strong="Warning:")
+    if result.others:
+        rows = [
+            [label, group, rule.described(), f"{found.gap:.3f}"]
+            for label, found in result.others.items()
+            if found
+            for group, rule in found.rules.items()
+        ]
+        rows += [[label, "–", "no rule follows", "–"] for label, found in result.others.items() if not found]
+        yield Table(
+            ["label", "group", "positive if its score ≥", "difference"],
+            rows,
+            "llll",
+            caption="The other labels, each against the rest by its own scores. All labels share ε.",
+        )
     assert curves.noise is not None
     worst = float(curves.noise.standard_errors().max())
     yield (

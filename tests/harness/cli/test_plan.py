@@ -185,7 +185,7 @@ def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) 
         ({"security": "ringg"}, "no model 'ringg'"),
         ({"network": "fast"}, "--network"),
         ({"task": "thresholds", "variant": "fast"}, "--variant"),
-        ({"task": "thresholds", "labels": "3"}, "two labels"),
+        ({"task": "thresholds", "labels": "3", "variant": "records"}, "--variant histogram"),
         ({"thresholds": "11"}, "--thresholds goes with thresholds or cap, not with weights"),
         ({"task": "gap"}, "neither --labels nor a number of records"),
         ({"input_form": "keys"}, "--input-form"),
