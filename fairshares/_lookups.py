@@ -88,21 +88,25 @@ def preprocess(
 
 
 def ledger(
-    population: str | None = None, *, budget: Budget = None, ledger: Path | str | None = None
+    population: str | None = None,
+    *,
+    budget: Budget = None,
+    retire: str | None = None,
+    ledger: Path | str | None = None,
 ) -> Spent:
-    """Say what each population's runs have spent, or give one a budget.
+    """Say what each population's runs have spent, give one a budget, or retire one.
 
         >>> import fairshares as fs
         >>> fs.ledger("loans", budget=3, ledger="my-ledger.sqlite").charges.empty
         True
 
-    Args: population: the one to show; None: all; budget: gives it this one: a total ε, or (ε, δ); ledger: the
-    file; default: as for the command.
+    Args: population: the one to show; None: all; budget: gives it this one: a total ε, or (ε, δ); retire: one
+    that calls without a name are no longer asked about; ledger: the file; default: as for the command.
     Returns: a table of what was charged. Raises: PopulationError: there is no such population; LedgerError.
     """
     from fairshares._run import spent
 
-    return spent(population=population, budget=budget, ledger=ledger)
+    return spent(population=population, budget=budget, retire=retire, ledger=ledger)
 
 
 def load(directory: Path | str) -> Any:

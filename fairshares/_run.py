@@ -166,8 +166,8 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
 def spent(**given: Any) -> _shown.Spent:
     """Return what is in a ledger. Args: given: a population, its budget, the ledger's file."""
     with naming(as_keyword):
-        population, account = given.pop("population"), Account(**given)
-        path, populations = populations_of(population, account.budget, account.ledger)
+        population, retire, account = given.pop("population"), given.pop("retire"), Account(**given)
+        path, populations = populations_of(population, account.budget, account.ledger, retire)
         shown = list(ledger_view.ledger(path, populations))
         return _shown.Spent(ledger_view.to_json(path, populations), shown)
 

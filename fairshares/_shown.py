@@ -20,7 +20,7 @@ from harness.views.rendering.text import render
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WIDTH = 120  # of tables where there is no terminal
+_WIDTH = 80  # of tables where there is no terminal
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -48,7 +48,7 @@ class Shown:
 
         Args: kind: which of them, "privacy" for example; by default the first; ax: matplotlib's, to draw on;
         None: a new figure's. Returns: the axes, of which `.figure.savefig("my.png")` makes a file.
-        Raises: ValueError: there is no such picture; which there are, it says.
+        Raises: ValueError: there is no such picture; which there are, it says; MissingPackageError.
         """
         pictures = {part.name: part for part in self._view() if isinstance(part, Picture)}
         if not pictures or kind not in (*pictures, ""):
@@ -56,11 +56,12 @@ class Shown:
                 f"There is no picture {kind!r} of this; there are: {', '.join(pictures) or 'none'}."
             )
         picture = pictures[kind or next(iter(pictures))]
-        if ax is None:
-            from matplotlib import pyplot  # takes a second to load
+        with naming(as_keyword):
+            if ax is None:
+                from matplotlib import pyplot  # takes a second to load
 
-            ax = pyplot.subplots(figsize=(WIDTH, picture.height), layout="constrained")[1]
-        picture.draw(ax)
+                ax = pyplot.subplots(figsize=(WIDTH, picture.height), layout="constrained")[1]
+            picture.draw(ax)
         return ax
 
 

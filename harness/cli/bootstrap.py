@@ -19,6 +19,7 @@ from typing import NoReturn
 PROJECT = Path(__file__).resolve().parents[2]
 
 LOCK = "requirements.lock"
+TEST_LOCK = f"tests/{LOCK}"  # what tests need besides
 
 _STAMP = "fairshares-lock"  # in a complete environment: what it was made from
 
@@ -31,8 +32,8 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
     Args: arguments: the command line after the program's name; project: the root, with the lock file.
     Returns: an exit code, if there was nothing to hand over to.
     """
-    environment = project / ".venv"
-    if code := ensure(environment, project / LOCK):
+    environment, locks = project / ".venv", [LOCK, TEST_LOCK] if arguments[:1] == ["test"] else [LOCK]
+    if code := ensure(environment, *(project / lock for lock in locks)):
         return code
     words = ["--search-root", str(project), *spelled_out(arguments)]
     # A terminal that cannot show a letter shows a question mark; it does not end the command.
@@ -44,18 +45,19 @@ def main(arguments: Sequence[str], project: Path = PROJECT) -> int:
     _hand_over(environment, project, words)
 
 
-def ensure(environment: Path, lock: Path) -> int:
-    """Make an environment, unless it is there as its lock file says; say what went wrong, if anything did.
+def ensure(environment: Path, *locks: Path) -> int:
+    """Make an environment, unless it is there as its lock files say; say what went wrong, if anything did.
 
     Guarantees: an environment that is not complete is never taken for one, whenever this is stopped.
     [test: tests/commands/test_bootstrap.py]
-    Args: environment: in the project's root; lock: there or below.
+    Args: environment: in the project's root, maybe with more packages; locks: there or below.
     Returns: an exit code, 0 if the environment is there.
     """
     try:
-        if not _is_current(environment, lock):
-            _say(f"setting up {environment.name} with the packages of {lock}; another ./inv waits meanwhile")
-            _make_alone(environment, lock)
+        if not _is_current(environment, locks):
+            of = " and ".join(map(str, locks))
+            _say(f"setting up {environment.name} with the packages of {of}; another ./inv waits meanwhile")
+            _make_alone(environment, locks)
     except subprocess.CalledProcessError as error:
         _say(
             f"{environment.name} was not made: {error.cmd[2]} failed, see above; then run the command again."
@@ -70,20 +72,22 @@ def ensure(environment: Path, lock: Path) -> int:
     return 0
 
 
-def _is_current(environment: Path, lock: Path) -> bool:
-    """Return whether the environment is complete, from today's lock file, and its Python still there."""
+def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
+    """Return whether the environment is complete, from today's lock files, and its Python still there."""
     stamp, python = environment / _STAMP, environment / "bin" / "python"
-    return stamp.exists() and python.exists() and stamp.read_text() == _stamp(environment, lock)
+    if not (stamp.exists() and python.exists()):
+        return False
+    return set(_stamp(environment, locks).splitlines()) <= set(stamp.read_text().splitlines())
 
 
-def _stamp(environment: Path, lock: Path) -> str:
-    """Return the lock file's digest and the interpreter behind the environment's link.
+def _stamp(environment: Path, locks: Sequence[Path]) -> str:
+    """Return the lock files' digests and the interpreter behind the environment's link, a line each.
 
     The interpreter is named because a system upgrade can turn the link into another Python, which
     would not see the packages.
     """
-    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
-    return f"{digest}\n{os.path.realpath(environment / 'bin' / 'python')}\n"
+    digests = [hashlib.sha256(lock.read_bytes()).hexdigest() for lock in locks]
+    return "\n".join([*digests, os.path.realpath(environment / "bin" / "python"), ""])
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
@@ -117,33 +121,34 @@ def _hand_over(environment: Path, project: Path, words: Sequence[str]) -> NoRetu
     os.execv(python, command)
 
 
-def _make_alone(environment: Path, lock: Path) -> None:
+def _make_alone(environment: Path, locks: Sequence[Path]) -> None:
     # The project's directory itself is the lock: no file to leave behind, none that git could replace.
     locked = os.open(environment.parent, os.O_RDONLY)
     try:
         fcntl.flock(locked, fcntl.LOCK_EX)
-        if not _is_current(environment, lock):
-            _make(environment, lock, locked)
+        if not _is_current(environment, locks):
+            _make(environment, locks, locked)
     finally:
         os.close(locked)
 
 
-def _make(environment: Path, lock: Path, held: int) -> None:
+def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
     """Make the environment beside its place, so that what runs in an older one goes on until the end.
 
     Args: held: the lock, which pip holds as well: if this process is killed, the next one waits for pip.
     """
     new, old = (environment.with_name(f"{environment.name}.{which}") for which in ("partial", "old"))
     _remove(new, old)  # of a start that was killed
-    # --no-deps: the lock file is complete, so nothing that it does not pin can come in.
+    # --no-deps: the lock files are complete, so nothing that it does not pin can come in.
     # --no-compile: a module is compiled when first imported; most never are.
     options = ["--no-deps", "--no-compile", "--no-user", "--no-input", "--disable-pip-version-check"]
-    pip = [str(new / "bin" / "python"), "-m", "pip", "install", *options, "-r", str(lock)]
+    pip = [str(new / "bin" / "python"), "-m", "pip", "install", *options]
+    pip += [word for lock in locks for word in ("-r", str(lock))]
     try:
         for command in ([sys.executable, "-m", "venv", str(new)], pip):
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[held], check=True)
         _rename_inside(new, environment)
-        (new / _STAMP).write_text(_stamp(new, lock))
+        (new / _STAMP).write_text(_stamp(new, locks))
         if os.path.lexists(environment):
             environment.rename(old)
         new.rename(environment)

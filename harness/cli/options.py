@@ -173,12 +173,16 @@ class SendOptions(
 
 
 class LedgerOptions(Options):
-    """Show what each population's runs have spent, or give one a budget."""
+    """Show what each population's runs have spent, give one a budget, or retire one."""
 
     population = POPULATION.but(help="the one to show; default: all")
     budget = BUDGET.but(
         help="gives the population this budget: a total ε, or ε,δ, for example 3 or 3,1e-6; ,renyi or a "
         "number of runs after it says how they add up"
+    )
+    retire = POPULATION.but(
+        help="a population that stays, and that runs without a name need not mind, until it gets another "
+        "budget"
     )
     ledger = LEDGER
     plot = PLOT

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import Progress as RichProgress, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from harness.errors import FairSharesError
+from harness.errors import FairSharesError, as_flag, naming
 from harness.privacy.ledger.charge import NOTHING_SPENT, SPENT
 from harness.system.command_name import as_called
 from harness.system.progress import listening
@@ -97,7 +97,7 @@ def ending_well(of_command: Output) -> Iterator[None]:
     output, out.quiet, err.quiet = of_command, of_command.json, of_command.quiet
     before = len(SPENT)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), naming(as_flag):
             warnings.showwarning = lambda message, *_: announce(str(message))
             yield
         sys.stdout.flush()

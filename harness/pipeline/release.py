@@ -76,7 +76,8 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     if chooses_cap(call):
         _, left = cap_and_release(request)
         request = request.spending(left)
-    account = chosen_account(call.population, call.budget, call.ledger, say)
+    of_records = call.records is not None
+    account = chosen_account(call.population, call.budget, call.ledger, say, of_records=of_records)
     stock = None if hosts else stock_of(call)
     settings = RunSettings(request, timeout_s=call.timeout, account=account, hosts=hosts, stock=stock)
     settings.check_supported(request.spec)

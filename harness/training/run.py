@@ -359,7 +359,7 @@ def trained(
     """Train on the records of a file or a table. Args: target: a new directory for the files."""
     check_new(target)
     model, domain = request.security or choose_model(None), declared_domain(request)
-    account = chosen_account(request.population, request.budget, request.ledger, say)
+    account = chosen_account(request.population, request.budget, request.ledger, say, of_records=True)
 
     def planned(task: str) -> Planned:
         settings = settings_of(request.of_release(task, model))

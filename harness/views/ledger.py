@@ -63,7 +63,7 @@ def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
 def _population(population: Population) -> Iterator[Part]:
     unit, relation = population.unit, population.relation
     protects = f", {what_changes(unit, relation)}" if unit and relation else ""
-    yield Heading(f"Population {population.name!r}", protects)
+    yield Heading(f"Population {population.name!r}", ", retired" * population.retired + protects)
     if population.charges:
         yield Table(
             _COLUMNS,
@@ -115,6 +115,7 @@ def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
                 "population": each.name,
                 "privacy_unit": each.unit,
                 "neighboring_relation": each.relation,
+                "retired": each.retired,
                 "budget": exact_json(each.budget),
                 "spent": exact_json(each.spent),
                 "left": exact_json(each.left),

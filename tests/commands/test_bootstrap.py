@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.bootstrap import LOCK, spelled_out
+from harness.cli.bootstrap import LOCK, TEST_LOCK, spelled_out
 from harness.cli.project_checks import build_docs
 from tests.support.running import signals_not_ignored, until
 
-BOOTSTRAP = ("inv", "harness/__init__.py", "harness/cli/bootstrap.py", "harness/cli/app.py", LOCK)
+BOOTSTRAP = ("inv", "harness/__init__.py", "harness/cli/bootstrap.py", "harness/cli/app.py", LOCK, TEST_LOCK)
 
 # Stands in for the standard library's venv: its Python is a script that plays pip and invoke.
 FAKE_VENV = """\
@@ -194,6 +194,17 @@ def test_later_starts_are_silent_until_the_lock_file_or_python_changes(copy: Pat
     (copy / ".venv/bin/python").unlink()
     (copy / ".venv/bin/python").symlink_to(other)
     assert "setting up .venv" in run(copy, env=env)[2]
+
+
+def test_test_tools_are_installed_when_they_are_needed_and_stay(copy: Path) -> None:
+    installed = "shift 3; echo $* >> installed"
+    env = with_fake_pip(copy, installed)
+    run(copy, "quickstart", env=env)
+    assert "tests/" not in (copy / "installed").read_text()
+    assert "setting up .venv" in run(copy, "test", env=env)[2]
+    assert f"{copy}/{LOCK} -r {copy}/{TEST_LOCK}" in (copy / "installed").read_text().splitlines()[-1]
+    for command in ("test", "quickstart", "test"):
+        assert run(copy, command, env=env)[2] == ""
 
 
 def test_task_sees_the_users_directory_and_none_of_its_modules(

@@ -116,6 +116,33 @@ def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path)
     assert json.loads((here / "after" / "manifest.json").read_text())["ledger"] is None
 
 
+def test_a_run_without_a_name_asks_about_populations_that_may_be_its_own(here: Path) -> None:
+    """Not of a retired one, nor, where all records are at hand, of one of which only uploads were used."""
+    model = MODELS[QUICKEST]
+    shared = ("--records", "records.csv", "--domain", "domain.json", "--security", "mpyc", "--out", "shares")
+    succeed("share", *shared, cwd=here)
+    of_uploads = ("--shares", "shares", "--population", "trial", "--budget", "3", "--out", "trial")
+    succeed(*weights(MODELS["mpyc"], *of_uploads), cwd=here)
+    succeed(*weights(model, "--out", "first"), cwd=here)
+    assert "holds budgets, for 'trial'" in refused(*weights(MODELS["mpyc"], "--shares", "shares"), cwd=here)
+
+    succeed("ledger", "--population", "loans", "--budget", "3", cwd=here)
+    assert "holds budgets, for 'loans'. Say" in refused(*weights(model), cwd=here)
+    said = succeed("ledger", "--retire", "LOANS", cwd=here)
+    assert "Population 'loans', retired" in said and "Budget: 3" in said
+    succeed(*weights(model, "--out", "second"), cwd=here)
+    assert {each["population"]: each["retired"] for each in in_ledger(here)} == {
+        "loans": True,
+        "trial": False,
+    }
+
+    said = succeed(*weights(model, "--population", "loans", "--out", "third"), cwd=here)
+    assert "left of its budget: ε = 2.0" in said  # which holds for whoever names it
+    succeed("ledger", "--population", "loans", "--budget", "4", cwd=here)
+    assert "holds budgets, for 'loans'. Say" in refused(*weights(model), cwd=here)
+    assert "has no population 'other'" in refused("ledger", "--retire", "other", cwd=here)
+
+
 @ON_BOTH_ENGINES
 def test_uploads_run_again_only_when_they_are_charged(model: SecurityModel, here: Path) -> None:
     """Also when the second run takes them aggregated, and together with others."""

@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from harness.cli.bootstrap import LOCK
+from harness.cli.bootstrap import LOCK, TEST_LOCK
+from harness.errors import EXTRAS
 
 LINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][0-9A-Za-z.!+]*(; [^;#]+)?")
 PLATFORMS = [
@@ -41,10 +42,15 @@ def settings_of(project: Path) -> dict[str, Any]:
     return tomllib.loads((project / "pyproject.toml").read_text())
 
 
-def direct(project: Path) -> list[Requirement]:
-    """Return what pyproject.toml asks for, tests included."""
+def direct(project: Path, *, tests: bool = True) -> list[Requirement]:
+    """Return what pyproject.toml asks for; extras are, but `flower`. Args: tests: whether these are, too."""
     settings = settings_of(project)
-    return [*map(Requirement, settings["project"]["dependencies"] + settings["dependency-groups"]["test"])]
+    extras = settings["project"]["optional-dependencies"]
+    needed = settings["project"]["dependencies"] + settings["dependency-groups"]["test"] * tests
+    of_extras = [
+        each for name, all_of_it in extras.items() if name not in ("flower", "all") for each in all_of_it
+    ]
+    return [*map(Requirement, needed + of_extras)]
 
 
 def needs(requirements: list[Requirement], platform: dict[str, str]) -> Iterator[Requirement]:
@@ -60,7 +66,7 @@ def needs(requirements: list[Requirement], platform: dict[str, str]) -> Iterator
         requirements += map(Requirement, distribution(requirement.name).requires or [])
 
 
-@pytest.mark.parametrize("directory", ["", "docs"])
+@pytest.mark.parametrize("directory", ["", "docs", "tests"])
 def test_lines_pin_and_do_nothing_else(directory: str, project: Path) -> None:
     lines = lock_lines(project / directory)
     assert lines and [line for line in lines if not LINE.fullmatch(line)] == []
@@ -76,10 +82,12 @@ def test_packages_of_the_site_are_pinned(project: Path) -> None:
         assert requirement.specifier.contains(exact.version)
 
 
-def test_pins_meet_every_requirement_and_nothing_is_pinned_in_vain(project: Path) -> None:
-    pins, needed = locked(project), set()
+@pytest.mark.parametrize("tests", [False, True])
+def test_pins_meet_every_requirement_and_nothing_is_pinned_in_vain(tests: bool, project: Path) -> None:
+    pins, needed = locked(project) | (locked(project / "tests") if tests else {}), set()
+    assert f"tests/{LOCK}" == TEST_LOCK and not locked(project).keys() & locked(project / "tests").keys()
     for platform in PLATFORMS:
-        for requirement in needs(direct(project), platform):
+        for requirement in needs(direct(project, tests=tests), platform):
             pin = pins[canonicalize_name(requirement.name)]
             (exact,) = pin.specifier
             assert requirement.specifier.contains(exact.version, prereleases=True), (pin, requirement)
@@ -89,7 +97,8 @@ def test_pins_meet_every_requirement_and_nothing_is_pinned_in_vain(project: Path
 
 
 def test_pinned_versions_run_on_every_python(project: Path) -> None:
-    about = {name: distribution(name).metadata for name in locked(project)}
+    pins = locked(project) | locked(project / "tests")
+    about = {name: distribution(name).metadata for name in pins}
     claims = {name: said["Requires-Python"] for name, said in about.items() if "Requires-Python" in said}
     pythons = [platform["python_full_version"] for platform in PLATFORMS]
     refusing = [name for name, claim in claims.items() if len([*SpecifierSet(claim).filter(pythons)]) < 6]
@@ -97,7 +106,23 @@ def test_pinned_versions_run_on_every_python(project: Path) -> None:
 
 
 def test_what_is_installed_is_what_is_pinned(project: Path) -> None:
-    pins = locked(project)
+    pins = locked(project) | locked(project / "tests")
     assert {name: f"=={distribution(name).version}" for name in pins} == {
         name: str(pin.specifier) for name, pin in pins.items()
     }
+
+
+def test_each_extra_is_all_of_it_and_is_named_where_its_package_is_missing(project: Path) -> None:
+    extras = settings_of(project)["project"]["optional-dependencies"]
+    assert set(extras) - {"flower", "all"} == set(EXTRAS.values())
+    assert extras["all"] == [f"fairshares[{','.join(sorted({*EXTRAS.values()}))}]"]
+    for package, extra in EXTRAS.items():
+        (first,) = extras[extra]
+        assert package in {
+            name.replace("-", "_")
+            for name in map(str, map(name_of, needs([Requirement(first)], PLATFORMS[0])))
+        }
+
+
+def name_of(requirement: Requirement) -> str:
+    return canonicalize_name(requirement.name)

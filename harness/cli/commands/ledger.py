@@ -10,7 +10,8 @@ from harness.views import ledger as view
 
 
 def ledger(options: LedgerOptions) -> None:
-    """Give a population a budget, if asked to; then print what has been spent."""
-    path, populations = populations_of(options.population, options.budget, options.ledger, announce)
+    """Give a population a budget or retire one, if asked to; then print what has been spent."""
+    given = options.population, options.budget, options.ledger, options.retire
+    path, populations = populations_of(*given, announce)
     shown, fields = view.ledger(path, populations), partial(view.to_json, path, populations)
     tell("ledger", "What was spent", shown, fields, plot=options.plot)

@@ -146,20 +146,25 @@ def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
 
 
 def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
-    """Return an epsilon that all runs together keep to at this delta, None if there is none.
+    """Return an epsilon that all runs together keep to at this delta; None if there is none.
 
     By privacy-loss distributions, with Google's `dp_accounting`. It computes in floats, so nothing is decided
-    by it: it is for information only.
+    by it: it is for information only. Without that package there is none.
 
     Computes: the composition of each run's noise as it was, or of any noise with its epsilon and delta where
     the ledger does not have it; losses are rounded up.
     Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons where delta
     is at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
     """
-    from dp_accounting.pld import common, privacy_loss_distribution as pld  # takes a second or two to load
-
     if not losses:
         return 0.0
+    try:
+        from dp_accounting.pld import (
+            common,
+            privacy_loss_distribution as pld,
+        )  # takes a second or two to load
+    except ModuleNotFoundError:
+        return None
     total = compose(loss.exact for loss in losses)
     most = float(total.epsilon)
     step = max(min(_FINEST, most / len(losses) / 100), most / _MOST_STEPS)

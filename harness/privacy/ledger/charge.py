@@ -57,17 +57,27 @@ class Account:
 
 
 def chosen_account(
-    population: str | None, budget: Budget | None, ledger: Path | None, say: Say = nothing_said
+    population: str | None,
+    budget: Budget | None,
+    ledger: Path | None,
+    say: Say = nothing_said,
+    *,
+    of_records: bool = False,
 ) -> Account:
     """Return where a run is charged; say so if its population is a new one.
 
+    Args: of_records: whether all records are at hand, not uploads, of which other populations are.
     Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then, or a
     new name may be a misspelt one; OptionError: a budget of nobody.
     """
     place, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
     _announce(place, charged, budget, say)
-    guarded = [each.name for each in place.populations() if each.budget] if not population else []
-    if guarded:
+    guarded = [
+        each.name
+        for each in place.populations()
+        if each.budget and not each.retired and not (of_records and each.of_uploads)
+    ]
+    if guarded and not population:
         raise PopulationError(
             f"{place.path} holds budgets, for {listed(guarded)}. Say whose records these are with "
             f"{named('population', 'NAME')}; or, with {named('population', UNCHARGED)}, that nobody counts "
@@ -90,13 +100,18 @@ def _announce(ledger: Ledger, name: str | None, budget: Budget | None, say: Say)
 
 
 def populations_of(
-    name: str | None, budget: Budget | None, ledger: Path | None, say: Say = nothing_said
+    name: str | None,
+    budget: Budget | None,
+    ledger: Path | None,
+    retire: str | None = None,
+    say: Say = nothing_said,
 ) -> tuple[Path, list[Population]]:
     """Do what is asked for; return the ledger's file, and the population that is named, or all.
 
+    Args: budget: what the one that is named gets; retire: the population that nobody is to be asked about.
     Raises: OptionError: a budget of nobody; PopulationError: there is none of that name; LedgerError.
     """
-    place = chosen_ledger(ledger)
+    place, name = chosen_ledger(ledger), name or retire
     if budget:
         _announce(place, name, budget, say)
         place.set_budget(name or "", budget)
@@ -105,6 +120,9 @@ def populations_of(
         known = listed([each.name for each in place.populations()])
         has = f"it has {known}" if known else f"it has none yet, as runs with {named('population')} make them"
         raise PopulationError(f"{place.path} has no population {name!r}; {has}.")
+    if retire is not None:
+        place.retire(retire)
+        chosen = place.populations(name)
     return place.path, chosen
 
 

@@ -59,13 +59,14 @@ class Ledger(Database):
     Raises: LedgerError: the file is locked, damaged, not a ledger, or cannot be written.
     """
 
-    schema = 3
+    schema = 4
     tables = """
     CREATE TABLE populations (
         key TEXT PRIMARY KEY,
         name TEXT NOT NULL,
         budget_epsilon TEXT,
-        budget_delta TEXT
+        budget_delta TEXT,
+        retired INTEGER NOT NULL DEFAULT 0
     );
     CREATE TABLE charges (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -122,6 +123,11 @@ class Ledger(Database):
         with self.writing() as connection:
             refuse_late_rule(_find(connection, name) or Population(name), budget)
             _set_budget(connection, name, budget)
+
+    def retire(self, name: str) -> None:
+        """Mark a population that runs without a name need not mind, until it gets another budget."""
+        with self.writing() as connection:
+            connection.execute("UPDATE populations SET retired = 1 WHERE key = ?", (key_of(name),))
 
     def check(self, name: str | None, budget: Budget | None, release: PrivacyEvent) -> None:
         """Raise what `charge` would raise now; nothing is written."""
@@ -248,12 +254,14 @@ def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[
 def _populations(connection: sqlite3.Connection, key: str | None = None) -> list[Population]:
     """Return the population of that key, or all of them, by name."""
     rows = connection.execute(
-        "SELECT key, name, budget_epsilon, budget_delta FROM populations WHERE key = ? OR ? ORDER BY name",
+        "SELECT key, name, budget_epsilon, budget_delta, retired, "
+        "(SELECT MIN(id IN (SELECT charge FROM uses)) FROM charges WHERE population = key) "
+        "FROM populations WHERE key = ? OR ? ORDER BY name",
         (key, key is None),
     ).fetchall()
     return [
-        Population(name, None if epsilon is None else _budget(epsilon, delta), _charges(connection, key))
-        for key, name, epsilon, delta in rows
+        Population(name, epsilon and _budget(epsilon, delta), _charges(connection, key), *map(bool, more))
+        for key, name, epsilon, delta, *more in rows
     ]
 
 
@@ -272,7 +280,7 @@ def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None
     connection.execute(
         "INSERT INTO populations (key, name, budget_epsilon, budget_delta) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (key) DO UPDATE SET budget_epsilon = excluded.budget_epsilon, "
-        "budget_delta = excluded.budget_delta",
+        "budget_delta = excluded.budget_delta, retired = 0",
         (key_of(name), name, epsilon, delta),
     )
 

@@ -82,11 +82,18 @@ class Charge(PrivacyEvent):
 
 @dataclass(frozen=True)
 class Population:
-    """What the ledger has of a population."""
+    """What the ledger has of a population.
+
+    Attributes:
+        retired: whether runs without a name are no longer asked about it.
+        of_uploads: whether all its runs, of which there are some, took uploads, and none a file of records.
+    """
 
     name: str
     budget: Budget | None = None
     charges: tuple[Charge, ...] = ()
+    retired: bool = False
+    of_uploads: bool = False
 
     @property
     def unit(self) -> PrivacyUnit | None:
