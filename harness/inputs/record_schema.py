@@ -115,7 +115,7 @@ class RecordDomain:
     def shape(self) -> tuple[int, ...]:
         """How many groups, labels and, if records have more, bins of scores or predictions there are."""
         if self.values:
-            return len(self.groups), 2  # a sum of values, and as many times `steps` as there are
+            return len(self.groups), 2  # sums of distances from the lower and from the upper end of the range
         pairs = len(self.groups), len(self.labels)
         if not self.kind.of_each:
             return pairs
@@ -135,7 +135,7 @@ class RecordDomain:
     def max_contribution(self) -> int:
         """The largest number that a client adds to a cell."""
         if self.values:
-            return self.values.steps
+            return 2 * self.values.steps
         return self.cap.slots if self.cap else self.max_count
 
     def positive(self, label: str) -> int:

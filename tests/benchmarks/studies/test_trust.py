@@ -23,7 +23,7 @@ from benchmarks.studies.trust import (
 )
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.releases.gaps import gaps
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_from_ends
 from protocols.guarantee import Guarantee
 from protocols.local_dp.estimators import least_enough
 
@@ -75,7 +75,7 @@ def test_clients_needed_in_closed_form(epsilon: Fraction, error: float) -> None:
 
 def test_estimates_are_those_of_the_gap_command() -> None:
     domain = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, STEPS))
-    plan = plan_noise(sums_and_sizes(2, STEPS), Neighbors(NeighboringRelation.REPLACE_ONE), ONE, trust.DELTA)
+    plan = plan_noise(sums_from_ends(2, STEPS), Neighbors(NeighboringRelation.REPLACE_ONE), ONE, trust.DELTA)
     model, people, runs = noise_in_computation(plan.coins, plan.exact), population(200), 40
     errors = model.errors(200, runs, np.random.default_rng(1))
     noise = model.draw((runs, 4), np.random.default_rng(1))
@@ -83,7 +83,10 @@ def test_estimates_are_those_of_the_gap_command() -> None:
     truth = sums[0] / 100 - sums[1] / 100
     exact = np.array([STEPS * sums[0], STEPS * sums[1], 100 * STEPS, 100 * STEPS])
     for error, each in zip(errors, exact + noise, strict=True):
-        (gap,) = gaps(each[[0, 2, 1, 3]], domain, plan).gaps.values()
+        ends = [
+            size + sign * total for total, size in zip(each[:2], each[2:], strict=True) for sign in (1, -1)
+        ]
+        (gap,) = gaps(np.array(ends), domain, plan).gaps.values()
         expected = 0.0 if math.isnan(gap.estimate) else min(max(gap.estimate, -2), 2)
         assert error == pytest.approx(expected - truth)
     nothing = noise_per_aggregator(Fraction(1, 100), 2, 1).errors(200, 200, np.random.default_rng(1))
