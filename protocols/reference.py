@@ -67,12 +67,12 @@ def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Se
     return len(caps) - 1
 
 
-def sums_and_sizes(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
-    """Return, per group, the sum of its clients' values, and their number times the steps."""
+def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
+    """Return, per group, the sums of its clients' distances from the lower and the upper end of the range."""
     totals = []
     for s in range(groups):
         members = [v for g, v in zip(group, value, strict=True) if g == s]
-        totals += [sum(members), steps * len(members)]
+        totals += [sum(steps + v for v in members), sum(steps - v for v in members)]
     return totals
 
 

@@ -10,7 +10,7 @@ from protocols.accounting.calibration import (
     LinearQueries,
     each_cell_once,
     logarithms,
-    sums_and_sizes,
+    sums_from_ends,
 )
 from protocols.circuits.coins import design_coins
 from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
@@ -283,8 +283,10 @@ PI_GAP = ProtocolSpec(
     input_forms={VALUED_SPLIT.name: VALUED_SPLIT},
     input_paths=AT_REST,
     outputs=("sums",),
-    revealed=("noisy sum of clients' values and noisy number of clients per group, to all parties",),
-    release=lambda arguments: sums_and_sizes(int(arguments["groups"]), int(arguments["steps"])),
+    revealed=(
+        "noisy sums, per group, of clients' distances from the lower and from the upper end, to all parties",
+    ),
+    release=lambda arguments: sums_from_ends(int(arguments["groups"]), int(arguments["steps"])),
     distributed_noise=True,
 )
 

@@ -28,7 +28,7 @@ from protocols.accounting.calibration import (
     Neighbors,
     plan_noise,
     possible_moves,
-    sums_and_sizes,
+    sums_from_ends,
 )
 from protocols.accounting.rounding import digits_up, float_up
 from protocols.arrays import Floats
@@ -102,8 +102,8 @@ class Local:
 class Central:
     """Sums and sizes of groups are opened with noise Z, the same distribution for each of the four.
 
-    A client adds its value, as a whole number of steps from -h to h, to its group's sum, and h to its size:
-    the linear map of π_GAP. A mean is the noisy sum over the noisy size.
+    A client adds its value, as a whole number of steps from -h to h, to its group's sum, and h to its size.
+    A mean is the noisy sum over the noisy size. π_GAP's own sums leave half of its variance.
 
     Attributes: guarantee: exact upper bounds of ε and δ; noise_variance: E[Z^2], in steps; most_exponent:
     below which |theta| the moments E[e^(theta Z)] exist and can be computed; log_moment: returns
@@ -162,7 +162,7 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
     `--noise distributed` before its distributions become tables, which hold for coarser grids only. The sums
     themselves are as private as the aggregators do not join.
     """
-    moves = possible_moves(sums_and_sizes(_GROUPS, STEPS), _NEIGHBORS)
+    moves = possible_moves(sums_from_ends(_GROUPS, STEPS), _NEIGHBORS)
     rate = epsilon / max(map(sum, moves))  # ε for a client that moves the values most, in L1
     parts = aggregators / honest  # how many times the honest ones' noise the sum has
 
@@ -210,7 +210,7 @@ MODELS = (PUBLISHED, REPAIRED, LAPLACE, PER_AGGREGATOR, DISTRIBUTED_OF_THREE, IN
 def trust_model(name: str, epsilon: Fraction) -> TrustModel:
     """Return a model at this ε; the published allocation is larger than it says, see `guarantee`."""
     if name == IN_COMPUTATION:
-        plan = plan_noise(sums_and_sizes(_GROUPS, STEPS), _NEIGHBORS, epsilon, DELTA)
+        plan = plan_noise(sums_from_ends(_GROUPS, STEPS), _NEIGHBORS, epsilon, DELTA)
         return noise_in_computation(plan.coins, plan.exact)
     if name in (PER_AGGREGATOR, DISTRIBUTED_OF_THREE):
         return noise_per_aggregator(epsilon, *((AGGREGATORS, 1) if name == PER_AGGREGATOR else (3, 2)))

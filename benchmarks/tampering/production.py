@@ -71,7 +71,7 @@ def _programs() -> tuple[Operation, ...]:
     make, two = partial(_made, np.random.default_rng(5)), (_GROUPS, _LABELS, *_LAW)
     counts = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
     confusion = reference.confusion(_GROUP, _LABEL, _PREDICTION, _GROUPS, _LABELS)
-    sums = np.array(reference.sums_and_sizes(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
+    sums = np.array(reference.sums_from_ends(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
     blocks = np.array(reference.block_counts(_LABEL, _SCORE.tolist(), _LABELS, range(_BINS), (1, 2)))
     keys = _LABEL * _BINS + _SCORE
     logarithms = np.array([reference.shifted_log(int(n), _OFFSET, _MOST) for n in counts.ravel()])

@@ -27,9 +27,9 @@ def shared_over(form: InputForm, domain: Ring) -> Ring:
 def count_columns(domain: RecordDomain, form: str) -> int:
     """Return how many values a row has.
 
-    `split`: a count per cell; of performance values, for each group, the client's value and as many steps as
-    a value has on either side, 0 and 0 unless it is in the group. `product` (the papers' form): an indicator
-    per group but the last, then a count per cell of one group; of predictions, per record: an indicator per
+    `split`: a count per cell; of performance values, for each group, how many steps the client's value is
+    from the lower and from the upper end of the range, 0 and 0 unless it is in the group. `product` (the
+    papers' form): an indicator per group but the last, then a count per cell of one group; of predictions, per record: an indicator per
     group, label and predicted label, but for the last of each. `keys`: per record, its cell; with a cap per
     client, the cell in each of its slots. `slots`: the code of what is in each slot; of sizes, how many caps
     the client exceeds.
@@ -77,8 +77,8 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
     if domain.values:
         table = np.zeros((domain.cells, records.clients), dtype=np.int64)
         assert records.detail is not None
-        table[2 * records.group, records.client] = records.detail
-        table[2 * records.group + 1, records.client] = domain.values.steps
+        table[2 * records.group, records.client] = domain.values.steps + records.detail
+        table[2 * records.group + 1, records.client] = domain.values.steps - records.detail
         return table
     if domain.cap:
         return _capped(records, domain.cap, form)

@@ -123,7 +123,7 @@ class RecordDomain:
         With several scores: a group for each score and group, the label of that score, or another one.
         """
         if self.values:
-            return len(self.groups), 2  # a sum of values, and as many times `steps` as there are
+            return len(self.groups), 2  # sums of distances from the lower and from the upper end of the range
         pairs = len(self.groups), len(self.labels)
         if not self.kind.of_each:
             return pairs
@@ -150,7 +150,7 @@ class RecordDomain:
     def max_contribution(self) -> int:
         """The largest number that a client adds to a cell."""
         if self.values:
-            return self.values.steps
+            return 2 * self.values.steps
         return self.cap.slots if self.cap else self.max_count
 
     def positive(self, label: str) -> int:

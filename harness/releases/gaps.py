@@ -1,4 +1,4 @@
-"""π_GAP as a statistic: noisy sums and sizes of groups, and the gaps between their means."""
+"""π_GAP as a statistic: noisy sums of distances from the range's ends, and the gaps between groups' means."""
 
 import math
 from collections.abc import Mapping
@@ -95,17 +95,20 @@ class Gaps:
 def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from noisy sums and sizes.
 
-    Computes: mean = sum / size, both in steps, cut to the range. Noise at its exact quantile t makes the
-    sum's and the size's interval, and these the mean's, wider by half a step, as clients rounded to the
-    nearest; a gap's is the difference of two such intervals, with t for the four values that it is made of.
+    Computes: with the sums p, q of distances from the lower and the upper end, mean = (p - q) / (p + q), cut
+    to the range. Noise of both at its exact quantile t makes the mean's interval, wider by half a step, as
+    clients rounded to the nearest; a gap's is the difference of two such intervals, with t for the four values
+    that it is made of.
     Guarantees: each interval holds the mean, or the gap, of the clients' values with probability 95 % at
     least, over the noise.                                 [test: tests/statistical/test_gaps.py]
     Edge cases: a group whose size may be 0 for all that the noise tells: the whole range.
-    Args: opened: unbiased, shape (2 groups,), per group sum and size.
+    Args: opened: unbiased, shape (2 groups,), per group the sums of steps + v and steps - v.
     """
     values = domain.values
     assert values is not None
-    table, sizes = opened.reshape(-1, 2).tolist(), opened[1::2]
+    from_below, from_above = opened[::2], opened[1::2]
+    sizes = (from_below + from_above) / 2
+    table = list(zip(((from_below - from_above) / 2).tolist(), sizes.tolist(), strict=True))
     failure = 1 - CONFIDENCE
     t_mean, t_gap = (float(error_bound(plan.noise, failure / values_of)) for values_of in (2, 4))
     means = [_mean(total, size, t_mean, values.steps) for total, size in table]
@@ -128,23 +131,21 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
 def clients_for(error: float, t: float, steps: int) -> int:
     """Return the size of two groups whose gap's interval is then within this error on either side.
 
-    Computes: for a true size c in steps and a mean m, what is opened is off by t, and each end of the
-    interval by t more: at most (2 t + 2 t |m|) / (c - 2 t) <= 4 t / (c - 2 t) from m; twice that for a gap.
+    Computes: for a true size c in steps, the noisy size is c - t at least, the estimate off by t / (c - t),
+    and each end of the interval by as much again: 2 t / (c - t) from the mean, and twice that for a gap.
     Guarantees: where the noise is within t, which it is but for what t was made for.
     [test: tests/harness/releases/test_gaps.py]
     Args: error: in the scale from -1 to 1, above the grid's.
     """
-    return math.ceil((2 * t + 8 * t / max(error - 1 / steps, error / 2)) / steps)
+    return math.ceil((t + 4 * t / max(error - 1 / steps, error / 2)) / steps)
 
 
 def _mean(total: float, size: float, t: float, steps: int) -> Interval:
     """Return a mean cut to the scale from -1 to 1, and its interval, not yet cut to it."""
     estimate = min(max(total / size, -1.0), 1.0) if size > 0 else math.nan
-    least, most = size - t, size + t
-    if least < steps:
+    if size - t < steps:
         return Interval(estimate, -math.inf, math.inf, False)
-    low, high = (min((total - t) / n for n in (least, most)), max((total + t) / n for n in (least, most)))
-    return Interval(estimate, low - 0.5 / steps, high + 0.5 / steps, True)
+    return Interval(estimate, (total - t) / size - 0.5 / steps, (total + t) / size + 0.5 / steps, True)
 
 
 def _in_range(interval: Interval, values: ValueGrid, most: float, centre: float) -> Interval:
@@ -180,7 +181,7 @@ class GapStatistic(Statistic[Gaps]):
 
         def read(opened: Opened, clients: int) -> Gaps:
             most = clients * domain.max_contribution
-            sums = read_unbiased(only(opened), "sums", domain.cells, most, plan.noise, -most)
+            sums = read_unbiased(only(opened), "sums", domain.cells, most, plan.noise)
             return gaps(sums, domain, plan)
 
         return PreparedRelease(self.spec, release, domain, arguments, plan, read)
@@ -188,7 +189,7 @@ class GapStatistic(Statistic[Gaps]):
     def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
         domain = prepared.domain
         assert domain.values is not None
-        noise, steps = deviation(prepared.plan.noise, domain), domain.values.steps
+        noise, steps = deviation(prepared.plan.noise, domain) / math.sqrt(2), domain.values.steps
         means = noise * mean_errors(sizes, steps)
         errors = dict(zip(domain.groups, means[:, 0].tolist(), strict=True))
         return ExpectedError(noise / steps, "mean, share of the range", errors, expected_gap(means))

@@ -28,7 +28,7 @@ class LinearQueries:
 
     Attributes: columns: per cell, the nodes that one more record in it changes, each by 1 (a node never
     counts a record twice), or by `amounts`, as many per cell; then the cells listed may be the corners
-    alone of what a record can be: no other moves tell more (theorems 11 and 15).
+    alone of what a record can be, which shares its amount among them: no other moves tell more (theorem 11).
     """
 
     nodes: int
@@ -79,17 +79,14 @@ def each_cell_once(cells: int) -> LinearQueries:
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)))
 
 
-def sums_and_sizes(groups: int, steps: int) -> LinearQueries:
-    """Return the release of a sum of values and a scaled size per group (π_GAP).
+def sums_from_ends(groups: int, steps: int) -> LinearQueries:
+    """Return the release of sums of values' distances from either end of the range, per group (π_GAP).
 
-    Computes: a client of group g with value v, a whole number from -steps to steps, adds v to node 2 g and
-    `steps` to node 2 g + 1. The corners are v = -steps and v = steps.
+    Computes: a client of group g with value v, a whole number from -steps to steps, adds steps + v to node
+    2 g and steps - v to node 2 g + 1: 2 steps in all, whatever v is. The corners are v = steps and -steps.
     """
-    corners = [(g, end) for g in range(groups) for end in (-steps, steps)]
     return LinearQueries(
-        2 * groups,
-        tuple((2 * g, 2 * g + 1) for g, _ in corners),
-        tuple((end, steps) for _, end in corners),
+        2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups)
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
+from itertools import product
 
 import gmpy2
 
@@ -63,10 +64,10 @@ class Moves:
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return what the honest parties' noises protect.
 
-    Computes: Laplace: epsilon is the rate times all units that move; delta the sum of the moved values' own,
-    each at its share of epsilon, for the worst way to spread. Gaussian: at the given epsilon,
-    the delta of all values' losses together; where a client has several records, which spread in too many
-    ways, of `rho` and `distance`.
+    Computes: Laplace: epsilon is the rate times all units that move; delta the sum of bounds of the moved
+    values' own, each at its share of epsilon, which are largest where they do not spread. Gaussian: at the
+    given epsilon, the delta of all values' losses together, however a value shares its amount with others;
+    where a client has several records, which spread in too many ways, of `rho` and `distance`.
     Guarantees: upper bounds, of the exact distribution of the sum.  [test:
     tests/protocols/test_distributed_noise.py]
     """
@@ -78,18 +79,40 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
         return Guarantee(epsilon, min(Fraction(1), spent + (1 + exp_bounds(epsilon)[1]) * apart))
     spread = math.sqrt(2 * float(noise.rate) * moves.squares)
     step = Fraction(max(1, round(spread / _STEPS * RATE_GRID)), RATE_GRID)
-    return Guarantee(epsilon, max(_losses(noise, move, step).delta(epsilon) for move in moves.each))
+    spread_moves = {
+        tuple(sorted(sum(parts, ()))) for move in moves.each for parts in product(*map(_shared, move))
+    }
+    return Guarantee(epsilon, max(_losses(noise, move, step).delta(epsilon) for move in spread_moves))
+
+
+def _shared(amount: int) -> list[tuple[int, ...]]:
+    """Return moves of one value, or of two, of which one is no shorter in any than a and amount - a are.
+
+    Computes: for every a from amount / 2 up; the parts' squares add up to at most that of the amount, so that
+    these moves tell hardly more than the first, of one value by all of it.
+    Proof: docs/explanation/theorems.md, theorem 15.  [test: tests/protocols/test_distributed_noise.py]
+    """
+    moves: list[tuple[int, ...]] = [(amount,)]
+    rest = 0  # how much the other value moves by at most, so far
+    while 2 * (rest + 1) <= amount:
+        own = amount - rest - 1
+        rest = min(amount // 2, math.isqrt(amount**2 - own**2))
+        moves.append((own, rest))
+    return moves
 
 
 def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
-    amounts = {a for move in moves.each for a in move} if moves.cap == 1 else range(1, moves.cap + 1)
-    of_move = {s: move_delta(noise, s, noise.rate * s) for s in amounts}
-    if moves.cap == 1:
-        return max(sum((of_move[a] for a in move), Fraction(0)) for move in moves.each)
-    heaviest = [Fraction(0)]  # of values that move by so many units in all
-    for n in range(1, moves.cap + 1):
-        heaviest.append(max(of_move[s] + heaviest[n - s] for s in range(1, n + 1)))
-    return moves.levels * heaviest[-1]
+    """Return a bound of delta, each value at its share of epsilon.
+
+    Computes: a move by s is s moves by 1: sum over j < s of e^(rate j) times the delta of one. That is convex
+    in s, so the bound is largest where as few values as can move by as much as they can.
+    """
+    per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
+
+    def bound(amount: int) -> Fraction:
+        return per_unit * (exp_bounds(noise.rate * amount)[1] - 1)
+
+    return max(sum((bound(moves.cap * a) for a in move), Fraction(0)) for move in moves.each)
 
 
 @lru_cache(maxsize=256)

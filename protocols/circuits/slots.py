@@ -150,11 +150,11 @@ def sums_of_slots(
     memory=(),
     path: str = "shares",
 ):
-    """Add up, per group, the values in slots, and `steps` times their number.
+    """Add up, per group, how far the values in slots are from either end of the range.
 
     Computes: a slot's value is compared with the largest; each of its bits, within its group, is counted.
     Args: as `counts_of_slots`; a slot: the code of a group, then v + steps, lowest bit first. Returns:
-    secret vector of 2 * groups values, sum and scaled size of each group.
+    secret vector of 2 * groups values, the sums of steps + v and of steps - v of each group.
     """
     total, width, names = 0, slot_bits(groups), (secret_integer, bit_vector, memory)
     for found in _blocks(names, path, parties, slots, per_lane, width + value_bits(steps)):
@@ -164,8 +164,8 @@ def sums_of_slots(
             size = _total(secret_integer, bit_count([members[group] for members, _ in taken]))
             planes = zip(*(values[group] for _, values in taken))
             counts = [_total(secret_integer, bit_count(list(plane))) for plane in planes]
-            shifted = sum(count * (1 << i) for i, count in enumerate(counts))
-            nodes += [shifted - size * steps, size * steps]
+            from_below = sum(count * (1 << i) for i, count in enumerate(counts))
+            nodes += [from_below, size * (2 * steps) - from_below]
         total = total + secret_integer.concat(nodes)
     return total
 

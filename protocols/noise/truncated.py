@@ -8,6 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
+from itertools import accumulate
+from operator import mul
 
 from protocols.circuits.coins import Coin, edge_mass, exp_bounds, worst_ratio
 from protocols.guarantee import Guarantee
@@ -35,16 +37,33 @@ def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
 def guarantee_of_moves(coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]]) -> Guarantee:
     """Return what one release protects whose counts move by any of these, an amount per count that moves.
 
-    Computes: over all possible moves the most of: the worst ratio of neighbouring atoms, once per unit; the
-    outermost atoms that each count uncovers (basic composition).
-    Guarantees: exact deltas; epsilon up to the rounding of `log_upper_bound`, once per unit.
-    [test: tests/protocols/test_exact_moves.py]
+    Computes: over all possible moves the most of: the worst ratio of neighbouring atoms, once per unit; what
+    each count uncovers at most, also where it shares its amount with others (basic composition).
+    Guarantees: exact deltas where no atom is lighter than one further out; epsilon up to the rounding of
+    `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
     """
     listed = set(moves)
     units = max(map(sum, listed))
-    uncovered = {amount: outer_mass(coins, amount) for move in listed for amount in move}
+    uncovered = {amount: uncovered_at_most(coins, amount) for move in listed for amount in move}
     delta = max(sum((uncovered[amount] for amount in move), Fraction(0)) for move in listed)
     return Guarantee(units * log_upper_bound(worst_ratio(coins)), delta)
+
+
+def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
+    """Return a bound of what a count uncovers that moves by so much, or counts that share the amount.
+
+    Computes: what one count uncovers, where no atom is lighter than one further out, as the odds of each bit
+    of the magnitude are at most those of all lower ones together; else a geometric series of the worst ratio.
+    Proof: docs/explanation/theorems.md, theorem 11.  [test: tests/protocols/test_exact_moves.py]
+    """
+    odds = accumulate((coin.odds for coin in coins), mul, initial=Fraction(1))
+    falls = amount <= 1 << len(coins) and all(
+        coin.odds <= below for coin, below in zip(coins, odds, strict=False)
+    )
+    if amount == 1 or falls:
+        return outer_mass(coins, amount)
+    ratio = worst_ratio(coins)
+    return edge_mass(coins) * (exp_bounds(amount * log_upper_bound(ratio))[1] - 1) / (ratio - 1)
 
 
 def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guarantee:

@@ -22,7 +22,7 @@ from harness.privacy.statement import SHIFTED
 from harness.releases.noise_samples import WARNING
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS, SecurityModel
-from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_and_sizes
+from protocols.accounting.calibration import NeighboringRelation, Neighbors, plan_noise, sums_from_ends
 from protocols.arrays import Words
 from protocols.circuits.coins import Coin, design_coins
 from protocols.mechanisms.count_tree import CountTree
@@ -53,12 +53,12 @@ def check_counts(found: dict[str, Any]) -> None:
 def check_gaps(found: dict[str, Any]) -> None:
     """Check what was opened against the truth, within the noise of ε = 4."""
     relation = Neighbors(NeighboringRelation.REPLACE_ONE)
-    plan = plan_noise(sums_and_sizes(2, 100), relation, Fraction(4), Fraction(1, 2**40))
+    plan = plan_noise(sums_from_ends(2, 100), relation, Fraction(4), Fraction(1, 2**40))
     bound = float(error_bound(plan.coins, FALSE_ALARM / 4))
     truth = {"a": (300, 60), "b": (200, 0)}  # in steps: 60 above the centre
     for group, size in zip("ab", found["noisy_sizes"], strict=True):
         n, step = truth[group]
-        assert abs(size * 100 - n * 100) <= bound
+        assert abs(size * 100 - n * 100) <= bound  # half of two sums' noise
         total = (found["means"][group]["estimate"] - 0.5) * 2 * size * 100
         assert abs(total - n * step) <= bound + 1e-6
     (gap,) = found["gaps"]

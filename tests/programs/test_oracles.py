@@ -90,14 +90,14 @@ def confusion(form: InputForm, groups: int, labels: int) -> Case:
 
 
 def gaps(form: InputForm) -> Case:
-    """Return a case with sums below 0, and a group that nobody is in."""
+    """Return a case with a mean below the centre, and a group that nobody is in."""
     rng, steps, client = np.random.default_rng(7), 100, np.arange(40)
     group = rng.integers(0, 2, 40)
     value = np.where(group == 0, rng.integers(-steps, 1, 40), rng.integers(-steps, steps + 1, 40))
     domain = RecordDomain(("a", "b", "c"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, steps))
     records = ClientRecords(domain, client.astype(str), client, group, np.zeros_like(group), value)
-    truth = reference.sums_and_sizes(group.tolist(), value.tolist(), 3, steps)
-    assert truth[0] < 0 and truth[4:] == [0, 0]
+    truth = reference.sums_from_ends(group.tolist(), value.tolist(), 3, steps)
+    assert truth[0] < truth[1] and truth[4:] == [0, 0]
     return Case(PI_GAP, sums(columns_of(records, form), form), truth, {"groups": 3})
 
 

@@ -112,18 +112,18 @@ def test_confusion_of_several_labels(model: SecurityModel, tmp_path: Path) -> No
 
 
 def moved(words: Sequence[int]) -> list[int]:
-    """Return sums and scaled sizes of three groups, by what a slot's lowest bits mean."""
+    """Return three groups' sums of distances from both ends, by what a slot's lowest bits mean."""
     cells = cells_of_words(words, 3)
     values = [(word >> slot_bits(3) & ((1 << value_bits(STEPS)) - 1)) - STEPS for word in words]
     there = [(cell, v) for cell, v in zip(cells, values, strict=True) if cell >= 0 and v <= STEPS]
-    return reference.sums_and_sizes([cell for cell, _ in there], [v for _, v in there], 3, STEPS)
+    return reference.sums_from_ends([cell for cell, _ in there], [v for _, v in there], 3, STEPS)
 
 
 @pytest.mark.parametrize("model", model_parameters())
 def test_gaps_whatever_others_send(model: SecurityModel, tmp_path: Path) -> None:
     """60 honest clients, one without a value; every string of 6 bits, and words with more of them.
 
-    Each moves one sum by the grid's end at most, and its group's size alone. A server changes its share of
+    Each moves the two sums of one group by the grid's width in all, or none. A server changes its share of
     three slots: another group, another value, and a client that had none.
     """
     rng, client = np.random.default_rng(3), np.arange(60)
@@ -133,11 +133,11 @@ def test_gaps_whatever_others_send(model: SecurityModel, tmp_path: Path) -> None
     records = ClientRecords(domain, np.arange(61).astype(str), client, group, np.zeros_like(group), value)
     honest = columns_of(records, PI_GAP_SLOTS.input_forms[SLOTS.name]).ravel().tolist()
     assert honest[-1] == 0
-    assert moved(honest) == reference.sums_and_sizes(group.tolist(), value.tolist(), 3, STEPS)
+    assert moved(honest) == reference.sums_from_ends(group.tolist(), value.tolist(), 3, STEPS)
     words = [*honest, *range(64), -1, 2**62 + 1, -(2**40)]
     for word in words:
-        sums, sizes = np.array(moved([word])).reshape(3, 2).T
-        assert sizes.sum() in (0, STEPS) and (np.abs(sums) <= sizes).all()
+        sums = np.array(moved([word]))
+        assert sums.sum() in (0, 2 * STEPS) and (sums >= 0).all()
     flipped = {58: 0b11, 59: 0b1100, 60: 0b1110}
     assert all(moved([words[at]]) != moved([words[at] ^ mask]) for at, mask in flipped.items())
     check(PI_GAP_SLOTS, words, moved, model, tmp_path, (3, STEPS), flipped)

@@ -80,7 +80,7 @@ def truth(drawn: ClientRecords, blocks: Sequence[int]) -> list[int]:
     if kind is RecordKind.SCORE:
         scores = [GRID[at] for at in detail]
         return reference.block_counts(group * LABELS + label, scores, GROUPS * LABELS, GRID, tuple(blocks))
-    return reference.sums_and_sizes(group.tolist(), detail.tolist(), GROUPS, 5)
+    return reference.sums_from_ends(group.tolist(), detail.tolist(), GROUPS, 5)
 
 
 WEIGHTS, VALUES, KEYED = WeightsStatistic(), GapStatistic(), CurvesStatistic(spec=PI_ROC_RECORDS)

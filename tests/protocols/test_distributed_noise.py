@@ -18,10 +18,11 @@ from protocols.accounting.calibration import (
     each_cell_once,
     plan_distributed_noise,
     plan_noise,
-    sums_and_sizes,
+    sums_from_ends,
 )
 from protocols.accounting.distributed_noise import (
     Moves,
+    _shared,
     design_distributed,
     distance,
     guarantee_of_distributed,
@@ -78,7 +79,7 @@ def test_every_coalition_leaves_enough(distribution: NoiseDistribution, tolerate
 def test_plans_keep_to_what_was_asked(
     distribution: NoiseDistribution, relation: NeighboringRelation, epsilon: Fraction
 ) -> None:
-    for release in (each_cell_once(4), TREE, sums_and_sizes(2, 3)):
+    for release in (each_cell_once(4), TREE, sums_from_ends(2, 3)):
         plan = plan_distributed_noise(release, Neighbors(relation), epsilon, DELTA, distribution, 2, 1)
         assert plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
         assert plan.changed == plan_noise(release, Neighbors(relation), epsilon, DELTA).changed
@@ -122,17 +123,43 @@ def test_a_shorter_move_tells_less_at_every_epsilon(
 
 @DISTRIBUTIONS
 def test_gaps_of_all_values_tell_no_more_than_those_at_the_ends(distribution: NoiseDistribution) -> None:
-    """Theorem 15 for π_GAP: all values of a client; the joint distribution, by floats."""
+    """Theorems 11 and 15 for π_GAP: all values of a client; the joint distribution, by floats."""
     steps = 3
     plan = plan_distributed_noise(
-        sums_and_sizes(2, steps), Neighbors(ADD), Fraction(6), Fraction(1, 1000), distribution, 3, 2
+        sums_from_ends(2, steps), Neighbors(ADD), Fraction(6), Fraction(1, 1000), distribution, 3, 2
     )
     assert plan.own is not None
     one, ratio = distribution_of(plan.own, 1), exp_bounds(plan.exact.epsilon)[0]
-    curves = [curve_of_distribution(one, [moved]).pairs[0] for moved in range(1, steps + 1)]
-    found = [lower_delta([curves[-1], *curves[value - 1 : value]], ratio) for value in range(steps + 1)]
-    assert found == sorted(found) and found[0] < found[-1]
-    assert found[-1] * (1 - 1e-6) <= plan.exact.delta
+    curves = [curve_of_distribution(one, [moved]).pairs[0] for moved in range(1, 2 * steps + 1)]
+    found = [
+        lower_delta([curves[2 * steps - rest - 1], *curves[rest - 1 : rest]], ratio)
+        for rest in range(steps + 1)
+    ]
+    assert len(set(found)) == steps + 1 and plan.exact.delta * Fraction(1, 2) <= max(found)
+    assert max(found) * (1 - 1e-6) <= plan.exact.delta
+
+
+@pytest.mark.parametrize("amount", [1, 2, 3, 7, 200, 2001])
+def test_moves_that_stand_for_all_ways_to_share_an_amount(amount: int) -> None:
+    """Each way is no longer in either value than one of few, whose squares add up to the whole's at most."""
+    few = [(*move, 0)[:2] for move in _shared(amount)]
+    assert len(few) <= 6 and all(own**2 + rest**2 <= amount**2 for own, rest in few)
+    for rest in range(amount // 2 + 1):
+        assert any(amount - rest <= own and rest <= other for own, other in few)
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_laplace_values_that_share_an_amount_lose_no_more_than_one(relation: NeighboringRelation) -> None:
+    """By the exact deltas, each at its share of epsilon: the plan's bounds all, and is nearly reached."""
+    steps, pairs = 4, 2 if relation is REPLACE else 1
+    plan = plan_distributed_noise(
+        sums_from_ends(2, steps), Neighbors(relation), Fraction(2), Fraction(1, 10**6), LAPLACE, 3, 1
+    )
+    own = plan.own
+    assert own is not None
+    deltas = [move_delta(own, s, own.rate * s) if s else Fraction(0) for s in range(2 * steps + 1)]
+    most = pairs * max(deltas[s] + deltas[-1 - s] for s in range(2 * steps + 1))
+    assert plan.exact.delta / 2 <= most <= plan.exact.delta <= Fraction(1, 10**6)
 
 
 def test_price_of_distributed_noise() -> None:

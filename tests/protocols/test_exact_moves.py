@@ -14,11 +14,18 @@ from protocols.accounting.calibration import (
     bits_at_most,
     plan_noise,
     possible_moves,
-    sums_and_sizes,
+    sums_from_ends,
 )
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass, values_moved
 from protocols.circuits.coins import Coin, design_coins, exp_bounds, worst_ratio
-from protocols.noise.truncated import guarantee, guarantee_of_moves, outer_mass, probability_mass
+from protocols.noise.truncated import (
+    guarantee,
+    guarantee_of_moves,
+    mean_square_error,
+    outer_mass,
+    probability_mass,
+    uncovered_at_most,
+)
 from protocols.spec import PI_GAP
 
 ADD, REPLACE, _ = NeighboringRelation
@@ -29,17 +36,17 @@ DELTA = Fraction(1, 2**40)
 
 @RELATIONS
 @pytest.mark.parametrize(("groups", "steps"), [(2, 1), (2, 4), (3, 3)])
-def test_sensitivity_of_sums_and_sizes_over_all_clients(
+def test_sensitivity_of_sums_from_ends_over_all_clients(
     relation: NeighboringRelation, groups: int, steps: int
 ) -> None:
     """Not only its corners: every value of every group, replaced by every other."""
     values = product(range(groups), range(-steps, steps + 1))
-    clients = [reference.sums_and_sizes([group], [value], groups, steps) for group, value in values]
+    clients = [reference.sums_from_ends([group], [value], groups, steps) for group, value in values]
     others = clients if relation is REPLACE else [[0] * (2 * groups)]
     differences = [
         [abs(x - y) for x, y in zip(one, other, strict=True)] for one, other in product(clients, others)
     ]
-    release = sums_and_sizes(groups, steps)
+    release = sums_from_ends(groups, steps)
     most = (4 if relation is REPLACE else 2) * steps
     assert max(map(sum, differences)) == values_moved(release, Neighbors(relation)) == most
     moves = possible_moves(release, Neighbors(relation))
@@ -83,7 +90,7 @@ def test_all_moves_of_two_values_keep_to_their_guarantee(coins: tuple[Coin, ...]
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_inner_atoms_are_heavier(steps: int) -> None:
     """At a large epsilon much: a design for so many outermost atoms alone would exceed delta."""
-    plan = plan_noise(sums_and_sizes(2, steps), Neighbors(REPLACE), Fraction(20), DELTA)
+    plan = plan_noise(sums_from_ends(2, steps), Neighbors(REPLACE), Fraction(20), DELTA)
     assert plan.exact.delta <= DELTA
     units = DELTA / plan.changed
     assert (
@@ -94,14 +101,43 @@ def test_inner_atoms_are_heavier(steps: int) -> None:
 @RELATIONS
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10), Fraction(20)])
 def test_plans_keep_to_epsilon_and_delta(epsilon: Fraction, relation: NeighboringRelation) -> None:
-    plan = plan_noise(sums_and_sizes(2, 50), Neighbors(relation), epsilon, DELTA)
+    plan = plan_noise(sums_from_ends(2, 50), Neighbors(relation), epsilon, DELTA)
     assert plan.nodes == 4
     assert plan.changed == (200 if relation is REPLACE else 100)
-    assert plan.largest == (100 if relation is REPLACE else 50)
+    assert plan.largest == 100
     assert 0.9 * epsilon < plan.exact.epsilon <= epsilon and plan.exact.delta <= DELTA
     assert worst_ratio(plan.coins) ** plan.changed <= exp_bounds(epsilon)[0]
-    moves = amounts_moved(sums_and_sizes(2, 50), Neighbors(relation))
-    assert max(impossible_mass(plan.coins, move) for move in moves) == plan.exact.delta
+    moves = amounts_moved(sums_from_ends(2, 50), Neighbors(relation))
+    uncovered = max(impossible_mass(plan.coins, move) for move in moves)
+    assert uncovered <= plan.exact.delta <= uncovered * Fraction(11, 10)
+
+
+@RELATIONS
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3)])
+@pytest.mark.parametrize("steps", [100, 1000])
+def test_distances_from_both_ends_have_half_the_variance_of_sums_and_sizes(
+    steps: int, epsilon: Fraction, relation: NeighboringRelation
+) -> None:
+    """Half a difference of two noises, against the noise that a sum of values and a scaled size need."""
+    corners = [(g, end) for g in range(2) for end in (-steps, steps)]
+    before = LinearQueries(
+        4, tuple((2 * g, 2 * g + 1) for g, _ in corners), tuple((end, steps) for _, end in corners)
+    )
+    one, other = (
+        mean_square_error(plan_noise(release, Neighbors(relation), epsilon, DELTA).coins)
+        for release in (sums_from_ends(2, steps), before)
+    )
+    assert 1.97 < other / (one / 2) < 2.03
+
+
+def test_what_values_that_share_an_amount_uncover() -> None:
+    """Theorem 11, for coins whose atoms do not fall outwards as well: all ways to share an amount."""
+    for coins in (TINY, (Coin(1, 1), Coin(3, 2), Coin(1, 3)), (Coin(1, 2), Coin(1, 4))):
+        for amount in range(1, 20):
+            shared = max(outer_mass(coins, a) + outer_mass(coins, amount - a) for a in range(amount))
+            assert shared <= uncovered_at_most(coins, amount)
+    falling = design_coins(Fraction(1, 10), 40)
+    assert uncovered_at_most(falling, 50) == outer_mass(falling, 50)
 
 
 def test_amounts_that_do_not_fit_are_refused() -> None:
@@ -111,7 +147,7 @@ def test_amounts_that_do_not_fit_are_refused() -> None:
 
 def test_pi_gap_declares_this_release() -> None:
     assert PI_GAP.release is not None
-    assert PI_GAP.release({"groups": "3", "steps": "7"}) == sums_and_sizes(3, 7)
+    assert PI_GAP.release({"groups": "3", "steps": "7"}) == sums_from_ends(3, 7)
 
 
 @pytest.mark.parametrize("claimed", [[(1, 1, 1, 1)], [(25, 25), (50,)], [(1,) * 199]])

@@ -16,7 +16,7 @@ from protocols.accounting.calibration import (
     Neighbors,
     NoisePlan,
     plan_noise,
-    sums_and_sizes,
+    sums_from_ends,
 )
 from protocols.noise.added import simulated_noise
 from tests.support.distribution import accepted
@@ -29,7 +29,7 @@ SIZES = (300, 90, 6)
 
 def plan(epsilon: Fraction) -> NoisePlan:
     relation = NeighboringRelation.REPLACE_ONE
-    return plan_noise(sums_and_sizes(3, STEPS), Neighbors(relation), epsilon, Fraction(1, 2**40))
+    return plan_noise(sums_from_ends(3, STEPS), Neighbors(relation), epsilon, Fraction(1, 2**40))
 
 
 def shares(noise: NoisePlan, claimed: NoisePlan) -> np.ndarray:
@@ -38,7 +38,8 @@ def shares(noise: NoisePlan, claimed: NoisePlan) -> np.ndarray:
     values = [rng.beta(a, b, n) for (a, b), n in zip(((8, 1), (2, 3), (1, 9)), SIZES, strict=True)]
     means = [float(each.mean()) for each in values]
     assert DOMAIN.values is not None
-    truth = [x for each in values for x in (DOMAIN.values.nearest(each).sum(), STEPS * len(each))]
+    steps = [DOMAIN.values.nearest(each) for each in values]
+    truth = [x for each in steps for x in ((STEPS + each).sum(), (STEPS - each).sum())]
     held = np.zeros(6)
     for opened in np.array(truth) + simulated_noise(noise.coins, rng, (N, 6)):
         found = gaps(opened, DOMAIN, claimed)

@@ -25,7 +25,7 @@ from protocols.accounting.calibration import (
     nodes_changed,
     plan_noise,
     possible_moves,
-    sums_and_sizes,
+    sums_from_ends,
 )
 from protocols.accounting.exact_privacy import amounts_moved, values_moved
 from protocols.circuits.coins import Coin, exp_bounds
@@ -97,9 +97,9 @@ def gaps(groups: int, steps: int) -> Sent:
         group = cell_of_code(word % (1 << slot_bits(groups)), groups)
         v = (word >> slot_bits(groups)) - steps
         counted = [g == group and v <= steps for g in range(groups)]
-        return [x * there for there in counted for x in (v, steps)]
+        return [x * there for there in counted for x in (steps + v, steps - v)]
 
-    return Sent(sums_and_sizes(groups, steps), 1, slot_bits(groups) + value_bits(steps), values)
+    return Sent(sums_from_ends(groups, steps), 1, slot_bits(groups) + value_bits(steps), values)
 
 
 def curves(histograms: int, bins: int, blocks: tuple[int, ...]) -> Sent:
@@ -193,7 +193,7 @@ def test_sensitivity_over_all_clients_and_masks(sent: Sent) -> None:
 
 
 def test_gaps_of_exchanged_clients_move_as_those_of_replaced_ones_or_of_none() -> None:
-    release = sums_and_sizes(2, 3)
+    release = sums_from_ends(2, 3)
     moves = possible_moves(release, Neighbors(ZERO_OUT, malleable_slots=True))
     assert moves == amounts_moved(release, Neighbors(ZERO_OUT, malleable_slots=True))
     assert moves == possible_moves(release, Neighbors(REPLACE)) | possible_moves(release, Neighbors(ADD))

@@ -30,7 +30,7 @@ from protocols.accounting.calibration import (
     each_cell_once,
     plan_distributed_noise,
     plan_noise,
-    sums_and_sizes,
+    sums_from_ends,
     unit_of,
 )
 from protocols.accounting.exact_privacy import amounts_moved, impossible_mass
@@ -199,20 +199,20 @@ def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> 
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4), Fraction(20)], ids=str)
-def test_what_a_replaced_value_costs_is_not_twice_as_much(epsilon: Fraction) -> None:
-    """Of a value that moves to the other end of the range one sum moves by twice as much."""
+def test_what_a_replaced_value_costs(epsilon: Fraction) -> None:
+    """Two sums move by as much as one does if a client comes or goes."""
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    asked = plan_noise(sums_and_sizes(2, 10), Neighbors(relation), epsilon, DELTA)
+    asked = plan_noise(sums_from_ends(2, 10), Neighbors(relation), epsilon, DELTA)
     privacy = state_privacy(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, None, 1)
     found = privacy.to_json()
-    moved = amounts_moved(sums_and_sizes(2, 10), Neighbors(NeighboringRelation.REPLACE_ONE))
+    moved = amounts_moved(sums_from_ends(2, 10), Neighbors(NeighboringRelation.REPLACE_ONE))
     uncovered = max(impossible_mass(asked.coins, move) for move in moved)
-    assert Fraction(found["if_replaced"]["delta"]) == uncovered
-    assert (uncovered > 2 * asked.exact.delta) is (epsilon > 3)
-    assert digits_up(uncovered, 4) in " ".join(privacy.in_full())
+    stated = Fraction(found["if_replaced"]["delta"])
+    assert uncovered <= stated == 2 * asked.exact.delta <= uncovered * Fraction(11, 10)
+    assert digits_up(stated, 4) in " ".join(privacy.in_full())
     one = manifest_of("gap", RESULT, found, {}, None, wall_s=4.0, share_s=0.0)
     both = report.combined_manifest("gap", {"one": one, "other": one})
-    assert Fraction(both["privacy"]["if_replaced"]["delta"]) == 2 * uncovered
+    assert Fraction(both["privacy"]["if_replaced"]["delta"]) == 2 * stated
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), Fraction(1, 10**7), Fraction(20)], ids=str)

@@ -37,7 +37,7 @@ from protocols.accounting.calibration import (
     PrivacyUnit,
     each_cell_once,
     plan_noise,
-    sums_and_sizes,
+    sums_from_ends,
 )
 from protocols.noise.added import NoiseDistribution
 from protocols.spec import (
@@ -124,7 +124,7 @@ def test_gaps_and_curves_of_clients_likewise(model: SecurityModel) -> None:
     assert (
         plan.exact
         == plan_noise(
-            sums_and_sizes(2, 10),
+            sums_from_ends(2, 10),
             Neighbors(zero_out, malleable_slots=active),
             Fraction(20),
             Fraction(1, 2**40),

@@ -17,7 +17,7 @@ from protocols.accounting.calibration import (
     moves_of,
     nodes_changed,
     plan_noise,
-    sums_and_sizes,
+    sums_from_ends,
 )
 from protocols.accounting.distributed_noise import Moves
 from protocols.accounting.exact_privacy import impossible_mass_of_clients, values_moved
@@ -123,7 +123,7 @@ def test_plans_keep_to_epsilon_and_delta(cap: int, epsilon: Fraction) -> None:
         (each_cell_once(2), ADD, 2),
         (each_cell_once(2), REPLACE, 2),
         (each_cell_once(2), ZERO_OUT, 0),
-        (sums_and_sizes(2, 5), ZERO_OUT, 2),
+        (sums_from_ends(2, 5), ZERO_OUT, 2),
     ],
 )
 def test_caps_that_mean_nothing_are_refused(

@@ -31,6 +31,11 @@ def plan(domain: RecordDomain = DOMAIN) -> NoisePlan:
     return GapStatistic().prepare(settings(), domain).plan
 
 
+def opened(*groups: tuple[float, float]) -> np.ndarray:
+    """Return what is revealed of groups with these sums and sizes, in steps."""
+    return np.array([[size + total, size - total] for total, size in groups], dtype=np.float64).ravel()
+
+
 def written(path: Path, *rows: str) -> Path:
     path.write_text("client_id,group,value\n" + "".join(f"{row}\n" for row in rows))
     return path
@@ -43,7 +48,7 @@ def test_values_are_read_and_rounded_to_the_grid(tmp_path: Path) -> None:
     assert records.detail is not None and records.detail.tolist() == [-10, 7, 10, 0, 10]
     assert count_columns(DOMAIN, "split") == 4
     shared = columns_of(records, VALUED_SPLIT)
-    assert shared.tolist() == [[-10, 0, 10, 0, 10], [10, 0, 10, 0, 10], [0, 7, 0, 0, 0], [0, 10, 0, 10, 0]]
+    assert shared.tolist() == [[0, 0, 20, 0, 20], [20, 0, 0, 0, 0], [0, 17, 0, 10, 0], [0, 3, 0, 10, 0]]
 
 
 @pytest.mark.parametrize(
@@ -81,34 +86,33 @@ def test_domains_of_values_are_written_and_read() -> None:
 
 
 def test_whom_the_noise_protects() -> None:
-    """By default a client's group and value, which move all sums and sizes by 4 steps together."""
+    """By default a client's group and value, which move all sums by 4 steps together."""
     chosen = plan()
     assert chosen.relation is NeighboringRelation.REPLACE_ONE
     assert (chosen.nodes, chosen.changed, chosen.largest) == (4, 40, 20)
     other = GapStatistic().prepare(settings(relation=NeighboringRelation.ADD_OR_REMOVE_ONE), DOMAIN).plan
-    assert (other.changed, other.largest) == (20, 10)
+    assert (other.changed, other.largest) == (20, 20)
 
 
 def test_gaps_by_hand() -> None:
     """Sums 1000 and -300 steps over sizes of 4000 and 1000 steps: means 1/4 and -3/10 of the radius."""
     chosen = plan()
-    found = gaps(np.array([1000.0, 4000.0, -300.0, 1000.0]), DOMAIN, chosen)
+    found = gaps(opened((1000, 4000), (-300, 1000)), DOMAIN, chosen)
     assert found.sizes.tolist() == [400, 100] and found.near_zero == (False, False)
     assert [mean.estimate for mean in found.means] == pytest.approx([0.625, 0.35])
     (gap,) = found.gaps.values()
     assert gap.estimate == pytest.approx(0.275) and gap.says_something
     t = float(error_bound(chosen.coins, Fraction(5, 400)))
-    a = (1000 - t) / (4000 + t), (1000 + t) / (4000 - t)
-    b = (-300 - t) / (1000 - t), (-300 + t) / (1000 + t)
+    a, b = ([(total - t) / size, (total + t) / size] for total, size in ((1000, 4000), (-300, 1000)))
     assert (gap.low, gap.high) == pytest.approx(
         ((a[0] - b[1] - 0.1) / 2, (a[1] - b[0] + 0.1) / 2)  # half a step for each mean
     )
     t = float(error_bound(chosen.coins, Fraction(5, 200)))
-    assert found.means[0].low == pytest.approx((1 + (1000 - t) / (4000 + t) - 0.05) / 2)
+    assert found.means[0].low == pytest.approx((1 + (1000 - t) / 4000 - 0.05) / 2)
 
 
 def test_groups_that_the_noise_hides() -> None:
-    found = gaps(np.array([100.0, 20_000.0, 3.0, -40.0]), DOMAIN, plan())
+    found = gaps(opened((100, 20_000), (3, -40)), DOMAIN, plan())
     assert found.near_zero == (False, True)
     assert math.isnan(found.means[1].estimate) and not found.means[1].says_something
     written = found.to_json()
@@ -124,9 +128,9 @@ def test_so_many_clients_would_do(mean: int) -> None:
     domain = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0.0, 1.0, 1000))
     chosen = plan(domain)
     t = float(error_bound(chosen.coins, Fraction(5, 400)))
-    n = gaps(np.array([0.0, 1e6, 0.0, 1e6]), domain, chosen).useful
+    n = gaps(opened((0, 1e6), (0, 1e6)), domain, chosen).useful
     assert n == clients_for(0.2, t, 1000)
-    truth = np.array([100 * mean * n, 1000 * n, 0, 1000 * n], dtype=np.float64)
+    truth = opened((100 * mean * n, 1000 * n), (0, 1000 * n))
     for signs in np.ndindex(2, 2, 2, 2):
         (gap,) = gaps(truth + t * (2 * np.array(signs) - 1), domain, chosen).gaps.values()
         assert gap.high <= mean / 20 + 0.1 + 1e-9 or gap.high == 1
