@@ -97,8 +97,8 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
 
     Computes: with the sums p, q of distances from the lower and the upper end, mean = (p - q) / (p + q), cut
     to the range. Noise of both at its exact quantile t makes the mean's interval, wider by half a step, as
-    clients rounded to the nearest; a gap's is the difference of two such intervals, with t for the four values
-    that it is made of.
+    clients rounded to the nearest; a gap's is the difference of two such intervals, with t for the four
+    values that it is made of.
     Guarantees: each interval holds the mean, or the gap, of the clients' values with probability 95 % at
     least, over the noise.                                 [test: tests/statistical/test_gaps.py]
     Edge cases: a group whose size may be 0 for all that the noise tells: the whole range.
