@@ -122,6 +122,13 @@ def run_all(place: Path) -> Iterator[Path]:
     yield release(
         place, "thresholds", "--tolerance", "1", "--domain", "domain.json", "--noise", "distributed"
     )
+    rows = [f"c,{'ab'[i % 2]},{i % 3},0.{i % 7},0.{i % 8},0.{i % 9}" for i in range(600)]
+    header = "client_id,group,label,score_0,score_1,score_2"
+    (place / "three.csv").write_text("\n".join([header, *rows]))
+    (place / "three.json").write_text('{"groups": ["a", "b"], "labels": ["0", "1", "2"], "thresholds": 3}')
+    made(place, "thresholds", "--records", "three.csv", "--domain", "three.json", "--tolerance", "1",
+         "--epsilon", "9", "--security", MODEL, "--out", "three")  # fmt: skip
+    yield place / "three"
     rule = ("--budget", "20,1e-6,2")
     yield release(place, "gap", "--groups", "a,b", "--range", "0,1", *charged, "declared", *rule)
     with_domain = ("--groups", "a,b", "--labels", "0,1", "--stock", "stock")
