@@ -47,11 +47,11 @@ class Parties(walk.Parties):
 
 
 def test_every_message_once_before_any_twice() -> None:
-    found = walk.sites(Parties(), 2)
-    assert len(set(found)) == len(found) == 20
-    assert [turn for *_, turn in found] == [0] * 10 + [1] * 10
-    assert found == walk.sites(Parties(), 2)
-    assert [message.number for _, message, _ in found[:10]] != sorted(m.number for _, m, _ in found[:10])
+    sites = walk.sites(Parties(), 2)
+    assert len(set(sites)) == len(sites) == 20
+    assert [turn for *_, turn in sites] == [0] * 10 + [1] * 10
+    assert sites == walk.sites(Parties(), 2)
+    assert [message.number for _, message, _ in sites[:10]] != sorted(m.number for _, m, _ in sites[:10])
 
 
 @pytest.mark.parametrize(

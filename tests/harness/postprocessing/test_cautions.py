@@ -39,20 +39,20 @@ def test_a_rule_that_is_almost_constant_is_told_with_the_way_out() -> None:
 
 
 def test_scores_of_the_other_label_are_told() -> None:
-    found = curves(0.5, (0.2, -0.1))
-    sentence = said(found)[0]
+    reversed_in_b = curves(0.5, (0.2, -0.1))
+    sentence = said(reversed_in_b)[0]
     assert sentence.startswith(
         "In group 'b' higher scores go with the other label more often than with 'yes'."
     )
     assert "--positive-label" in sentence
-    areas = found.points().area_under_curve
+    areas = reversed_in_b.points().area_under_curve
     assert areas[0] > 0.85 and areas[1] < 0.35
 
 
 def test_the_area_is_the_share_of_pairs_that_are_ranked_right() -> None:
     rng = np.random.default_rng(4)
     truth, score = rng.integers(0, 2, 60), rng.integers(0, 101, 60) / 100
-    found = exact_curves(truth, score, np.array(["a", "b"] * 30), ["a", "b"], GRID)
+    exact = exact_curves(truth, score, np.array(["a", "b"] * 30), ["a", "b"], GRID)
     truth, score = truth[::2], score[::2]
     higher = score[truth == 1][:, np.newaxis] - score[truth == 0]
-    assert found.points().area_under_curve[0] == pytest.approx(((higher > 0) + (higher == 0) / 2).mean())
+    assert exact.points().area_under_curve[0] == pytest.approx(((higher > 0) + (higher == 0) / 2).mean())

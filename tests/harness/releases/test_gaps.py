@@ -67,8 +67,8 @@ def test_a_client_s_mistake_is_named(row: str, said: str, tmp_path: Path) -> Non
 
 def test_domains_of_values_are_written_and_read() -> None:
     assert domain_from_json(DOMAIN.to_json(), "it") == DOMAIN
-    found = domain_from_json({"groups": ["b", "a"], "values": {"low": -1, "high": 2}}, "it")
-    assert found.groups == ("a", "b") and found.values == ValueGrid(-1.0, 2.0)
+    domain = domain_from_json({"groups": ["b", "a"], "values": {"low": -1, "high": 2}}, "it")
+    assert domain.groups == ("a", "b") and domain.values == ValueGrid(-1.0, 2.0)
     for values in ({"low": 0}, [0, 1], {"low": 0, "high": "1"}, {"low": 0, "high": 1, "steps": 2.0}):
         with pytest.raises(RecordDomainError, match=r"it is not a domain: .* at `values"):
             domain_from_json({"groups": ["a", "b"], "values": values}, "it")
@@ -92,10 +92,10 @@ def test_whom_the_noise_protects() -> None:
 def test_gaps_by_hand() -> None:
     """Sums 1000 and -300 steps over sizes of 4000 and 1000 steps: means 1/4 and -3/10 of the radius."""
     chosen = plan()
-    found = gaps(np.array([1000.0, 4000.0, -300.0, 1000.0]), DOMAIN, chosen)
-    assert found.sizes.tolist() == [400, 100] and found.near_zero == (False, False)
-    assert [mean.estimate for mean in found.means] == pytest.approx([0.625, 0.35])
-    (gap,) = found.gaps.values()
+    result = gaps(np.array([1000.0, 4000.0, -300.0, 1000.0]), DOMAIN, chosen)
+    assert result.sizes.tolist() == [400, 100] and result.near_zero == (False, False)
+    assert [mean.estimate for mean in result.means] == pytest.approx([0.625, 0.35])
+    (gap,) = result.gaps.values()
     assert gap.estimate == pytest.approx(0.275) and gap.says_something
     t = float(error_bound(chosen.coins, Fraction(5, 400)))
     a = (1000 - t) / (4000 + t), (1000 + t) / (4000 - t)
@@ -104,14 +104,14 @@ def test_gaps_by_hand() -> None:
         ((a[0] - b[1] - 0.1) / 2, (a[1] - b[0] + 0.1) / 2)  # half a step for each mean
     )
     t = float(error_bound(chosen.coins, Fraction(5, 200)))
-    assert found.means[0].low == pytest.approx((1 + (1000 - t) / (4000 + t) - 0.05) / 2)
+    assert result.means[0].low == pytest.approx((1 + (1000 - t) / (4000 + t) - 0.05) / 2)
 
 
 def test_groups_that_the_noise_hides() -> None:
-    found = gaps(np.array([100.0, 20_000.0, 3.0, -40.0]), DOMAIN, plan())
-    assert found.near_zero == (False, True)
-    assert math.isnan(found.means[1].estimate) and not found.means[1].says_something
-    written = found.to_json()
+    result = gaps(np.array([100.0, 20_000.0, 3.0, -40.0]), DOMAIN, plan())
+    assert result.near_zero == (False, True)
+    assert math.isnan(result.means[1].estimate) and not result.means[1].says_something
+    written = result.to_json()
     assert written["means"]["b"] == {"estimate": None, "interval": [0.0, 1.0], "says_something": False}
     assert written["gaps"] == [
         {"groups": ["a", "b"], "estimate": None, "interval": [-1.0, 1.0], "says_something": False}
