@@ -129,6 +129,12 @@ def test_parameters_out_of_range_are_refused(
         make(*arguments)
 
 
+def test_budgets_are_rounded_down() -> None:
+    third = MechanismL.private(2, Fraction(1, 3))
+    assert third.epsilon_2 == Fraction(333333333, 10**9)
+    assert third.epsilon <= Fraction(1, 3)
+
+
 def given_words(monkeypatch: pytest.MonkeyPatch, *given: int) -> None:
     drawn = iter(given)
     monkeypatch.setattr(

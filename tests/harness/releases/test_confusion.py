@@ -55,6 +55,16 @@ def test_intervals_hold_the_true_rates_whatever_the_noise_within_its_bound() -> 
             assert (truth[name] <= interval[..., 1] + 1e-12).all()
 
 
+@pytest.mark.parametrize(
+    ("labels", "named", "positive"),
+    [(("0", "1"), "", 1), (("0", "1"), "0", 0), (("0", "1", "2"), "", None), (("0", "1", "2"), "1", 1)],
+)
+def test_whose_rates_are_meant(labels: tuple[str, ...], named: str, positive: int | None) -> None:
+    domain = RecordDomain(("a", "b"), labels, kind=RecordKind.PREDICTION)
+    prepared = ConfusionStatistic(positive=named).prepare(settings(None, per_record=False), domain)
+    assert prepared.read({"counts": (0,) * (2 * len(labels) ** 2)}, 1).positive == positive
+
+
 def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Request:
     form = PRODUCT_PER_RECORD if per_record else SPLIT
     return request_of(MODELS["ring"], form, Fraction(1), Fraction(1, 2**40), relation)
