@@ -22,10 +22,10 @@ def samples(thresholds: int, seconds: list[float], rounds: int, **other: Any) ->
 
 def test_slopes_are_of_paired_repetitions() -> None:
     runs = {1: samples(1, [3.0, 2.0], 12), 2: samples(2, [5.0, 4.0], 22), 4: samples(4, [9.0, 11.0], 42)}
-    found = slopes(runs)
-    assert found is not None and found.each == [2.0, 3.0] and found.rounds == [10.0, 10.0]
-    assert found.bend == pytest.approx((10.0 - 4.5) / 2 / 2.0)
-    assert found.whole == (10 + 997 * 2, 10 + 997 * 3)  # the parts' slopes are 2 and 2.75
+    slope = slopes(runs)
+    assert slope is not None and slope.each == [2.0, 3.0] and slope.rounds == [10.0, 10.0]
+    assert slope.bend == pytest.approx((10.0 - 4.5) / 2 / 2.0)
+    assert slope.whole == (10 + 997 * 2, 10 + 997 * 3)  # the parts' slopes are 2 and 2.75
 
 
 def test_too_few_levels_tell_no_slope() -> None:

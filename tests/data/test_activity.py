@@ -39,14 +39,14 @@ def test_recordings_are_read_from_a_directory_or_an_archive_in_an_archive(
         inner = BytesIO()
         archive({f"Datasets_Healthy_Older_People/{name}": text for name, text in ROWS.items()}, inner)
         archive({"Datasets_Healthy_Older_People.zip": inner.getvalue(), **OTHERS}, path)
-    found = load_activity(path)
-    assert list(found.table.columns) == [*READINGS, "lying", "recording", "sex"]
-    assert found.table["lying"].tolist() == [0, 1, 0]
-    assert found.table["recording"].tolist() == ["d1p01", "d1p01", "d2p01"]
-    assert found.table["sex"].tolist() == ["M", "M", "F"]
-    assert found.table["rssi"].tolist() == [-63.5, -63, -58]
-    assert not found.checked
-    assert found.sha256 == load_activity(unpacked(ROWS, tmp_path / "again")).sha256
+    recordings = load_activity(path)
+    assert list(recordings.table.columns) == [*READINGS, "lying", "recording", "sex"]
+    assert recordings.table["lying"].tolist() == [0, 1, 0]
+    assert recordings.table["recording"].tolist() == ["d1p01", "d1p01", "d2p01"]
+    assert recordings.table["sex"].tolist() == ["M", "M", "F"]
+    assert recordings.table["rssi"].tolist() == [-63.5, -63, -58]
+    assert not recordings.checked
+    assert recordings.sha256 == load_activity(unpacked(ROWS, tmp_path / "again")).sha256
 
 
 @pytest.mark.parametrize(

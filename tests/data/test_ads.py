@@ -48,11 +48,11 @@ def written(directory: Path, changes: dict[str, str] | None = None) -> Path:
 
 
 def test_ratings_and_features_are_read(tmp_path: Path) -> None:
-    found = load_ads(written(tmp_path))
-    assert (found.name, found.whole) == ("ADS16", False) and len(found.table) == 2 * 300
-    assert found.table["liked"].tolist() == [1, 1, 0, 0, 0, 0, *[1] * 9, *[0] * 285, *[0] * 300]
-    assert found.table["gender"].tolist() == ["F"] * 300 + ["M"] * 300
-    features = found.features
+    ratings = load_ads(written(tmp_path))
+    assert (ratings.name, ratings.whole) == ("ADS16", False) and len(ratings.table) == 2 * 300
+    assert ratings.table["liked"].tolist() == [1, 1, 0, 0, 0, 0, *[1] * 9, *[0] * 285, *[0] * 300]
+    assert ratings.table["gender"].tolist() == ["F"] * 300 + ["M"] * 300
+    features = ratings.features
     assert features.to_numpy().min() >= -1 and features.to_numpy().max() <= 1
     assert features.filter(like="ad_").sum(axis=1).unique().tolist() == [1]
     assert features["ad_Category 1"].to_numpy().nonzero()[0].tolist() == [*range(15, 30), *range(315, 330)]

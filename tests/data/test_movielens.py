@@ -26,9 +26,9 @@ def written(files: dict[str, str], directory: Path) -> Path:
 
 @pytest.mark.parametrize(("files", "name"), [(ML_1M, "MovieLens 1M"), (ML_100K, "MovieLens 100K")])
 def test_ratings_are_read(files: dict[str, str], name: str, tmp_path: Path) -> None:
-    found = load_movielens(written(files, tmp_path))
-    assert (found.name, found.whole) == (name, False)
-    assert found.table.to_dict("list") == {
+    ratings = load_movielens(written(files, tmp_path))
+    assert (ratings.name, ratings.whole) == (name, False)
+    assert ratings.table.to_dict("list") == {
         "user": ["1", "1", "2"],
         "gender": ["F", "F", "M"],
         "liked": [1, 0, 1],
@@ -50,14 +50,14 @@ FILMS_100K = (
     [(ML_1M | {"movies.dat": FILMS_1M}, [1, 1, 56]), (ML_100K | {"u.item": FILMS_100K}, [24, 24, 53])],
 )
 def test_features_are_the_papers(files: dict[str, str], ages: list[int], tmp_path: Path) -> None:
-    found = load_movielens(written(files, tmp_path), features=True).features
-    assert len(found) == 3 and found.to_numpy().min() >= -1 and found.to_numpy().max() <= 1
-    assert found["Animation"].tolist() == [0, 1, 1] and found["Drama"].tolist() == [1, 0, 0]
-    assert found["woman"].tolist() == [1, 1, -1]
-    assert found["age"].tolist() == pytest.approx([2 * age / 100 - 1 for age in ages])
-    released = found["years since release"].tolist()  # rated in January 2001; a film without a year
+    features = load_movielens(written(files, tmp_path), features=True).features
+    assert len(features) == 3 and features.to_numpy().min() >= -1 and features.to_numpy().max() <= 1
+    assert features["Animation"].tolist() == [0, 1, 1] and features["Drama"].tolist() == [1, 0, 0]
+    assert features["woman"].tolist() == [1, 1, -1]
+    assert features["age"].tolist() == pytest.approx([2 * age / 100 - 1 for age in ages])
+    released = features["years since release"].tolist()  # rated in January 2001; a film without a year
     assert released[0] == 0 and released[1:] == pytest.approx([2 * 5 / 80 - 1] * 2, abs=2e-3)
-    assert found.filter(like="occupation").sum(axis=1).tolist() == [1, 1, 1]
+    assert features.filter(like="occupation").sum(axis=1).tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -61,15 +61,15 @@ def assembly(
     spec: ProtocolSpec, sources: Path, model: SecurityModel, directory: Path, **given: object
 ) -> list[str]:
     """Compile a program as its engine does; return the names of its instructions, in order."""
-    found = find_installation()
-    assert isinstance(found, Installation)
+    installation = find_installation()
+    assert isinstance(installation, Installation)
     arguments = [str({**ARGUMENTS, **given}.get(name, model.parties)) for name in spec.arguments]
     assert set(spec.arguments) <= {*ARGUMENTS, "parties"}, "say what the new argument is in ARGUMENTS"
     (directory / "Programs").mkdir(parents=True)
     (directory / "Programs" / "Source").symlink_to(sources)
     compiler = [
         sys.executable,
-        str(found.home / "compile.py"),
+        str(installation.home / "compile.py"),
         "-a",
         "assembly",
         *compile_options(Job(spec, sources / f"{spec.name}.mpc", (), ()), model),
@@ -88,15 +88,15 @@ def unchecked(instructions: list[str]) -> list[str]:
     A party could learn the bit from that:
     `test_bits_that_become_integers_are_checked_by_a_check_point_alone`.
     """
-    found, opened = [], False
+    unsafe, opened = [], False
     for name in instructions:
         if name == "check":
             opened = False
         elif opened and name.removeprefix("v") in SENDING:
-            found.append(f"{name} before a masked bit is checked")
+            unsafe.append(f"{name} before a masked bit is checked")
         elif name in ("reveal", "call_tape"):  # a comparison, whose result is a bit
             opened = True
-    return found
+    return unsafe
 
 
 def faults(instructions: list[str], *, masked: bool = False) -> list[str]:

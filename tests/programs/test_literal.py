@@ -61,8 +61,8 @@ def test_confusion_counts_are_exact(model: SecurityModel, tmp_path: Path) -> Non
     truth = [int(((label == y) & (predicted == p) & (group == s)).sum()) for s in (1, 0) for y, p in cells]
     assert min(truth) > 0
     for form in EACH_FORM:
-        told = (MADE_UP, form, model.parties, RECORDS)
-        assert revealed("pi_cf", told, [], model, tmp_path / form) == truth
+        arguments = (MADE_UP, form, model.parties, RECORDS)
+        assert revealed("pi_cf", arguments, [], model, tmp_path / form) == truth
 
 
 @MP_SPDZ
@@ -73,8 +73,8 @@ def test_weights_are_of_noisy_counts(model: SecurityModel, tmp_path: Path) -> No
     draws = [9_000, -7_000, 4_000, 11_000]
     noisy = [[count * ONE + x for x in laplace(u, EPSILON)] for count, u in zip(counts, draws, strict=True)]
     for form in EACH_FORM:
-        told = (MADE_UP, form, model.parties, CLIENTS, RECORDS, EPSILON)
-        weights = revealed("pi_rw", told, draws, model, tmp_path / form)
+        arguments = (MADE_UP, form, model.parties, CLIENTS, RECORDS, EPSILON)
+        weights = revealed("pi_rw", arguments, draws, model, tmp_path / form)
         for i, weight in enumerate(weights):
             others = {sum(rest) for rest in product(*noisy[:i], *noisy[i + 1 :])}
             assert any(weight in quotients(c + rest, 4 * c) for c in noisy[i] for rest in others), (form, i)
@@ -85,9 +85,11 @@ def test_curves_are_of_noisy_counts_at_each_threshold(model: SecurityModel, tmp_
     label, group = drawn(RECORDS) >> 31 & 1, drawn(RECORDS) >> 30 & 1
     score, draws = (drawn(RECORDS) >> 8) % (ONE + 1), some_draws(8 * THRESHOLDS)
     for form in EACH_FORM:
-        told = (MADE_UP, form, model.parties, RECORDS, THRESHOLDS, EPSILON)
-        found = np.array(revealed("pi_roc", told, draws, model, tmp_path / form)).reshape(2, 3, THRESHOLDS)
-        assert found[:, 2].tolist() == [[0, ONE // 2, ONE]] * 2
+        arguments = (MADE_UP, form, model.parties, RECORDS, THRESHOLDS, EPSILON)
+        curves = np.array(revealed("pi_roc", arguments, draws, model, tmp_path / form)).reshape(
+            2, 3, THRESHOLDS
+        )
+        assert curves[:, 2].tolist() == [[0, ONE // 2, ONE]] * 2
         for j, s in product(range(THRESHOLDS), (0, 1)):
             positive = score >= ONE * j // (THRESHOLDS - 1)
             of_group = group == 1 - s
@@ -98,7 +100,7 @@ def test_curves_are_of_noisy_counts_at_each_threshold(model: SecurityModel, tmp_
             ]
             for row, (hit, missed) in enumerate([(1, 3), (0, 2)]):  # FPR, TPR
                 pairs = product(counts[hit], counts[missed])
-                assert any(found[s, row, j] in quotients(a, a + b) for a, b in pairs), (form, j, s, row)
+                assert any(curves[s, row, j] in quotients(a, a + b) for a, b in pairs), (form, j, s, row)
 
 
 CELL: dict[str, Level] = {

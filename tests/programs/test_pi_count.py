@@ -44,8 +44,8 @@ def test_whatever_is_shared_modulo_2_64_no_step_is_above_the_first(
     end = 2**63 - OFFSET
     before = [end - 1, end - 2, *(end + (1 << i) - 1 - 2**64 for i in range(5, 10)), -1 - OFFSET]
     counts = [count if count < 2**63 else count - 2**64 for one in before for count in (one, one + 1)]
-    found = opened(len(counts), model, tmp_path, values=counts)
-    steps = [(after - one) % 2**64 for one, after in zip(found[::2], found[1::2], strict=True)]
+    logarithms = opened(len(counts), model, tmp_path, values=counts)
+    steps = [(after - one) % 2**64 for one, after in zip(logarithms[::2], logarithms[1::2], strict=True)]
     assert steps[:2] == [2, 2] and max(steps) == ShiftedLog(OFFSET, MOST).first_step
 
 

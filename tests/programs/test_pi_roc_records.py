@@ -38,8 +38,8 @@ def test_opens_the_oracles_integers(model: SecurityModel, tmp_path: Path) -> Non
 
     truth = reference.block_counts(pair, score.tolist(), pairs, grid, (1, 2))
     arguments = (model.parties, len(values), groups, labels, BINS, "1.2", EPSILON, DELTA_BITS)
-    found = opened_less_noise(PI_ROC_RECORDS, arguments, len(truth), model, tmp_path, values=values)
-    assert found == truth
+    sums = opened_less_noise(PI_ROC_RECORDS, arguments, len(truth), model, tmp_path, values=values)
+    assert sums == truth
 
 
 @pytest.mark.parametrize("records", [64, 4000])
@@ -51,5 +51,5 @@ def test_other_sizes(model: SecurityModel, records: int, tmp_path: Path) -> None
     keys = bins_of(score, grid)
     truth = reference.block_counts(np.zeros(records, dtype=int), score.tolist(), 1, grid, (1,))
     arguments = (model.parties, records, 1, 1, 63, "1", EPSILON, DELTA_BITS)
-    found = opened_less_noise(PI_ROC_RECORDS, arguments, 63, model, tmp_path, values=keys.tolist())
-    assert found == truth
+    sums = opened_less_noise(PI_ROC_RECORDS, arguments, 63, model, tmp_path, values=keys.tolist())
+    assert sums == truth

@@ -41,14 +41,14 @@ RECORDS = ["a,0,.9,1,1", "a,1,.8,1,.5", "b,1,.7,1,1", "b,0,.1,0,.5"] * 5
 
 def documented(page: str) -> dict[str, list[str]]:
     """Return the fields on the page, by the heading that they are below."""
-    found: dict[str, list[str]] = {}
-    rows = found.setdefault("", [])
+    fields: dict[str, list[str]] = {}
+    rows = fields.setdefault("", [])
     for line in page.splitlines():
         if heading := HEADING.fullmatch(line):
-            rows = found.setdefault(heading[1] or line, [])
+            rows = fields.setdefault(heading[1] or line, [])
         elif row := ROW.match(line):
             rows += re.findall("`([^`]+)`", row[1])
-    return found
+    return fields
 
 
 def written_in(value: Any, place: str = "") -> Iterator[str]:
@@ -77,8 +77,8 @@ def missing(written: Iterable[str], listed: Iterable[str]) -> set[str]:
 
 def in_vain(written: Iterable[str], listed: Iterable[str]) -> set[str]:
     """Return the fields that are listed and not written."""
-    found = list(written)
-    return {field for field in listed if not any(pattern(field).fullmatch(each) for each in found)}
+    fields = list(written)
+    return {field for field in listed if not any(pattern(field).fullmatch(each) for each in fields)}
 
 
 LISTED = documented((REFERENCE / "files.md").read_text(encoding="utf-8"))
@@ -224,15 +224,15 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     rows = [f"c{k},{row}" for k, row in enumerate(RECORDS)]
     (place / "records.csv").write_text("\n".join(["client_id,group,label,score,prediction,value", *rows]))
     (place / "domain.json").write_text('{"groups": ["a", "b"], "labels": ["0", "1"], "thresholds": 11}')
-    found: dict[str, set[str]] = {}
+    fields: dict[str, set[str]] = {}
     for directory in run_all(place):
         for file in directory.glob("*.json"):
-            found.setdefault(file.name, set()).update(written_in(json.loads(file.read_text())))
+            fields.setdefault(file.name, set()).update(written_in(json.loads(file.read_text())))
     for name, value in [*shared(place), *others(place)]:
-        found.setdefault(name, set()).update(written_in(value))
+        fields.setdefault(name, set()).update(written_in(value))
     ledger = call("ledger", "--json", "--ledger", "ledger.sqlite", cwd=place)
-    found["ledger --json"] = set(written_in(json.loads(ledger.stdout)))
-    return found
+    fields["ledger --json"] = set(written_in(json.loads(ledger.stdout)))
+    return fields
 
 
 def test_every_field_that_is_written_is_on_the_page(written: dict[str, set[str]]) -> None:

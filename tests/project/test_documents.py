@@ -166,10 +166,10 @@ def dead_links(page: Page) -> Iterator[str]:
 
 def unknown(line: str) -> Iterator[str]:
     """Yield the commands and options in a line that there are not."""
-    found = re.match(r"\s*(?:\./inv|fairshares) (.*)", line, re.DOTALL)
-    if not found:
+    command = re.match(r"\s*(?:\./inv|fairshares) (.*)", line, re.DOTALL)
+    if not command:
         return
-    words = shlex.split(found[1].replace("…", ""), comments=True)
+    words = shlex.split(command[1].replace("…", ""), comments=True)
     names = [word for word in words[:2] if not word.startswith("--")]
     if not names or names[0].endswith("*"):
         return
@@ -207,8 +207,8 @@ def test_what_a_page_must_not_show_is_named(
     monkeypatch.setattr("tests.support.documents.PROJECT", tmp_path)
     (tmp_path / "page.md").write_text(text)
     page = read(tmp_path / "page.md")
-    (found,) = [*faults(page), *dead_links(page)]
-    assert found.startswith("page.md:") and fault in found
+    (sentence,) = [*faults(page), *dead_links(page)]
+    assert sentence.startswith("page.md:") and fault in sentence
 
 
 WRONG = [

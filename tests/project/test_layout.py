@@ -27,25 +27,25 @@ INDEX = re.compile(r"pypi[.]org|pythonhosted[.]org|(?:extra-)?index-ur[l][ =]|--
 
 def imports(file: Path, root: Path) -> set[str]:
     """Return the dotted names that a file imports, relative ones resolved."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             package = file.relative_to(root).parts[: -node.level] if node.level else ()
             origin = ".".join([*package, *([node.module] if node.module else [])])
-            found |= {f"{origin}.{alias.name}" for alias in node.names}
-    return found
+            names |= {f"{origin}.{alias.name}" for alias in node.names}
+    return names
 
 
 def faults(root: Path) -> list[str]:
     """Return a sentence for every import and every line of text that the rules do not allow."""
-    found = []
+    sentences = []
     for file in files(root):
         name, text = file.relative_to(root), file.read_text(encoding="utf-8")
         for broken, pattern in (("a path of one machine", MACHINE_PATH), ("a package index", INDEX)):
             for match in pattern.finditer(text):
-                found.append(f"{name}:{1 + text.count(chr(10), 0, match.start())} names {broken}")
+                sentences.append(f"{name}:{1 + text.count(chr(10), 0, match.start())} names {broken}")
         if file.suffix not in (".py", ".mpc") and file.name != "inv":
             continue
         allowed = next((may for names, may in MAY_IMPORT.items() if name.match(names)), None)
@@ -57,8 +57,8 @@ def faults(root: Path) -> list[str]:
         for target in sorted(imports(file, root)):
             known = target.partition(".")[0] in sys.stdlib_module_names
             if below(target, refused) or not (allowed is None or known or below(target, allowed)):
-                found.append(f"{name} imports {target}")
-    return found
+                sentences.append(f"{name} imports {target}")
+    return sentences
 
 
 def below(name: str, packages: tuple[str, ...]) -> bool:
@@ -67,8 +67,8 @@ def below(name: str, packages: tuple[str, ...]) -> bool:
 
 
 def test_project_keeps_the_rules(project: Path) -> None:
-    found = {str(file.relative_to(project)) for file in files(project)}
-    assert {"inv", "harness/cli/bootstrap.py", "Programs/Source/pi_lap.mpc", ".ci/run", "README.md"} <= found
+    names = {str(file.relative_to(project)) for file in files(project)}
+    assert {"inv", "harness/cli/bootstrap.py", "Programs/Source/pi_lap.mpc", ".ci/run", "README.md"} <= names
     assert faults(project) == []
 
 
@@ -106,6 +106,6 @@ def test_what_breaks_a_rule_is_named_and_nothing_else_is(
 ) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(text)
-    found = faults(tmp_path)
-    assert len(found) == (fault is not None)
-    assert all(each.startswith(name) and each.endswith(str(fault)) for each in found)
+    sentences = faults(tmp_path)
+    assert len(sentences) == (fault is not None)
+    assert all(each.startswith(name) and each.endswith(str(fault)) for each in sentences)

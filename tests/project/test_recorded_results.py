@@ -17,10 +17,10 @@ RESULTS = [PROJECT / "benchmarks" / "results" / name for name in SUITES]
 def test_recorded_results_are_a_whole_suite(directory: Path) -> None:
     about = json.loads((directory / ABOUT).read_text())
     assert about["suite"] == directory.name and about["finished"] is True
-    found = by_cell(load(directory))
+    cells = by_cell(load(directory))
     plan = {planned.key: planned for planned in chosen_in(directory).plan()}
-    assert set(found) == set(plan)
-    for key, samples in found.items():
+    assert set(cells) == set(plan)
+    for key, samples in cells.items():
         good = [sample for sample in samples if sample.status == OK]
         assert FAILED not in {sample.status for sample in samples}, key
         assert not good or len(good) >= plan[key].repetitions, key

@@ -37,11 +37,11 @@ def declaring(text: str, field: str) -> set[str]:
 
 
 def test_no_class_but_request_and_guarantee_declares_epsilon() -> None:
-    found: set[str] = set()
+    classes: set[str] = set()
     for package in ("harness", "fairshares"):
         for path in sorted(PROJECT.joinpath(package).rglob("*.py")):
-            found |= declaring(path.read_text(encoding="utf-8"), "epsilon")
-    assert found == MAY_DECLARE
+            classes |= declaring(path.read_text(encoding="utf-8"), "epsilon")
+    assert classes == MAY_DECLARE
     assert declaring("class A:\n    epsilon: float\nclass B:\n    epsilon = 1\n    delta = 2", "epsilon") == {
         "A",
         "B",
@@ -68,9 +68,9 @@ def test_a_call_has_the_fields_of_its_request_and_their_defaults(task: str) -> N
 @pytest.mark.parametrize("task", REQUESTS)
 def test_a_request_is_read_as_it_was_written(task: str) -> None:
     request = REQUESTS[task](**FIRST, **OF_TASK.get(task, {}), population="loans", delta="2^-200")
-    told = request.to_json()
-    assert request_from_json(told) == request and request_from_json(told).to_json() == told
-    assert all(isinstance(text, str) for text in told.values())
+    written = request.to_json()
+    assert request_from_json(written) == request and request_from_json(written).to_json() == written
+    assert all(isinstance(text, str) for text in written.values())
     for name, option in request.declared.items():
         assert option.read(as_text(getattr(request, name))) == getattr(request, name), name
 

@@ -20,8 +20,8 @@ TESTS = PROJECT / "tests"
 
 def functions_in(file: Path) -> list[str]:
     """Return the names of the test functions and methods that a file defines."""
-    found = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    return [node.name for node in found if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    return [node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test")]
 
 
 def uncollected(collected: Counter[tuple[Path, str]], asked_for: list[Path]) -> list[str]:
@@ -93,8 +93,8 @@ def test_no_test_comes_near_the_users_ledger(
 
 def test_all_tests_are_below_the_configured_paths(request: pytest.FixtureRequest) -> None:
     assert request.config.getini("testpaths") == ["tests"]
-    found = (file for file in PROJECT.glob("[!.]*/**/test_*.py") if "_build" not in file.parts)
-    elsewhere = [file for file in found if not file.is_relative_to(TESTS)]
+    test_files = (file for file in PROJECT.glob("[!.]*/**/test_*.py") if "_build" not in file.parts)
+    elsewhere = [file for file in test_files if not file.is_relative_to(TESTS)]
     assert not elsewhere
 
 

@@ -57,10 +57,10 @@ def test_sums_of_two(noise: added.Noise, factor: float, positive: bool) -> None:
     sums = np.add.outer(errors, factor * errors if factor else [0.0]).ravel()
     both = np.multiply.outer(masses, masses if factor else [1.0]).ravel()
     single = noise_sum(noise, 1, positive)
-    found = [weighted_sum([single, single], [1.0, factor])]
+    totals = [weighted_sum([single, single], [1.0, factor])]
     if factor in (0, 1):
-        found.append(noise_sum(noise, 1 + int(factor), positive))
-    for total, failure in ((total, failure) for total in found for failure in FAILURES):
+        totals.append(noise_sum(noise, 1 + int(factor), positive))
+    for total, failure in ((total, failure) for total in totals for failure in FAILURES):
         t = total.quantile(failure)
         least = both[sums > t].sum()
         assert least <= failure * (1 + 1e-9) < both[sums > t - 3 * max(total.slack, 1)].sum()
@@ -75,5 +75,5 @@ def test_sums_of_large_errors(positive: bool) -> None:
     beyond = np.concatenate([np.cumsum(np.convolve(exact, exact)[::-1])[::-1][1:], [0.0]])
     for failure in (0.2, 0.01, 1e-6):
         least = int(np.argmax(beyond <= failure)) + 2 * int(errors[0])
-        found = noise_sum(LARGE, 2, positive).quantile(failure)
-        assert least <= found <= least + 2 * (2 * LARGE.largest / 2048 + 1)
+        quantile = noise_sum(LARGE, 2, positive).quantile(failure)
+        assert least <= quantile <= least + 2 * (2 * LARGE.largest / 2048 + 1)

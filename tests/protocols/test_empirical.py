@@ -27,9 +27,9 @@ def test_interval_holds_the_exact_one(n: int, share: float, miss: float) -> None
 def test_confidence_is_shared_by_four_tails() -> None:
     """Half of 10 000 samples, none if moved: 5000 +- sqrt(n ln(4e9) / 2), and at most ln(4e9) if moved."""
     n, log = 10_000, math.log(4e9)
-    found = estimate_delta(Tally(n, n // 2, 0), 0.0, 1 - 1e-9)
-    assert found.low == pytest.approx(0.5 - math.sqrt(log / (2 * n)) - log / n, rel=1e-3)
-    assert found.high == pytest.approx(0.5 + math.sqrt(log / (2 * n)), rel=1e-3)
+    estimate = estimate_delta(Tally(n, n // 2, 0), 0.0, 1 - 1e-9)
+    assert estimate.low == pytest.approx(0.5 - math.sqrt(log / (2 * n)) - log / n, rel=1e-3)
+    assert estimate.high == pytest.approx(0.5 + math.sqrt(log / (2 * n)), rel=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -41,7 +41,7 @@ def test_estimate_is_below_the_exact_delta_and_near(seed: int) -> None:
     )
     event = [-1, 0]  # whose masses are 3/4, and 1/4 under the neighbour
     tally = Tally(len(samples), int(np.isin(samples, event).sum()), int(np.isin(samples + 1, event).sum()))
-    found = estimate_delta(tally, 0.25, 1 - 1e-9)
+    estimate = estimate_delta(tally, 0.25, 1 - 1e-9)
     exact = float(curve_of_distribution(DISTRIBUTION, [1]).delta(Fraction(ratio)))
-    assert found.low <= exact <= found.high
-    assert found.high - found.low < 0.06
+    assert estimate.low <= exact <= estimate.high
+    assert estimate.high - estimate.low < 0.06

@@ -26,9 +26,9 @@ EASY = MechanismR(Grr(2, Fraction(3, 4)), Fraction(3, 4))  # a c = 3/8
 
 
 def test_reports_are_counted_and_added_up() -> None:
-    found = tally(Reports(np.array([0, 1, 1, 0]), np.array([1, -1, -1, -1])), EASY)
-    assert found.counts.tolist() == [2, 2] and found.sums.tolist() == [0, -2]
-    both = found + found
+    counted = tally(Reports(np.array([0, 1, 1, 0]), np.array([1, -1, -1, -1])), EASY)
+    assert counted.counts.tolist() == [2, 2] and counted.sums.tolist() == [0, -2]
+    both = counted + counted
     assert both.counts.tolist() == [4, 4] and both.sums.tolist() == [0, -4] and both.clients == 8
     grid = MechanismL(Grr(2, Fraction(3, 4)), ONE, steps=4)
     assert tally(Reports(np.array([1]), np.array([6])), grid).sums.tolist() == [0, 1.5]
@@ -108,9 +108,9 @@ def test_means_and_gaps_are_unbiased_with_the_variance_stated(groups: int) -> No
     ):
         mean, exact = moments(mechanism, clients, weights)
         assert mean == truth
-        found = variance(mechanism, sizes, np.array(weights, dtype=np.float64), squares)
-        assert found == pytest.approx(float(exact), rel=1e-12)
-        assert found <= variance(mechanism, sizes, np.array(weights, dtype=np.float64))
+        stated = variance(mechanism, sizes, np.array(weights, dtype=np.float64), squares)
+        assert stated == pytest.approx(float(exact), rel=1e-12)
+        assert stated <= variance(mechanism, sizes, np.array(weights, dtype=np.float64))
 
 
 def test_a_half_width_bounds_the_exact_tail() -> None:

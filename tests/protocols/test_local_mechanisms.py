@@ -30,11 +30,11 @@ EPSILONS = [Fraction(1, 100), Fraction(1, 10), ONE, Fraction(3), Fraction(10)]
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_m_r_keeps_to_its_epsilon_and_uses_all_of_it(epsilon: Fraction, groups: int) -> None:
     mechanism = MechanismR.private(groups, epsilon)
-    found = worst_ratio(
+    worst = worst_ratio(
         distribution_of_r(mechanism, g, Fraction(v, 2)) for g, v in product(range(groups), range(-2, 3))
     )
-    assert found == mechanism.worst_ratio
-    assert found <= exp_bounds(epsilon)[0]
+    assert worst == mechanism.worst_ratio
+    assert worst <= exp_bounds(epsilon)[0]
     assert epsilon - Fraction(1, 10**11) <= epsilon_of_r(mechanism) == mechanism.epsilon <= epsilon
 
 
@@ -127,6 +127,12 @@ def test_parameters_out_of_range_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=why):
         make(*arguments)
+
+
+def test_budgets_are_rounded_down() -> None:
+    third = MechanismL.private(2, Fraction(1, 3))
+    assert third.epsilon_2 == Fraction(333333333, 10**9)
+    assert third.epsilon <= Fraction(1, 3)
 
 
 def given_words(monkeypatch: pytest.MonkeyPatch, *given: int) -> None:

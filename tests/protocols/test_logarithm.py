@@ -68,8 +68,8 @@ def test_every_step_of_whole_small_rings(bits: int) -> None:
     """Theorem 13: all sums that clients can make, all offsets and largest counts that the ring holds."""
     ring, size = wrapped(bits), 1 << bits
     for offset, most in product(range(1, size // 2), repeat=2):
-        found = shifted_log(ring, no_check, ring(np.arange(size)), offset, most).values
-        steps = (np.roll(found, -1) - found) % size
+        logarithms_of_ring = shifted_log(ring, no_check, ring(np.arange(size)), offset, most).values
+        steps = (np.roll(logarithms_of_ring, -1) - logarithms_of_ring) % size
         first = 1 << (scale_bits(offset, most) - offset.bit_length() + 1)
         assert first == ShiftedLog(offset, most).first_step <= size
         assert ((steps - 2) % size <= first - 2).all()  # from 2 to the first, modulo the ring's size

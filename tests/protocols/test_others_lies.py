@@ -93,11 +93,11 @@ def test_any_two_codes_exceed_caps_of_which_one_has_all_that_the_other_has(queri
     """Theorem 12: also where a party flips bits of a slot, all E_i move the same way, by 1."""
     width = slot_bits(queries)
     codes = np.arange(1 << width)
-    found = []
+    exceeded = []
     for word in codes.tolist():
         buckets = counts_of_slots(RING, slots(np.array([[word], [0]]), width), 1, 2, 1, queries)
-        found.append(counts_from_each_on(RING, buckets).values[:, 0].tolist())
+        exceeded.append(counts_from_each_on(RING, buckets).values[:, 0].tolist())
     for sent, mask in product(codes.tolist(), repeat=2):
-        moves = [a - b for a, b in zip(found[sent ^ mask], found[mask], strict=True)]
+        moves = [a - b for a, b in zip(exceeded[sent ^ mask], exceeded[mask], strict=True)]
         assert set(moves) <= {0, 1} or set(moves) <= {0, -1}
-    assert found[0] == [0] * queries and found[queries] == [1] * queries
+    assert exceeded[0] == [0] * queries and exceeded[queries] == [1] * queries

@@ -157,15 +157,15 @@ def _named(node: ast.AST) -> list[str]:
 
 def _bindings(tree: ast.AST) -> list[tuple[str, ast.expr]]:
     """Return each name that is bound, and what to: of a tuple, its part."""
-    found = []
+    bindings = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             target, value = node.targets[0], node.value
             pairs: Iterable[tuple[ast.expr, ast.expr]] = [(target, value)]
             if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
                 pairs = zip(target.elts, value.elts, strict=True)
-            found += [(name, part) for each, part in pairs for name in _named(each)]
-    return found
+            bindings += [(name, part) for each, part in pairs for name in _named(each)]
+    return bindings
 
 
 def _argument_faults(tree: ast.Module, spec: ProtocolSpec) -> Iterator[str]:

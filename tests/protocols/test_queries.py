@@ -43,7 +43,7 @@ def test_computed_is_what_opened_nodes_lead_to(flat: bool) -> None:
     """The same noise, added to the block counts of the histogram and then estimated from."""
     release = computed(FLAT if flat else TREE, BINS, Fraction(1), ADD)
     histogram = np.random.default_rng(1).integers(0, 50, (2, 2, BINS))
-    found = release.estimate(histogram[np.newaxis], np.random.default_rng(7))[0]
+    estimated = release.estimate(histogram[np.newaxis], np.random.default_rng(7))[0]
 
     noise = simulated_noise(release.noise.node, np.random.default_rng(7), (1, 2, 2, release.plan.nodes))[0]
     tree = CountTree(BINS, (1,)) if flat else best_tree(BINS, Neighbors(ADD), Fraction(1), DELTA)
@@ -55,7 +55,7 @@ def test_computed_is_what_opened_nodes_lead_to(flat: bool) -> None:
     opened = np.concatenate([level.ravel() for level in levels])
     domain = RecordDomain(("a", "b"), ("0", "1"), thresholds=even_grid(BINS), kind=RecordKind.SCORE)
     expected = noisy_curves(opened, domain, "1", tree, release.noise.node).curves
-    curves = curves_of(domain.groups, np.array(domain.thresholds), found)
+    curves = curves_of(domain.groups, np.array(domain.thresholds), estimated)
     for name in ("tp", "fp", "positives", "negatives"):
         np.testing.assert_allclose(getattr(curves, name), getattr(expected, name), atol=1e-9)
 

@@ -25,9 +25,9 @@ def test_every_code_is_one_cell_or_none(cells: int) -> None:
     width = slot_bits(cells)
     codes = np.arange(1 << width)
     CountedBits.ands = 0
-    found = cell_indicators([CountedBits((codes >> i & 1).astype(bool)) for i in range(width)], cells)
+    computed = cell_indicators([CountedBits((codes >> i & 1).astype(bool)) for i in range(width)], cells)
     assert CountedBits.ands == cells + 1 - width - (cells + 1 == 1 << width)
-    indicators = np.array([each.lanes for each in found])
+    indicators = np.array([each.lanes for each in computed])
     assert indicators.shape == (cells, len(codes))
     assert (indicators.sum(axis=0) <= 1).all()
     assert not indicators[:, 0].any()
@@ -46,9 +46,9 @@ def test_bits_are_counted(bits: int, ands: int, planes: int) -> None:
     lanes = np.concatenate([rng.random((bits, 200)) < rng.random(200), np.eye(bits, bits + 1, 1) > 0], axis=1)
     lanes[:, 0], lanes[:, 1] = True, False
     CountedBits.ands = 0
-    found = bit_count([CountedBits(row) for row in lanes])
-    assert (CountedBits.ands, len(found)) == (ands, planes)
-    assert (sum(plane.lanes.astype(int) << i for i, plane in enumerate(found)) == lanes.sum(axis=0)).all()
+    counted = bit_count([CountedBits(row) for row in lanes])
+    assert (CountedBits.ands, len(counted)) == (ands, planes)
+    assert (sum(plane.lanes.astype(int) << i for i, plane in enumerate(counted)) == lanes.sum(axis=0)).all()
 
 
 @pytest.mark.parametrize(("slots", "per_lane"), [(1, 63), (62, 63), (63, 63), (200, 63), (7, 1), (1000, 15)])
@@ -86,7 +86,7 @@ def test_blocks_hold_each_slot_once_and_none_more(slots: int, per_lane: int, cel
     ],
 )
 def test_many_lanes_are_blocks_that_are_alike(lanes: int, rest: int, blocks: list[int]) -> None:
-    found = slot_blocks(63 * lanes + rest, 63)
-    assert [size for _, size in found] == blocks
-    assert [in_lane for in_lane, _ in found] == [63] * (len(blocks) - (rest > 0)) + [1] * (rest > 0)
+    laid_out = slot_blocks(63 * lanes + rest, 63)
+    assert [size for _, size in laid_out] == blocks
+    assert [in_lane for in_lane, _ in laid_out] == [63] * (len(blocks) - (rest > 0)) + [1] * (rest > 0)
     assert slot_blocks(10**6, 1) == [(1, 10**6)]  # an engine without memory of bits

@@ -124,12 +124,12 @@ def record(one: dict[str, Any], installation: Installation) -> dict[str, Any]:
 
 def main() -> None:
     """Run every vector and write the file."""
-    found = find_installation()
-    assert isinstance(found, Installation), found
+    installation = find_installation()
+    assert isinstance(installation, Installation), installation
     recorded = {
         "schema": SCHEMA,
-        "mp_spdz": {"release": found.release, "commit": found.commit, "security": MODEL.name},
-        "vectors": [record(one, found) for one in vectors()],
+        "mp_spdz": {"release": installation.release, "commit": installation.commit, "security": MODEL.name},
+        "vectors": [record(one, installation) for one in vectors()],
     }
     text = json.dumps(recorded, indent=1)
     # A list of numbers or words on one line, so that a change can be read.

@@ -42,11 +42,11 @@ def test_fails_where_it_was_recorded_to_fail(vector: Vector, model: SecurityMode
     what, to_blame = ("bits", short) if short else ("values", range(model.parties))
     with pytest.raises(PartyFailedError) as error:
         run_job(job_of(vector, model, tmp_path), model, tmp_path)
-    found = re.fullmatch(r"Party (\d) ended with exit code 1; .* Its last lines: (.*)", str(error.value))
-    assert found is not None and int(found[1]) in to_blame
+    message = re.fullmatch(r"Party (\d) ended with exit code 1; .* Its last lines: (.*)", str(error.value))
+    assert message is not None and int(message[1]) in to_blame
     said = {
-        "mp-spdz": re.sub(r"P\d", f"P{found[1]}", vector["fails"]),
-        "embedded": f"fairshares: Party {found[1]} was given fewer input {what} than the program reads.",
+        "mp-spdz": re.sub(r"P\d", f"P{message[1]}", vector["fails"]),
+        "embedded": f"fairshares: Party {message[1]} was given fewer input {what} than the program reads.",
     }
-    assert found[2] == said[model.engine]
+    assert message[2] == said[model.engine]
     assert not (tmp_path / "parties").exists()

@@ -29,9 +29,9 @@ Vector = Mapping[str, Any]
 
 def read_vectors() -> dict[str, Any]:
     """Return the recorded file."""
-    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    assert found["schema"] == SCHEMA
-    return found
+    document: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    assert document["schema"] == SCHEMA
+    return document
 
 
 def job_of(vector: Vector, model: SecurityModel, directory: Path) -> Job:

@@ -42,9 +42,9 @@ def shares(noise: NoisePlan, claimed: NoisePlan) -> np.ndarray:
     truth = [x for each in steps for x in ((STEPS + each).sum(), (STEPS - each).sum())]
     held = np.zeros(6)
     for opened in np.array(truth) + simulated_noise(noise.coins, rng, (N, 6)):
-        found = gaps(opened, DOMAIN, claimed)
-        wanted = [*means, *(means[a] - means[b] for a, b in found.gaps)]
-        each = zip([*found.means, *found.gaps.values()], wanted, strict=True)
+        estimated = gaps(opened, DOMAIN, claimed)
+        wanted = [*means, *(means[a] - means[b] for a, b in estimated.gaps)]
+        each = zip([*estimated.means, *estimated.gaps.values()], wanted, strict=True)
         held += [one.low <= value <= one.high for one, value in each]
     return held / N
 

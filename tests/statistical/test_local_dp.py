@@ -47,37 +47,37 @@ def test_noise_has_its_distribution_and_no_other_scale(scale: Fraction) -> None:
 @pytest.mark.parametrize(("group", "value"), [(0, 0.5), (2, -1.0)])
 def test_reports_have_the_distribution_that_is_audited(group: int, value: float) -> None:
     mechanism = MechanismR.private(3, Fraction(2))
-    found = mechanism.perturb(np.full(N, group), np.full(N, value))
+    reports = mechanism.perturb(np.full(N, group), np.full(N, value))
     distribution = {
         4 * said + told: float(p)
         for (said, told), p in distribution_of_r(mechanism, group, Fraction(value)).items()
     }
-    assert distance((4 * found.groups + found.values).tolist(), distribution) < dkw_bound(N)
+    assert distance((4 * reports.groups + reports.values).tolist(), distribution) < dkw_bound(N)
     other = MechanismR.with_budgets(3, Fraction(2), Fraction(2))
     distribution = {
         4 * said + told: float(p)
         for (said, told), p in distribution_of_r(other, group, Fraction(value)).items()
     }
-    assert distance((4 * found.groups + found.values).tolist(), distribution) > dkw_bound(N)
+    assert distance((4 * reports.groups + reports.values).tolist(), distribution) > dkw_bound(N)
 
 
 def test_reports_of_m_l() -> None:
     mechanism = MechanismL.private(2, Fraction(4), steps=3)
-    found = mechanism.perturb(np.full(N, 1), np.full(N, 0.5))
+    reports = mechanism.perturb(np.full(N, 1), np.full(N, 0.5))
     noise, keep = laplace_distribution(float(mechanism.scale)), float(mechanism.grr.keep)
     distribution: dict[int, float] = {}
     for (x, p), (rounded, half) in product(noise.items(), [(1, 0.5), (2, 0.5)]):
         distribution[1000 + rounded + x] = distribution.get(1000 + rounded + x, 0) + keep * p * half
     for x, p in noise.items():
         distribution[x] = distribution.get(x, 0) + (1 - keep) * p
-    assert distance((1000 * found.groups + found.values).tolist(), distribution) < dkw_bound(N)
+    assert distance((1000 * reports.groups + reports.values).tolist(), distribution) < dkw_bound(N)
 
 
 def drawn(mechanism: Mechanism, runs: int) -> list[Tally]:
-    found = mechanism.perturb(np.tile(GROUPS, runs), np.tile(VALUES, runs))
+    reports = mechanism.perturb(np.tile(GROUPS, runs), np.tile(VALUES, runs))
     return [
         tally(Reports(groups, values), mechanism)
-        for groups, values in zip(np.split(found.groups, runs), np.split(found.values, runs), strict=True)
+        for groups, values in zip(np.split(reports.groups, runs), np.split(reports.values, runs), strict=True)
     ]
 
 
@@ -88,9 +88,9 @@ def held(tallies: Sequence[Tally], claimed: Mechanism, sizes: list[int] | None) 
         means = estimate_means(each, claimed, sizes)
         gaps = estimate_gaps(each, claimed, sizes)
         truths = [*MEANS, *(MEANS[gap.groups[0]] - MEANS[gap.groups[1]] for gap in gaps)]
-        for i, (found, truth) in enumerate(zip([*means, *gaps], truths, strict=True)):
-            good[i] += found.low <= truth <= found.high
-            says |= found.says_something
+        for i, (estimate, truth) in enumerate(zip([*means, *gaps], truths, strict=True)):
+            good[i] += estimate.low <= truth <= estimate.high
+            says |= estimate.says_something
     return (good / len(tallies)).tolist(), says
 
 
@@ -105,6 +105,6 @@ def test_intervals_hold_as_often_as_they_say(kind: type[MechanismR | MechanismL]
 
 @kinds
 def test_intervals_for_less_noise_are_noticed(kind: type[MechanismR | MechanismL]) -> None:
-    told, claimed = kind.private(3, ONE), kind.private(3, Fraction(4))
-    shares, _ = held(drawn(told, 60), claimed, SIZES)
+    private, claimed = kind.private(3, ONE), kind.private(3, Fraction(4))
+    shares, _ = held(drawn(private, 60), claimed, SIZES)
     assert min(shares) < 0.7

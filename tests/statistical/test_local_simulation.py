@@ -38,9 +38,9 @@ Outcomes = Counter[tuple[float, ...]]
 
 
 def simulated(mechanism: Simulable, population: Population) -> Outcomes:
-    (found,) = simulate([mechanism], population, N, np.random.default_rng(7))
-    assert found.sizes.tolist() == [2, 0, 1] and found.means[[0, 2]].tolist() == [0.5, -0.25]
-    return outcomes(found)
+    (of_mechanism,) = simulate([mechanism], population, N, np.random.default_rng(7))
+    assert of_mechanism.sizes.tolist() == [2, 0, 1] and of_mechanism.means[[0, 2]].tolist() == [0.5, -0.25]
+    return outcomes(of_mechanism)
 
 
 def outcomes(found: Simulated) -> Outcomes:
@@ -49,8 +49,8 @@ def outcomes(found: Simulated) -> Outcomes:
 
 def heard(mechanism: Mechanism) -> Outcomes:
     """Return what the real clients say in N runs."""
-    found = mechanism.perturb(np.tile(GROUPS, N), np.tile(VALUES, N))
-    runs = zip(found.groups.reshape(N, 3), found.values.reshape(N, 3), strict=True)
+    reports = mechanism.perturb(np.tile(GROUPS, N), np.tile(VALUES, N))
+    runs = zip(reports.groups.reshape(N, 3), reports.values.reshape(N, 3), strict=True)
     tallies = (tally(Reports(groups, values), mechanism) for groups, values in runs)
     return Counter((*map(float, each.counts), *each.sums.tolist()) for each in tallies)
 
@@ -71,6 +71,6 @@ def agree(one: Outcomes, other: Outcomes) -> bool:
 def test_simulated_clients_say_what_real_ones_do(
     mechanism: Mechanism, other: Mechanism, population: Population
 ) -> None:
-    found = heard(mechanism)
-    assert agree(found, simulated(mechanism, population))
-    assert not agree(found, simulated(other, population))
+    of_clients = heard(mechanism)
+    assert agree(of_clients, simulated(mechanism, population))
+    assert not agree(of_clients, simulated(other, population))

@@ -36,10 +36,10 @@ def distance(errors: Floats, deviation: float) -> float:
 def test_errors_have_the_deviation_of_the_closed_form(budgets: Budgets) -> None:
     values = synthetic_rates().values[RATES[0]]
     population = resampled(values, (HALF, HALF))
-    (found,) = simulate([budgets.simulable(RATE_RANGE)], population, N, np.random.default_rng(3))
+    (simulated,) = simulate([budgets.simulable(RATE_RANGE)], population, N, np.random.default_rng(3))
     squares = [float(np.mean((2 * of_sex - 1) ** 2)) for of_sex in values]
     deviation = budgets.variance((HALF, HALF), (squares[0], squares[1])) ** 0.5 * RATE_RANGE.radius
-    errors = found.estimated_gaps() - found.gap()
+    errors = simulated.estimated_gaps() - simulated.gap()
     bound = dkw_bound(N) + SLACK
     assert distance(errors, deviation) < bound
     assert distance(errors, 0.7 * deviation) > bound

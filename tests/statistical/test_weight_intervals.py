@@ -44,10 +44,10 @@ def shares(
     drawn = np.random.default_rng(seed).choice(np.array(list(mass)), size=(N, *truth.shape), p=distribution)
     raised = np.maximum(truth, FLOOR).astype(int).tolist()
     weights = np.array(exact_weights.WEIGHTS[reweighing](raised), dtype=np.float64)
-    found = np.array(
+    intervals = np.array(
         [count_intervals(np.maximum(truth + x + 0.5, FLOOR), reweighing, claimed) for x in drawn]
     )
-    held = (found[..., 0] <= weights * (1 + 1e-12)) & (weights <= found[..., 1] * (1 + 1e-12))
+    held = (intervals[..., 0] <= weights * (1 + 1e-12)) & (weights <= intervals[..., 1] * (1 + 1e-12))
     result: npt.NDArray[np.float64] = held.mean(axis=0)
     return result
 

@@ -248,11 +248,11 @@ def test_the_order_is_random_by_a_seed_and_goes_through_all_cells_before_any_sec
 ) -> None:
     planned = order(tmp_path / "planned", None, stand_in)
     assert planned == [(model, number) for number in range(3) for model in MODELS]
-    found = [order(tmp_path / f"{i}", seed, stand_in) for i, seed in enumerate((7, 7, 8))]
-    assert found[0] == found[1] != found[2]
-    assert all(sorted(each) == sorted(planned) and each != planned for each in found)
-    assert [number for _, number in found[0]] == [number for _, number in planned]
-    assert found[0][:6] != [(model, 0) for model, _ in found[0][6:12]]  # each round in an order of its own
+    orders = [order(tmp_path / f"{i}", seed, stand_in) for i, seed in enumerate((7, 7, 8))]
+    assert orders[0] == orders[1] != orders[2]
+    assert all(sorted(each) == sorted(planned) and each != planned for each in orders)
+    assert [number for _, number in orders[0]] == [number for _, number in planned]
+    assert orders[0][:6] != [(model, 0) for model, _ in orders[0][6:12]]  # each round in an order of its own
 
 
 def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(found: Path, stand_in: StandIn) -> None:

@@ -72,8 +72,8 @@ def test_a_damaged_line_among_others_is_named(damaged: str, tmp_path: Path) -> N
 def test_cells_hold_the_last_attempt_of_each_repetition() -> None:
     other = sample(cell={"records": 4, "security": "semi2k"})
     again = sample(0, 0.75)
-    found = by_cell([sample(1), sample(0, status="failed", reason="It did not end."), other, again])
-    assert found == {
+    cells = by_cell([sample(1), sample(0, status="failed", reason="It did not end."), other, again])
+    assert cells == {
         (("records", 4), ("security", "ring")): [again, sample(1)],
         (("records", 4), ("security", "semi2k")): [other],
     }

@@ -34,13 +34,13 @@ def test_the_bounds_hold() -> None:
     for _ in range(5_000):
         p, gamma = random_users(rng)
         losses = rng.random(len(p)) if rng.random() < 0.5 else rng.integers(0, 2, len(p)).astype(float)
-        found, spread = bias(p, gamma, losses), variance(p, losses)
+        exact_bias, spread = bias(p, gamma, losses), variance(p, losses)
         worst = worst_bias(p, gamma)
-        assert found <= worst + 1e-12
+        assert exact_bias <= worst + 1e-12
         assert worst <= worst_of_all(gamma) + 1e-12
         assert worst <= sharper_1(p, gamma) + 1e-12
         assert sharper_1(p, gamma) <= proposition_1(gamma) + 1e-7  # a root of rounding errors
-        assert found <= sharper_2(p, spread, gamma) + 1e-7
+        assert exact_bias <= sharper_2(p, spread, gamma) + 1e-7
         assert sharper_2(p, spread, gamma) <= proposition_2(spread, gamma) / math.sqrt(2) + 1e-9
         assert gamma - 1e-12 <= kept(p, gamma) <= 1 + 1e-12
 

@@ -34,9 +34,9 @@ def test_a_case_is_a_command_with_a_plan(case: Case, tmp_path: Path) -> None:
     RELEASES[case.task](**options, records="records.csv", plan="file")
     small = Case(case.task, case.options, 12, 60, case.groups, case.labels)
     write_records(small, tmp_path / "records.csv")
-    found = read_records(tmp_path / "records.csv", None, kind=STATISTICS[case.task].kind)
-    assert (found.clients, len(found.client)) == (12, 60)
-    assert found.domain.shape[:2] == (case.groups, case.labels)
+    records = read_records(tmp_path / "records.csv", None, kind=STATISTICS[case.task].kind)
+    assert (records.clients, len(records.client)) == (12, 60)
+    assert records.domain.shape[:2] == (case.groups, case.labels)
 
 
 def test_ratios_are_planned_over_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,11 +50,11 @@ def test_ratios_are_planned_over_measured(monkeypatch: pytest.MonkeyPatch) -> No
         return next(seconds), 1.0, ""
 
     monkeypatch.setattr(plans, "_inv", played)
-    found = study(CASES[:1], 3, lambda _done, _of: None)
+    outcome = study(CASES[:1], 3, lambda _done, _of: None)
     assert asked == ["plan", "weights", "plan", "weights", "weights", "weights"]
-    told: list[dict[str, Any]] = found.json
-    assert [(line["compiled"], line["ratio"]) for line in told] == [(False, 0.75), (True, 1.2)]  # median of 3
-    last = list(found.view)[-1]
+    rows: list[dict[str, Any]] = outcome.json
+    assert [(line["compiled"], line["ratio"]) for line in rows] == [(False, 0.75), (True, 1.2)]  # median of 3
+    last = list(outcome.view)[-1]
     assert "2 of 2 plans are within a factor of 1.5; the median ratio is 0.97." in str(last)
 
 

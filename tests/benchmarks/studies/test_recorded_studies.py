@@ -37,8 +37,8 @@ CHOSEN = (PROJECT / "docs" / "decisions" / "others.md").read_text(encoding="utf-
 
 
 def recorded(study: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RESULTS / study / name).read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads((RESULTS / study / name).read_text(encoding="utf-8"))
+    return document
 
 
 def recorded_rows(study: str, name: str) -> list[dict[str, str]]:
@@ -187,11 +187,11 @@ SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 def test_the_table_of_trust_is_the_results() -> None:
     lines = README[README.index("| ε | model | its ε |") :].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("")]]
-    found = iter(recorded_rows("trust", NEEDED))
+    rows = iter(recorded_rows("trust", NEEDED))
     assert len(cells) == len(Setting().epsilons) * len(MODELS)
     for epsilon, model, exact, *numbers in cells:
         for proven, simulated in zip(numbers[::2], numbers[1::2], strict=True):
-            row = next(found)
+            row = next(rows)
             assert (row["model"], float(row["epsilon"])) == (model, float(epsilon))
             assert float(exact) == pytest.approx(float(row["epsilon_exact"]), rel=1e-3)
             for shown, column in ((proven, "clients_proven"), (simulated, "clients_simulated")):

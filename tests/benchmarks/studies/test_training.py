@@ -98,13 +98,13 @@ def test_figures_of_rigged_predictions() -> None:
     whole = people()
     nobody = np.zeros(len(whole.label), dtype=np.int64)
     scores = np.round(np.random.default_rng(1).random(len(nobody)), 1)  # with ties
-    found = figures(whole, scores, nobody)
-    assert found["one_minus_di"] is None and found["delta_eop"] == 0 and found["balanced"] == 0.5
+    of_nobody = figures(whole, scores, nobody)
+    assert of_nobody["one_minus_di"] is None and of_nobody["delta_eop"] == 0 and of_nobody["balanced"] == 0.5
     above = scores[whole.label == 1][:, np.newaxis] - scores[whole.label == 0]
-    assert found["auc"] == pytest.approx(np.mean((above > 0) + (above == 0) / 2), abs=1e-6)
+    assert of_nobody["auc"] == pytest.approx(np.mean((above > 0) + (above == 0) / 2), abs=1e-6)
     right = figures(whole, scores, whole.label)
     assert (right["accuracy"], right["one_minus_di"], right["odds"], right["tpr, a"]) == (1, 0, 0, 1)
-    assert found["constant"] == pytest.approx(max(whole.label.mean(), 1 - whole.label.mean()), abs=1e-6)
+    assert of_nobody["constant"] == pytest.approx(max(whole.label.mean(), 1 - whole.label.mean()), abs=1e-6)
 
 
 TINY = {

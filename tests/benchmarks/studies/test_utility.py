@@ -31,13 +31,13 @@ EXACT = curves([[4, 3, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]])
 
 def test_errors_by_hand() -> None:
     """One count of a's positives is 2 off, of 4: at the one inner threshold but 1 its rate is off by 1/2."""
-    found = measure(curves([[4, 1, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]]), EXACT, EXACT.points())
-    assert set(found) == set(MEASURES)
-    assert found["count_rmse"] == pytest.approx((2**2 / 12) ** 0.5)
-    assert found["tpr_rmse"] == pytest.approx((0.5**2 / 4) ** 0.5)  # two groups, thresholds 1/2 and 1
-    assert found["fpr_rmse"] == 0
-    assert found["auc_error"] == pytest.approx((0.25**2 / 2) ** 0.5)  # a's area falls from 3/4 to 1/2
-    assert found["chosen"] == 1
+    errors = measure(curves([[4, 1, 0], [10, 5, 0]], [[8, 2, 0], [10, 5, 0]]), EXACT, EXACT.points())
+    assert set(errors) == set(MEASURES)
+    assert errors["count_rmse"] == pytest.approx((2**2 / 12) ** 0.5)
+    assert errors["tpr_rmse"] == pytest.approx((0.5**2 / 4) ** 0.5)  # two groups, thresholds 1/2 and 1
+    assert errors["fpr_rmse"] == 0
+    assert errors["auc_error"] == pytest.approx((0.25**2 / 2) ** 0.5)  # a's area falls from 3/4 to 1/2
+    assert errors["chosen"] == 1
 
 
 @st.composite
@@ -55,8 +55,8 @@ def test_without_noise_errors_are_zero_and_the_gap_is_what_choosing_leaves(sampl
     """Choosing leaves 2 * 10^-4, or one record's share, as `choose_thresholds` says."""
     counts = cumulative(sample.histograms)[0]
     exact = sample.counted(0)
-    found = measure(curves_of(exact.groups, exact.thresholds, counts), exact, exact.points())
-    assert [found[name] for name in ("count_rmse", "tpr_rmse", "fpr_rmse", "auc_error")] == [0, 0, 0, 0]
+    measured = measure(curves_of(exact.groups, exact.thresholds, counts), exact, exact.points())
+    assert [measured[name] for name in ("count_rmse", "tpr_rmse", "fpr_rmse", "auc_error")] == [0, 0, 0, 0]
     fewest = min(exact.positives.min(), exact.negatives.min())
-    assert found["gap_counted"] == found["gap_whole"] <= max(2e-4, 1 / fewest) + 1e-9
-    assert found["chosen"] == 1
+    assert measured["gap_counted"] == measured["gap_whole"] <= max(2e-4, 1 / fewest) + 1e-9
+    assert measured["chosen"] == 1

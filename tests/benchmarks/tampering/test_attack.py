@@ -163,8 +163,8 @@ def test_the_known_hole_is_found(make: Make) -> None:
 def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
     """A long message in the middle, which nobody can do without."""
     attack = make("rep4-ring", "and", 1)
-    found = payloads(attack)
-    message = max(found, key=lambda each: (each.length, -abs(found.index(each) - len(found) // 2)))
+    messages = payloads(attack)
+    message = max(messages, key=lambda each: (each.length, -abs(messages.index(each) - len(messages) // 2)))
     assert attack.run(Change(message, kind, 0, 1 << 33))[0] in NOTICED
 
 

@@ -75,6 +75,6 @@ def test_no_value_is_changed_by_shifted_masks(model: str, opened: Opened, tmp_pa
         int(number) for receiver, number, length, _ in lines if receiver == str(GATEWAY) and int(length) > 12
     ]
     assert len(sent) >= 3
-    found = [opened(Change(Message(GATEWAY, number, 8), Kind.SHIFT, 0, 1 << 20)) for number in sent[:3]]
-    assert all(each in (None, WITHOUT_ONE, WITHOUT_TWO) for each in found), found
-    assert found[0] == WITHOUT_ONE
+    results = [opened(Change(Message(GATEWAY, number, 8), Kind.SHIFT, 0, 1 << 20)) for number in sent[:3]]
+    assert all(each in (None, WITHOUT_ONE, WITHOUT_TWO) for each in results), results
+    assert results[0] == WITHOUT_ONE

@@ -53,19 +53,21 @@ def integers(domain: Ring, held: bytes) -> list[int]:
 @DOMAINS
 def test_noise_is_in_the_sums_of_a_column(domain: Ring) -> None:
     """Bins 0 to 4 of two histograms, then blocks of up to three from the highest bin down."""
-    held = column(domain, [1, 2, 3, 4, 5, -1, 0, 2**40, 0, 7])
+    values = column(domain, [1, 2, 3, 4, 5, -1, 0, 2**40, 0, 7])
     noise = np.array([*range(10), 10, -20, 30, 2**50])
     sums = [3, 12, -1, 2**40 + 7]
-    found = with_noise(told(domain, samples=14, values=10, blocks=(2, 5, "1.3")), held, noise)
+    with_sums = with_noise(told(domain, samples=14, values=10, blocks=(2, 5, "1.3")), values, noise)
     expected = [*[1, 2, 3, 4, 5, -1, 0, 2**40, 0, 7], *sums]
-    assert integers(domain, found) == [value + x for value, x in zip(expected, noise.tolist(), strict=True)]
+    assert integers(domain, with_sums) == [
+        value + x for value, x in zip(expected, noise.tolist(), strict=True)
+    ]
 
 
 @DOMAINS
 def test_noise_stands_after_other_values_or_alone(domain: Ring) -> None:
     noise = np.array([-3, 4])
-    found = with_noise(told(domain, samples=2, values=3), column(domain, [7, 8, 9]), noise)
-    assert integers(domain, found) == [7, 8, 9, -3, 4]
+    entered = with_noise(told(domain, samples=2, values=3), column(domain, [7, 8, 9]), noise)
+    assert integers(domain, entered) == [7, 8, 9, -3, 4]
     assert integers(domain, with_noise(told(domain, samples=2), b"", noise)) == [-3, 4]
 
 
@@ -91,10 +93,10 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_party_draws_from_the_operating_system_into_memory(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
+    sizes: list[int] = []
 
     def urandom(size: int) -> bytes:
-        asked.append(size)
+        sizes.append(size)
         return bytes(size)
 
     monkeypatch.setattr(os, "urandom", urandom)  # of zeros: the lowest value of the table
@@ -104,7 +106,7 @@ def test_a_party_draws_from_the_operating_system_into_memory(
         "distributed_noise": told(RING, samples=2, values=2, blocks=(2, 1, "1")),
     }
     party._supply_secrets(config)
-    assert asked == [2 * BITS // 8]
+    assert sizes == [2 * BITS // 8]
     link = Path(DATA, "Input-Binary-P1-0")
     assert integers(RING, link.read_bytes()) == [60, 160]
     assert link.is_symlink() and str(link.readlink()).startswith("/dev/fd/")
@@ -177,10 +179,10 @@ def test_noise_of_a_copy_has_to_be_as_long_as_its_program_says() -> None:
     own = with_distributed_noise(PI_RW, PRODUCT)
     assert own is not None
     named = ("product", "shares", "3", "5", "0", "2", "2", "laplace", "1", "40")
-    asked = Job(own, PROGRAMS / "pi_rw.mpc", named, (None,) * 3, own=DistributedNoiseInput(4, 15))
-    asked.check_parties(MODELS["ring"])
+    copy_job = Job(own, PROGRAMS / "pi_rw.mpc", named, (None,) * 3, own=DistributedNoiseInput(4, 15))
+    copy_job.check_parties(MODELS["ring"])
     with pytest.raises(UnsupportedError, match="pi_rw was told to draw another number of samples"):
-        replace(asked, own=DistributedNoiseInput(3, 15)).check_parties(MODELS["ring"])
+        replace(copy_job, own=DistributedNoiseInput(3, 15)).check_parties(MODELS["ring"])
 
 
 @pytest.mark.parametrize("spec", [PI_COUNT, PI_CAP], ids=lambda one: one.name)

@@ -62,20 +62,20 @@ def test_what_is_sent_leaves_in_turn_and_arrives_after_the_delay() -> None:
 
 
 def test_a_party_finds_itself_directly_and_others_at_ports_of_its_own() -> None:
-    with parties(LAN, 3) as (found, listening):
+    with parties(LAN, 3) as (links_of, listening):
         own = [one.getsockname()[1] for one in listening]
-        assert [found.ports[i][i] for i in range(3)] == own
-        assert len({*[found.ports[a][b] for a in range(3) for b in range(3) if a != b], *own}) == 9
+        assert [links_of.ports[i][i] for i in range(3)] == own
+        assert len({*[links_of.ports[a][b] for a in range(3) for b in range(3) if a != b], *own}) == 9
         with pytest.raises(ConnectionRefusedError):  # on 127.0.0.1 only, and on no other address
-            socket.create_connection(("127.0.0.2", found.ports[0][1]))
+            socket.create_connection(("127.0.0.2", links_of.ports[0][1]))
 
 
 @pytest.mark.parametrize("network", [LAN, WAN, parse_network("10ms,1Mbit")])
 def test_measured_figures_are_those_wanted(network: Network) -> None:
     """A busy machine makes figures worse, never better; a fault does so every time."""
     for _ in range(5):
-        with parties(network, measured=True) as (found, _):
-            measured = found.measured
+        with parties(network, measured=True) as (between, _):
+            measured = between.measured
         assert measured is not None
         rtt_s, rate = (float(measured[f"measured_{name}"]) for name in ("rtt_s", "bandwidth_bits_per_s"))
         assert measured == network.as_measured(rtt_s, rate)

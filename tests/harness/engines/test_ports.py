@@ -44,8 +44,8 @@ def test_nobody_else_is_given_ports_on_which_nothing_listens_yet() -> None:
 def test_a_port_that_somebody_listens_on_is_left_out() -> None:
     with free_ports(3) as before:
         pass
-    with socket.create_server(("127.0.0.1", before[1])), free_ports(3) as found:
-        assert found == [before[0], before[2], before[2] + 1]
+    with socket.create_server(("127.0.0.1", before[1])), free_ports(3) as ports:
+        assert ports == [before[0], before[2], before[2] + 1]
 
 
 def test_too_few_are_an_error() -> None:

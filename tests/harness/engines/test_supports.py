@@ -43,6 +43,9 @@ class Everywhere(MpSpdzEngine):
     def availability(self, model: SecurityModel) -> str | None:
         return self.missing and f"{model.name}: {self.missing}"
 
+    def fault_of_links(self, _model: SecurityModel) -> None:
+        """Have machines that ask for certificates."""
+
 
 def allowed(spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> bool:
     """The rule, written out: no product of plain client shares where a party may deviate."""

@@ -33,10 +33,10 @@ WEIGHTS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 class TestSampleWeights:
     def test_looks_up_group_and_label(self) -> None:
-        found = look_up_weights(
+        weights = look_up_weights(
             WEIGHTS, GROUPS, LABELS, np.array(["c", "a", "b", "c"]), np.array([0, 1, 1, 1])
         )
-        assert found.tolist() == [5, 2, 4, 6]
+        assert weights.tolist() == [5, 2, 4, 6]
 
     @pytest.mark.parametrize(
         ("feature", "y", "message"),
@@ -147,23 +147,23 @@ TINY = Tiny(
 
 
 def test_evaluates_every_split_and_mitigation_with_visible_figures() -> None:
-    asked: list[int] = []
+    seeds: list[int] = []
     steps: list[tuple[int, int]] = []
 
     def weights_of(fold: Fold) -> list[list[float]]:
-        asked.append(fold.seed)
+        seeds.append(fold.seed)
         return [[1.0, 1.0], [1.0, 1.0]]
 
     def progress(done: int, of: int) -> None:
         steps.append((done, of))
 
-    found = evaluate(TINY, {"equal": reweighed(weights_of)}, [3, 7], progress)
-    assert (asked, steps) == ([3, 7], [(1, 2), (2, 2)])
-    assert found[["split", "model"]].to_numpy().tolist() == [
+    figures = evaluate(TINY, {"equal": reweighed(weights_of)}, [3, 7], progress)
+    assert (seeds, steps) == ([3, 7], [(1, 2), (2, 2)])
+    assert figures[["split", "model"]].to_numpy().tolist() == [
         [3, UNMITIGATED], [3, "equal"], [7, UNMITIGATED], [7, "equal"]
     ]  # fmt: skip
     # Test rows of a: all right. Of b: one of two approved is missed, so TPR 1/2 and selection rate 1/3.
-    assert of_split(found, 3).loc["equal"].to_dict() == pytest.approx(
+    assert of_split(figures, 3).loc["equal"].to_dict() == pytest.approx(
         {
             "accuracy": 5 / 6,
             "balanced_accuracy": 7 / 8,
@@ -178,15 +178,15 @@ def test_evaluates_every_split_and_mitigation_with_visible_figures() -> None:
 
 def test_thresholds_are_applied_to_the_unmitigated_models_scores() -> None:
     rules = {"a": ThresholdRule((0.0,)), "b": ThresholdRule((2.0,))}  # everybody, nobody
-    asked: list[int] = []
+    seeds: list[int] = []
 
     def rules_of(fold: Fold) -> dict[str, ThresholdRule]:
-        asked.append(fold.seed)
+        seeds.append(fold.seed)
         return rules
 
-    found = of_split(evaluate(TINY, {"apart": thresholded(rules_of)}, [3]), 3).loc["apart"]
-    assert asked == [3]
-    assert found["selection_rate"] == 1 / 2 and found["demographic_parity_difference"] == 1
+    figures = of_split(evaluate(TINY, {"apart": thresholded(rules_of)}, [3]), 3).loc["apart"]
+    assert seeds == [3]
+    assert figures["selection_rate"] == 1 / 2 and figures["demographic_parity_difference"] == 1
 
 
 def test_held_out_scores_come_from_models_that_did_not_see_the_row() -> None:
@@ -223,10 +223,10 @@ def pick(table: pd.DataFrame, model: str, metric: str) -> dict[str, float]:
 
 
 def test_summary_states_mean_spread_and_defined_splits() -> None:
-    found = summary(rigged_runs())
-    assert pick(found, "m", "accuracy") == pytest.approx({"mean": 0.5, "std": np.sqrt(0.125), "splits": 2})
-    assert pick(found, UNMITIGATED, "accuracy")["mean"] == 0.625
-    assert pick(found, "m", "demographic_parity_difference") == pytest.approx(
+    rows = summary(rigged_runs())
+    assert pick(rows, "m", "accuracy") == pytest.approx({"mean": 0.5, "std": np.sqrt(0.125), "splits": 2})
+    assert pick(rows, UNMITIGATED, "accuracy")["mean"] == 0.625
+    assert pick(rows, "m", "demographic_parity_difference") == pytest.approx(
         {"mean": 0.5, "std": np.nan, "splits": 1}, nan_ok=True
     )
 

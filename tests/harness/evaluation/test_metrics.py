@@ -42,8 +42,8 @@ def test_rigged_data_has_visible_fractions() -> None:
     assert rates.selection_rate.tolist() == [4 / 6, 1 / 5]
     assert rates.true_positive_rate.tolist() == [3 / 4, 1 / 2]
     assert rates.false_positive_rate.tolist() == [1 / 2, 0]
-    found = assess(*RIGGED, ["a", "b"])
-    assert found == pytest.approx(
+    metrics = assess(*RIGGED, ["a", "b"])
+    assert metrics == pytest.approx(
         {
             "accuracy": 8 / 11,
             "balanced_accuracy": (4 / 6 + 4 / 5) / 2,
@@ -57,22 +57,22 @@ def test_rigged_data_has_visible_fractions() -> None:
 
 
 def test_group_without_records_is_undefined_not_fair() -> None:
-    found = assessed(*RIGGED, ["a", "b", "c"])
+    metrics = assessed(*RIGGED, ["a", "b", "c"])
     assert np.isnan(group_rates(*RIGGED, ["a", "b", "c"]).selection_rate).tolist() == [False, False, True]
-    assert math.isnan(found.demographic_parity_difference) and math.isnan(found.disparate_impact_ratio)
-    assert math.isnan(found.equalized_odds_difference) and math.isnan(found.equal_opportunity_difference)
-    assert found.accuracy == 8 / 11
+    assert math.isnan(metrics.demographic_parity_difference) and math.isnan(metrics.disparate_impact_ratio)
+    assert math.isnan(metrics.equalized_odds_difference) and math.isnan(metrics.equal_opportunity_difference)
+    assert metrics.accuracy == 8 / 11
 
 
 def test_group_without_negatives_leaves_only_what_needs_them_undefined() -> None:
-    found = assessed(*table(("a", 1, 1, 1), ("a", 0, 1, 1), ("b", 1, 0, 1)), ["a", "b"])
-    assert found.equal_opportunity_difference == 1 and found.demographic_parity_difference == 1
-    assert math.isnan(found.equalized_odds_difference)
+    metrics = assessed(*table(("a", 1, 1, 1), ("a", 0, 1, 1), ("b", 1, 0, 1)), ["a", "b"])
+    assert metrics.equal_opportunity_difference == 1 and metrics.demographic_parity_difference == 1
+    assert math.isnan(metrics.equalized_odds_difference)
 
 
 def test_nobody_selected_has_no_ratio() -> None:
-    found = assessed([1, 0, 1, 0], [0, 0, 0, 0], ["a", "a", "b", "b"], ["a", "b"])
-    assert math.isnan(found.disparate_impact_ratio) and found.demographic_parity_difference == 0
+    metrics = assessed([1, 0, 1, 0], [0, 0, 0, 0], ["a", "a", "b", "b"], ["a", "b"])
+    assert math.isnan(metrics.disparate_impact_ratio) and metrics.demographic_parity_difference == 0
 
 
 def test_refuses_a_group_that_is_not_declared() -> None:
@@ -83,20 +83,20 @@ def test_refuses_a_group_that_is_not_declared() -> None:
 def compare_with_fairlearn(
     y_true: Integers, y_pred: Integers, feature: npt.NDArray[np.str_], groups: list[str]
 ) -> None:
-    found = assessed(y_true, y_pred, feature, groups)
+    metrics = assessed(y_true, y_pred, feature, groups)
     of_groups = {"y_true": y_true, "y_pred": y_pred, "sensitive_features": feature}
-    assert found.accuracy == pytest.approx(sklearn.metrics.accuracy_score(y_true, y_pred))
-    assert found.balanced_accuracy == pytest.approx(sklearn.metrics.balanced_accuracy_score(y_true, y_pred))
-    assert found.selection_rate == pytest.approx(oracle.selection_rate(y_true, y_pred))
-    assert found.demographic_parity_difference == pytest.approx(
+    assert metrics.accuracy == pytest.approx(sklearn.metrics.accuracy_score(y_true, y_pred))
+    assert metrics.balanced_accuracy == pytest.approx(sklearn.metrics.balanced_accuracy_score(y_true, y_pred))
+    assert metrics.selection_rate == pytest.approx(oracle.selection_rate(y_true, y_pred))
+    assert metrics.demographic_parity_difference == pytest.approx(
         oracle.demographic_parity_difference(**of_groups)
     )
-    assert found.equalized_odds_difference == pytest.approx(oracle.equalized_odds_difference(**of_groups))
-    assert found.equal_opportunity_difference == pytest.approx(
+    assert metrics.equalized_odds_difference == pytest.approx(oracle.equalized_odds_difference(**of_groups))
+    assert metrics.equal_opportunity_difference == pytest.approx(
         oracle.equal_opportunity_difference(**of_groups)
     )
     if y_pred.any():
-        assert found.disparate_impact_ratio == pytest.approx(oracle.demographic_parity_ratio(**of_groups))
+        assert metrics.disparate_impact_ratio == pytest.approx(oracle.demographic_parity_ratio(**of_groups))
     frame = oracle.MetricFrame(
         metrics={"tpr": oracle.true_positive_rate, "fpr": oracle.false_positive_rate}, **of_groups
     )
@@ -144,12 +144,12 @@ def test_corrected_metrics_are_fairlearns(groups: int) -> None:
     names = [f"group {i}" for i in range(groups)]
     feature, y_true = rng.choice(names, 500), rng.integers(2, size=500)
     y_pred = (rng.random(500) < 0.3 + 0.2 * y_true + 0.2 * (feature == names[0])).astype(np.int64)
-    found = corrected_metrics(y_true, y_pred, feature, names)
+    metrics = corrected_metrics(y_true, y_pred, feature, names)
     of_groups = {"y_true": y_true, "y_pred": y_pred, "sensitive_features": feature}
-    assert found["one_minus_di"] == pytest.approx(1 - oracle.demographic_parity_ratio(**of_groups))
-    assert found["delta_eop"] == pytest.approx(oracle.equal_opportunity_difference(**of_groups))
-    assert found["delta_eodd"] == pytest.approx(oracle.equalized_odds_difference(**of_groups, agg="mean"))
-    assert found["delta_sp"] == pytest.approx(oracle.demographic_parity_difference(**of_groups))
+    assert metrics["one_minus_di"] == pytest.approx(1 - oracle.demographic_parity_ratio(**of_groups))
+    assert metrics["delta_eop"] == pytest.approx(oracle.equal_opportunity_difference(**of_groups))
+    assert metrics["delta_eodd"] == pytest.approx(oracle.equalized_odds_difference(**of_groups, agg="mean"))
+    assert metrics["delta_sp"] == pytest.approx(oracle.demographic_parity_difference(**of_groups))
     rates = oracle.MetricFrame(metrics=oracle.true_positive_rate, **of_groups)
     published = published_metrics(y_true, y_pred, feature, names)
     assert published["one_minus_di"] == pytest.approx(1 / rates.ratio() - 1)

@@ -37,11 +37,11 @@ def test_counts_of_a_split_form_are_inputs_and_noise() -> None:
     coins = design_coins(Fraction(1), 40)
     gates = sum(coin.bits - 1 for coin in coins)
     bits = 1 + sum(coin.bits for coin in coins)
-    found = counts_of(job_of({**CELL, "security": "ring"}), MODELS["ring"])
-    assert found.inputs == 3 * 6  # three parties, six cells
-    assert (found.gates, found.ands, found.input_bits) == (gates, 6 * gates, 3 * 6 * bits)
-    assert found.dabits == 6 * (len(coins) + 1)
-    assert (found.decomposed, found.multiplications, found.products) == (0, 0, 0)
+    counted = counts_of(job_of({**CELL, "security": "ring"}), MODELS["ring"])
+    assert counted.inputs == 3 * 6  # three parties, six cells
+    assert (counted.gates, counted.ands, counted.input_bits) == (gates, 6 * gates, 3 * 6 * bits)
+    assert counted.dabits == 6 * (len(coins) + 1)
+    assert (counted.decomposed, counted.multiplications, counted.products) == (0, 0, 0)
 
 
 def test_products_are_counted_within_inner_products_and_one_by_one() -> None:
@@ -87,7 +87,7 @@ Program requires at most:
 def test_keys_are_sorted_among_markers(model: str, decomposed: int, ands_of_a_cut_bit: int) -> None:
     cell = {**CELL, "protocol": "pi_roc", "variant": "records", "groups": 2, "labels": 2, "records": 3000}
     job = job_of({**cell, "security": model, "clients": 90, "thresholds": 101})
-    found = counts_of(job, MODELS[model])
+    counted = counts_of(job, MODELS[model])
     noise = one_sample(job)
     # 3,000 records and 404 markers are 64 * 54 elements, so 2^12 places; a key below 405 has 9 bits, an
     # element 10. All are compared 78 times, then routed by 12 bits of the place, 9 of them the key's.
@@ -95,10 +95,10 @@ def test_keys_are_sorted_among_markers(model: str, decomposed: int, ands_of_a_cu
     routed = sum(max(10, 1 + bit) + 2 * (bit < 9) for bit in range(12))
     sorting = 2**11 * (20 * compared + routed) + padded * 9 * ands_of_a_cut_bit
     ands, batch = sorting + noise.ands * job.lanes, 3000 * 64 if model == "semi2k" else 1
-    assert found.ands == -(-ands // batch) * batch  # as the machine does not know how many, whole batches
-    assert found.rounds == 11 * compared + 9 * 3 + 3 + 8 + noise.depth + 4
-    assert found.decomposed == padded * decomposed
-    assert found.inputs == MODELS[model].parties * 3000
+    assert counted.ands == -(-ands // batch) * batch  # as the machine does not know how many, whole batches
+    assert counted.rounds == 11 * compared + 9 * 3 + 3 + 8 + noise.depth + 4
+    assert counted.decomposed == padded * decomposed
+    assert counted.inputs == MODELS[model].parties * 3000
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_a_logarithm_takes_a_comparison_per_power_of_2(offset: int, most: int, p
     like = job_of({**CELL, "groups": 20, "labels": 20, "security": "ring"})
     arguments = ("3", "20", "20", str(offset), str(most), *like.arguments[-2:])
     job = replace(like, spec=PI_COUNT, source=PROGRAMS / "pi_count.mpc", arguments=arguments)
-    found = counts_of(job, RING)
+    counted = counts_of(job, RING)
     noise = one_sample(like)
-    assert found.ands == cells * noise.ands + compared * 242
-    assert found.dabits == cells * noise.dabits + compared
-    assert found.inputs == 3 * cells and found.decomposed == compared
-    assert found.multiplications == (cells if powers else 0)
+    assert counted.ands == cells * noise.ands + compared * 242
+    assert counted.dabits == cells * noise.dabits + compared
+    assert counted.inputs == 3 * cells and counted.decomposed == compared
+    assert counted.multiplications == (cells if powers else 0)
     thousands = -(-compared // 1000)  # each after the one before
-    assert found.rounds == noise.depth + 4 + (10 + 8 * (thousands - 1) if powers else 0)
+    assert counted.rounds == noise.depth + 4 + (10 + 8 * (thousands - 1) if powers else 0)
 
 
 def test_mpyc_compares_integers_bit_by_bit() -> None:
@@ -129,11 +129,11 @@ def test_mpyc_compares_integers_bit_by_bit() -> None:
         "records": 700,
         "security": "mpyc",
     }
-    found, slots = counts_of(job_of(cell), MODELS["mpyc"]), 50 * 4
+    counted, slots = counts_of(job_of(cell), MODELS["mpyc"]), 50 * 4
     noise = one_sample(job_of(cell))
-    assert (found.decomposed, found.multiplications) == (7, 0)
-    assert found.ands == slots + 8 * noise.ands + 14  # to multiply is to AND
-    assert found.gates == noise.gates + 4 + 10 + 3  # operations on vectors, each a message
+    assert (counted.decomposed, counted.multiplications) == (7, 0)
+    assert counted.ands == slots + 8 * noise.ands + 14  # to multiply is to AND
+    assert counted.gates == noise.gates + 4 + 10 + 3  # operations on vectors, each a message
 
 
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,13 +88,13 @@ def runs_of(suite: str) -> list[Measured]:
 
 def deviations(run: Measured, planned: Cost) -> dict[str, float]:
     """Return planned over measured, of each figure that there is."""
-    found = {SENT_BYTES: planned.sent_bytes / run.sent_bytes}
+    ratios = {SENT_BYTES: planned.sent_bytes / run.sent_bytes}
     if run.mpc_s >= FLOOR_S:
-        found[MPC_S] = planned.mpc_s / run.mpc_s
+        ratios[MPC_S] = planned.mpc_s / run.mpc_s
     if run.rounds is not None:
         assert planned.rounds is not None
-        found[ROUNDS] = planned.rounds / run.rounds
-    return found
+        ratios[ROUNDS] = planned.rounds / run.rounds
+    return ratios
 
 
 def is_exception(suite: str, figure: str, run: Measured) -> bool:

@@ -75,7 +75,7 @@ def test_a_prediction_is_a_sum_and_a_network_adds_waiting() -> None:
 
 def planted_runs() -> list[Measured]:
     """Return runs that cost exactly what `PLANTED` says, one of them on two networks as well."""
-    units, rng, found = UnitCosts({"ring": PLANTED}, {}), np.random.default_rng(2), []
+    units, rng, runs = UnitCosts({"ring": PLANTED}, {}), np.random.default_rng(2), []
     for i in range(40):
         least, most = (10**4, 100, 8, 0), (10**6, 10**5, 400, 10**4)
         ands, dabits, steps, added = (int(v) for v in rng.integers(least, most))
@@ -85,16 +85,16 @@ def planted_runs() -> list[Measured]:
             cell = {"security": "ring", "samples": i, "network": network}
             compiled = cost.compile_s if i % 2 else None  # every other program was there already
             where = parse_network(network)
-            found.append(Measured(cell, counts, cost.mpc_s, cost.sent_bytes, cost.rounds, where, compiled))
-    return found
+            runs.append(Measured(cell, counts, cost.mpc_s, cost.sent_bytes, cost.rounds, where, compiled))
+    return runs
 
 
 def test_planted_costs_are_found_again(tmp_path: Path) -> None:
     units = fit(RING, planted_runs())
     write(tmp_path, {"schema": 1, "measured": {}, "models": {"ring": units}})
-    found = read_units(tmp_path)
+    read_back = read_units(tmp_path)
     for run in planted_runs():
-        cost = found.predict(RING, run.counts, run.network)
+        cost = read_back.predict(RING, run.counts, run.network)
         assert cost.mpc_s == pytest.approx(run.mpc_s, rel=0.02)
         assert cost.sent_bytes == pytest.approx(run.sent_bytes, rel=0.02)
         assert cost.rounds == pytest.approx(run.rounds, rel=0.02)

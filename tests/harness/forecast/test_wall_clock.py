@@ -37,14 +37,14 @@ def test_every_kind_of_record_can_be_read_for_the_time_that_it_takes(kind: Recor
 
 def test_a_command_takes_what_is_tried_out_around_its_computation() -> None:
     units = read_units(RECORDED)
-    found = plan_releases(ASKED, [MODELS["ring"]], 0.01)[0]
-    assert found.design_s > 0 and found.derive_s > 0
+    planned = plan_releases(ASKED, [MODELS["ring"]], 0.01)[0]
+    assert planned.design_s > 0 and planned.derive_s > 0
     wall = plan_model([ASKED], MODELS["ring"], units, None, lambda: 0.25, 3.0, 5.0).wall
     assert wall is not None and (wall.design_s, wall.derive_s) == (3.0, 5.0)
-    (told,) = view.to_json(plan_of(clients="90", records="300", groups="2", epsilon="1", security="ring"))[
+    (shown,) = view.to_json(plan_of(clients="90", records="300", groups="2", epsilon="1", security="ring"))[
         "models"
     ]
-    assert told["design_s"] > 0 and told["derive_s"] > 0
+    assert shown["design_s"] > 0 and shown["derive_s"] > 0
 
 
 def test_a_program_that_is_kept_takes_no_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -248,9 +248,9 @@ def test_if_most_are_of_another_form_the_user_is_wrong(of_run: int, tmp_path: Pa
         ):
             SharesSource(shares).describe(context(RELEASE, tmp_path))
     else:
-        found = SharesSource(shares).describe(context(RELEASE, tmp_path))
-        assert (found.clients, found.excluded) == (2, {FOREIGN: 2})
-        public = found.public(SLOTS)
+        inputs = SharesSource(shares).describe(context(RELEASE, tmp_path))
+        assert (inputs.clients, inputs.excluded) == (2, {FOREIGN: 2})
+        public = inputs.public(SLOTS)
         assert (public["excluded_uploads"], public["excluded_because"]) == (2, {FOREIGN: 2})
 
 
@@ -272,12 +272,12 @@ def test_all_parties_take_the_same_whoever_computes_it(shift: int) -> None:
         {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "d:1:0": kinds[0]},
         {"a:1:0": kinds[0], "b:1:0": kinds[0], "c:1:0": kinds[1], "e:2:0": kinds[0]},
     ]
-    found = [
+    reports = [
         UploadReport(0, sound[0], {"d": WRONG_SIZE}),
         UploadReport(1, sound[1], {}),
         UploadReport(2, sound[2], {"d": UNREADABLE}),
     ]
-    agreement = common_uploads([*found[shift:], *found[:shift]])
+    agreement = common_uploads([*reports[shift:], *reports[:shift]])
     assert agreement.taken == {"a:1:0", "b:1:0"}
     first = {0: WRONG_SIZE, 1: UNREADABLE, 2: UNREADABLE}[shift]
     assert agreement.left_out == {first: 1, FOREIGN: 1, NOT_THE_SAME: 1}
@@ -287,19 +287,19 @@ def test_lists_on_file_are_what_all_agree_on(tmp_path: Path) -> None:
     shares, lists = tmp_path / "shares", tmp_path / "lists"
     bad = three_uploads(shares)
     misbehave(lambda file: file.write_bytes(b""), shares, bad, range(1, 2))
-    found = [uploads_at(i, shares / f"party-{i}") for i in range(PARTIES)]
-    for each in found:
+    reports = [uploads_at(i, shares / f"party-{i}") for i in range(PARTIES)]
+    for each in reports:
         write_uploads(each, lists / f"party-{each.party}.uploads")
         written = json.loads((lists / f"party-{each.party}.uploads").read_text())
         assert report_from_json(written, "the list") == each
     agreement = read_lists(lists)
-    assert agreement == common_uploads(found) and len(agreement.taken) == 2
+    assert agreement == common_uploads(reports) and len(agreement.taken) == 2
     assert agreement.left_out == {UNREADABLE + SAYS.format(party=1): 1}
-    for each in found:
+    for each in reports:
         files = paths_of(agreement.taken, each, Path())
         assert [path.stem for path in files] == sorted(name.partition(":")[0] for name in agreement.taken)
     with pytest.raises(ShareError, match="Party 1 no longer has all uploads"):
-        paths_of({f"{bad}:1:0"}, found[1], Path())
+        paths_of({f"{bad}:1:0"}, reports[1], Path())
 
 
 def test_a_name_that_is_no_text_is_listed_and_nobody_has_two_voices(tmp_path: Path) -> None:
@@ -410,9 +410,9 @@ def test_in_a_form_that_trusts_clients_a_renamed_file_keeps_its_policy(tmp_path:
 
 def test_a_host_says_whose_policy_does_not_cover_a_run(tmp_path: Path) -> None:
     batches = [share(client(1), SLOTS, XOR, PARTIES, tmp_path, ALLOWS) for _ in range(3)]
-    found = [uploads_at(i, tmp_path / f"party-{i}") for i in range(PARTIES)]
-    assert all(each.policies == dict.fromkeys(batches, ALLOWS) for each in found)
-    found[1] = report_from_json(found[1].without(batches[:1]).to_json(), "its list")
-    agreement = common_uploads(found)
+    reports = [uploads_at(i, tmp_path / f"party-{i}") for i in range(PARTIES)]
+    assert all(each.policies == dict.fromkeys(batches, ALLOWS) for each in reports)
+    reports[1] = report_from_json(reports[1].without(batches[:1]).to_json(), "its list")
+    agreement = common_uploads(reports)
     assert agreement.batches == set(batches[1:])
     assert agreement.left_out == {UNCOVERED + SAYS.format(party=1): 1}  # which the others would not say

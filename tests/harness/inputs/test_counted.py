@@ -31,9 +31,9 @@ def test_all_uploads_hold_no_more_than_the_cap(uploads: list[list[int]], cap: in
     with tempfile.TemporaryDirectory() as place:
         file, held, had = Path(place) / "counted.json", Counter[int](), Counter[int]()
         for upload in uploads:
-            found = of_what_is_left(records(*upload), Cap(cap), file)
-            assert found.clients == 3 and Counter(found.client.tolist()) <= Counter(upload)
-            held.update(found.client.tolist())
+            kept = of_what_is_left(records(*upload), Cap(cap), file)
+            assert kept.clients == 3 and Counter(kept.client.tolist()) <= Counter(upload)
+            held.update(kept.client.tolist())
             had.update(upload)
             assert held == Counter({who: min(cap, count) for who, count in had.items()})
             assert json.loads(file.read_text())["records"] == {f"c{who}": n for who, n in held.items() if n}

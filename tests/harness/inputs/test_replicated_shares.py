@@ -67,8 +67,8 @@ def totals(
 @models
 def test_all_but_one_party_hold_each_share_and_all_add_up(model: SecurityModel, tmp_path: Path) -> None:
     r = model.parties
-    found = [held_by(party, r, r - 1) for party in range(r)]
-    assert [set(range(r)) - set(held) for held in found] == [{party} for party in range(r)]
+    numbers = [held_by(party, r, r - 1) for party in range(r)]
+    assert [set(range(r)) - set(held) for held in numbers] == [{party} for party in range(r)]
     shared(model, tmp_path / "shares")
     assert totals(model, tmp_path / "shares", tmp_path / "work") == ([1, 1, 1, 1], {})
 
@@ -135,9 +135,9 @@ def test_a_client_whose_files_have_other_commitments_is_only_dropped(
     header, following = read_header(file), file.read_bytes().partition(b"\n")[2]
     changed = bytes([following[0] ^ 1]) + following[1:]
     number, salted = next(header.pieces(changed))
-    told = [*header.commitments]
-    told[number] = commitment(salted)
-    other = replace(header, commitments=tuple(told))
+    commitments = [*header.commitments]
+    commitments[number] = commitment(salted)
+    other = replace(header, commitments=tuple(commitments))
     for batch_named, why in ((other.bound, {NOT_THE_SAME: 2}), (batch, {CHANGED + SAYS.format(party=0): 1})):
         file.unlink(missing_ok=True)
         file = file_of(tmp_path / "shares", 0, batch_named)

@@ -56,11 +56,11 @@ def added_up(shares: Path, scratch: Path, parties: int) -> list[int]:
     for i, path in enumerate(paths):
         aggregate(i, shares / f"party-{i}", path)
     common = check_aggregates(paths)
-    found: dict[int, Any] = {}
+    shares_of: dict[int, Any] = {}
     for i, path in enumerate(paths):
         held = common.domain.from_bytes(extract_values(path, scratch / f"{i}.values").read_bytes())
-        found |= zip(read_header(path).held, np.split(held, common.copies), strict=True)
-    return to_integers(common.domain, reduce(common.domain.add, found.values()))
+        shares_of |= zip(read_header(path).held, np.split(held, common.copies), strict=True)
+    return to_integers(common.domain, reduce(common.domain.add, shares_of.values()))
 
 
 def test_the_vectors_are_those_that_the_specification_gives() -> None:
@@ -152,7 +152,7 @@ def test_no_digest_of_a_payload_or_a_sum_leaves_a_host(tmp_path: Path) -> None:
         own = tmp_path / "shares" / f"party-{i}"
         aggregate(i, own, path := tmp_path / f"{i}.aggregate")
         head = b"".join(path.read_bytes().splitlines(keepends=True)[:2]).decode()
-        told = head + json.dumps(uploads_at(i, own).to_json())
+        sent_on = head + json.dumps(uploads_at(i, own).to_json())
         headers = [json.loads((own / f"{batch}.share").read_bytes().partition(b"\n")[0]) for batch in batches]
         listed = read_uploads(path)
         public = {
@@ -163,8 +163,8 @@ def test_no_digest_of_a_payload_or_a_sum_leaves_a_host(tmp_path: Path) -> None:
                 for each in headers
             ),
         }
-        found = {word for word in told.replace(":", '"').replace(" ", '"').split('"') if len(word) > 20}
-        digests = {word for word in found if set(word) <= set("0123456789abcdef")}
+        words = {word for word in sent_on.replace(":", '"').replace(" ", '"').split('"') if len(word) > 20}
+        digests = {word for word in words if set(word) <= set("0123456789abcdef")}
         assert digests == public - {hashlib.sha256("\n".join(listed[::-1]).encode()).hexdigest()}
         for header in headers:
             following = (own / f"{header['batch']}.share").read_bytes().partition(b"\n")[2]

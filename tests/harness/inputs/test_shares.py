@@ -60,8 +60,8 @@ def files(directory: Path) -> list[str]:
 def edit(path: Path, **changes: Any) -> None:
     """Rewrite a share file's header; a change to None takes the key away."""
     header, _, payload = path.read_bytes().partition(b"\n")
-    found = {**json.loads(header), **changes}
-    kept = {key: value for key, value in found.items() if value is not None}
+    header_fields = {**json.loads(header), **changes}
+    kept = {key: value for key, value in header_fields.items() if value is not None}
     path.write_bytes(json.dumps(kept).encode() + b"\n" + payload)
 
 

@@ -61,14 +61,14 @@ def test_parties_values_add_up_to_what_clients_share(
 
 def each_share(parties: list[bytes], form: InputForm) -> list[bytes]:
     """Return all shares, each once: whoever holds one has the same."""
-    found: dict[int, bytes] = {}
+    shares: dict[int, bytes] = {}
     for party, held in enumerate(parties):
         numbers = held_by(party, len(parties), copies_of(form, len(parties)))
         size = len(held) // len(numbers)
         for at, number in enumerate(numbers):
             part = held[at * size : (at + 1) * size]
-            assert found.setdefault(number, part) == part
-    return [found[number] for number in range(len(parties))]
+            assert shares.setdefault(number, part) == part
+    return [shares[number] for number in range(len(parties))]
 
 
 def test_shares_in_memory_are_drawn_anew_by_each_run(tmp_path: Path) -> None:

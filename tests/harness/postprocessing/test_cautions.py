@@ -29,30 +29,23 @@ def test_thresholds_that_tell_labels_apart_have_nothing_to_be_wary_of() -> None:
 def test_a_rule_that_is_almost_constant_is_told_with_the_way_out() -> None:
     rare = curves(0.05, (0.01, 0.01))
     (sentence,) = said(rare)
-    assert sentence.startswith("Hardly anybody of groups 'a' and 'b' is predicted 'yes': accuracy 0.95")
-    assert "predicting one label for everybody has 0.950" in sentence
-    assert "--objective balanced_accuracy_score" in sentence
+    assert "groups 'a' and 'b'" in sentence and "--objective balanced_accuracy_score" in sentence
     assert constant_prediction(rare, "accuracy_score") == pytest.approx(0.95)
     assert constant_prediction(rare, "balanced_accuracy_score") == 0.5
-    frequent = curves(0.95, (0.01, 0.01))
-    assert said(frequent)[0].startswith("Almost everybody of groups 'a' and 'b' is predicted 'yes'")
 
 
 def test_scores_of_the_other_label_are_told() -> None:
-    found = curves(0.5, (0.2, -0.1))
-    sentence = said(found)[0]
-    assert sentence.startswith(
-        "In group 'b' higher scores go with the other label more often than with 'yes'."
-    )
-    assert "--positive-label" in sentence
-    areas = found.points().area_under_curve
+    reversed_in_b = curves(0.5, (0.2, -0.1))
+    sentence = said(reversed_in_b)[0]
+    assert "group 'b'" in sentence and "--positive-label" in sentence
+    areas = reversed_in_b.points().area_under_curve
     assert areas[0] > 0.85 and areas[1] < 0.35
 
 
 def test_the_area_is_the_share_of_pairs_that_are_ranked_right() -> None:
     rng = np.random.default_rng(4)
     truth, score = rng.integers(0, 2, 60), rng.integers(0, 101, 60) / 100
-    found = exact_curves(truth, score, np.array(["a", "b"] * 30), ["a", "b"], GRID)
+    exact = exact_curves(truth, score, np.array(["a", "b"] * 30), ["a", "b"], GRID)
     truth, score = truth[::2], score[::2]
     higher = score[truth == 1][:, np.newaxis] - score[truth == 0]
-    assert found.points().area_under_curve[0] == pytest.approx(((higher > 0) + (higher == 0) / 2).mean())
+    assert exact.points().area_under_curve[0] == pytest.approx(((higher > 0) + (higher == 0) / 2).mean())

@@ -33,9 +33,9 @@ def curves(tp: npt.ArrayLike, positives: npt.ArrayLike, grid: npt.ArrayLike = GR
 
 
 def test_counts_are_visible() -> None:
-    found = rigged()
-    assert found.tp.tolist() == [[2, 2, 1], [1, 1, 1]] and found.positives.tolist() == [2, 1]
-    assert found.fp.tolist() == [[3, 1, 0], [1, 1, 0]] and found.negatives.tolist() == [3, 1]
+    counted = rigged()
+    assert counted.tp.tolist() == [[2, 2, 1], [1, 1, 1]] and counted.positives.tolist() == [2, 1]
+    assert counted.fp.tolist() == [[3, 1, 0], [1, 1, 0]] and counted.negatives.tolist() == [3, 1]
 
 
 def test_points_end_at_nobody_although_a_score_is_one() -> None:

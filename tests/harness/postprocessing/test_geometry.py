@@ -45,15 +45,15 @@ def linear_program(
         for rate in ((x, y) if y_too else (x,))
         for i, j in itertools.permutations(range(len(curves)), 2)
     ]
-    found = linprog(
+    optimum = linprog(
         -value,
         A_ub=np.array(rows),
         b_ub=np.full(len(rows), tolerance),
         A_eq=np.array([owner == i for i in range(len(curves))], dtype=float),
         b_eq=np.ones(len(curves)),
     )
-    assert found.success
-    return -float(found.fun)
+    assert optimum.success
+    return -float(optimum.fun)
 
 
 @pytest.mark.parametrize("groups", [2, 3, 5])
@@ -80,9 +80,9 @@ def test_mixed_one_rate_is_the_linear_programs_optimum(groups: int, tolerance: f
     hulls = [Hull.over(x, y) for x, y in curves]
     x = mixed_one_rate(hulls, tolerance)
     assert np.ptp(x) <= tolerance + 1e-12
-    found = sum(float(hull.at(xi)) for hull, xi in zip(hulls, x, strict=True))
+    value = sum(float(hull.at(xi)) for hull, xi in zip(hulls, x, strict=True))
     expected = linear_program(curves, np.ones(groups), np.zeros(groups), tolerance, y_too=False)
-    assert found == pytest.approx(expected, abs=1e-9)
+    assert value == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("groups", [2, 3])

@@ -61,8 +61,8 @@ def test_groups_are_matched_as_they_stand_in_a_file(feature: list[Any]) -> None:
 def test_ends_accept_everybody_and_nobody() -> None:
     rules = {"all": ThresholdRule((EVERYBODY,)), "none": ThresholdRule((ACCEPT_NOBODY,))}
     predictor = GroupThresholdPredictor(rules)
-    found = predictor.predict([0, 1, 0, 1], sensitive_features=["all", "all", "none", "none"])
-    assert found.tolist() == [1, 1, 0, 0]
+    predicted = predictor.predict([0, 1, 0, 1], sensitive_features=["all", "all", "none", "none"])
+    assert predicted.tolist() == [1, 1, 0, 0]
 
 
 def test_draws_are_anew_for_each_sample_and_each_call() -> None:
@@ -100,10 +100,10 @@ def test_unseen_group_is_an_error_or_gets_the_threshold_that_the_user_says() -> 
         UnseenGroupError, match=r"Sample 1 is of the group 'c', which has no threshold .*a, b"
     ):
         GroupThresholdPredictor(RULES).predict([0.5, 0.5], sensitive_features=["a", "c"])
-    found = GroupThresholdPredictor(RULES, unseen_group=0.5).predict(
+    predicted = GroupThresholdPredictor(RULES, unseen_group=0.5).predict(
         [0.5, 0.4, 0.5], sensitive_features=["c", "c", "a"]
     )
-    assert found.tolist() == [1, 0, 1]
+    assert predicted.tolist() == [1, 0, 1]
     with pytest.raises(UnseenGroupError, match="Sample 0 is of the group ''"):
         GroupThresholdPredictor(RULES).predict([0.5], sensitive_features=pd.Series([None]))
 
@@ -133,9 +133,9 @@ def test_refuses(X: Any, feature: Any, message: str) -> None:  # noqa: N803
 
 def test_saves_and_loads(tmp_path: Path) -> None:
     GroupThresholdPredictor(RULES).save(tmp_path)
-    found = json.loads((tmp_path / "thresholds.json").read_text())
-    assert found["schema"] == 1 and found["deterministic"] is False
-    assert found["thresholds"]["a"] == {"threshold": 0.5}
+    written = json.loads((tmp_path / "thresholds.json").read_text())
+    assert written["schema"] == 1 and written["deterministic"] is False
+    assert written["thresholds"]["a"] == {"threshold": 0.5}
     for path in (tmp_path, str(tmp_path / "thresholds.json")):
         assert GroupThresholdPredictor.load(path).rules == RULES
 
@@ -189,8 +189,8 @@ def test_is_a_scikit_learn_estimator() -> None:
     assert again.rules == RULES and again.get_params()["unseen_group"] == 0.5
     assert again.set_params(unseen_group="error").unseen_group == "error"
     steps = make_pipeline(StandardScaler(), again).fit(x, y)
-    found = steps.predict(x, sensitive_features=feature, random_state=1)
-    assert found.tolist() == predictor.fit(x, y).predict(
+    predicted = steps.predict(x, sensitive_features=feature, random_state=1)
+    assert predicted.tolist() == predictor.fit(x, y).predict(
         StandardScaler().fit_transform(x), sensitive_features=feature, random_state=1
     ).tolist()  # fmt: skip
     assert "GroupThresholdPredictor" in repr(predictor)
@@ -206,5 +206,5 @@ def test_does_what_the_thresholds_were_chosen_for() -> None:
     )
     positive = GroupThresholdPredictor(chosen.rules).positive_probability(score, sensitive_features=feature)
     for label, name in ((1, "true_positive_rate"), (0, "false_positive_rate")):
-        found = [positive[(feature == group) & (y == label)].mean() for group in "abc"]
-        assert found == pytest.approx(chosen.rates[name].tolist())
+        rates = [positive[(feature == group) & (y == label)].mean() for group in "abc"]
+        assert rates == pytest.approx(chosen.rates[name].tolist())

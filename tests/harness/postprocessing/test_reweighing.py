@@ -48,14 +48,14 @@ def test_visible_arithmetic() -> None:
 @SCHEMES
 def test_counts_below_the_floor_are_raised_and_marked(scheme: Scheme) -> None:
     table = [[-7.5, 0.5], [1.5, 40.5]]
-    found, raised = scheme(noisy(table)), scheme(noisy([[1, 1], [1.5, 40.5]]))
+    weights, raised = scheme(noisy(table)), scheme(noisy([[1, 1], [1.5, 40.5]]))
     assert FLOOR == 1
-    assert found.noisy_counts.tolist() == table
-    assert found.floored.tolist() == [[True, True], [False, False]]
-    assert found.weights.tolist() == raised.weights.tolist()
+    assert weights.noisy_counts.tolist() == table
+    assert weights.floored.tolist() == [[True, True], [False, False]]
+    assert weights.weights.tolist() == raised.weights.tolist()
     assert not scheme(noisy([[1, 1], [1, 1]])).floored.any()
-    assert np.isfinite(found.interval).all()
-    assert (found.weights > 0).all()
+    assert np.isfinite(weights.interval).all()
+    assert (weights.weights > 0).all()
 
 
 def test_error_bound_of_all_counts_is_a_union_bound() -> None:
@@ -64,13 +64,13 @@ def test_error_bound_of_all_counts_is_a_union_bound() -> None:
 
 
 def test_weights_json() -> None:
-    found = REWEIGHINGS["balanced"](noisy([[1.5, 3.5], [-0.5, 9.5]])).to_json()
-    assert set(found) == {
+    written = REWEIGHINGS["balanced"](noisy([[1.5, 3.5], [-0.5, 9.5]])).to_json()
+    assert set(written) == {
         "groups", "labels", "noisy_counts", "floor", "floored", "weights", "weights_interval", "confidence",
         "reweighing",
     }  # fmt: skip
-    again = json.loads(json.dumps(found, allow_nan=False))
-    assert again == found
+    again = json.loads(json.dumps(written, allow_nan=False))
+    assert again == written
     assert again["noisy_counts"] == [[1.5, 3.5], [-0.5, 9.5]]
     assert (again["floor"], again["floored"]) == (1.0, [[False, False], [True, False]])
     assert (again["confidence"], again["reweighing"]) == (0.95, "balanced")
@@ -82,8 +82,8 @@ def test_weights_json() -> None:
 
 def test_opened_counts_are_made_unbiased_row_by_row() -> None:
     domain = RecordDomain(("a", "b"), ("0", "1", "2"), 100)
-    found = read_counts({"counts": (5, -3, 0, 1, 2, 300)}, domain, 3, COINS)
-    assert found.table.tolist() == [[5.5, -2.5, 0.5], [1.5, 2.5, 300.5]]
+    counts = read_counts({"counts": (5, -3, 0, 1, 2, 300)}, domain, 3, COINS)
+    assert counts.table.tolist() == [[5.5, -2.5, 0.5], [1.5, 2.5, 300.5]]
     mass = probability_mass(COINS)
     assert sum(p * (x + Fraction(1, 2)) for x, p in mass.items()) == 0
 
@@ -98,8 +98,8 @@ def test_counts_that_clients_and_noise_cannot_make(count: int, possible: bool) -
         assert read_counts({"counts": (0, 0, count, 0)}, domain, 3, COINS).table[1, 0] == count + 0.5
     else:
         with pytest.warns(UserWarning, match="beyond what the clients' declared maximum") as warned:
-            found = read_counts({"counts": (0, 0, count, 0)}, domain, 3, COINS)
-        assert found.table[1].tolist() == [331.5 if count > 0 else -31.5, 0.5]
+            counts = read_counts({"counts": (0, 0, count, 0)}, domain, 3, COINS)
+        assert counts.table[1].tolist() == [331.5 if count > 0 else -31.5, 0.5]
         assert str(abs(count)) not in str(warned[0].message)
 
 

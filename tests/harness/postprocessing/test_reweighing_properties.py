@@ -65,20 +65,20 @@ def test_kamiran_calders_is_aif360s_reweighing(table: Table) -> None:
     frame = records(table).set_index("group", drop=False)
     reweigher = Reweighing(prot_attr="group")
     _, of_rows = reweigher.fit_transform(frame[["label"]], frame["label"])
-    found = ours(table, "kamiran-calders")
-    np.testing.assert_allclose(found, reweigher.reweigh_factors_, rtol=1e-12)
-    np.testing.assert_allclose(found[frame["group"], frame["label"]], of_rows, rtol=1e-12)
+    weights = ours(table, "kamiran-calders")
+    np.testing.assert_allclose(weights, reweigher.reweigh_factors_, rtol=1e-12)
+    np.testing.assert_allclose(weights[frame["group"], frame["label"]], of_rows, rtol=1e-12)
 
 
 @given(tables(), st.sampled_from(sorted(REWEIGHINGS)))
 @settings(max_examples=40)
 def test_weights_are_the_formulas(table: Table, reweighing: str) -> None:
     """Exactly computed; and scikit-learn's balanced weights of pairs and of labels."""
-    found = ours(table, reweighing)
+    weights = ours(table, reweighing)
     exact = [[float(weight) for weight in row] for row in exact_weights.WEIGHTS[reweighing](table)]
-    np.testing.assert_allclose(found, exact, rtol=1e-14)
+    np.testing.assert_allclose(weights, exact, rtol=1e-14)
     frame = records(table)
     keys = {"balanced": frame["group"] * 10 + frame["label"], "label": frame["label"]}
     if reweighing in keys:
         expected = compute_sample_weight("balanced", keys[reweighing])
-        np.testing.assert_allclose(found[frame["group"], frame["label"]], expected, rtol=1e-12)
+        np.testing.assert_allclose(weights[frame["group"], frame["label"]], expected, rtol=1e-12)

@@ -46,8 +46,8 @@ def test_mixture_sorts_merges_and_leaves_out() -> None:
 
 
 def test_probability_of_one_leaves_the_other_threshold_out() -> None:
-    found = {"threshold": 0.5, "threshold_alt": 0.25, "probability_alt": 1}
-    assert rule_from_json(found, "here") == ThresholdRule((0.25,))
+    document = {"threshold": 0.5, "threshold_alt": 0.25, "probability_alt": 1}
+    assert rule_from_json(document, "here") == ThresholdRule((0.25,))
 
 
 @pytest.mark.parametrize(

@@ -32,15 +32,15 @@ def test_weights_are_indexed_by_group_and_label(run: Path) -> None:
 
 def test_rows_get_their_weight_under_their_own_index(run: Path) -> None:
     rows = pd.DataFrame({"group": ["b", "a", "b"], "label": [1, 0, 0]}, index=[7, 3, 5])
-    found = sample_weight(run, rows["group"], rows["label"])
-    assert found.to_dict() == {7: 4.0, 3: 1.0, 5: 3.0}
-    assert found.name == "sample_weight"
+    weights = sample_weight(run, rows["group"], rows["label"])
+    assert weights.to_dict() == {7: 4.0, 3: 1.0, 5: 3.0}
+    assert weights.name == "sample_weight"
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0.0, 1.0], ["0", "1"], pd.Categorical([0, 1])])
 def test_labels_are_matched_as_they_stand_in_a_file(run: Path, labels: Any) -> None:
-    found = sample_weight(read_weights(run), pd.Series(["a", "b"]), pd.Series(labels))
-    assert found.tolist() == [1.0, 4.0]
+    weights = sample_weight(read_weights(run), pd.Series(["a", "b"]), pd.Series(labels))
+    assert weights.tolist() == [1.0, 4.0]
 
 
 @pytest.mark.parametrize(

@@ -99,13 +99,13 @@ def test_of_thresholds_that_do_the_same_the_middle_one_is_taken() -> None:
 
 @EVERY_CONSTRAINT
 def test_json_is_what_scripts_read(constraint: str) -> None:
-    found = json.loads(json.dumps(choose_thresholds(rigged(), constraint).to_json(), allow_nan=False))
-    assert found["constraint"] == constraint and found["objective"] == "accuracy_score"
-    assert found["deterministic"] is False and found["tolerance"] == 0 and found["confidence"] == 0.95
-    assert set(found["thresholds"]) == set(found["rates"]) == {"a", "b"}
-    low, high = found["rates"]["a"]["true_positive_rate"]["interval"]
-    assert low <= found["rates"]["a"]["true_positive_rate"]["estimate"] <= high
-    assert found["gap_interval"][0] <= found["gap"] <= found["gap_interval"][1]
+    written = json.loads(json.dumps(choose_thresholds(rigged(), constraint).to_json(), allow_nan=False))
+    assert written["constraint"] == constraint and written["objective"] == "accuracy_score"
+    assert written["deterministic"] is False and written["tolerance"] == 0 and written["confidence"] == 0.95
+    assert set(written["thresholds"]) == set(written["rates"]) == {"a", "b"}
+    low, high = written["rates"]["a"]["true_positive_rate"]["interval"]
+    assert low <= written["rates"]["a"]["true_positive_rate"]["estimate"] <= high
+    assert written["gap_interval"][0] <= written["gap"] <= written["gap_interval"][1]
 
 
 def test_rate_that_is_not_needed_may_be_undefined() -> None:
@@ -171,9 +171,9 @@ def test_refuses_what_only_trivial_thresholds_meet() -> None:
     with pytest.raises(InfeasibleError, match="accepting everybody, or nobody, in all groups") as caught:
         choose_thresholds(curves, "equalized_odds", tolerance=0.1, deterministic=True)
     assert "noise" not in str(caught.value)
-    found = re.search(r"Allow a tolerance of ([\d.]+),", str(caught.value))
-    assert found is not None and 0.5 <= float(found[1]) <= 0.51
-    chosen = choose_thresholds(curves, "equalized_odds", tolerance=float(found[1]), deterministic=True)
+    advised = re.search(r"Allow a tolerance of ([\d.]+),", str(caught.value))
+    assert advised is not None and 0.5 <= float(advised[1]) <= 0.51
+    chosen = choose_thresholds(curves, "equalized_odds", tolerance=float(advised[1]), deterministic=True)
     assert thresholds(chosen) == {"a": [0.5], "b": [0.5]} and not chosen.least_tolerance
 
 

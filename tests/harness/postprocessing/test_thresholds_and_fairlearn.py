@@ -95,8 +95,8 @@ def fairlearn_positive(data: Data, constraint: str, objective: str, **options: A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the stand-in has nothing fitted
         optimizer.fit(data.y_score[:, np.newaxis], data.y_true, sensitive_features=data.feature)
-    found = optimizer._pmf_predict(data.y_score[:, np.newaxis], sensitive_features=data.feature)
-    return np.asarray(found[:, 1])
+    probabilities = optimizer._pmf_predict(data.y_score[:, np.newaxis], sensitive_features=data.feature)
+    return np.asarray(probabilities[:, 1])
 
 
 def our_positive(data: Data, chosen: GroupThresholds) -> Floats:

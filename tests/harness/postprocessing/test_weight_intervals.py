@@ -39,18 +39,18 @@ def coverage(a: int, b: int, claimed: tuple[Coin, ...]) -> float:
                 noise = noise_of(claimed, 2, -np.inf if each else np.inf)
                 cap = other[chosen] + noise.sum(1).quantile(0.0005)
                 ratio = other[chosen] / one[chosen]
-                found = ratio_interval(ratio, one[chosen], 1, cap, noise)
-                assert (found[:, 0] <= ratio).all() and (ratio <= found[:, 1]).all()
-                held[row, chosen] = (found[:, 0] <= truth) & (truth <= found[:, 1])
+                intervals = ratio_interval(ratio, one[chosen], 1, cap, noise)
+                assert (intervals[:, 0] <= ratio).all() and (ratio <= intervals[:, 1]).all()
+                held[row, chosen] = (intervals[:, 0] <= truth) & (truth <= intervals[:, 1])
     return float(masses @ held @ masses)
 
 
 @pytest.mark.parametrize(("a", "b"), [*LARGE, *SMALL])
 def test_exact_coverage_of_ratios(a: int, b: int) -> None:
-    found = coverage(a, b, ONE)
-    assert found >= CONFIDENCE
+    covered = coverage(a, b, ONE)
+    assert covered >= CONFIDENCE
     if (a, b) in LARGE:
-        assert found < 0.98
+        assert covered < 0.98
 
 
 @pytest.mark.parametrize(("a", "b"), LARGE)

@@ -30,13 +30,13 @@ def excess(one: Distribution, other: Distribution, ratio: Fraction) -> Fraction:
 
 def spoiled(distribution: Distribution, eta: Fraction) -> list[Distribution]:
     """Return all distributions that differ from this one in one move of mass eta, to another value."""
-    found = [distribution]
+    distributions = [distribution]
     for source, target in product(range(len(distribution)), repeat=2):
         if source != target and distribution[source] >= eta:
             changed = list(distribution)
             changed[source], changed[target] = changed[source] - eta, changed[target] + eta
-            found.append(tuple(changed))
-    return found
+            distributions.append(tuple(changed))
+    return distributions
 
 
 @pytest.mark.parametrize("eta", [Fraction(1, 10), Fraction(1, 100)])

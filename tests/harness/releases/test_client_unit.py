@@ -144,5 +144,5 @@ def test_the_audit_finds_noise_for_one_record_less(name: str, monkeypatch: pytes
         return moves_of(release, replace(neighbors, cap=neighbors.cap - 1))
 
     monkeypatch.setattr("protocols.accounting.calibration.moves_of", of_one_less)
-    found = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10)
-    assert found.fault is not None and "a client moves" in found.fault and "units in all" in found.fault
+    audited = audit_command(name, sizes, ZERO_OUT, Fraction(1), DELTA, 10)
+    assert audited.fault is not None and "a client moves" in audited.fault and "units in all" in audited.fault

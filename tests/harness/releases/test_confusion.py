@@ -23,12 +23,12 @@ DOMAIN = RecordDomain(("a", "b"), ("0", "1"), kind=RecordKind.PREDICTION)
 def test_rates_by_hand() -> None:
     """Group a: 30 + 10 of label 0, 20 + 40 of label 1; nobody of group b has label 0."""
     table = np.array([[[30.0, 10.0], [20.0, 40.0]], [[0.0, -0.5], [1.0, 3.0]]])
-    found = confusion(NoisyCounts(DOMAIN, table, COINS))
-    assert found.rates["true_positive_rate"][0].tolist() == [30 / 40, 40 / 60]
-    assert found.rates["false_positive_rate"][0].tolist() == [20 / 60, 10 / 40]
-    assert found.rates["selection_rate"][0].tolist() == [50 / 100, 50 / 100]
-    assert np.isnan(found.rates["true_positive_rate"][1, 0])
-    json = found.to_json()
+    matrices = confusion(NoisyCounts(DOMAIN, table, COINS))
+    assert matrices.rates["true_positive_rate"][0].tolist() == [30 / 40, 40 / 60]
+    assert matrices.rates["false_positive_rate"][0].tolist() == [20 / 60, 10 / 40]
+    assert matrices.rates["selection_rate"][0].tolist() == [50 / 100, 50 / 100]
+    assert np.isnan(matrices.rates["true_positive_rate"][1, 0])
+    json = matrices.to_json()
     assert json["rates"]["b"]["0"]["true_positive_rate"] == {"estimate": None, "interval": [0.0, 1.0]}
     assert json["rates"]["a"]["1"]["selection_rate"]["estimate"] == 0.5
 
@@ -36,23 +36,33 @@ def test_rates_by_hand() -> None:
 def test_three_labels_each_against_the_rest() -> None:
     domain = RecordDomain(("a", "b"), ("0", "1", "2"), kind=RecordKind.PREDICTION)
     table = np.arange(1.0, 19.0).reshape(2, 3, 3)  # group a: rows 1 2 3, 4 5 6, 7 8 9
-    found = confusion(NoisyCounts(domain, table, COINS)).rates
-    assert found["true_positive_rate"][0].tolist() == [1 / 6, 5 / 15, 9 / 24]
-    assert found["false_positive_rate"][0].tolist() == [11 / 39, 10 / 30, 9 / 21]
-    assert found["selection_rate"][0].tolist() == [12 / 45, 15 / 45, 18 / 45]
+    rates = confusion(NoisyCounts(domain, table, COINS)).rates
+    assert rates["true_positive_rate"][0].tolist() == [1 / 6, 5 / 15, 9 / 24]
+    assert rates["false_positive_rate"][0].tolist() == [11 / 39, 10 / 30, 9 / 21]
+    assert rates["selection_rate"][0].tolist() == [12 / 45, 15 / 45, 18 / 45]
 
 
 def test_intervals_hold_the_true_rates_whatever_the_noise_within_its_bound() -> None:
     """Every corner of the box that the true counts are in with 95 % probability."""
     table = np.random.default_rng(9).integers(5, 60, (2, 2, 2)).astype(np.float64) + 0.5
-    found = confusion(NoisyCounts(DOMAIN, table, COINS))
-    t = found.counts.error_bound(1 - CONFIDENCE)
+    matrices = confusion(NoisyCounts(DOMAIN, table, COINS))
+    t = matrices.counts.error_bound(1 - CONFIDENCE)
     for corner in range(256):
         signs = np.array([1 if corner >> i & 1 else -1 for i in range(8)]).reshape(2, 2, 2)
         truth = confusion(NoisyCounts(DOMAIN, np.maximum(table + signs * t, 0), COINS)).rates
-        for name, interval in found.intervals.items():
+        for name, interval in matrices.intervals.items():
             assert (interval[..., 0] <= truth[name] + 1e-12).all()
             assert (truth[name] <= interval[..., 1] + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "named", "positive"),
+    [(("0", "1"), "", 1), (("0", "1"), "0", 0), (("0", "1", "2"), "", None), (("0", "1", "2"), "1", 1)],
+)
+def test_whose_rates_are_meant(labels: tuple[str, ...], named: str, positive: int | None) -> None:
+    domain = RecordDomain(("a", "b"), labels, kind=RecordKind.PREDICTION)
+    prepared = ConfusionStatistic(positive=named).prepare(settings(None, per_record=False), domain)
+    assert prepared.read({"counts": (0,) * (2 * len(labels) ** 2)}, 1).positive == positive
 
 
 def settings(relation: NeighboringRelation | None, *, per_record: bool) -> Request:

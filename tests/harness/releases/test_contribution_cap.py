@@ -112,8 +112,8 @@ def test_the_audit_finds_a_ratio_or_an_atom_that_is_left_out(monkeypatch: pytest
     for forgotten in (Guarantee(Fraction(1, 4), Fraction(0)), Guarantee(Fraction(0), DELTA / 40)):
 
         def too_good(coins, queries, less=forgotten):
-            found = guarantee_of_first_below(coins, queries)
-            return Guarantee(found.epsilon - less.epsilon, found.delta - less.delta)
+            guarantee = guarantee_of_first_below(coins, queries)
+            return Guarantee(guarantee.epsilon - less.epsilon, guarantee.delta - less.delta)
 
         monkeypatch.setattr("protocols.accounting.calibration.guarantee_of_first_below", too_good)
         fault = audit_command("cap", {}, ZERO_OUT, Fraction(1), DELTA).fault
@@ -132,9 +132,9 @@ def test_an_index_is_a_cap() -> None:
     caps = caps_to_choose_from(50)
     assert len(caps) == 12
     for index in (0, 11):
-        found = prepared.read({"index": (index,)}, 9)
-        told = {"cap": caps[index], "caps": list(caps), "allowed_above": 31, "noise": found.noise}
-        assert found.to_json() == told
+        choice = prepared.read({"index": (index,)}, 9)
+        expected = {"cap": caps[index], "caps": list(caps), "allowed_above": 31, "noise": choice.noise}
+        assert choice.to_json() == expected
 
 
 def test_the_noise_that_is_shown_holds_95_percent_of_comparisons_and_one_client_less_does_not() -> None:

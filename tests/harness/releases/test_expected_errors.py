@@ -29,12 +29,12 @@ def weights(counts: Floats, reweighing: str) -> Floats:
     total = counts.sum(axis=(-2, -1), keepdims=True)
     label, group = counts.sum(axis=-2, keepdims=True), counts.sum(axis=-1, keepdims=True)
     k, m = counts.shape[-2:]
-    found: dict[str, Floats] = {
+    formulas: dict[str, Floats] = {
         "balanced": total / (k * m * counts),
         "label": total / (m * label) + 0 * counts,
         "kamiran-calders": group * label / (total * counts),
     }
-    return found[reweighing]
+    return formulas[reweighing]
 
 
 @pytest.mark.parametrize("reweighing", REWEIGHINGS)

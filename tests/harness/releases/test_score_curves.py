@@ -80,11 +80,11 @@ def test_without_noise_the_curves_are_exact(positive: str, blocks: tuple[int, ..
     score = np.round(rng.random(300), 2)
     tree = CountTree(len(GRID), blocks)
     opened = reference.block_counts(group * 2 + label, score.tolist(), 6, GRID, blocks)
-    found = noisy_curves(np.array(opened, dtype=float), DOMAIN, positive, tree, COINS).curves
+    curves = noisy_curves(np.array(opened, dtype=float), DOMAIN, positive, tree, COINS).curves
     truth = label == DOMAIN.labels.index(positive)
     exact = exact_curves(truth, score, np.array(DOMAIN.groups)[group], DOMAIN.groups, GRID)
     for name in ("tp", "fp", "positives", "negatives"):
-        np.testing.assert_allclose(getattr(found, name), getattr(exact, name), atol=1e-9)
+        np.testing.assert_allclose(getattr(curves, name), getattr(exact, name), atol=1e-9)
 
 
 def test_the_curves_errors_are_those_of_their_nodes() -> None:
@@ -92,12 +92,12 @@ def test_the_curves_errors_are_those_of_their_nodes() -> None:
     tree = CountTree(len(GRID), (1, 3))
     zeros = np.zeros(6 * tree.nodes)
     zeros[5] = zeros[6 * 8 + 3 * 5 + 2] = 1  # group a, no, bin 5; group c, yes, block of the highest bins
-    found = noisy_curves(zeros, DOMAIN, "yes", tree, COINS).curves
-    assert found.noise is not None
-    linear = found.noise.linear
-    np.testing.assert_allclose(found.fp[0], linear[:-1, 5])
-    np.testing.assert_allclose(found.negatives[0], linear[-1, 5])
-    assert not found.tp[0].any() and not found.fp[1:].any()
+    curves = noisy_curves(zeros, DOMAIN, "yes", tree, COINS).curves
+    assert curves.noise is not None
+    linear = curves.noise.linear
+    np.testing.assert_allclose(curves.fp[0], linear[:-1, 5])
+    np.testing.assert_allclose(curves.negatives[0], linear[-1, 5])
+    assert not curves.tp[0].any() and not curves.fp[1:].any()
 
 
 @pytest.mark.parametrize("relation", [None, *list(NeighboringRelation)[:2]])
@@ -136,9 +136,9 @@ def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
     assert arguments.get("records", "none") == (str(10 * cap.slots) if form is KEYS else "none")
     opened = np.full(plan.nodes, 3.0 * cap.scale)
     plain = noisy_curves(opened / cap.scale, DOMAIN, "yes", tree, plan.coins)
-    found = noisy_curves(opened, domain, "yes", tree, plan.coins)
-    assert found.curves.tp == pytest.approx(plain.curves.tp)
-    errors = [np.array(each.to_json()["standard_error"]) for each in (found, plain)]
+    scaled = noisy_curves(opened, domain, "yes", tree, plan.coins)
+    assert scaled.curves.tp == pytest.approx(plain.curves.tp)
+    errors = [np.array(each.to_json()["standard_error"]) for each in (scaled, plain)]
     assert errors[0] * cap.scale == pytest.approx(errors[1])
 
 
@@ -154,6 +154,6 @@ def test_what_only_garbage_gives_is_the_nearest_that_can_be() -> None:
         return prepared.read({"nodes": (0,) * (prepared.plan.nodes - 1) + (value,)}, 10).to_json()
 
     with pytest.warns(UserWarning, match="beyond what the clients' declared maximum and the noise allow"):
-        found = read(10**9)
+        nearest = read(10**9)
     with pytest.warns(UserWarning, match="beyond"):
-        assert read(10**12) == found
+        assert read(10**12) == nearest

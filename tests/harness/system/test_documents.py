@@ -35,8 +35,8 @@ GOOD: dict[str, Any] = {"count": 1, "inner": [{"size": 2}], "rest": {"a": [None]
 
 
 def test_dataclasses_are_made() -> None:
-    found = as_type(Outer, GOOD, REFUSAL)
-    assert found == Outer(1, [Inner(2.0)], {"a": [None]}) and type(found.inner[0].size) is float
+    outer = as_type(Outer, GOOD, REFUSAL)
+    assert outer == Outer(1, [Inner(2.0)], {"a": [None]}) and type(outer.inner[0].size) is float
     assert as_type(Inner, {"size": 1.5, "secret": 1}, REFUSAL, more=True) == Inner(1.5)
 
 
@@ -85,9 +85,9 @@ def test_functions_are_called_with_what_they_take() -> None:
         {"first": True, "third": []},
         {"first": 1, "third": [], "x": 1},
     )
-    for found in wrong:
+    for arguments in wrong:
         with pytest.raises(ResultFileError, match="is not a thing"):
-            call(add, found, REFUSAL)
+            call(add, arguments, REFUSAL)
 
 
 def test_a_schema_is_checked_and_left_out() -> None:

@@ -53,8 +53,8 @@ def test_weights_are_the_papers(fairness: str, labels: int) -> None:
         multipliers += 0.01 * (first + matrix @ (wrong / n).ravel())
         shares = (n / n.sum()).ravel()
         expected = (shares + multipliers @ matrix) / shares
-        found = fairgrad.weights(0.3 * counts, rounds)  # whatever a count's unit is
-        assert found.ravel() == pytest.approx(expected)
+        weights = fairgrad.weights(0.3 * counts, rounds)  # whatever a count's unit is
+        assert weights.ravel() == pytest.approx(expected)
 
 
 def records(n: int = 4000, clients: int = 500) -> Examples:
@@ -69,12 +69,12 @@ def records(n: int = 4000, clients: int = 500) -> Examples:
 def gap(of: Examples, parameters: np.ndarray, fairness: str) -> float:
     assert of.group is not None
     predicted = probabilities(parameters, with_constant(of.features)).argmax(axis=1)
-    told = predicted == of.label if fairness == "accuracy_parity" else predicted
+    counted = predicted == of.label if fairness == "accuracy_parity" else predicted
     labels = {"equalized_odds": (0, 1), "equal_opportunity": (1,), "false_positive_rate_parity": (0,)}
     wanted = labels.get(fairness, (None,))
-    masks = [np.full(len(told), True) if label is None else of.label == label for label in wanted]
+    masks = [np.full(len(counted), True) if label is None else of.label == label for label in wanted]
     return max(
-        abs(told[mask & (of.group == 1)].mean() - told[mask & (of.group == 0)].mean()) for mask in masks
+        abs(counted[mask & (of.group == 1)].mean() - counted[mask & (of.group == 0)].mean()) for mask in masks
     )
 
 

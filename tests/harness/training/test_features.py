@@ -15,12 +15,12 @@ DECLARED = {"age": {"low": 20, "high": 60}, "sector": {"categories": ["a", "b", 
 
 
 def test_ranges_are_scaled_and_categories_marked():
-    found = features_from_json(DECLARED, "here")
+    features = features_from_json(DECLARED, "here")
     table = {"age": ["20", "40", "70", "", "x", "-inf"], "sector": ["a", "c", "d", "", "b", "a"]}
     expected = [[-1, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0], [-1, 1, 0, 0]]
-    assert found.encode(table).tolist() == expected
-    assert found.named == ["age", "sector = a", "sector = b", "sector = c"]
-    assert features_from_json(found.to_json(), "again") == found
+    assert features.encode(table).tolist() == expected
+    assert features.named == ["age", "sector = a", "sector = b", "sector = c"]
+    assert features_from_json(features.to_json(), "again") == features
 
 
 @given(
@@ -33,8 +33,8 @@ def test_no_value_is_refused_and_none_leaves_the_bounds(values, low, high):
     if 0 < high / 2 - low / 2 < np.inf:
         features.append(Feature(low, high))
     for feature in features:
-        found = feature.encode(values)
-        assert found.shape == (len(values), feature.columns) and (np.abs(found) <= 1).all()
+        encoded = feature.encode(values)
+        assert encoded.shape == (len(values), feature.columns) and (np.abs(encoded) <= 1).all()
 
 
 @pytest.mark.parametrize(

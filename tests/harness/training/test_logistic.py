@@ -32,11 +32,11 @@ def exact_sum(updates):
 @pytest.mark.parametrize("labels", [2, 4])
 def test_clip_then_weigh_is_weighted_logistic_regression_where_the_norm_is_large(labels):
     of = examples(1, labels)
-    found = fit(of, exact_sum, Descent(3000, 100.0, 3.0, 0.02), RECORD)
+    parameters = fit(of, exact_sum, Descent(3000, 100.0, 3.0, 0.02), RECORD)
     oracle = LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000)
     oracle.fit(of.features, of.label, sample_weight=weights(of))
     expected = oracle.predict_proba(of.features)
-    assert np.abs(probabilities(found, with_constant(of.features)) - expected).max() < 1e-3
+    assert np.abs(probabilities(parameters, with_constant(of.features)) - expected).max() < 1e-3
 
 
 @given(

@@ -25,14 +25,14 @@ OTHERS = 2  # who have the features of a target, beside it
 
 def session_for(targets: int, model: str = "mpyc", noise: str = "joint") -> SumSession:
     rows, coordinates = targets * (1 + OTHERS), 2 * targets + 1
-    told: dict[str, Any] = {
+    declared: dict[str, Any] = {
         "clients": rows,
         "coordinates": coordinates,
         "rounds": ROUNDS,
         "clip": 1.0,
         "epsilon": EPSILON,
     }
-    return SumSession(model, **told, delta=DELTA, unit="record", noise=noise)
+    return SumSession(model, **declared, delta=DELTA, unit="record", noise=noise)
 
 
 def attack(targets: int, sum_of: SumOf) -> Tally:
@@ -99,5 +99,5 @@ def test_an_attack_on_a_program_without_noise_succeeds_and_on_the_real_one_does_
         monkeypatch.setattr(harness.training.session, "PROGRAMS", tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with session_for(200, model, noise) as session:
-        found = lost(attack(200, session.add))
-    assert (found > float(DELTA)) == missing
+        delta = lost(attack(200, session.add))
+    assert (delta > float(DELTA)) == missing

@@ -87,24 +87,24 @@ def exact(privacy) -> Guarantee:
 
 def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen, tmp_path):
     of = records()
-    found = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
-    parts = {name: exact(part["privacy"]) for name, part in found.manifest["parts"].items()}
+    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    parts = {name: exact(part["privacy"]) for name, part in trained.manifest["parts"].items()}
     assert [*parts] == ["weights", "training", "thresholds"]
-    total = exact(found.manifest["privacy"])
+    total = exact(trained.manifest["privacy"])
     for value in ("epsilon", "delta"):
         weights, training, thresholds = (getattr(parts[name], value) for name in parts)
         assert getattr(total, value) == weights + max(training, thresholds)
-    assert total.epsilon <= 9 and found.manifest["privacy"]["epsilon_requested"] == "9"
+    assert total.epsilon <= 9 and trained.manifest["privacy"]["epsilon_requested"] == "9"
     (charge,) = charges(chosen)
     assert (charge.task, charge.exact, charge.status) == ("train", total, Status.DONE)
-    assert found.manifest["inputs"] == {"clients": CLIENTS, "in_training": 30, "max_count": EACH}
+    assert trained.manifest["inputs"] == {"clients": CLIENTS, "in_training": 30, "max_count": EACH}
     written = json.loads((tmp_path / "out" / "model.json").read_text())
-    assert written["privacy"] == found.manifest["privacy"]
+    assert written["privacy"] == trained.manifest["privacy"]
     loaded = LogisticModel.load(tmp_path / "out")
-    assert (loaded.parameters == found.model.parameters).all() and loaded.features == FEATURES
+    assert (loaded.parameters == trained.model.parameters).all() and loaded.features == FEATURES
     assert {path.name for path in (tmp_path / "out").rglob("*.json")} == {
         *("manifest.json", "model.json", "weights.json", "curves.json", "thresholds.json")
-    } - ({"thresholds.json"} if found.thresholds and found.thresholds.found.problem else set())
+    } - ({"thresholds.json"} if trained.thresholds and trained.thresholds.found.problem else set())
 
 
 @pytest.mark.parametrize("inferred", [True, False])
@@ -112,8 +112,8 @@ def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chose
     chosen = replace(chosen, weights=None, thresholds=None, noise="distributed", how=Descent(1))
     of = records()
     of = replace(of, domain=replace(of.domain, inferred=inferred))
-    found = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
-    assert (INFERRED in found.manifest["privacy"]["public"]) == inferred
+    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    assert (INFERRED in trained.manifest["privacy"]["public"]) == inferred
 
 
 def test_what_the_budget_does_not_hold_is_refused_before_anything_is_opened(chosen, tmp_path, monkeypatch):
@@ -186,17 +186,18 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
         fairness="equal_opportunity",
         positive="0",
     )
-    found = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
     (session,), ((examples, told),) = sessions, seen
     fairgrad = told[-1]
     assert (fairgrad.fairness, fairgrad.cells, fairgrad.positive) == ("equal_opportunity", 8, 0)
     assert session.rule.coordinates == 2 + 8
     assert session.rule.clip == pytest.approx(2 / math.sqrt(1 - fairgrad.share))
     (charge,) = charges(chosen)
-    assert charge.exact == session.plan.exact == exact(found.manifest["privacy"])
-    assert found.manifest["training"]["fairness"] == "equal_opportunity"
+    assert charge.exact == session.plan.exact == exact(trained.manifest["privacy"])
+    assert trained.manifest["training"]["fairness"] == "equal_opportunity"
     assert (
-        "right and wrong, by group and label" in found.manifest["parts"]["training"]["privacy"]["revealed"][0]
+        "right and wrong, by group and label"
+        in trained.manifest["parts"]["training"]["privacy"]["revealed"][0]
     )
     most = max(-added.smallest(session.plan.noise), added.largest(session.plan.noise)) + len(rounds[0][0])
     for updates, sums in rounds:
@@ -208,7 +209,7 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
         assert np.array_equal(updates, before)  # weighed by nothing but what was opened
         return sums
 
-    assert np.array_equal(fit(examples, replayed, *told), found.model.parameters)
+    assert np.array_equal(fit(examples, replayed, *told), trained.model.parameters)
 
 
 def test_nobody_is_in_training_and_among_those_kept_for_thresholds(chosen, tmp_path, monkeypatch):

@@ -111,8 +111,8 @@ def test_a_client_that_leaves_in_round_7_changes_the_sum_and_nothing_else(here: 
     """All rounds are charged beforehand, for full participation; no sum is scaled by who is there."""
     path = here / "ledger.sqlite"
     updates = np.full((500, 2), 0.5)
-    told: dict[str, Any] = {"clients": 500, "coordinates": 2, "rounds": 8, "clip": 1.0, "epsilon": 20}
-    with SumSession(QUICKEST, **told, noise="distributed", population="p", ledger=path) as session:
+    declared: dict[str, Any] = {"clients": 500, "coordinates": 2, "rounds": 8, "clip": 1.0, "epsilon": 20}
+    with SumSession(QUICKEST, **declared, noise="distributed", population="p", ledger=path) as session:
         bound = _error_bound(session)
         charged = [population.spent for population in Ledger(path).populations()]
         plan = session.plan
@@ -258,8 +258,8 @@ def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
 )
 def test_noise_over_rounds_has_its_distribution_and_is_fresh(model: str, noise: str, here: Path) -> None:
     """20,000 errors of 10 rounds of zeros, as they were planned, and not at 0.7 or 1.3 times the scale."""
-    told: dict[str, Any] = {"clients": 1, "coordinates": 2000, "rounds": 10, "clip": 1.0, "epsilon": 20}
-    with SumSession(model, **told, noise=noise) as session:
+    declared: dict[str, Any] = {"clients": 1, "coordinates": 2000, "rounds": 10, "clip": 1.0, "epsilon": 20}
+    with SumSession(model, **declared, noise=noise) as session:
         rounds = [session.add(np.zeros((1, 2000))) for _ in range(10)]
     errors = np.concatenate(rounds) * session.rule.units
     assert accepts(errors, session.plan.noise, 1.0)
