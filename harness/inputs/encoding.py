@@ -29,10 +29,10 @@ def count_columns(domain: RecordDomain, form: str) -> int:
 
     `split`: a count per cell; of performance values, for each group, how many steps the client's value is
     from the lower and from the upper end of the range, 0 and 0 unless it is in the group. `product` (the
-    papers' form): an indicator per group but the last, then a count per cell of one group; of predictions, per record: an indicator per
-    group, label and predicted label, but for the last of each. `keys`: per record, its cell; with a cap per
-    client, the cell in each of its slots. `slots`: the code of what is in each slot; of sizes, how many caps
-    the client exceeds.
+    papers' form): an indicator per group but the last, then a count per cell of one group; of predictions,
+    per record: an indicator per group, label and predicted label, but for the last of each. `keys`: per
+    record, its cell; with a cap per client, the cell in each of its slots. `slots`: the code of what is in
+    each slot; of sizes, how many caps the client exceeds.
     Raises: RecordDomainError: slots without a cap.
     """
     if form == SLOTS.name and domain.cap is None and domain.kind is not RecordKind.SIZE:
