@@ -3,14 +3,13 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import OutputError
 from harness.inputs.record_schema import RecordDomain
-from protocols.noise.added import Noise, error_bound, largest, offset, smallest
+from protocols.noise.added import Noise, largest, offset, smallest
 
 BEYOND = (
     "A revealed value is beyond what the clients' declared maximum and the noise allow; the nearest possible "
@@ -35,13 +34,6 @@ class NoisyCounts:
             raise OutputError(
                 f"The parties revealed {self.table.size} counts where {self.domain.cells} belong."
             )
-
-    def error_bound(self, failure: Fraction) -> float:
-        """Return t such that all counts are within t of the truth, but for probability `failure`.
-
-        Computes: each count's exact tail at failure / cells (union bound).
-        """
-        return float(error_bound(self.noise, failure / self.domain.cells))
 
 
 def read_counts(

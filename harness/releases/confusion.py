@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
+from harness.postprocessing.reweighing.formulas import share_intervals
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
@@ -35,8 +36,8 @@ class Confusion:
     """Each group's confusion matrix, and its rates for each class against the rest.
 
     Attributes: counts: table of shape (groups, labels, predicted labels); rates: by name, shape (groups,
-    labels); NaN is 0/0; intervals: shape (groups, labels, 2), hold all rates of the true counts at once
-    with probability `CONFIDENCE`, over the noise. Where clients are the privacy unit, true counts are of
+    labels); NaN is 0/0; intervals: shape (groups, labels, 2), each holds its rate of the true counts with
+    probability `CONFIDENCE`, over the noise. Where clients are the privacy unit, true counts are of
     what of each counts. positive: the index of the label whose rates are meant; None: those of all labels.
     """
 
@@ -87,8 +88,8 @@ def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
     """Derive the rates of each class against the rest.
 
     Computes: a / (a + b) for sums a, b of disjoint counts, negative sums taken as 0.
-    Guarantees: the intervals cover the rates of the true counts with probability at least 95 %.
-    [test: tests/harness/releases/test_confusion.py]
+    Guarantees: each interval covers its rate of the true counts with probability at least 95 %.
+    [test: tests/statistical/test_intervals.py]
     Edge cases: a class that nobody has by the noisy counts has NaN for its true positive rate.
     """
     table = counts.table
@@ -97,22 +98,16 @@ def confusion(counts: NoisyCounts, positive: int | None = None) -> Confusion:
     of_label, predicted, everybody = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))[:, None]
     others = labels - 1
     pairs = {  # what is counted, out of it and what else; and of how many noisy counts each is the sum
-        "true_positive_rate": (hit, of_label - hit, 1, others),
+        "true_positive_rate": (hit, of_label - hit, (1, others)),
         "false_positive_rate": (
             predicted - hit,
             everybody - of_label - predicted + hit,
-            others,
-            others * others,
+            (others, others * others),
         ),
-        "selection_rate": (predicted, everybody - predicted, labels, labels * others),
+        "selection_rate": (predicted, everybody - predicted, (labels, labels * others)),
     }
-    t = counts.error_bound(1 - CONFIDENCE)
-    rates, intervals = {}, {}
-    for name, (a, b, cells_a, cells_b) in pairs.items():
-        rates[name] = _share(a, b)
-        low = _share(a - t * cells_a, b + t * cells_b)
-        high = _share(a + t * cells_a, b - t * cells_b)
-        intervals[name] = np.stack([np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)], axis=-1)
+    rates = {name: _share(a, b) for name, (a, b, _) in pairs.items()}
+    intervals = {name: share_intervals(a, b, cells, counts.noise) for name, (a, b, cells) in pairs.items()}
     return Confusion(counts, rates, intervals, positive)
 
 

@@ -1,14 +1,19 @@
 """π_GAP as a statistic: noisy sums of distances from the range's ends, and the gaps between groups' means."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, ClassVar
 
+import numpy as np
+
 from harness.inputs.record_schema import DEFAULT_STEPS, RecordDomain, RecordKind, ValueGrid
 from harness.postprocessing.noisy_counts import read_unbiased
+from harness.postprocessing.reweighing.formulas import DIFFERENCE_FAILURE, difference_bound, share_intervals
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
@@ -24,7 +29,7 @@ from harness.releases.base import (
 from harness.request.base import Request
 from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats
-from protocols.noise.added import error_bound
+from protocols.noise.added import Noise, error_bound
 from protocols.spec import PI_GAP, PI_GAP_SLOTS, ProtocolSpec
 
 CONFIDENCE = Fraction(95, 100)
@@ -96,9 +101,9 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     """Derive means and gaps from noisy sums and sizes.
 
     Computes: with the sums p, q of distances from the lower and the upper end, mean = (p - q) / (p + q), cut
-    to the range. Noise of both at its exact quantile t makes the mean's interval, wider by half a step, as
-    clients rounded to the nearest; a gap's is the difference of two such intervals, with t for the four
-    values that it is made of.
+    to the range. Its interval is that of the share p / (p + q); a gap's is what the four noises leave
+    possible on either side of the difference of estimates. All are wider by half a step for each mean, as
+    clients rounded to the nearest.
     Guarantees: each interval holds the mean, or the gap, of the clients' values with probability 95 % at
     least, over the noise.                                 [test: tests/statistical/test_gaps.py]
     Edge cases: a group whose size may be 0 for all that the noise tells: the whole range.
@@ -107,45 +112,60 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
     values = domain.values
     assert values is not None
     from_below, from_above = opened[::2], opened[1::2]
-    sizes = (from_below + from_above) / 2
-    table = list(zip(((from_below - from_above) / 2).tolist(), sizes.tolist(), strict=True))
-    failure = 1 - CONFIDENCE
-    t_mean, t_gap = (float(error_bound(plan.noise, failure / values_of)) for values_of in (2, 4))
-    means = [_mean(total, size, t_mean, values.steps) for total, size in table]
-    wider = [_mean(total, size, t_gap, values.steps) for total, size in table]
+    sizes, rounding, noise = from_below + from_above, 0.5 / values.steps, plan.noise
+    ends, boxes = (
+        2 * share_intervals(from_below, from_above, (1, 1), noise, failure) - 1
+        for failure in (float(1 - CONFIDENCE), (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        uncut = np.where(sizes > 0, (from_below - from_above) / sizes, np.nan)
+    estimates = np.clip(uncut, -1, 1)
+    near_zero = sizes - 2 * float(error_bound(noise, (1 - CONFIDENCE) / 2)) < 2 * values.steps
+    means = [
+        Interval(float(estimate), low - rounding, high + rounding, True)
+        for estimate, (low, high) in zip(estimates, ends, strict=True)
+    ]
+    errors = np.abs(boxes - uncut[:, np.newaxis]).max(axis=1)
     intervals = {}
     for a, b in combinations(range(len(means)), 2):
-        one, other = wider[a], wider[b]
-        ends = (one.low - other.high, one.high - other.low)
-        intervals[a, b] = _in_range(Interval(one.estimate - other.estimate, *ends, False), values, 2.0, 0.0)
+        gap, low, high = float(estimates[a] - estimates[b]), -np.inf, np.inf
+        if not (near_zero[a] or near_zero[b]):
+            of_both = (each[[a, b]].tolist() for each in (uncut, sizes, errors))
+            off = difference_bound(noise, *of_both) + 2 * rounding
+            off += abs(float(uncut[a] - uncut[b]) - gap)  # of estimates that were cut
+            low, high = gap - off, gap + off
+        intervals[a, b] = _in_range(Interval(gap, low, high, False), values, 2.0, 0.0)
     return Gaps(
         domain,
-        sizes / values.steps,
-        tuple(size - t_mean < values.steps for _, size in table),
+        sizes / (2 * values.steps),
+        tuple(near_zero.tolist()),
         tuple(_in_range(mean, values, 1.0, values.centre) for mean in means),
         intervals,
-        clients_for(2 * USEFUL, t_gap, values.steps),
+        clients_for(2 * USEFUL, noise, values.steps),
     )
 
 
-def clients_for(error: float, t: float, steps: int) -> int:
-    """Return the size of two groups whose gap's interval is then within this error on either side.
+@lru_cache(maxsize=64)
+def clients_for(error: float, noise: Noise, steps: int) -> int:
+    """Return the size of two groups whose gap's interval is this wide at most on either side, within 2 %.
 
-    Computes: for a true size c in steps, the noisy size is c - t at least, the estimate off by t / (c - t),
-    and each end of the interval by as much again: 2 t / (c - t) from the mean, and twice that for a gap.
-    Guarantees: where the noise is within t, which it is but for what t was made for.
+    Computes: of groups whose means are opposite ends of the range, which is the worst.
     [test: tests/harness/releases/test_gaps.py]
     Args: error: in the scale from -1 to 1, above the grid's.
     """
-    return math.ceil((t + 4 * t / max(error - 1 / steps, error / 2)) / steps)
+    failure = (float(1 - CONFIDENCE) - DIFFERENCE_FAILURE) / 2
 
+    def clients(power: int) -> int:
+        return math.ceil(1.02**power)
 
-def _mean(total: float, size: float, t: float, steps: int) -> Interval:
-    """Return a mean cut to the scale from -1 to 1, and its interval, not yet cut to it."""
-    estimate = min(max(total / size, -1.0), 1.0) if size > 0 else math.nan
-    if size - t < steps:
-        return Interval(estimate, -math.inf, math.inf, False)
-    return Interval(estimate, (total - t) / size - 0.5 / steps, (total + t) / size + 0.5 / steps, True)
+    def certain(power: int) -> bool:
+        size = 2.0 * steps * clients(power)
+        share = share_intervals(np.array([size]), np.zeros(1), (1, 1), noise, failure)
+        furthest = 2 * float(1 - share[0, 0])
+        off = difference_bound(noise, (1.0, -1.0), (size, size), (furthest, furthest)) + 1 / steps
+        return bool(off <= max(error, 2 / steps))
+
+    return clients(bisect_left(range(1500), True, key=certain))
 
 
 def _in_range(interval: Interval, values: ValueGrid, most: float, centre: float) -> Interval:

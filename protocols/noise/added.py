@@ -38,7 +38,7 @@ _FINE_BITS = 10  # of a magnitude that the grid of a sum tells apart
 _PLACES = 2048  # of the grid of a sum
 _CUT = 1e-10  # mass that one convolution may drop, on either side
 _TOLERANCE = 1e-9
-_GRID = 2048  # cells of the grid on which sums with different factors are brought together
+_GRID = 4096  # cells of the grid on which sums with different factors are brought together
 
 T = TypeVar("T")
 

@@ -23,6 +23,7 @@ from harness.postprocessing.curves import (
     noise_bands,
     population_bands,
 )
+from harness.postprocessing.reweighing.formulas import share_intervals
 from harness.postprocessing.thresholds.choose import choose_thresholds
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
@@ -163,3 +164,22 @@ def test_order_statistic_is_too_small_once_in_a_million_at_most(failure: float) 
     simulations, beyond = _order_statistic(failure)
     assert beyond >= 0
     assert binom.cdf(beyond, simulations, failure) <= 1e-6 < binom.cdf(beyond + 1, simulations, failure)
+
+
+@pytest.mark.parametrize("claimed", [Fraction(1, 2), Fraction(3)])
+def test_shares_are_covered_as_often_as_it_says(claimed: Fraction) -> None:
+    """R = 400 at confidence 95 %: of 1, 3 and 1 noisy counts in 2, 9 and 3, also where one is empty."""
+    coins, rng, runs = design_coins(Fraction(1, 2), 40), np.random.default_rng(8), 400
+    for truth, terms in (((30, 200), (1, 1)), ((400, 90), (3, 6)), ((0, 50), (1, 2)), ((2, 1), (1, 1))):
+        noisy = [
+            n + simulated_noise(coins, rng, (runs, k)).sum(axis=1) for n, k in zip(truth, terms, strict=True)
+        ]
+        intervals = share_intervals(noisy[0], noisy[1], terms, design_coins(claimed, 40))
+        share = truth[0] / sum(truth)
+        misses = int(((intervals[:, 0] > share) | (share > intervals[:, 1])).sum())
+        if truth[0] >= 30:
+            assert (misses <= most_misses(runs, 0.05)) == (claimed == Fraction(1, 2))
+            errors = np.quantile(abs(noisy[0] / (noisy[0] + noisy[1]) - share), 0.95)
+            width = float(np.median(np.diff(intervals, axis=1))) / 2
+            assert claimed > 1 or 0.9 * errors < width < 1.1 * errors
+        assert claimed > 1 or misses <= most_misses(runs, 0.05)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,14 @@ FLOOR = 1.0
 _FAILURE = float(1 - CONFIDENCE)
 _RAISED = _FAILURE / 100  # of "surely not raised", all counts together
 _CAP = _FAILURE / 100  # of the bound on a ratio whose divisor could be anything
-_BETWEEN = _FAILURE / 200  # of what happens between two points of the grid of ratios, on either side
+_BETWEEN = 1 / 200  # of a failure: of what happens between two points of the grid of ratios, on either side
 # Of the box outside which Kamiran-Calders weights are not approximated: of the weight's own count, on
 # either side, which bends them most; and of each of six other sums.
 _OWN = _FAILURE * 3 / 20
 _OTHER = _FAILURE / 120
+DIFFERENCE_FAILURE = _FAILURE * 24 / 25  # of a difference of means; the rest is that of the means' bounds
 _GROWTH = 1 + 1 / 128  # of the grid of ratios
+_LARGEST = 500.0  # of an exponent that says something
 _BLOCK = 64  # points of that grid that are computed together
 
 
@@ -64,18 +67,20 @@ def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
     return Noise(one, cells, least <= 2 * furthest + 1)
 
 
-def ratio_interval(ratio: Table, own: Table, terms: int, most: Table, noise: Noise) -> Table:
+def ratio_interval(
+    ratio: Table, own: Table, terms: int, most: Table, noise: Noise, failure: float = _FAILURE
+) -> Table:
     """Return, per weight, an interval of B/A, where A and B are true counts added up, raised.
 
     Computes: for each true ratio r = B/A, b - r a = F_B - r F_A for the noisy sums a and b, which is
     within q(r) of 0, the exact quantile of that sum of independent noises (Fieller's region). q between
     two points r < s of a grid is at most q(r) + (s - r) t, t a quantile of F_A.
-    Guarantees: holds B/A with probability at least 95 %.
-    [test: tests/harness/postprocessing/test_weight_intervals.py]
+    Guarantees: holds B/A with probability at least 1 - failure, of which a fiftieth is left to what else may
+    have been taken for granted.  [test: tests/harness/postprocessing/test_weight_intervals.py]
     Args: ratio: b/a; own: a; terms: how many counts A adds up; most: no ratio is above this.
     Returns: shape (weights, 2).
     """
-    main = (_FAILURE - _RAISED - _CAP) / 2 - _BETWEEN
+    main = _main(failure)
     distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
     t, u = distribution.quantile(main / 2), others.quantile(main / 2)
     # Where any q(r) <= u + r t leaves it: what no r can be, or could not be seen to be wrong.
@@ -95,6 +100,67 @@ def ratio_interval(ratio: Table, own: Table, terms: int, most: Table, noise: Noi
     return np.stack([np.clip(interval[:, 0], 0, ratio), np.clip(interval[:, 1], ratio, end)], axis=-1)
 
 
+def share_intervals(
+    one: Table, other: Table, terms: tuple[int, int], noise: NoiseOfCount, failure: float = _FAILURE
+) -> Table:
+    """Return, for each pair of noisy sums a and b, an interval of A/(A + B), A and B the true sums >= 0.
+
+    Computes: the interval of the ratio of the smaller to the larger noisy sum; 0 to 1 where that may be 0.
+    Guarantees: each holds its share with probability at least 1 - failure.
+    [test: tests/statistical/test_intervals.py]
+    Args: terms: how many counts each sum adds up; noise: of a count. Returns: of their shape, and 2 ends.
+    """
+    intervals = np.tile([0.0, 1.0], (*one.shape, 1))
+    both = Noise(noise, sum(terms), raised=False)
+    for turned, (own, rest, counts) in enumerate(((one, other, terms[0]), (other, one, terms[1]))):
+        certain = (own > both.sum(counts).quantile(_main(failure) / 2)) & ((other > one) == turned)
+        if certain.any():
+            divisor = own[certain]
+            ratio, most = np.maximum(rest[certain], 0) / divisor, np.full(divisor.shape, np.inf)
+            share = 1 / (1 + ratio_interval(ratio, divisor, counts, most, both, failure))
+            intervals[certain] = 1 - share if turned else share[:, ::-1]
+    return intervals
+
+
+def difference_bound(
+    noise: NoiseOfCount, estimates: Sequence[float], sizes: Sequence[float], errors: Sequence[float]
+) -> float:
+    """Return how far the difference of two groups' noisy means may be off.
+
+    Computes: means are (a - b)/(a + b) of noisy sums, off by d = ((1 - m) E - (1 + m) E')/(a + b), m the true
+    mean. So with x the noisy over the true size of the second group, over the same of the first, d_1 - x d_2
+    is a sum of independent noises, within an exact quantile of 0. Factors with noisy means in place of true
+    ones differ by |d| at most. For each x >= 1 that sizes leave possible, and with groups exchanged, d_1 -
+    d_2 is at most the smaller of q + (x - 1) |d_2| and (q + (x - 1) |d_1|)/x.
+    Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE`, where means are within `errors`.
+    [test: tests/statistical/test_gaps.py]
+    Args: noise: of a, and of b; estimates: noisy means, not cut to the range; sizes: a + b; errors: bounds of
+    |d|.
+    """
+    distribution, rare = noise_sum(noise, 1), _FAILURE / 1600
+    furthest, moved = (noise_sum(noise, 2).quantile(failure) for failure in (8 * rare, rare))
+    if min(sizes) <= furthest:
+        return np.inf
+    main, bound = (DIFFERENCE_FAILURE - 4 * 8 * rare) / 2 - 6 * rare, 0.0
+    factors = [
+        [abs(1 - mean) / size, abs(1 + mean) / size] for mean, size in zip(estimates, sizes, strict=True)
+    ]
+    for i, k in ((0, 1), (1, 0)):
+        grid = np.linspace(1, (1 + furthest / sizes[i]) / (1 - furthest / sizes[k]), 9)
+        between = (grid[1] - 1) * weighted_sum([distribution] * 2, factors[k]).quantile(rare)
+        for x, above in pairwise(grid.tolist()):
+            weights = [*factors[i], *(above * factor for factor in factors[k])]
+            q = weighted_sum([distribution] * 4, weights).quantile(main) + between
+            q += moved * (errors[i] / sizes[i] + above * errors[k] / sizes[k])
+            bound = max(bound, min(q + (above - 1) * errors[k], (q + (above - 1) * errors[i]) / x))
+    return bound
+
+
+def _main(failure: float) -> float:
+    """Return the part of a failure that is left for one side of a region of ratios."""
+    return failure * (0.98 / 2 - _BETWEEN)
+
+
 def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
     """Return growing ratios from start to end, and a bound of q between each and the next.
 
@@ -109,7 +175,7 @@ def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) ->
     if start == 0:
         grid = np.concatenate([[0.0], grid])
         q = np.concatenate([[noise.sum(noise.cells - terms).quantile(failure)], q])
-    return grid, q + np.diff(grid) * noise.sum(terms).quantile(_BETWEEN)
+    return grid, q + np.diff(grid) * noise.sum(terms).quantile(_BETWEEN * failure / (0.98 / 2 - _BETWEEN))
 
 
 @lru_cache(maxsize=4096)
@@ -185,8 +251,7 @@ def _kamiran_calders(counts: Table, noise: Noise) -> Table:
         bends.append(np.maximum(_bend(values[i] / low[i] - 1), _bend(values[i] / high[i] - 1)))
     weight = row * column / (total * counts)
     lowest = np.maximum(lowest, weight * np.exp(-linear - bends[3] - bends[0]))
-    above = np.minimum(linear + bends[1] + bends[2], 100)  # more would overflow, and the box gives less
-    highest = np.minimum(highest, weight * np.exp(above))
+    highest = np.minimum(highest, weight * np.exp(np.minimum(linear + bends[1] + bends[2], _LARGEST)))
     return np.stack([lowest, highest], axis=-1)
 
 

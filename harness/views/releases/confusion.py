@@ -64,7 +64,7 @@ def confusion(found: Confusion, cut: ScoreCut | None = None) -> Iterator[Part]:
         [[*names[at], *rates_shown(rates)] for at, rates in shown.items()],
         "ll" + "r" * len(RATE_COLUMNS),
         caption=f"Rates{' of each label against the rest' if of_all else ''}, with intervals that hold the "
-        f"rates of the true counts{of_what(domain)} all at once with {float(CONFIDENCE):.0%} probability "
+        f"rates of the true counts{of_what(domain)}, each with {float(CONFIDENCE):.0%} probability "
         "over the noise.",
     )
 

@@ -17,7 +17,7 @@ from harness.postprocessing.reweighing.formulas import (
     GroupWeights,
 )
 from protocols.circuits.coins import Coin, design_coins
-from protocols.noise.truncated import error_bound, probability_mass
+from protocols.noise.truncated import probability_mass
 
 Scheme = Callable[[NoisyCounts], GroupWeights]
 Numbers = Sequence[Sequence[float]]
@@ -56,11 +56,6 @@ def test_counts_below_the_floor_are_raised_and_marked(scheme: Scheme) -> None:
     assert not scheme(noisy([[1, 1], [1, 1]])).floored.any()
     assert np.isfinite(weights.interval).all()
     assert (weights.weights > 0).all()
-
-
-def test_error_bound_of_all_counts_is_a_union_bound() -> None:
-    counts = noisy([[1, 1, 1], [1, 1, 1]])
-    assert counts.error_bound(Fraction(6, 100)) == error_bound(COINS, Fraction(1, 100))
 
 
 def test_weights_json() -> None:
