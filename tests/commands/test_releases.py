@@ -155,25 +155,6 @@ HEADER = "client_id,group,label,score\n"
 GRID = 21
 DOMAIN = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 2000, "thresholds": GRID}
 
-CURVES_KEYS = {
-    *(
-        "schema",
-        "groups",
-        "positive_label",
-        "negative_label",
-        "thresholds",
-        "true_positives",
-        "false_positives",
-        "positives",
-    ),
-    *("negatives", "standard_error", "blocks", "coins", "privacy"),
-}
-THRESHOLDS_KEYS = {
-    *("schema", "constraint", "objective", "tolerance", "tolerance_is_the_least", "deterministic"),
-    *("thresholds", "rates", "cautions"),
-    *("objective_value", "gap", "gap_interval", "confidence", "privacy", "positive_label"),
-}
-
 
 def made_records() -> list[tuple[str, str, str, float]]:
     """Return 2000 records of 7 clients; the positives' scores are higher."""
@@ -203,7 +184,6 @@ def write(path: Path, records: list[tuple[str, str, str, float]]) -> None:
 
 def check_curves(found: dict[str, Any]) -> None:
     """The curves differ from the true ones by what least squares can make of noise within its bounds."""
-    assert set(found) == CURVES_KEYS
     coins = tuple(Coin(*coin) for coin in found["coins"])
     tree = CountTree(GRID, tuple(found["blocks"]))
     most = float(error_bound(coins, FALSE_ALARM / (4 * tree.nodes))) * np.abs(tree.estimator()).sum(axis=1)
@@ -222,7 +202,7 @@ def test_records_to_thresholds(model: SecurityModel, scored: Path) -> None:
     files = ("thresholds.json", "curves.json", "manifest.json")
     assert files_below(scored) - before == {"results", *(f"results/{name}" for name in files)}
     thresholds, curves, manifest = (read_json(scored / "results" / name) for name in files)
-    assert set(thresholds) == THRESHOLDS_KEYS and set(thresholds["thresholds"]) == {"a", "b"}
+    assert set(thresholds["thresholds"]) == {"a", "b"}
     check_curves(curves)
     assert thresholds["privacy"] == curves["privacy"] == manifest["privacy"]
     privacy = manifest["privacy"]
