@@ -1,6 +1,5 @@
 """`bench.run` with suites of ours and with files, what is done with results, and those on record."""
 
-import hashlib
 import json
 import os
 import re
@@ -186,7 +185,6 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
     shown = succeed("bench.run", *shlex.split(timed), "--out", "found", cwd=tmp_path)
     for said in ("no guarantee", "my.mpc", "too few pairs to tell", "integer triples", "offline"):
         assert said in shown
-    assert re.search(r"-R 64[^/]* / my\.mpc(?![^│┃]*-R)", shown)  # what the ratios are of
     found = load(tmp_path / "found")
     assert {(each.cell["security"], each.compile_options) for each in found if not each.warm_up} == {
         ("ring", ("-R", "64", "-Z", "3")),
@@ -195,9 +193,6 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
         ("semi2k", ("-R", "64")),
     }
     assert all(each.status == "ok" and each.rounds and min(each.sent_bytes) > 0 for each in found)
-    about = read_json(tmp_path / "found" / "about.json")
-    assert about["sha256"] == {"my.mpc": hashlib.sha256(PRODUCT.encode()).hexdigest()}
-    assert about["command"] == f"./inv bench.run {timed}"
     (tmp_path / "my.mpc").write_text("elsewhere")  # which nobody reads any more
     succeed("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
     assert sum(not each.warm_up for each in load(tmp_path / "found")) == 8

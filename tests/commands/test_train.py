@@ -1,7 +1,6 @@
 """Training from the command line: a model out of a file, and what is refused before anything is opened."""
 
 import json
-import os
 from pathlib import Path
 
 import pandas as pd
@@ -45,17 +44,3 @@ def test_a_model_is_trained_and_says_what_it_cost(here):
     assert model.score(TABLE, TABLE.label.astype(str)) > 0.9
     again = call("train", *GIVEN, *charged, "--privacy-unit", "client", "--out", "second", cwd=here)
     assert again.returncode and "of its budget of 9,0.0001" in again.stderr and not (here / "second").exists()
-
-
-def test_groups_are_weighed_and_records_may_come_through_a_pipe(here):
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "wb") as pipe:  # whose buffer holds all of it
-        pipe.write((here / "my.csv").read_bytes())
-    more = ("--with", "fairgrad", "--fairness", "accuracy_parity", "--rounds", "3", "--momentum", "0")
-    with os.fdopen(reading):
-        own = ("--records", f"/dev/fd/{reading}", "--noise", "distributed", "--out", "out")
-        done = call("train", *GIVEN[2:], *own, *more, cwd=here)
-    assert done.returncode == 0, done.stderr
-    assert "were weighed for accuracy_parity, by noisy counts" in done.stdout
-    said = json.loads((here / "out" / "manifest.json").read_text())["training"]
-    assert said["fairness"] == "accuracy_parity" and said["momentum"] == 0 and said["largest_weight"] == 1.25
