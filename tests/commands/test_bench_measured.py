@@ -202,8 +202,7 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
 def test_a_program_is_timed_whatever_it_prints(tmp_path: Path) -> None:
     (tmp_path / "odd.mpc").write_text(ODD)
     options = ("odd.mpc", "--security", "ring,mpyc", "--repetitions", "1", "--out", "found")
-    done = call("bench.run", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeed("bench.run", *options, cwd=tmp_path)
     for sample in load(tmp_path / "found"):
         assert sample.status == "ok" and 0 < sample.times["mpc_s"] < 999
         assert sample.rounds != 999 and sum(sample.sent_bytes) not in (3 * 999, 3 * 999_000_000)
@@ -276,8 +275,7 @@ def test_recorded_report_is_of_the_recorded_runs(measured: Measured, tmp_path: P
 
 
 def test_a_report_is_written_with_the_verdict(tmp_path: Path) -> None:
-    done = call("bench.validate", "--results", str(RESULTS / "table2"), "--out", "found", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    succeed("bench.validate", "--results", str(RESULTS / "table2"), "--out", "found", cwd=tmp_path)
     assert {path.name for path in (tmp_path / "found").iterdir()} >= {
         "report.html",
         "table2.png",

@@ -17,7 +17,6 @@ from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.truncated import error_bound
 from protocols.spec import SPLIT, InputForm
 from tests.support.command import (
-    call,
     command,
     files_below,
     flat as noisy,
@@ -88,15 +87,14 @@ def check_results(
 def test_records_to_weights(form: InputForm, model: SecurityModel, here: Path) -> None:
     before = files_below(here)
     options = ["--security", model.name, "--groups", "a,b", "--labels", "0,1", "--out", "results/first"]
-    done = call("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
-    assert done.returncode == 0, done.stderr
+    printed = succeed("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
     assert files_below(here) - before == {
         *("results", "results/first", "results/first/weights.json", "results/first/manifest.json")
     }
     check_results(here / "results" / "first", TRUTH, model, form)
-    assert done.stdout.splitlines()[-1] == "Results: results/first"
-    assert "Guarantee: ε = 0.9971 (1 asked), " in done.stdout
-    assert "Trust: this machine, which ran all" in done.stdout and processes_below(here) == {}
+    assert printed.splitlines()[-1] == "Results: results/first"
+    assert "Guarantee: ε = 0.9971 (1 asked), " in printed
+    assert "Trust: this machine, which ran all" in printed and processes_below(here) == {}
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
