@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,7 @@ MODELS = [
     ("--security sy-rep-ring --input-form product", "clients, --input-form split, or a passive model"),
     ("--security rep4-ring --input-form product", "clients or replicated, --input-form split, or a passive"),
 ]
-COMMANDS = [
+COMMANDS: list[Any] = [
     # What is typed.
     ("weights --records good.csv", "--epsilon is missing; give it a value, for example --epsilon 1"),
     ("share --out shares", "--records is missing; give it a value, for example --records my.csv"),
@@ -110,7 +111,11 @@ COMMANDS = [
     ("weights --security mpyc --epsilon 1 --shares nowhere", "nowhere holds no shares"),
     (f"weights {RUN} --input-path mail", "--input-path must be shares, clients or replicated; got 'mail'"),
     ("weights --epsilon 1 --shares s --input-path clients", "Shares were sent before the run"),
-    (f"{INVITE} 3", "--invite needs --domain, or --groups and --labels"),
+    pytest.param(
+        f"{INVITE} 3",
+        "--invite needs --domain, or --groups and --labels",
+        marks=pytest.mark.mpspdz("rep4-ring"),
+    ),
     ("weights --epsilon 1 --security rep4-ring --invite d", r"--invite and --clients .* go together"),
     (f"{INVITE} 3 --records r", "Give either --records"),
     (f"{INVITE} 3 {DECLARED} --input-path replicated", "--invite has clients send during it"),

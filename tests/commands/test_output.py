@@ -20,7 +20,7 @@ from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
 from tests.harness.views.test_html import Page
-from tests.support.command import call, command, files_below, refused, succeed
+from tests.support.command import call, files_below, refused, succeed
 from tests.support.requests import request_of
 from tests.support.running import QUICKEST
 
@@ -165,15 +165,9 @@ def test_what_a_run_spends_does_not_depend_on_groups_and_labels(task: str) -> No
     assert len(spent) == 1
 
 
-SIZES = "109,26160"
-ASKED = ("--groups", "a:0.7,b:0.3", "--epsilon", "1")
-
-
 def test_plans_every_model_without_mp_spdz(tmp_path: Path) -> None:
-    asked = ("weights", "--plan", f"{SIZES},network=wan", *ASKED, "--json")
-    done = command(*asked, cwd=tmp_path, environment={"MP_SPDZ_HOME": "none"})
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    asked = "weights --plan 109,26160,network=wan --groups a:0.7,b:0.3 --epsilon 1 --json"
+    found = json.loads(succeed(*asked.split(), cwd=tmp_path, environment={"MP_SPDZ_HOME": "none"}))
     assert [each["security"] for each in found["models"] if each["available"]] == ["mpyc"]
     assert all(each["mpc_s"] > 0 for each in found["models"])
     assert found["network"] == {"name": "wan", "rtt_s": 0.04, "bandwidth_bits_per_s": 1e8}
@@ -250,11 +244,10 @@ def test_a_run_writes_its_page_beside_its_results(task: str, of_all_kinds: Path)
     out = f"{task}-results"
     given = options.replace("results", out).split()
     said = ("--records", "records.csv", "--epsilon", "4", "--security", QUICKEST, "--plot")
-    done = call(task, *said, *given, cwd=of_all_kinds)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"Results: {out}/report.html"
+    printed = succeed(task, *said, *given, cwd=of_all_kinds)
+    assert printed.splitlines()[-1] == f"Results: {out}/report.html"
     page = page_of(of_all_kinds / out, pictures)
-    check_says(page, done.stdout)
+    check_says(page, printed)
     everything = " ".join(page.texts)
     assert "Guarantee: " in everything and "no single party learns anything more" in everything
     assert (of_all_kinds / out / f"{task}.json").exists()

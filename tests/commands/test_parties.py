@@ -322,14 +322,6 @@ def test_nothing_is_left_of_a_run_that_ends_well(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists() and not processes_below(tmp_path)
 
 
-def test_what_is_not_portable_is_named_with_its_place(tmp_path: Path) -> None:
-    with pytest.raises(
-        PartyFailedError, match=r"fairshares: probe\.mpc:6: for_range_opt is not in the portable"
-    ):
-        run_program(MEETS + "n = 4\n@for_range_opt(n)\ndef _(i):\n    pass\n", tmp_path)
-    assert not (tmp_path / "run").exists()
-
-
 def test_the_party_whose_input_is_wrong_is_named_without_its_value(tmp_path: Path) -> None:
     text = "for i in range(3):\n    sbitvec.get_type(3).get_input_from(i)\nsint(1).reveal()\n" + HANGS
     with pytest.raises(PartyFailedError, match=r"Party 2 ended with exit code 1.* fit its 3 bits") as error:

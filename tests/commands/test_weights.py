@@ -17,7 +17,6 @@ from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.truncated import error_bound
 from protocols.spec import SPLIT, InputForm
 from tests.support.command import (
-    call,
     command,
     files_below,
     flat as noisy,
@@ -35,20 +34,6 @@ DOMAIN = {"groups": ["b", "a"], "labels": ["1", "0"], "max_count": 100}
 # Noise beyond its exact quantile fails a test with this probability, all cells together.
 FALSE_ALARM = Fraction(1, 10**9)
 
-PRIVACY_KEYS = {
-    *("epsilon", "delta", "epsilon_exact", "delta_exact", "epsilon_requested", "neighboring_relation"),
-    *("privacy_unit", "mpc_statistical_security_bits", "input_form", "input_path", "revealed", "public"),
-    "end_to_end",
-}
-WEIGHTS_KEYS = {
-    *("schema", "groups", "labels", "noisy_counts", "floor", "floored", "weights", "weights_interval"),
-    *("confidence", "reweighing", "privacy"),
-}
-MANIFEST_KEYS = {
-    *("schema", "task", "security", "engine", "engine_version", "program_hash", "compile_options", "privacy"),
-    *("mpc_s", "party_mpc_s", "inputs", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds"),
-    *("sent_bytes", "peak_memory_bytes", "client_sent_bytes", "network", "environment", "ledger", "request"),
-}
 SCHEMES_KEYS = {"security", "engine", "parties", "adversary", "available", "reason", "engine_version"}
 
 
@@ -78,8 +63,6 @@ def check_results(
     """Check the two files that a run writes; return the weights."""
     assert {path.name for path in directory.iterdir()} == {"weights.json", "manifest.json"}
     weights, manifest = read_json(directory / "weights.json"), read_json(directory / "manifest.json")
-    assert set(weights) == WEIGHTS_KEYS
-    assert MANIFEST_KEYS - {"client_sent_bytes"} <= set(manifest) <= MANIFEST_KEYS
     assert weights["groups"] == ["a", "b"] and weights["labels"] == ["0", "1"]
     bound = error_bound(design_coins(epsilon, 40), FALSE_ALARM / 4)
     errors = [a - b for a, b in zip(flat(weights["noisy_counts"]), flat(truth), strict=True)]
@@ -88,7 +71,7 @@ def check_results(
         assert low <= weight <= high
 
     privacy = manifest["privacy"]
-    assert set(privacy) == PRIVACY_KEYS and privacy == weights["privacy"]
+    assert privacy == weights["privacy"]
     assert Fraction(privacy["epsilon_exact"]) <= Fraction(privacy["epsilon"]) <= epsilon
     assert Fraction(privacy["delta_exact"]) <= Fraction(privacy["delta"]) <= Fraction(1, 2**40)
     assert privacy["input_form"] == form.name
@@ -104,15 +87,14 @@ def check_results(
 def test_records_to_weights(form: InputForm, model: SecurityModel, here: Path) -> None:
     before = files_below(here)
     options = ["--security", model.name, "--groups", "a,b", "--labels", "0,1", "--out", "results/first"]
-    done = call("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
-    assert done.returncode == 0, done.stderr
+    printed = succeed("weights", "--records", "records.csv", "--epsilon", "1", *options, cwd=here)
     assert files_below(here) - before == {
         *("results", "results/first", "results/first/weights.json", "results/first/manifest.json")
     }
     check_results(here / "results" / "first", TRUTH, model, form)
-    assert done.stdout.splitlines()[-1] == "Results: results/first"
-    assert "Guarantee: ε = 0.9971 (1 asked), " in done.stdout
-    assert "Trust: this machine, which ran all" in done.stdout and processes_below(here) == {}
+    assert printed.splitlines()[-1] == "Results: results/first"
+    assert "Guarantee: ε = 0.9971 (1 asked), " in printed
+    assert "Trust: this machine, which ran all" in printed and processes_below(here) == {}
 
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))

@@ -12,17 +12,10 @@ from invoke import Collection
 from invoke.parser import Parser
 
 from harness.cli.command_line import ANALYST, Command, checked, fill_in
-from harness.cli.release_options import (
-    RELEASES,
-    CapOptions,
-    CountOptions,
-)
 from harness.cli.user_commands import COMMANDS, HOSTS
 from harness.errors import FairSharesError, OptionError
-from harness.pipeline.release import chooses_cap
 from harness.request.fields import Option, Options, optional, required, switch, usual
 from harness.request.readers import as_given, parse_epsilon, parse_path, parse_population
-from protocols.accounting.calibration import PrivacyUnit
 from tasks import namespace
 from tests.support.command import call
 
@@ -216,15 +209,6 @@ def test_help_names_options_that_the_command_has(name: str) -> None:
     said = " ".join(help for _, help in command.help_rows())
     named = re.findall(r"--[a-z][a-z-]*[a-z]", re.sub(r"`[^`]*`", "", said))
     assert set(named) <= {option.flag for option in command.options.values()}
-
-
-def test_shared_code_asks_options_that_a_release_has_not_got() -> None:
-    texts = {"epsilon": "1", "release_epsilon": "1"}
-    for release in RELEASES.values():
-        found = release(**{name: text for name, text in texts.items() if name in release.declared})
-        assert found.invite is None and found.hosts is None and not chooses_cap(found)
-    assert CapOptions(**texts).privacy_unit is PrivacyUnit.CLIENT
-    assert "input_form" not in CountOptions.declared and CountOptions(**texts).input_form is None
 
 
 NAMESPACE = Collection(*COMMANDS, hosts=HOSTS)

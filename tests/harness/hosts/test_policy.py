@@ -51,11 +51,6 @@ def test_limits_are_exact_however_they_are_written(host: Path) -> None:
         assert read_policy(host).rules[0].budget.epsilon == Fraction(1, 10)
 
 
-def test_a_population_is_the_same_in_any_spelling(host: Path) -> None:
-    write_policy(host, RULE)
-    assert read_policy(host).rule_for(request_of_run(asked(population="LOANS"))).name == "loans"
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -29,6 +29,7 @@ from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.file_format import ClientPolicy
+from harness.pipeline import arrivals
 from harness.pipeline.arrivals import EPOCH, STATE, Arrivals, alone, read_arrivals, run_epoch
 from harness.pipeline.run import Run, RunSettings
 from harness.pipeline.sources import SharesSource
@@ -317,6 +318,26 @@ def test_what_is_refused_begins_nothing(place: Place) -> None:
         place.epoch()
     place.folder = folder
     assert not folder.exists() and counts(place.epoch()) == [1, 0, 0, 0]
+
+
+def test_a_series_of_more_uploads_than_its_folder_holds_is_refused_beforehand(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the next epoch, which could not read it when ε is spent; up to there it is read."""
+    place.upload(0)
+    place.epoch()
+    size, epoch = ((place.folder / STATE).stat().st_size, len(json.dumps(place.state["epochs"][0])))
+    monkeypatch.setattr(arrivals, "MOST_BYTES", size + epoch + 1)
+    place.upload(0)
+    place.epoch()
+    place.upload(0)
+    with pytest.raises(
+        OptionError, match=r"identities of 3 uploads, more than its 0 MiB hold; begin another"
+    ):
+        place.epoch()
+    assert len(place.state["epochs"]) == 2 and place.charges[0][1] is Status.DONE
+    monkeypatch.undo()
+    assert counts(place.epoch()) == [3, 0, 0, 0]
 
 
 def test_uploads_that_are_counted_again_have_to_be_there(place: Place) -> None:

@@ -123,6 +123,8 @@ def test_the_same_choice_gives_the_same_files(spec: ProtocolSpec, tmp_path: Path
     again = read_json(tmp_path / "again" / "manifest.json")
     assert again["opened"] == OPENED_NOTHING and again["ledger"] is None
     assert again["privacy"] == run.manifest["privacy"]
+    assert "records" not in run.manifest["inputs"]  # of which each is a key: a client's would show
+    assert "number of records of each upload" not in run.manifest["privacy"]["public"]
     assert again["curves_of"] == {"run": str(tmp_path / "run"), "manifest": run.manifest}
     assert not {"mpc_s", "rounds", "sent_bytes", "program_hash", "engine"} & set(again)
 

@@ -7,14 +7,13 @@ from math import isclose
 
 import pytest
 
-from harness.engines.base import PROGRAMS, EngineResult
+from harness.engines.base import EngineResult
 from harness.errors import OptionError, OutputError
-from harness.pipeline.noise_samples import _read as read, noise_job
+from harness.pipeline.noise_samples import _read as read
 from harness.releases.noise_samples import Sampler, distance, joint_sampler, summarise
-from harness.security_models import MODELS, SecurityModel
+from harness.security_models import MODELS
 from protocols.accounting.exact_privacy import curve_of_distribution
 from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import fair_bits_per_sample
 from protocols.noise import truncated as noise
 from protocols.spec import PI_LAP
 
@@ -48,15 +47,6 @@ def test_what_is_stated_holds() -> None:
     low, high = curve_of_distribution(distribution(), [1]).delta_bounds(stated.epsilon)
     assert low <= stated.delta <= high * (1 + Fraction(1, 10**9))
     assert stated.epsilon <= EPSILON and stated.delta <= DELTA
-
-
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_the_program_is_compiled_for_what_is_stated(model: SecurityModel) -> None:
-    job = noise_job(sampler_of(), 7, model)
-    assert job.source == PROGRAMS / f"{job.spec.name}.mpc"
-    assert job.arguments == (str(model.parties), "7", "1", "40")
-    assert sum(width for width, _ in job.fair_bits) == fair_bits_per_sample(design_coins(EPSILON, 40))
-    assert {lanes for _, lanes in job.fair_bits} == {7} and job.party_inputs == (None,) * model.parties
 
 
 @pytest.mark.parametrize(

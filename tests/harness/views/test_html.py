@@ -166,13 +166,6 @@ def test_text_stays_text_on_a_terminal() -> None:
     assert text.count(SHOWN) == 14 and "\x1b" not in text
 
 
-def test_pictures_and_findings_are_for_pages() -> None:
-    def draw(_: object) -> None:
-        raise AssertionError("nothing is drawn for a terminal")
-
-    assert shown(Findings(["so"]), Picture("x", draw, "a picture", "a caption", 2.0)) == ""
-
-
 @pytest.mark.parametrize("width", [30, 80, 120])
 def test_a_narrow_terminal_breaks_cells_and_cuts_nothing(width: int) -> None:
     text = shown(Table(["group", "count"], [["x" * 40, "1" * 30]]), width=width)
