@@ -386,12 +386,12 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
     """Return the protocol with joint noise that its parties made before, None if it has no place for that.
 
-    Where each party holds a column of sums it is π_SUM again. Elsewhere the program takes its noise from what
-    the parties keep; in replicated form they keep inputs there, in the same file.
+    Where each party holds a column of sums, in which all that is released is linear, it is π_SUM again.
+    Elsewhere the program takes its noise from what the parties keep. Replicated shares lie in the same file.
     """
-    if not spec.distributed_noise or form.path is REPLICATED:
+    if not (spec.distributed_noise or spec.name == PI_COUNT.name) or form.path is REPLICATED:
         return None
-    if not form.summed_by_party:
+    if not (spec.linear and form.summed_by_party):
         return replace(spec, arguments=(*spec.arguments[:-2], *KEPT_ARGUMENTS), uses_piece=True)
     return replace(PI_SUM_OFFLINE, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release)
 

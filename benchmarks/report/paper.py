@@ -1,4 +1,4 @@
-"""Tables of docs/paper.md, from recorded results: `python -m benchmarks.report.paper` writes them anew."""
+"""Tables of pages, from recorded results: `python -m benchmarks.report.paper` writes them anew."""
 
 import csv
 import json
@@ -19,6 +19,7 @@ from harness.postprocessing.reweighing.formulas import BALANCED, weights_of_coun
 from harness.security_models import MODELS
 
 PAGE = Path(__file__).parents[2] / "docs" / "paper.md"
+PAGES = (PAGE, PAGE.parent / "how-to" / "preprocess.md")
 _DRAWS = 200
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)
 
@@ -212,4 +213,5 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), Measured.read(RESULTS)), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8"), Measured.read(RESULTS)), encoding="utf-8")

@@ -33,8 +33,8 @@ class StockAttack:
     """Parties that make a piece of noise, then use it; one of them tampers. Otherwise as `Attack`.
 
     Args: operation: of `STOCK`: which messages are changed, or that stored files are.
-    Attributes: kinds: of changes; of what is stored SWAP uses a piece that nobody else uses, REPEAT one that
-    was used, and DROP none; directories: where each party has its part of the piece.
+    Attributes: kinds: of changes; of what is stored SHIFT adds to it, SWAP uses a piece that nobody else
+    uses, and REPEAT one that was used; directories: where each party has its part of the piece.
     """
 
     def __init__(
@@ -46,8 +46,7 @@ class StockAttack:
         self.directories = self._using.directories
         self._own = self.directories[tamperer]
         self._used: Files = {}  # the tamperer's part of the last piece
-        stored = (Kind.SHIFT, Kind.FLIP, Kind.SWAP, Kind.REPEAT, Kind.DROP)
-        self.kinds = stored if operation is STORED else KINDS
+        self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT) if operation is STORED else KINDS
 
     @contextmanager
     def laid_out(self) -> Iterator[None]:
@@ -108,19 +107,9 @@ class StockAttack:
 
 
 def changed(files: Files, change: Change) -> Files:
-    """Return files of which one is missing, or changed: by a number that is added at a place, or in one byte.
-
-    Args: change: `receiver` of its message is the file's number.
-    """
-    name = [*files][change.message.receiver]
-    if change.kind is Kind.DROP:
-        return {other: content for other, content in files.items() if other != name}
-    content = bytearray(files[name])
-    word = content[change.where : change.where + 8]
-    if change.kind is Kind.FLIP:
-        word[0] ^= change.what % 255 + 1
-    else:
-        total = int.from_bytes(word, "little") + change.what
-        word[:] = (total % (1 << 8 * len(word))).to_bytes(len(word), "little")
-    content[change.where : change.where + 8] = word
-    return files | {name: bytes(content)}
+    """Return files with a number added in one. Args: change: its message's receiver is the file."""
+    name, content = [*files.items()][change.message.receiver]
+    start, end = change.where, change.where + 8
+    word = content[start:end]
+    total = (int.from_bytes(word, "little") + change.what) % (1 << 8 * len(word))
+    return files | {name: content[:start] + total.to_bytes(len(word), "little") + content[end:]}

@@ -34,7 +34,7 @@ from protocols.spec import (
     REPLICATED,
     SPLIT,
     ProtocolSpec,
-    with_distributed_noise,
+    with_noise_made_ahead,
 )
 from tests.support.requests import request_of
 
@@ -143,7 +143,7 @@ def one_round(text: str) -> ast.Module:
 
 def distribution_of(spec: ProtocolSpec) -> str:
     """Return what a program makes its noise by."""
-    either = spec.draws_distributed_noise or with_distributed_noise(spec, SPLIT.by(CLIENTS)) is not None
+    either = spec.draws_distributed_noise or with_noise_made_ahead(spec, SPLIT.by(CLIENTS)) is not None
     return DISTRIBUTION if either and spec.name not in ("pi_roc", "pi_gap") else "epsilon, delta_bits"
 
 

@@ -3,8 +3,6 @@
 import ast
 import json
 import shutil
-import subprocess
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -26,9 +24,10 @@ from harness.request.releases import WeightsRequest
 from harness.security_models import MODELS, SecurityModel
 from protocols.noise.truncated import probability_mass
 from protocols.spec import PI_SUM_OFFLINE
-from tests.support.command import INVOKE, call, refused, succeed
+from tests.support.command import call, refused, succeed
 from tests.support.distribution import distance, dkw_bound
 from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters
+from tests.support.surroundings import scratch_below, small_disk
 
 DOMAIN = RecordDomain(tuple(map(str, range(40))), tuple(map(str, range(50))))
 RECORDS = "client_id,group,label\n" + "".join(f"{i},{'ab'[i % 2]},{i % 3 % 2}\n" for i in range(60))
@@ -204,14 +203,17 @@ def test_programs_are_these() -> None:
     ]
 
 
-@pytest.mark.parametrize("after_s", [*np.linspace(0.3, 1.5, 13)])
-def test_whenever_a_run_is_killed_its_piece_is_used_once(after_s: float, here: Path) -> None:
-    """It is in the stock, and no run was charged for it; or it is gone."""
-    succeed(*REQUEST, "--preprocess", "1", cwd=here)
-    (terms,) = (here / "stock").iterdir()
-    with subprocess.Popen([*INVOKE, *RUN, "--out", "out"], cwd=here, stderr=subprocess.DEVNULL) as process:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(after_s)
-        process.kill()
-    charged = Ledger(here / "ledger.sqlite").populations("people")
-    assert not (list(terms.iterdir()) and charged)
+def test_disks_that_are_full_or_other_ones(here: Path) -> None:
+    """No piece is made where there is no room; results may be on another disk than the stock."""
+    disk, spent = here / "disk", Ledger(here / "ledger.sqlite")
+    with small_disk(disk, 16):
+        done = call(*REQUEST, "--preprocess", "2", "--stock", "disk/stock", cwd=here)
+        assert done.returncode == 1 and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
+        assert "No space left on device" in done.stderr and scratch_below(here) == []
+        assert [path.name for path in disk.rglob("*") if path.is_file()] in ([], ["attempts"])
+    with small_disk(disk, 1024):
+        succeed(*REQUEST, "--preprocess", "1", cwd=here)
+        assert not spent.populations()
+        succeed(*RUN, "--out", "disk/out", cwd=here)
+        assert (disk / "out" / "manifest.json").exists()
+    assert list(here.glob("stock/*/*")) == [] and len(spent.populations()) == 1

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from harness.engines.base import EngineResult, Job, Runner
@@ -23,9 +22,11 @@ from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock, shares_of
 from harness.releases.registry import statistic_of
 from harness.releases.weights import WeightsStatistic
-from harness.request.releases import WeightsRequest
+from harness.request.base import Request
+from harness.request.releases import CountRequest, WeightsRequest
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.reference import shifted_log
 from protocols.spec import CLIENTS, PI_PREPROCESS
 from tests.support.marked import keep_marked, kill_at_random_steps, open_mark
 from tests.support.running import RUN_TIMEOUT_S, TEST_PROGRAMS
@@ -137,12 +138,14 @@ def test_a_ledger_that_cannot_be_written_costs_a_piece_and_says_so(
 
 
 MARKED = 8  # which noise can be
-FORMS = [
-    pytest.param("ring", {"input_form": "product"}, marks=pytest.mark.mpspdz("ring")),
-    pytest.param("ring", {"input_path": CLIENTS}, marks=pytest.mark.mpspdz("ring")),
-    pytest.param("spdz2k", {"privacy_unit": PrivacyUnit.CLIENT}, marks=pytest.mark.mpspdz("spdz2k")),
-    pytest.param("mpyc", {"privacy_unit": PrivacyUnit.CLIENT}),
-    pytest.param("mpyc", {}),
+OF_CLIENTS = REQUEST.but(privacy_unit=PrivacyUnit.CLIENT)
+ASKED = [
+    pytest.param("ring", REQUEST.but(input_form="product"), marks=pytest.mark.mpspdz("ring")),
+    pytest.param("ring", REQUEST.but(input_path=CLIENTS), marks=pytest.mark.mpspdz("ring")),
+    pytest.param("ring", CountRequest(epsilon=1).but(offline=True), marks=pytest.mark.mpspdz("ring")),
+    pytest.param("spdz2k", OF_CLIENTS, marks=pytest.mark.mpspdz("spdz2k")),
+    pytest.param("mpyc", OF_CLIENTS),
+    pytest.param("mpyc", REQUEST),
 ]
 
 
@@ -157,18 +160,20 @@ def keep_on_engine(noise: JointNoise, stock: Stock) -> None:
     stock.keep(terms, "marked", made, {"attempts": attempts})
 
 
-@pytest.mark.parametrize(("model", "changes"), FORMS)
-def test_each_way_of_input_adds_the_noise_that_it_took(
-    model: str, changes: dict[str, Any], tmp_path: Path
-) -> None:
-    request = REQUEST.but(security=MODELS[model], **changes)
+@pytest.mark.parametrize(("model", "request_"), ASKED)
+def test_each_way_of_input_adds_the_noise_that_it_took(model: str, request_: Request, tmp_path: Path) -> None:
+    asked, stock = request_.but(security=MODELS[model]), Stock(tmp_path / "stock")
     (tmp_path / "records.csv").write_text(RECORDS)
-    domain = DOMAIN if request.privacy_unit is PrivacyUnit.RECORD else replace(DOMAIN, cap=Cap(1))
-    records = read_records(tmp_path / "records.csv", domain, 1)
-    stock, statistic = Stock(tmp_path / "stock"), statistic_of(request)
-    keep_on_engine(joint_noise_of(statistic.prepare(request, records.domain)), stock)
-    settings = RunSettings(request, stock=stock, account=Account(Ledger(tmp_path / "ledger")))
-    run = run_release(statistic, RecordsSource(records), settings, tmp_path / "out", lambda _: None)
+    domain = DOMAIN if asked.privacy_unit is PrivacyUnit.RECORD else replace(DOMAIN, cap=Cap(1))
+    source, statistic = RecordsSource(read_records(tmp_path / "records.csv", domain, 1)), statistic_of(asked)
+    prepared = statistic.prepare(asked, domain)
+    keep_on_engine(joint_noise_of(prepared), stock)
+    settings = RunSettings(asked, stock=stock, account=Account(Ledger(tmp_path / "ledger")))
+    run = run_release(statistic, source, settings, tmp_path / "out", lambda _: None)
     assert run.manifest["preprocessing"]["piece"] == "marked" and run.manifest["privacy"]["made_ahead"]
-    counts = run.found.counts.table.ravel() - MARKED
-    assert np.abs(counts - [1, 0, 0, 1]).max() <= 0.5
+    exact, terms = [1, 0, 0, 1], prepared.arguments
+    if asked.task == "count":
+        log = (int(str(terms["offset"])), int(str(terms["most"])))
+        exact = [shifted_log(count, *log) for count in exact]
+    opened = {prepared.program.outputs[0]: tuple(value + MARKED for value in exact)}
+    assert statistic.files(run.found) == statistic.files(prepared.read(opened, 2))
