@@ -278,6 +278,8 @@ def count(
     privacy_unit: str = "record",
     neighboring_relation: str | None = None,
     security: str | None = None,
+    offline: bool = False,
+    stock: Path | str | None = None,
     population: str | None = None,
     budget: Budget = None,
     ledger: Path | str | None = None,

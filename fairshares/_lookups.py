@@ -74,7 +74,7 @@ def preprocess(
         2
 
     Args:
-        task: "weights", "confusion", "thresholds" or "gap".
+        task: "weights", "confusion", "thresholds", "gap" or "count".
         runs: how many calls it is for; each uses its noise once.
         epsilon: of each call; `of_the_task` has its other arguments, as delta and security.
         stock: the directory that the noise is kept in; default: stock, beside the ledger.

@@ -13,7 +13,7 @@ from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import planned as plan_of
 from harness.inputs.record_schema import as_names, values_of
 from harness.inputs.tables import TABLE, table_of
-from harness.pipeline.preprocessing import preprocess
+from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     of_noise,
     run_on_arrivals,
@@ -159,7 +159,7 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
     with naming(as_keyword):
         call = CALLS[parse_choice("task", task, list(CALLS))](**_as_in_columns(_with_domain(given)))
         with steps({}) as begin:
-            made = preprocess(of_noise(call), stock_of(call), runs, call.timeout, begin)
+            made = preprocess(joint_noise_of(of_noise(call)), stock_of(call), runs, call.timeout, begin)
         return pd.DataFrame(made, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 

@@ -13,7 +13,7 @@ from protocols.accounting.calibration import (
     sums_from_ends,
 )
 from protocols.circuits.coins import design_coins
-from protocols.circuits.noise import OWN_ARGUMENTS, fair_bits_per_sample
+from protocols.circuits.noise import KEPT_ARGUMENTS, OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
 from protocols.mechanisms.count_tree import CountTree
 from protocols.mechanisms.shifted_log import ShiftedLog
@@ -137,6 +137,11 @@ class ProtocolSpec:
     makes_piece: bool = False
     uses_piece: bool = False
     made_up: bool = False
+
+    @property
+    def adds_to_sums(self) -> bool:
+        """Whether its noise, or zeros in its place, is added to each party's column before it is input."""
+        return self.name in (PI_SUM.name, PI_SUM_OFFLINE.name)
 
     @property
     def draws_distributed_noise(self) -> bool:
@@ -396,10 +401,13 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
     """Return the protocol with joint noise that its parties made before, None if it has no place for that.
 
-    It is π_SUM again: whatever is released has to be linear in the columns that the parties hold.
+    Where each party holds a column of sums, in which all that is released is linear, it is π_SUM again.
+    Elsewhere the program takes its noise from what the parties keep. Replicated shares lie in the same file.
     """
-    if not (spec.distributed_noise and form.summed_by_party and form.path is SHARES):
+    if not (spec.distributed_noise or spec.name == PI_COUNT.name) or form.path is REPLICATED:
         return None
+    if not (spec.linear and form.summed_by_party):
+        return replace(spec, arguments=(*spec.arguments[:-2], *KEPT_ARGUMENTS), uses_piece=True)
     return replace(PI_SUM_OFFLINE, input_forms=spec.input_forms, revealed=spec.revealed, release=spec.release)
 
 

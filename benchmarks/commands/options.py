@@ -37,9 +37,10 @@ class TamperingOptions(Options):
     )
     tried = usual(
         "operations",
-        one_of(lambda: ("operations", "programs", "noise")),
-        "operations (default: a small program for each kind of operation), programs (of Programs/Source) or "
-        "noise (a party's own bits, too, against the distribution of what is revealed)",
+        one_of(lambda: ("operations", "programs", "noise", "stock")),
+        "operations (default: a small program for each kind of operation), programs (of Programs/Source), "
+        "noise (a party's own bits, too, against the distribution of what is revealed) or stock (noise made "
+        "ahead: its messages, and what each party stores)",
     )
     turns = usual("1", whole(1, 100), "how often each message is changed, each time in another way")
     minutes = usual("120", whole(1, 10_000), "after which no more messages are changed")

@@ -15,6 +15,7 @@ from benchmarks.tampering import timing as pairs, walk
 from benchmarks.tampering.attack import Outcome
 from benchmarks.tampering.operations import OPERATIONS, largest_distance
 from benchmarks.tampering.production import NOISE, PROGRAMS
+from benchmarks.tampering.stock import STOCK
 from benchmarks.tampering.walk import Attempt
 from harness.cli import terminal
 from harness.cli.terminal import print_json, show, steps
@@ -29,7 +30,7 @@ from protocols.spec import PROTOCOLS
 
 Rows = Sequence[dict[str, Any]]
 
-TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE}
+TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE, "stock": STOCK}
 
 
 def tampering(options: TamperingOptions) -> None:

@@ -26,7 +26,7 @@ from harness.hosts.trials import Noise, Trial
 from harness.inputs.synthetic import Federation, public_integers
 from harness.pipeline import run as report
 from harness.pipeline.noise_samples import noise_job, open_noise
-from harness.pipeline.preprocessing import preprocess
+from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.run import RunSettings, make_job, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
 from harness.privacy.stock import Stock
@@ -130,7 +130,7 @@ class Place:
             Stock(out.with_name("stock")),
             statistic.prepare(settings.release, federation.domain),
         )
-        (made,) = preprocess(prepared, stock, 1, timeout_s, _silent)
+        (made,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
         settings = replace(settings, stock=stock)
         manifest = run_release(statistic, source, settings, out, _silent).manifest
         return {**manifest, "online_s": manifest["mpc_s"], "offline_s": made["mpc_s"]}

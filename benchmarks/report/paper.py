@@ -26,7 +26,7 @@ from harness.views.palette import COLOURS, GREY
 from protocols.mechanisms.shifted_log import rho_of
 
 _PROJECT = Path(__file__).parents[2]
-PAGES = (_PROJECT / "README.md", _PROJECT / "docs" / "paper.md")
+PAGES = tuple(_PROJECT / page for page in ("README.md", "docs/paper.md", "docs/how-to/preprocess.md"))
 _DRAWS = 200
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)
 

@@ -65,6 +65,14 @@ class Kind(StrEnum):
     STOP = "stop"
 
 
+KINDS = (
+    *[Kind.SHIFT_ALL] * 4,
+    *[Kind.SHIFT] * 2,
+    *[Kind.FLIP] * 2,
+    *(Kind.ECHO, Kind.REPEAT, Kind.DROP, Kind.SWAP, Kind.STOP),
+)  # as often as a walk changes messages so
+
+
 class Outcome(StrEnum):
     """What the honest parties made of a change."""
 
@@ -121,7 +129,10 @@ class Attack:
     """The parties of one model and operation, one of which tampers.
 
     Args: tamperer: its number; built: the interposer; work: a new directory.
+    Attributes: kinds: of changes; directories: of the parties.
     """
+
+    kinds: tuple[Kind, ...] = KINDS
 
     def __init__(
         self, model: SecurityModel, operation: Operation, tamperer: int, built: Path, work: Path
@@ -130,19 +141,19 @@ class Attack:
         self._built, self._work = built, work
         self._honest = [i for i in range(model.parties) if i != tamperer]
         self._inputs = (self._honest[0], tamperer if operation.distribution else self._honest[-1])
-        self._directories = [work / f"party-{i}" for i in range(model.parties)]
-        for i, directory in enumerate(self._directories):
+        self.directories = [work / f"party-{i}" for i in range(model.parties)]
+        for i, directory in enumerate(self.directories):
             data = directory / DATA
             data.mkdir(parents=True)
             make_key(data, f"P{i}", f"P{i}")
         self.feed(operation.values, operation.bits)
-        for directory in self._directories:
-            for i, other in enumerate(self._directories):
+        for directory in self.directories:
+            for i, other in enumerate(self.directories):
                 trust(other / DATA / certificate_file(i), directory / DATA, f"P{i}")
 
     def feed(self, values: Sequence[Integers], bits: Sequence[Sequence[Integers]]) -> None:
         """Have the two parties that make inputs make these from now on."""
-        for i, directory in enumerate(self._directories):
+        for i, directory in enumerate(self.directories):
             columns = [k for k, party in enumerate(self._inputs) if party == i]
             numbers = [value for k in columns for each in values[k : k + 1] for value in each]
             words = [word for block in bits for k in columns for word in block[k]]
@@ -173,7 +184,7 @@ class Attack:
         with engine.prepared(self._job(), self.model) as prepared:
             configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
             self._commands = [config["argv"] for config in configs]
-            for directory, config in zip(self._directories, configs, strict=True):
+            for directory, config in zip(self.directories, configs, strict=True):
                 for name, target in config["links"].items():
                     (directory / name).symlink_to(target)
             yield
@@ -191,10 +202,10 @@ class Attack:
         words = [[[int(word) for word in line.split()] for line in each] for each in lines]
         return [[(to, length, at) for to, _, length, at in each] for each in words]
 
-    def run(self, change: Change) -> tuple[Outcome, Integers]:
+    def run(self, change: Change | None = None) -> tuple[Outcome, Integers]:
         """Run once with this change; return what the honest parties made of it, and what they opened."""
-        outcome, opened, lines = self._run(str(change))
-        changed = any(line.startswith(_CHANGED) for line in lines[self.tamperer])
+        outcome, opened, lines = self._run(str(change or ""))
+        changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
         return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
 
     def _run(self, order: str) -> tuple[Outcome, Integers, list[list[str]]]:
@@ -205,7 +216,7 @@ class Attack:
         parties: list[subprocess.Popen[bytes]] = []
         with free_ports(self.model.parties) as ports:
             try:
-                for i, directory in enumerate(self._directories):
+                for i, directory in enumerate(self.directories):
                     (directory / "hosts").write_text("".join(f"{LOOPBACK}:{port}\n" for port in ports))
                     (directory / _MESSAGES).write_text("")
                     loaded = {
@@ -230,7 +241,7 @@ class Attack:
                 for party in parties:
                     party.kill()
                     party.wait()
-        sent = [(directory / _MESSAGES).read_text().splitlines() for directory in self._directories]
+        sent = [(directory / _MESSAGES).read_text().splitlines() for directory in self.directories]
         return *self._outcome(codes), sent
 
     def _wait(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -238,7 +249,7 @@ class Attack:
         sent, since, before = -1, 0.0, None
         while any(parties[i].poll() is None for i in self._honest):
             now, running = time.monotonic(), [party.pid for party in parties if party.poll() is None]
-            steps = sum((each / _MESSAGES).stat().st_size for each in self._directories) - len(running)
+            steps = sum((each / _MESSAGES).stat().st_size for each in self.directories) - len(running)
             if steps != sent:
                 sent, before = steps, None
             elif before is None:
@@ -266,7 +277,7 @@ class Attack:
 
     def _opened(self, party: int) -> Integers:
         """Return all that the party printed as opened, () if it printed nothing."""
-        lines = (self._directories[party] / LOG).read_text(errors="replace").splitlines()
+        lines = (self.directories[party] / LOG).read_text(errors="replace").splitlines()
         return tuple(
             int(word) for line in lines if line.startswith("OUT ") for word in _INTEGER.findall(line)
         )

@@ -23,7 +23,7 @@ from protocols.noise.added import NoiseDistribution
 _Array = npt.NDArray[np.int64]
 _Opened = Callable[[list[int]], list[int]]  # of the noise
 
-_LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
+LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
 _COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
 _GROUPS, _LABELS, _BINS, _STEPS = 2, 2, 3, 5
 _OFFSET, _MOST = 20, 100
@@ -68,7 +68,7 @@ def _made(
 
 
 def _programs() -> tuple[Operation, ...]:
-    make, two = partial(_made, np.random.default_rng(5)), (_GROUPS, _LABELS, *_LAW)
+    make, two = partial(_made, np.random.default_rng(5)), (_GROUPS, _LABELS, *LAW)
     counts = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
     confusion = reference.confusion(_GROUP, _LABEL, _PREDICTION, _GROUPS, _LABELS)
     sums = np.array(reference.sums_from_ends(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
@@ -85,7 +85,7 @@ def _programs() -> tuple[Operation, ...]:
         return [reference.first_below([_CAPS[i] for i in _EXCEEDED], _CAPS, _ABOVE, noise)]
 
     return (
-        make("pi_lap", (2, 4, *_LAW), 4, _plus(nothing)),
+        make("pi_lap", (2, 4, *LAW), 4, _plus(nothing)),
         make(
             "pi_sum",
             (2, 4, NoiseDistribution.LAPLACE, 1, 30),
@@ -93,7 +93,7 @@ def _programs() -> tuple[Operation, ...]:
             lambda _: counts.ravel().tolist(),
             counts.ravel(),
         ),
-        make("pi_rounds", (2, 1, 4, *_LAW), 4, _plus(counts), counts.ravel()),
+        make("pi_rounds", (2, 1, 4, *LAW), 4, _plus(counts), counts.ravel()),
         make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(counts), counts.ravel()),
         make("pi_rw product", ("product", "shares", 2, _N, 0, *two), 4, _plus(counts), columns),
         make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(counts), slots=(pair + 1, slot_bits(counts.size))),
@@ -108,32 +108,39 @@ def _programs() -> tuple[Operation, ...]:
         ),
         make(
             "pi_roc",
-            (2, 1, _LABELS, _BINS, "1.2", *_LAW),
+            (2, 1, _LABELS, _BINS, "1.2", *LAW),
             blocks.size,
             _plus(blocks),
             np.bincount(keys, minlength=_LABELS * _BINS),
         ),
-        make("pi_roc_records", (2, _N, 1, _LABELS, _BINS, "1.2", *_LAW), blocks.size, _plus(blocks), keys),
-        make("pi_gap", (2, _GROUPS, *_LAW), 4, _plus(sums), sums),
+        make("pi_roc_records", (2, _N, 1, _LABELS, _BINS, "1.2", *LAW), blocks.size, _plus(blocks), keys),
+        make("pi_gap", (2, _GROUPS, *LAW), 4, _plus(sums), sums),
         make(
             "pi_gap_slots",
-            (2, _N, 1, _GROUPS, _STEPS, *_LAW),
+            (2, _N, 1, _GROUPS, _STEPS, *LAW),
             4,
             _plus(sums),
             slots=(_GROUP + 1 + (_VALUE + _STEPS << of_group), of_group + value_bits(_STEPS)),
         ),
-        make("pi_count", (2, _GROUPS, _LABELS, _OFFSET, _MOST, *_LAW), 4, _plus(logarithms), counts.ravel()),
-        make("pi_cap", (2, _N, 1, len(_CAPS) - 1, _ABOVE, *_LAW), len(_CAPS), cap, slots=(_EXCEEDED, of_cap)),
+        make("pi_count", (2, _GROUPS, _LABELS, _OFFSET, _MOST, *LAW), 4, _plus(logarithms), counts.ravel()),
+        make("pi_cap", (2, _N, 1, len(_CAPS) - 1, _ABOVE, *LAW), len(_CAPS), cap, slots=(_EXCEEDED, of_cap)),
     )
 
 
+def _offline() -> Operation:
+    counts = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
+    rng = np.random.default_rng(6)
+    return _made(rng, "pi_sum_offline", (2, counts.size), counts.size, _plus(counts), counts.ravel())
+
+
 PROGRAMS = _programs()
+OFFLINE = _offline()  # of noise that `pi_preprocess` makes of the same bits
 TOO_LONG = {("spdz2k", "pi_roc_records")}  # 120,000 messages and minutes in each run
 _SAMPLES = 200  # more than any message of a run could change unnoticed
 NOISE = (
     Operation(
         "pi_lap",
-        arguments=(2, _SAMPLES, *_LAW),
+        arguments=(2, _SAMPLES, *LAW),
         distribution=Distribution(Fraction(_EPSILON), _DELTA_BITS, _SAMPLES),
     ),
 )

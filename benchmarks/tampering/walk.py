@@ -20,16 +20,15 @@ from tempfile import TemporaryDirectory
 from scipy.stats import beta
 
 from benchmarks.measure.samples import append, load_lines
-from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
+from benchmarks.tampering.attack import KINDS, Attack, Change, Kind, Message, Outcome, build_interposer
 from benchmarks.tampering.operations import Operation
 from benchmarks.tampering.production import TOO_LONG
+from benchmarks.tampering.stock import STOCK, StockAttack
 from harness.security_models import SecurityModel
 
 SEED = 20_261_122  # any; fixed, so that a walk can be repeated
 
 _SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}  # on the wire, of 64 bits and some for security; else 8
-_KINDS = (*[Kind.SHIFT_ALL] * 4, *[Kind.SHIFT] * 2, *[Kind.FLIP] * 2, Kind.ECHO, Kind.REPEAT, Kind.DROP)
-_OF_ORDER = (Kind.SWAP, Kind.STOP)
 _WORD = 8
 _WORKERS = 3 * (os.cpu_count() or 1)  # parties that wait for ever need no processor
 _CONFIDENCE = 0.95
@@ -63,7 +62,9 @@ class Attempt:
         return (self.security, self.operation, self.tamperer), self.change.message, self.turn
 
 
-def change_of(model: SecurityModel, message: Message, rng: random.Random) -> Change:
+def change_of(
+    model: SecurityModel, message: Message, rng: random.Random, kinds: Sequence[Kind] = KINDS
+) -> Change:
     """Return how a message is changed.
 
     Computes: at the border of a share, if shares fill the message; by 1, 2^30, which is no bit, or at random.
@@ -71,9 +72,7 @@ def change_of(model: SecurityModel, message: Message, rng: random.Random) -> Cha
     size = _SHARE_BYTES.get(model.name, _WORD)
     step = next(step for step in (size, _WORD, 1) if message.length % step == 0)
     where = step * rng.randrange(message.length // step)
-    return Change(
-        message, rng.choice(_KINDS + _OF_ORDER), where, rng.choice((1, 1 << 30, rng.getrandbits(63)))
-    )
+    return Change(message, rng.choice(kinds), where, rng.choice((1, 1 << 30, rng.getrandbits(63))))
 
 
 class Parties:
@@ -91,13 +90,14 @@ class Parties:
         built: Path,
         stack: ExitStack,
     ) -> None:
-        self.attacks: dict[Place, Attack] = {}
+        self.attacks: dict[Place, Attack | StockAttack] = {}
         for model, operation in product(models, tried):
             if (model.name, operation.name) in TOO_LONG:
                 continue
             for tamperer in range(model.parties):
                 place = (model.name, operation.name, tamperer)
-                attack = Attack(model, operation, tamperer, built, work / "-".join(map(str, place)))
+                kind = StockAttack if operation in STOCK else Attack
+                attack = kind(model, operation, tamperer, built, work / "-".join(map(str, place)))
                 stack.enter_context(attack.laid_out())
                 self.attacks[place] = attack
 
@@ -105,7 +105,7 @@ class Parties:
         """Change one message as its seed says."""
         place, message, turn = site
         attack, rng = self.attacks[place], random.Random(repr((SEED, site)))
-        change = change_of(attack.model, message, rng)
+        change = change_of(attack.model, message, rng, attack.kinds)
         outcome, opened = attack.run(change)
         noise = Counter(map(str, opened)) if attack.operation.distribution else {}
         return Attempt(*place, turn, change, outcome, dict(noise))

@@ -103,6 +103,7 @@ class CountOptions(ReleaseOptions, CountCall):
     """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
 
     place = f"{_RUNS}.releases:count"
+    preprocess = PREPROCESS
     prints = "count.json"
 
 

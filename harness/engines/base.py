@@ -202,7 +202,7 @@ class Job:
     def _check_distributed_noise(self, model: SecurityModel) -> None:
         """Raise UnsupportedError unless each party draws a sample of its own for each value."""
         drawn = self.distributed_noise(model) is not None
-        if not (drawn or self.spec.uses_piece) or self.spec.release is None:
+        if not (drawn or self.spec.adds_to_sums) or self.spec.release is None:
             return
         named = self._named_arguments
         noisy = int(named["nodes"]) if "nodes" in named else self.spec.release(named).nodes

@@ -42,7 +42,7 @@ from harness.inputs.record_schema import (
 from harness.inputs.records import read_records
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.preprocessing import noise_job
+from harness.pipeline.preprocessing import joint_noise_of, noise_job
 from harness.pipeline.run import make_job, sum_if_known
 from harness.pipeline.sources import share_and_add_up
 from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
@@ -406,7 +406,7 @@ def plan_model(
             job = asked.job()
             costs.append(units.predict(model, counts_of(job, model), network))
             if asked.request.offline:
-                making = noise_job(asked.prepared, [Path()] * model.parties)
+                making = noise_job(joint_noise_of(asked.prepared), [Path()] * model.parties)
                 ahead.append(units.predict(model, counts_of(making, model), network))
         except PlanError as error:
             return ModelPlan(model, None, str(error), missing)

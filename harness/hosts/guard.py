@@ -15,12 +15,13 @@ from typing import Any
 
 from harness.engines.base import Job
 from harness.engines.parties.certificates import fingerprint
-from harness.errors import HostUnfitError, LedgerError, UsedNoiseError
+from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
 from harness.hosts.signed_results import Heard, Intent
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.shares.party import UploadReport
 from harness.pipeline.party_inputs import PartyInputs
+from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
 from harness.pipeline.sources import read_terms, request_of_run, sent_inputs, terms_of
 from harness.privacy.ledger.charge import ABORTED_TIMEOUT_S, Account, Entry
@@ -111,6 +112,11 @@ class Guard:
         self._entry.check(event)
         self.event, self._inputs, self._compared = event, inputs, job.compared
         return job
+
+    def takes(self, piece: Piece) -> None:
+        """Have the ledger remember a piece with the charge, in case a copy of the stock comes back."""
+        assert self.event is not None
+        self.event = replace(self.event, piece=piece.name)
 
     def sent(self, terms: dict[str, Any], certificates: Sequence[str]) -> PartyInputs:
         """Return the inputs of clients that send, if they are told what is asked for.
@@ -205,11 +211,8 @@ class Guard:
         """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""
         assert self.event is not None
         self._allow(self.event)
-        try:
+        with charging_for(self.stock, self.event.piece):
             self._entry.start(self.event)
-        except UsedNoiseError:
-            self.stock.destroy()
-            raise
 
     def settle(self, status: Status) -> None:
         """Write what became of the run, if it was charged; whatever that is, its charge stays."""

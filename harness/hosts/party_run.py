@@ -40,7 +40,7 @@ from harness.hosts.signed_results import (
 from harness.hosts.trials import Trial
 from harness.hosts.uploads import Uploads, once
 from harness.inputs.record_schema import domain_from_json
-from harness.pipeline.preprocessing import noise_job, terms_of
+from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
 from harness.privacy.ledger.populations import Status
 from harness.privacy.stock import Piece, new_name, shares_of
 from harness.security_models import SecurityModel
@@ -333,6 +333,7 @@ class ReleaseRun(SignedRun):
             parties, place = self.model.parties, self.scratch / "piece"
             self._piece = guard.stock.take(uploads.terms, parties, place, only=piece)
             job = replace(job, pieces=self._piece.parties)
+            guard.takes(self._piece)
         return job, uploads.values
 
     def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:  # noqa: ARG002  # the piece says
@@ -377,15 +378,15 @@ class Preparation(SignedRun):
     def __init__(self, host: LocalHost, guard: Guard, domain: dict[str, Any]) -> None:
         super().__init__(host, guard)
         self._domain = domain_from_json(domain, "The domain of this noise")
-        self._prepared = guard.prepared(self._domain)
+        self._noise = joint_noise_of(guard.prepared(self._domain))
         self._terms = ""
         self._ended_well = False
 
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:  # noqa: ARG002
-        return noise_job(self._prepared, shares_of(self.scratch / "piece", self.model.parties)), None
+        return noise_job(self._noise, shares_of(self.scratch / "piece", self.model.parties)), None
 
     def attempts(self, party: int) -> int:
-        self._terms = terms_of(self._prepared, self._keys.fingerprints(party))
+        self._terms = terms_of(self._noise, self._keys.fingerprints(party))
         return self.guard.stock.next_attempt(self._terms)
 
     def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:

@@ -38,7 +38,7 @@ from harness.hosts.inventory import Host
 from harness.hosts.signed_results import Signed, Statement, noise_of, read_signed, what_hosts_ran
 from harness.inputs.shares.party import ANY, UploadPolicy
 from harness.pipeline.party_inputs import PartyInputs, feed_heads
-from harness.pipeline.preprocessing import noise_job, what_it_took
+from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
 from harness.pipeline.sources import RunContext, Source
 from harness.releases.base import PreparedRelease
 from harness.request.base import Request
@@ -164,6 +164,11 @@ class HostsRunner(Runner):
         without = [host.name for host in self._hosts if not host.client_port]
         if form.path is CLIENTS and without:
             return f"Clients that send need a client_port of every host in hosts.toml; {without[0]} has none."
+        if form.path is CLIENTS and spec.uses_piece:
+            return (
+                "Hosts look for noise made ahead when they add up shares, and clients that send leave none; "
+                f"leave out {named('offline')}."
+            )
         return engine_of(model).refusal(spec, model, form)
 
     @contextmanager
@@ -191,7 +196,7 @@ class HostsRunner(Runner):
         Raises: FairSharesError: what was made before stays.
         """
         request, domain, made = prepared.release.to_json(), prepared.domain.to_json(), []
-        job = noise_job(prepared, [Path()] * self.model.parties)
+        job = noise_job(joint_noise_of(prepared), [Path()] * self.model.parties)
         for number in range(runs):
             progress(f"piece {number + 1}")
             at_once(lambda one: one.ask("preprocess", asked=request, domain=domain), self._connections)

@@ -28,7 +28,7 @@ from harness.inputs.shares.party import (
     uploads_at,
 )
 from harness.pipeline.party_inputs import PartyInputs, agreed, inputs_in
-from harness.pipeline.preprocessing import terms_of
+from harness.pipeline.preprocessing import joint_noise_of, terms_of
 from protocols.spec import REPLICATED
 
 AGGREGATES = "aggregates"  # in a host's directory, by its owner
@@ -138,8 +138,8 @@ class Uploads:
 
     def _pieces(self, party: int, domain: RecordDomain) -> list[str]:
         """Return the names of this host's noise for the run."""
-        self.terms = terms_of(self._guard.prepared(domain), self._keys.fingerprints(party))
-        return self._guard.stock.pieces(self.terms)
+        self.terms = terms_of(joint_noise_of(self._guard.prepared(domain)), self._keys.fingerprints(party))
+        return self._guard.stock.pieces(self.terms, party)
 
     def _agreed(self, party: int) -> tuple[Sequence[Path] | None, Mapping[str, int]]:
         """Return the uploads that all parties take by their lists, None for all that there are.

@@ -1,42 +1,73 @@
-"""Offline and online: the joint noise of releases, made before their inputs are there."""
+"""Offline and online: the joint noise of releases and of rounds, made before their inputs are there."""
 
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.engines.base import PROGRAMS, EngineResult, Job, Progress
 from harness.engines.registry import engine_of
+from harness.errors import FairSharesError, StockError, UsedNoiseError
 from harness.privacy.stock import Piece, Stock, new_name, shares_of
 from harness.releases.base import PreparedRelease
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
+from protocols.circuits.coins import Coin
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.spec import PI_PREPROCESS
 
 
+@dataclass(frozen=True)
+class JointNoise:
+    """What a piece holds.
+
+    Attributes: values: how many samples; law: epsilon and delta_bits of each, as programs take them, from
+    which its coins follow.
+    """
+
+    security: SecurityModel
+    values: int
+    law: tuple[str, ...]
+    coins: Sequence[Coin]
+
+
+def joint_noise_of(prepared: PreparedRelease[Any]) -> JointNoise:
+    """Return the noise of a release."""
+    plan = prepared.plan
+    law = (str(plan.node_epsilon), str(plan.node_delta_bits))
+    return JointNoise(prepared.release.security, plan.nodes, law, plan.coins)
+
+
 def preprocess(
-    prepared: PreparedRelease[Any], stock: Stock, runs: int, timeout_s: float, progress: Progress
+    noise: JointNoise, stock: Stock, runs: int, timeout_s: float, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Make the noise of so many runs of a release, one piece after the other; return what each took.
+    """Make the noise of so many runs, one piece after the other; return what each took.
 
     Guarantees: a piece enters the stock only after every party has ended well; of one that fails nothing is
     left, neither shares nor keys.  [test: tests/harness/pipeline/test_preprocessing.py]
-    Args: prepared: of a release that takes such noise; runs: 1 or more.
+    Args: runs: 1 or more.
     Raises: FairSharesError: what was made before stays.
     """
-    model: SecurityModel = prepared.release.security
-    engine, terms, made = engine_of(model), terms_of(prepared), []
+    model = noise.security
+    engine, terms, made = engine_of(model), terms_of(noise), []
     for number in range(runs):
         progress(f"piece {number + 1}")
-        attempts = stock.begin(terms)
-        with scratch_directory(stock.directory) as scratch:
-            job = noise_job(prepared, shares_of(scratch / "piece", model.parties))
-            result = engine.run(job, model, scratch / "parties", timeout_s, progress)
-            about = what_it_took(result) | {"attempts": attempts}
-            stock.keep(terms, new_name(terms, [secrets.token_hex(32)]), scratch / "piece", about)
+        try:
+            attempts = stock.begin(terms)
+            with scratch_directory(stock.directory) as scratch:
+                job = noise_job(noise, shares_of(scratch / "piece", model.parties))
+                result = engine.run(job, model, scratch / "parties", timeout_s, progress)
+                about = what_it_took(result) | {"attempts": attempts}
+                stock.keep(terms, new_name(terms, [secrets.token_hex(32)]), scratch / "piece", about)
+        except OSError as error:
+            raise StockError(
+                f"Cannot write noise to {stock.directory}: {error.strerror}; {number} of {runs} pieces were "
+                "made, and nothing of another one was left."
+            ) from None
         made.append(about)
     return made
 
@@ -46,35 +77,51 @@ def what_it_took(result: EngineResult) -> dict[str, Any]:
     return {"mpc_s": result.times["mpc_s"], "sent_bytes": list(result.sent_bytes)}
 
 
-def noise_job(prepared: PreparedRelease[Any], directories: Sequence[Path]) -> Job:
-    """Return the job that makes a release's noise. Args: directories: for each party's shares of it."""
-    plan, parties = prepared.plan, prepared.release.security.parties
+def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
+    """Return the job that makes a piece. Args: directories: for each party's shares of it."""
+    parties = noise.security.parties
     return Job(
         spec=PI_PREPROCESS,
         source=PROGRAMS / f"{PI_PREPROCESS.name}.mpc",
-        arguments=tuple(map(str, (parties, plan.nodes, plan.node_epsilon, plan.node_delta_bits))),
+        arguments=(str(parties), str(noise.values), *noise.law),
         party_inputs=(None,) * parties,
-        fair_bits=tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
+        fair_bits=tuple((width, noise.values) for width in input_widths(fair_bits_per_sample(noise.coins))),
         pieces=tuple(directories),
     )
 
 
-def terms_of(prepared: PreparedRelease[Any], certificates: Mapping[str, str] | None = None) -> str:
-    """Return what names the noise that a release takes: its program, arguments and engine, and the model.
+def terms_of(noise: JointNoise, certificates: Mapping[str, str] | None = None) -> str:
+    """Return what names a run's noise: its program, arguments and engine, and the model.
 
     Args: certificates: fingerprints, by party, where each party is on a host of its own.
     """
-    model: SecurityModel = prepared.release.security
-    job = noise_job(prepared, [Path()] * model.parties)
+    model = noise.security
+    job = noise_job(noise, [Path()] * model.parties)
     terms = [model.name, engine_of(model).program_hash(job, model), *sorted((certificates or {}).items())]
     return hashlib.sha256(json.dumps(terms).encode()).hexdigest()
 
 
-def taken(prepared: PreparedRelease[Any], stock: Stock | None, target: Path) -> Piece | None:
-    """Return the piece that a release takes out of the stock, None if it makes its own noise.
+def taken(noise: JointNoise, stock: Stock, target: Path) -> Piece:
+    """Return a piece of that noise, taken out of the stock for good.
 
-    Raises: StockError.
+    Args: target: the directory where it is from now on. Raises: StockError.
     """
-    if stock is None or not prepared.release.offline:
-        return None
-    return stock.take(terms_of(prepared), prepared.release.security.parties, target)
+    return stock.take(terms_of(noise), noise.security.parties, target)
+
+
+@contextmanager
+def charging_for(stock: Stock, piece: str) -> Iterator[None]:
+    """Charge a run meanwhile that has taken a piece; say what becomes of that if the charge fails.
+
+    Args: piece: its name, "" if the run makes its own noise.
+    Raises: UsedNoiseError: the piece was used before; no more of that stock is used then.
+    """
+    try:
+        yield
+    except UsedNoiseError as error:
+        stock.destroy()
+        raise UsedNoiseError(f"{error} All of it was removed; make new noise.") from None
+    except FairSharesError as error:
+        if piece:
+            error.args = (f"{error} The noise made ahead that it had taken was removed.",)
+        raise

@@ -73,6 +73,8 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
             f"Security model: {request.security.name} (choose another with --security; "
             "./inv security lists them)"
         )
+    if request.offline:
+        _check_undivided(call)
     if chooses_cap(call):
         _, left = cap_and_release(request)
         request = request.spending(left)
@@ -92,6 +94,7 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
 
     Raises: OptionError: it takes no such noise, or declares no domain; FairSharesError.
     """
+    _check_undivided(call)
     request = call.request.but(offline=True, security=call.security or choose_model(None))
     of_values = request.task == "gap"
     domain = declared_domain(call, of_values=of_values)
@@ -102,9 +105,19 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
         )
     statistic = statistic_of(request)
     RunSettings(request, hosts=hosts).check_supported(statistic.spec)
-    return statistic.prepare(
-        request, domain if of_values else domain.with_kind(statistic.kind, grid_of(call))
-    )
+    kept = with_cap(domain, call.cap, request.privacy_unit)
+    return statistic.prepare(request, kept if of_values else kept.with_kind(statistic.kind, grid_of(call)))
+
+
+def _check_undivided(call: ReleaseCall) -> None:
+    """Raise OptionError if several releases divide ε, and noise of all of it would fit none of them."""
+    divided = [named("cap", AUTO)] if call.cap == AUTO else []
+    divided += [named(name) for name in ("arrivals", "horizon") if getattr(call, name, None)]
+    if divided:
+        raise OptionError(
+            f"Noise is made ahead for one release that spends all of ε, and {divided[0]} divides ε; "
+            f"leave that out, or {named('offline')}."
+        )
 
 
 def stock_of(call: ReleaseCall) -> Stock:

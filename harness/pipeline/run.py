@@ -18,12 +18,12 @@ from harness import __version__
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress, Runner
 from harness.engines.emulated_network.profiles import Network
 from harness.engines.registry import engine_of
-from harness.errors import ShareError, UnsupportedError, UsedNoiseError, named
+from harness.errors import ShareError, UnsupportedError, named
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.preprocessing import taken
+from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
 from harness.pipeline.sources import RunContext, Source
 from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
@@ -140,17 +140,23 @@ def run_release(
             event = replace(event, exact=allowed, noise=None)
         charging.check(event)  # refused before anything is shared, and again when the parties start
         inputs = source.deliver(context, described)
-        piece = taken(prepared, settings.stock, partial / "piece")
         event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
-        if piece is not None:
+        piece, stock = None, settings.stock
+        if stock is not None and release.offline:
+            piece = taken(joint_noise_of(prepared), stock, partial / "piece")
             event, job = replace(event, piece=piece.name), replace(job, pieces=piece.parties)
+
+        def starting() -> None:
+            with charging_for(stock, event.piece) if stock else nullcontext():
+                charging.start(event)
+
         result = settings.runner.run(
             job,
             release.security,
             partial / "parties",
             settings.timeout_s,
             progress,
-            starting=lambda: _start(charging, event, settings.stock),
+            starting=starting,
             network=settings.network,
         )
         progress("read")
@@ -175,16 +181,6 @@ def run_release(
         files = {**result_files(statistic.files(found), privacy), MANIFEST: manifest}
         write_all(partial, files)
         return Run(found, manifest, charging, out, files)
-
-
-def _start(charging: Entry, event: PrivacyEvent, stock: Stock | None) -> None:
-    """Charge a run. Raises: UsedNoiseError: its noise was used before; no more of that stock is used then."""
-    try:
-        charging.start(event)
-    except UsedNoiseError as error:
-        if stock is not None:
-            stock.destroy()
-        raise UsedNoiseError(f"{error} All of it was removed; make new noise.") from None
 
 
 def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
@@ -239,6 +235,7 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
         "epsilon": plan.node_epsilon,
         "delta_bits": plan.node_delta_bits,
         "nodes": plan.nodes,
+        "kept": 0,
         **(plan.own.arguments() if plan.own else {}),
         **prepared.arguments,
     }
@@ -251,7 +248,7 @@ def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:
         if plan.own or spec.uses_piece
         else tuple((width, plan.nodes) for width in input_widths(fair_bits_per_sample(plan.coins))),
         clients=inputs.sending,
-        own=_own_input(prepared, inputs, rows) if plan.own or spec.uses_piece else None,
+        own=_own_input(prepared, inputs, rows) if plan.own or spec.adds_to_sums else None,
     )
 
 

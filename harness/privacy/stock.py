@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StockError, named
-from harness.system.files import create_file, sync, writable_by_others, write_whole
+from harness.system.files import create_file, scratch_directory, sync, writable_by_others, write_whole
 
 ABOUT = "piece.json"
 ATTEMPTS = "attempts"  # to make a piece since the last one
@@ -78,10 +78,12 @@ class Stock:
         sync(place)
         (place / ATTEMPTS).unlink()  # last, so that whatever ends this process hides no attempt
 
-    def pieces(self, terms: str) -> list[str]:
-        """Return the names of the pieces for that."""
-        place = self.directory / terms
-        return sorted(each.name for each in place.iterdir() if each.is_dir()) if place.is_dir() else []
+    def pieces(self, terms: str, party: int | None = None) -> list[str]:
+        """Return the names of the pieces for that. Args: party: whose shares they have; None: anybody's."""
+        place, own = self.directory / terms, "." if party is None else f"party-{party}"
+        return (
+            sorted(each.name for each in place.iterdir() if (each / own).is_dir()) if place.is_dir() else []
+        )
 
     def take(self, terms: str, parties: int, target: Path, only: str | None = None) -> Piece:
         """Take a piece out of the stock, for good.
@@ -95,11 +97,13 @@ class Stock:
         if self.directory.exists():
             self._check()
         for name in (name for name in self.pieces(terms) if only in (None, name)):
-            try:
-                (self.directory / terms / name).rename(target)
-            except FileNotFoundError:  # another run took it first
-                continue
-            sync(self.directory / terms)
+            with scratch_directory(self.directory) as scratch:
+                try:
+                    (self.directory / terms / name).rename(scratch / name)
+                except FileNotFoundError:  # another run took it first
+                    continue
+                sync(self.directory / terms)
+                shutil.move(scratch / name, target)  # which may be on another disk
             return _opened(name, target, parties)
         raise StockError(
             f"{self.directory} has no noise for this release in this model; make some beforehand by "

@@ -172,8 +172,8 @@ class Request(Spending):
             ahead = with_noise_made_ahead(spec, self.form) if self.own_distribution is None else None
             if ahead is None:
                 raise OptionError(
-                    f"{named('offline')} is for joint noise that is added to sums of plain shares; leave it "
-                    "out, or leave out what asks for other noise or another input form or path."
+                    f"{named('offline')} is for joint noise, and not for replicated shares, which lie where "
+                    "the noise would; leave it out, or leave out what asks for these or for other noise."
                 )
             return ahead
         if self.own_distribution is None:

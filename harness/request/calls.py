@@ -182,6 +182,8 @@ class CountCall(ReleaseCall, CountRequest):
 
     requested = CountRequest
 
+    stock = STOCK
+
 
 class CapCall(ReleaseCall, CapRequest):
     """A `CapRequest`, with what it takes to run it."""

@@ -215,6 +215,7 @@ class CountRequest(
     protocols: ClassVar = {"logarithms": "pi_count"}
 
     neighboring_relation = RELATION
+    offline = OFFLINE
 
 
 def _of_clients() -> Any:

@@ -20,8 +20,10 @@ from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import FairSharesError, OptionError, UnsupportedError, as_keyword, naming
 from harness.inputs.shares.client import split_into_shares
-from harness.privacy.ledger.charge import Account, chosen_account, entry
+from harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
+from harness.privacy.ledger.charge import Account, Entry, chosen_account, entry
 from harness.privacy.ledger.populations import PrivacyEvent
+from harness.privacy.stock import Stock
 from harness.request.calls import Account as Charged
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
@@ -32,7 +34,7 @@ from protocols.accounting.rounds import RoundsPlan, plan_rounds
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.noise import added
 from protocols.noise.added import DistributedNoise
-from protocols.spec import NO_INPUT, PI_ROUNDS, with_distributed_noise
+from protocols.spec import NO_INPUT, PI_ROUNDS, with_distributed_noise, with_noise_made_ahead
 
 MAX_ROUNDS = 100_000
 _AT_ONCE = 1 << 22  # values that are shared at a time
@@ -86,6 +88,8 @@ class SumSession:
         unit: str = "client",
         rows: str | None = None,
         noise: str = "joint",
+        offline: bool = False,
+        stock: Path | str | None = None,
         population: str | None = None,
         budget: Number | tuple[Number, Number] | None = None,
         ledger: Path | str | None = None,
@@ -103,7 +107,10 @@ class SumSession:
             epsilon, delta: of all rounds together.
             unit, rows: who is protected, "client" or "record"; and whose vector each row is. Where records
                 are protected and rows are clients', noise is doubled.
-            noise: "joint", which nobody knows, or "own": each party adds Gaussian noise, for long vectors.
+            noise: "joint", which nobody knows, or "distributed": each party adds Gaussian noise, for long
+                vectors.
+            offline, stock: whether to take joint noise that `preprocess` of a session like this one made for
+                all rounds, and the directory that it is in; default: stock, beside the ledger.
             population, budget, ledger: who is charged; their ε in all, or (ε, δ); the file that it is
                 written to, by default the commands'. "none": nobody counts; None: likewise, unless the
                 ledger holds budgets.
@@ -132,7 +139,14 @@ class SumSession:
         ):
             if name not in known:
                 raise OptionError(f"There is no {kind} {name!r}; choose {' or '.join(known)}.")
-        self._spec, parties = PI_ROUNDS, None
+        self._spec, self._offline, parties = PI_ROUNDS, offline, None
+        if offline and (noise == "distributed" or starting is not None):
+            raise OptionError(
+                f"{as_keyword('offline')} is for joint noise of rounds that are charged by themselves; leave "
+                "it out."
+            )
+        if offline:
+            self._spec = with_noise_made_ahead(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
         if noise == "distributed":
             self._spec = with_distributed_noise(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
             parties = self.model.parties, self.model.parties - self.model.corruptions
@@ -151,6 +165,7 @@ class SumSession:
                 units //= 2
         self.rule.check_sums(clients, max(-added.smallest(self.plan.noise), added.largest(self.plan.noise)))
         self._account = _account(population, budget, ledger) if starting is None else Account()
+        self._stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
         self._starting = starting
         self._stack: ExitStack | None = None
         self._rounds: Rounds | None = None
@@ -161,6 +176,14 @@ class SumSession:
         """Raise UnsupportedError where the model cannot run the session here."""
         if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
             raise UnsupportedError(reason)
+
+    def preprocess(self, sessions: int = 1) -> list[dict[str, Any]]:
+        """Make the joint noise of so many sessions like this one, before there are any vectors.
+
+        Returns: for each its mpc_s and sent_bytes, and how often it was begun: attempts.
+        Raises: FairSharesError: what was made before stays.
+        """
+        return preprocess(self._noise, self._stock, sessions, self._timeout_s, lambda _: None)
 
     def open(self) -> "SumSession":
         """Charge all rounds, then start the parties; return the session.
@@ -174,15 +197,19 @@ class SumSession:
         stack = self._stack = ExitStack()
         self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
         try:
-            starting = self._starting
+            starting, job = self._starting, self.job
+            work = stack.enter_context(scratch_directory(Path(tempfile.gettempdir())))
             if starting is None:
                 mark = stack.enter_context(entry(self._account))
                 mark.check(event := self.event)
-                starting = partial(mark.start, event)
-            work = stack.enter_context(scratch_directory(Path(tempfile.gettempdir())))
+                if self._offline:
+                    with naming(as_keyword):
+                        piece = taken(self._noise, self._stock, work / "piece")
+                    event, job = replace(event, piece=piece.name), replace(job, pieces=piece.parties)
+                starting = partial(self._charge, mark, event)
             self._rounds = stack.enter_context(
                 engine.rounds(
-                    self.job,
+                    job,
                     self.model,
                     work / "parties",
                     self._timeout_s,
@@ -257,6 +284,18 @@ class SumSession:
         if self._stack is not None and self._left.detach():
             self._stack.__exit__(*error)
 
+    def _charge(self, mark: Entry, event: PrivacyEvent) -> None:
+        with charging_for(self._stock, event.piece):
+            mark.start(event)
+
+    @property
+    def _noise(self) -> JointNoise:
+        """The joint noise of all rounds. Raises: OptionError: the parties draw it."""
+        if isinstance(self.plan.noise, DistributedNoise):
+            raise OptionError("Parties draw distributed noise in the round itself; make joint noise ahead.")
+        number = self.rounds * self.rule.coordinates
+        return JointNoise(self.model, number, self.plan.distribution, self.plan.noise)
+
     @property
     def event(self) -> PrivacyEvent:
         """What it is about to open."""
@@ -272,10 +311,10 @@ class SumSession:
         """What the parties run."""
         plan, parties, d = self.plan, self.model.parties, self.rule.coordinates
         noise_input = DistributedNoiseInput(d, d) if isinstance(plan.noise, DistributedNoise) else None
-        bits = (
-            () if isinstance(plan.noise, DistributedNoise) else input_widths(fair_bits_per_sample(plan.noise))
-        )
-        arguments = (str(parties), str(self.rounds), str(d), *plan.distribution)
+        own = isinstance(plan.noise, DistributedNoise) or self._offline
+        bits = () if own else input_widths(fair_bits_per_sample(plan.noise))
+        law = ("0",) if self._offline else plan.distribution
+        arguments = (str(parties), str(self.rounds), str(d), *law)
         source = PROGRAMS / f"{self._spec.name}.mpc"
         fair_bits = tuple((width, d) for width in bits)
         return Job(self._spec, source, arguments, (None,) * parties, fair_bits, own=noise_input)

@@ -27,9 +27,12 @@ def input_widths(n_bits: int) -> list[int]:
 
 
 OWN_ARGUMENTS = ("law", "rate", "edge")  # of a program whose parties draw noise of their own
+KEPT_ARGUMENTS = (
+    "kept",
+)  # of a program whose parties keep noise: the number of its first value in their files
 
 
-def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law):
+def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):
     """Make the noise of a release: one independent sample for each value that it opens.
 
     Source: the paper's π_GR-RANDOM for the fair bits, which all parties draw; the sampler is this module's.
@@ -38,14 +41,20 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law):
     [test: tests/protocols/test_programs.py, tests/protocols/test_truncated_noise.py]
     Where noise is the parties' own it is the sum of what they input, and its guarantee that of those samples
     which honest parties drew.  [test: tests/harness/engines/test_distributed_noise.py]
+    Where parties made joint noise before, they take shares of it.
+    [test: tests/harness/pipeline/test_preprocessing.py]
     Reveals: nothing; the samples are secret.
     Args: secret_integer, bit_vector: MP-SPDZ's sint and sbitvec, or what stands for them; parties: r; lanes:
     samples; law: as programs' last arguments give it: epsilon and delta_bits per unit, a rational number and
-    an integer; or of distributed noise the `OWN_ARGUMENTS`, which their processes draw by.
+    an integer; or of distributed noise the `OWN_ARGUMENTS`, which their processes draw by; or the
+    `KEPT_ARGUMENTS`; turn: how many rounds before have taken noise that was kept.
     Returns: secret vector of `lanes` integers. Raises: ValueError: no coins reach epsilon and delta.
     """
     if len(law) == len(OWN_ARGUMENTS):
         return input_columns(secret_integer, parties, lanes)
+    if len(law) == len(KEPT_ARGUMENTS):
+        _, (kept,) = secret_integer.read_from_file(turn * lanes + int(law[0]), size=lanes)
+        return kept
     epsilon, delta_bits = law
     coins = design_coins(Fraction(epsilon), int(delta_bits))
     fair = xor_of_inputs(bit_vector, parties, lanes, fair_bits_per_sample(coins))

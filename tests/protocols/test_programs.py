@@ -34,7 +34,7 @@ from protocols.spec import (
     REPLICATED,
     SPLIT,
     ProtocolSpec,
-    with_distributed_noise,
+    with_noise_made_ahead,
 )
 from tests.support.requests import request_of
 
@@ -128,20 +128,22 @@ def faults(text: str, spec: ProtocolSpec) -> list[str]:
 def one_round(text: str) -> ast.Module:
     """Return a program with what it does in each round in the place of the loop, which is its last statement.
 
-    A round's names are its own, and its noise is made where it is opened.
+    A round's names are its own, and its noise is made where it is opened, or was kept for its turn.
     """
     tree = ast.parse(text)
     *before, last = tree.body
-    if isinstance(last, ast.FunctionDef) and [*map(ast.unparse, last.decorator_list)] == [
-        "for_range(rounds)"
-    ]:
-        tree.body = [*before, *last.body]
+    if isinstance(last, ast.FunctionDef) and ast.unparse(last.args) == "turn":
+        of_turn = [each for each in ast.walk(last) if isinstance(each, ast.Call) and each.keywords]
+        named = [ast.unparse(keyword) for each in of_turn for keyword in each.keywords]
+        if [*map(ast.unparse, last.decorator_list), *named] == ["for_range(rounds)", "turn=turn"]:
+            of_turn[0].keywords = []
+            tree.body = [*before, *last.body]
     return tree
 
 
 def distribution_of(spec: ProtocolSpec) -> str:
     """Return what a program makes its noise by."""
-    either = spec.draws_distributed_noise or with_distributed_noise(spec, SPLIT.by(CLIENTS)) is not None
+    either = spec.draws_distributed_noise or with_noise_made_ahead(spec, SPLIT.by(CLIENTS)) is not None
     return DISTRIBUTION if either and spec.name not in ("pi_roc", "pi_gap") else "epsilon, delta_bits"
 
 
@@ -342,6 +344,8 @@ SWITCHES = {
             "print_ln('OUT exact %s', sums.reveal())\n    check_point()",
         ),
         "sums of earlier rounds": ("(sums + noise)", "(sums - noise)"),
+        "kept noise of one turn in all": ("*law, turn=turn", "*law"),
+        "kept noise of another turn": ("turn=turn", "turn=0"),
         "another loop": ("for_range(rounds)", "for_range(rounds * 2)"),
         "something after the loop": (
             "(sums + noise).reveal())",

@@ -15,7 +15,7 @@ from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, named, naming
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.preprocessing import preprocess
+from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,
     chooses_cap,
@@ -177,7 +177,7 @@ def _preprocess(options: Any, steps: dict[str, str]) -> None:
                 made = hosts.preprocess(of_noise(options, hosts), runs, options.timeout, begin)
         else:
             stock = stock_of(options)
-            made = preprocess(of_noise(options), stock, runs, options.timeout, begin)
+            made = preprocess(joint_noise_of(of_noise(options)), stock, runs, options.timeout, begin)
             place = str(stock.directory)
     if cli.output.json:
         print_json({"stock": place, "pieces": made})

@@ -18,7 +18,7 @@ PORTABLE: dict[str, str] = {
     "program.args": "the program's name and arguments, strings",
     "print_ln": "print a line at every party; each %s stands for a revealed value or vector",
     "check_point": "check what active parties did so far before going on; nothing to do for passive ones",
-    "for_range": "(n): of a function that follows, do it n times in turn; it uses no number of the turn",
+    "for_range": "(n): of a function that follows, do it n times; its turn may say which shares to read",
     "start_timer": "start timer 1, 2, ...",
     "stop_timer": "stop it; its time is in the party's log",
     "sint": "secret integer vector, from an integer, a list of them, a cint, a sint or secret bits; size=",
@@ -211,9 +211,10 @@ class Secret(_Vector, name="sint"):
         cls._machine.keep(_secret(shares)._lanes)
 
     @classmethod
-    def read_from_file(cls, start: int, *, size: int = 1) -> tuple[int, list[Any]]:
+    def read_from_file(cls, start: Any, *, size: int = 1) -> tuple[Any, list[Any]]:
         """Return where the kept shares that were read end, and a list of one vector of them."""
-        return start + size, [cls._of(cls._machine.kept(start, _count(size)))]
+        place = start.place if isinstance(start, _Turn) else start
+        return start + size, [cls._of(cls._machine.kept(place, _count(size)))]
 
     @classmethod
     def get_random_bit(cls, *, size: int = 1) -> Any:
@@ -369,12 +370,25 @@ def _check_point() -> None:
     """Do nothing: this engine's parties are passive, so there is nothing to check."""
 
 
+class _Turn:
+    """The number of a turn, or a place among kept shares that follows from it, and nothing else."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def __mul__(self, factor: int) -> "_Turn":
+        return _Turn(self.place * factor)
+
+    def __add__(self, more: int) -> "_Turn":
+        return _Turn(self.place + more)
+
+
 def _for_range(times: Any) -> Callable[[Callable[[object], None]], None]:
     turns = _count(times)
 
     def repeat(body: Callable[[object], None]) -> None:
-        for _ in range(turns):
-            body(object())
+        for turn in range(turns):
+            body(_Turn(turn))
 
     return repeat
 

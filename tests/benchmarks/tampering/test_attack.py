@@ -13,6 +13,7 @@ from benchmarks.tampering import attack as runs
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
 from benchmarks.tampering.operations import OPERATIONS, Operation
 from benchmarks.tampering.production import NOISE, PROGRAMS
+from benchmarks.tampering.stock import MAKING, STOCK, STORED, Files, StockAttack, changed
 from benchmarks.tampering.walk import Parties, sites
 from harness.engines.parties.working_directory import LOG
 from harness.security_models import MODELS
@@ -97,9 +98,9 @@ def test_two_honest_parties_alone_make_what_a_program_opens(operation: str, make
 
 
 def test_all_programs_are_tampered_with() -> None:
-    """Noise made ahead lies in files: tests/harness/pipeline/test_preprocessing.py tampers with these."""
-    ahead = {spec.name for spec in PROTOCOLS.values() if spec.makes_piece or spec.uses_piece}
-    assert {operation.program for operation in PROGRAMS} == set(PROTOCOLS) - ahead
+    """`StockAttack` runs π_PREPROCESS before each run of the program that takes its noise."""
+    tried = {operation.program for operation in (*PROGRAMS, *STOCK)} | {"pi_preprocess"}
+    assert tried == set(PROTOCOLS)
 
 
 @pytest.mark.parametrize(("checked", "outcome"), [(False, Outcome.SHIFTED), (True, Outcome.ABORTED)])
@@ -170,7 +171,9 @@ def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
 
 @pytest.mark.parametrize("model", by_model(WITHSTAND))
 @pytest.mark.parametrize(
-    ("tried", "most"), [(OPERATIONS, 50), (QUICK, 15), (NOISE, 10)], ids=["operations", "programs", "noise"]
+    ("tried", "most"),
+    [(OPERATIONS, 50), (QUICK, 15), (NOISE, 10), (STOCK, 25)],
+    ids=["operations", "programs", "noise", "stock"],
 )
 def test_seeded_messages(tried: Sequence[Operation], most: int, model: str, tmp_path: Path) -> None:
     """Some messages of all that a walk changes: no honest party takes, or sees, a wrong result."""
@@ -181,3 +184,83 @@ def test_seeded_messages(tried: Sequence[Operation], most: int, model: str, tmp_
         counted = Counter(parties.run(site).outcome for site in chosen)
     assert counted[Outcome.WRONG] == counted[Outcome.SHIFTED] == 0
     assert counted[Outcome.ABORTED] > 0 and counted[Outcome.UNTOUCHED] < 6
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Callable[[str, int], StockAttack]]:
+    """Lay out parties of a model that use noise made ahead, one of which changes its part of it."""
+    with ExitStack() as stack:
+        built = build_interposer(tmp_path)
+
+        def attack(model: str, tamperer: int) -> StockAttack:
+            made = StockAttack(MODELS[model], STORED, tamperer, built, tmp_path / f"{model}-{tamperer}")
+            stack.enter_context(made.laid_out())
+            return made
+
+        yield attack
+
+
+def of_share(attack: StockAttack, place: int) -> Change:
+    """Return a change of one share, `place` values of 64 bits or MACs before the end of the file."""
+    size = 14 if attack.model.name == "spdz2k" else 8
+    length = len(next(iter(attack.stored().values())))
+    return Change(Message(0, 0, length), Kind.SHIFT, length - place * size, 1)
+
+
+@pytest.mark.parametrize("tamperer", [0, 1])
+@pytest.mark.parametrize("model", by_model(WITHSTAND))
+def test_no_honest_party_takes_noise_that_one_changed(
+    model: str, tamperer: int, stored: Callable[[str, int], StockAttack]
+) -> None:
+    """Its share, its MAC, a piece of another run, an old one; after each abort the next piece is as safe."""
+    attack, harmless = stored(model, tamperer), {Outcome.ABORTED, Outcome.OPENED}
+    assert attack.make() is attack.use(attack.stored())[0] is Outcome.RIGHT
+    for change in [of_share(attack, place) for place in (1, 2, 3)]:
+        attack.make()
+        assert attack.use(changed(attack.stored(), change))[0] in {*harmless, Outcome.RIGHT}
+    for kind in (Kind.SWAP, Kind.REPEAT):
+        assert attack.run(Change(Message(0, 0, 8), kind, 0, 1))[0] in harmless, kind
+    assert attack.make() is attack.use(attack.stored())[0] is Outcome.RIGHT
+
+
+@pytest.mark.mpspdz("ring")
+def test_a_passive_model_takes_changed_noise(stored: Callable[[str, int], StockAttack]) -> None:
+    attack = stored("ring", 0)
+    attack.make()
+    assert attack.use(changed(attack.stored(), of_share(attack, 2)))[0] is Outcome.WRONG
+
+
+@pytest.mark.mpspdz("spdz2k")
+def test_the_key_of_one_piece_forges_no_share_of_the_next(
+    stored: Callable[[str, int], StockAttack],
+) -> None:
+    """A check that fails tells the cheater the key, by which it could forge shares of the same piece."""
+    attack, keys = stored("spdz2k", 1), []
+    for outcome in (Outcome.WRONG, Outcome.ABORTED):
+        attack.make()
+        keys.append(sum(mac_key(attack, party) for party in range(2)))
+        assert attack.use(forged(attack.stored(), keys[0]))[0] is outcome
+    assert keys[0] != keys[1]
+
+
+def mac_key(attack: StockAttack, party: int) -> int:
+    (file,) = attack.directories[party].glob("Player-Data/*/Player-MAC-Keys-R-*")
+    return int(file.read_text().split()[1])
+
+
+def forged(files: Files, key: int) -> Files:
+    """Return a party's files with 4 added to its last share, and 4 times the key to that share's MAC."""
+    (name, content), size = next(iter(files.items())), 14
+    made = Change(Message(0, 0, len(content)), Kind.SHIFT, len(content) - 2 * size, 4)
+    mac = int.from_bytes(content[-size:], "little") + 4 * key
+    shifted = changed(files, made)[name][:-size]
+    return files | {name: shifted + (mac % (1 << 8 * size)).to_bytes(size, "little")}
+
+
+@pytest.mark.mpspdz("ps-rep-ring")
+def test_a_piece_that_one_party_did_not_finish_is_kept_by_nobody(tmp_path: Path) -> None:
+    built = build_interposer(tmp_path)
+    attack = StockAttack(MODELS["ps-rep-ring"], MAKING, 1, built, tmp_path / "parties")
+    with attack.laid_out():
+        longest = max(attack.messages(), key=lambda message: message.length)
+        assert attack.run(Change(longest, Kind.SHIFT_ALL, 0, 1)) == (Outcome.ABORTED, ())

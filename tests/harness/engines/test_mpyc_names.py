@@ -85,7 +85,7 @@ def test_opens(party: OneParty, line: str, printed: str) -> None:
     [
         # Names that only MP-SPDZ has.
         ("@for_range_opt(4)\ndef _(i): pass", "for_range_opt"),
-        ("@for_range(4)\ndef _(i):\n    sint(i)", "from object"),
+        ("@for_range(4)\ndef _(i):\n    sint(i)", "from _Turn"),
         ("@for_range(0)\ndef _(i): pass", "size of a vector"),
         ("@for_range(k)\ndef _(i): pass", "size of a vector"),
         ("@if_(k)\ndef _(): pass", "if_"),

@@ -27,16 +27,20 @@ from harness.system.files import PREFIX
 from protocols.spec import CLIENTS, PI_RW
 from tests.support.command import refused, succeed
 from tests.support.coordinators import (
+    ANY_PORT,
     DOMAIN,
     MODEL,
     RULE,
     Coordinator,
     Party,
     asked,
+    let_go,
     make_hosts,
     now,
+    spent,
     write_rules,
 )
+from tests.support.marked import keep_marked, kill_at_random_steps, open_mark
 from tests.support.running import QUICKEST
 from tests.support.ssh import Site, set_up, site
 
@@ -294,3 +298,64 @@ def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:
     with pytest.raises((FairSharesError, ValueError)):  # noqa: PT012
         work.benchmark(1, trial)
         work.run.inputs(None)
+MANY = f'{ANY_PORT}[[population]]\nname = "loans"\nepsilon = 1000\ndelta = "2^-20"\nepsilon_per_run = 2\n'
+
+
+class Opens(Party):
+    """Opens the noise that its host has taken, once it may begin."""
+
+    def __init__(self, piece: Path, opened: Path) -> None:
+        self._piece, self._opened = piece, opened
+
+    def go(self, certificates: object) -> None:
+        super().go(certificates)
+        open_mark(self._piece, self._opened)
+
+
+def proposed(host: Path, stack: ExitStack) -> tuple[Coordinator, list[str]]:
+    """Propose a run that takes noise; return the pieces that the host says it has."""
+    coordinator = Coordinator(host, stack)
+    coordinator.work.propose(ASKED)
+    return coordinator, coordinator.work.release.uploads.aggregate(0)["pieces"]
+
+
+def took(host: Path, hosts: list[Path], opened: Path) -> None:
+    """Have a host take a piece and begin, whatever the others remember."""
+    with ExitStack() as stack:
+        coordinator, pieces = proposed(host, stack)
+        work = coordinator.work
+        work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=min(pieces, default=""))
+        piece = work.release._piece
+        assert piece is not None
+        let_go(coordinator, work, hosts, Opens(piece.parties[0], opened))
+
+
+def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
+    hosts: list[Path], stack: ExitStack, tmp_path: Path
+) -> None:
+    """Its ledger remembers, though its stock came back from a copy, and no other host remembers anything."""
+    write_rules(hosts[0], MANY)
+    stock, opened = Stock(hosts[0] / STOCK), tmp_path / "opened"
+    terms = proposed(hosts[0], stack)[0].work.release.uploads.terms
+    stack.close()
+
+    def fill(marks: range) -> None:
+        for mark in marks:
+            keep_marked(stock, terms, 1, mark)
+
+    kill_at_random_steps(lambda _: took(hosts[0], hosts, opened), fill, stock)
+    marks = opened.read_text().split()
+    assert 5 < len(marks) == len(set(marks)) <= len(spent(hosts[0]))
+
+
+def test_a_stock_of_another_host_is_none(hosts: list[Path], stack: ExitStack) -> None:
+    """Nothing is taken or charged for it."""
+    coordinator, _ = proposed(hosts[0], stack)
+    terms = coordinator.work.release.uploads.terms
+    stack.close()
+    keep_marked(Stock(hosts[0] / STOCK), terms, 2, 7)
+    (piece,) = (hosts[0] / STOCK / terms).iterdir()
+    assert proposed(hosts[0], stack)[1] == [piece.name]
+    stack.close()
+    shutil.rmtree(piece / "party-0")
+    assert proposed(hosts[0], stack)[1] == [] and spent(hosts[0]) == []

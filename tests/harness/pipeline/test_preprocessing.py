@@ -3,8 +3,6 @@
 import ast
 import json
 import shutil
-import subprocess
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,9 +12,9 @@ import pytest
 
 from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job
 from harness.engines.registry import engine_of
-from harness.errors import OutputError, PartyFailedError
+from harness.errors import PartyFailedError
 from harness.inputs.record_schema import RecordDomain
-from harness.pipeline.preprocessing import noise_job, preprocess, taken, terms_of
+from harness.pipeline.preprocessing import joint_noise_of, noise_job, preprocess, taken, terms_of
 from harness.pipeline.run import privacy_of
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Piece, Stock
@@ -26,13 +24,15 @@ from harness.request.releases import WeightsRequest
 from harness.security_models import MODELS, SecurityModel
 from protocols.noise.truncated import probability_mass
 from protocols.spec import PI_SUM_OFFLINE
-from tests.support.command import INVOKE, call, refused, succeed
+from tests.support.command import call, refused, succeed
 from tests.support.distribution import distance, dkw_bound
 from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters
+from tests.support.surroundings import scratch_below, small_disk
 
 DOMAIN = RecordDomain(tuple(map(str, range(40))), tuple(map(str, range(50))))
 RECORDS = "client_id,group,label\n" + "".join(f"{i},{'ab'[i % 2]},{i % 3 % 2}\n" for i in range(60))
 REQUEST = ("weights", "--epsilon", "1", "--groups", "a,b", "--labels", "0,1", "--security", QUICKEST)
+OF_UPLOADS = ("weights", "--epsilon", "1", "--shares", "shares", "--arrivals", "epochs", "--offline")
 RUN = (*REQUEST, "--records", "records.csv", "--population", "people", "--offline")
 
 
@@ -69,9 +69,9 @@ def opened(model: SecurityModel, prepared: PreparedRelease[object], piece: Piece
 
 def piece_of(prepared: PreparedRelease[object], at: Path, number: int = 1) -> list[Piece]:
     stock = Stock(at / "stock")
-    preprocess(prepared, stock, number, RUN_TIMEOUT_S, print)
-    pieces = [taken(prepared, stock, at / f"piece-{i}") for i in range(number)]
-    return [piece for piece in pieces if piece is not None]
+    noise = joint_noise_of(prepared)
+    preprocess(noise, stock, number, RUN_TIMEOUT_S, print)
+    return [taken(noise, stock, at / f"piece-{i}") for i in range(number)]
 
 
 @pytest.mark.parametrize("model", model_parameters())
@@ -85,46 +85,6 @@ def test_sums_have_the_distribution_of_joint_noise(model: SecurityModel, tmp_pat
     assert not any(file.is_file() for party in piece.parties for file in party.rglob("*"))
 
 
-def with_a_bit_flipped(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[-9] ^= 1
-    file.write_bytes(bytes(content))
-
-
-def changed_share(pieces: list[Piece]) -> None:
-    with_a_bit_flipped(next(pieces[0].parties[0].glob("Persistence/*")))
-
-
-def changed_key(pieces: list[Piece]) -> None:
-    for key in pieces[0].parties[0].glob("Player-Data/*/*"):
-        with_a_bit_flipped(key)
-
-
-def another_piece(pieces: list[Piece]) -> None:
-    shutil.rmtree(pieces[0].parties[0])
-    pieces[1].parties[0].rename(pieces[0].parties[0])
-
-
-ACTIVE = [model for model in MODELS.values() if model.tolerates == "active"]
-CHANGES = {"share": changed_share, "another piece": another_piece, "key": changed_key}
-
-
-@pytest.mark.parametrize("model", model_parameters(models=ACTIVE))
-@pytest.mark.parametrize("change", CHANGES)
-def test_no_party_changes_its_part_of_the_noise_unnoticed(
-    change: str, model: SecurityModel, tmp_path: Path
-) -> None:
-    """All abort, or what they print differs; where the model has no key, there is none to change."""
-    prepared = prepared_by(model, RecordDomain(("a", "b"), ("0", "1")))
-    pieces = piece_of(prepared, tmp_path, 2)
-    if change == "key" and model.name != "spdz2k":
-        assert list(pieces[0].parties[0].glob("Player-Data/*/*")) == []
-        return
-    CHANGES[change](pieces)
-    with pytest.raises((PartyFailedError, OutputError)):
-        opened(model, prepared, pieces[0], tmp_path)
-
-
 def test_noise_is_for_one_model_domain_and_guarantee() -> None:
     """And for one engine and program: their hash is among the terms."""
     model = MODELS[QUICKEST]
@@ -136,8 +96,8 @@ def test_noise_is_for_one_model_domain_and_guarantee() -> None:
     ]
     if model.name != "mpyc":
         others.append(prepared_by(MODELS["mpyc"]))
-    assert len({terms_of(each) for each in [first, *others]}) == 1 + len(others)
-    assert terms_of(prepared_by(model)) == terms_of(first)
+    assert len({terms_of(joint_noise_of(each)) for each in [first, *others]}) == 1 + len(others)
+    assert terms_of(joint_noise_of(prepared_by(model))) == terms_of(joint_noise_of(first))
 
 
 def test_failures_of_all_runs_count() -> None:
@@ -161,14 +121,14 @@ def test_what_fails_leaves_nothing_but_that_it_was_begun(
     prepared, stock = prepared_by(MODELS[QUICKEST]), Stock(tmp_path / "stock")
     monkeypatch.setattr(type(engine_of(MODELS[QUICKEST])), "run", lambda _, *given: fail(*given))
     with pytest.raises(PartyFailedError):
-        preprocess(prepared, stock, 1, RUN_TIMEOUT_S, print)
+        preprocess(joint_noise_of(prepared), stock, 1, RUN_TIMEOUT_S, print)
     assert [path.name for path in stock.directory.rglob("*") if path.is_file()] == ["attempts"]
-    assert stock.next_attempt(terms_of(prepared)) == 2
+    assert stock.next_attempt(terms_of(joint_noise_of(prepared))) == 2
 
 
 def test_a_job_that_makes_noise_draws_the_bits_of_all_its_coins() -> None:
     prepared = prepared_by(MODELS["ring"])
-    job = noise_job(prepared, [Path()] * 3)
+    job = noise_job(joint_noise_of(prepared), [Path()] * 3)
     job.check_parties(MODELS["ring"])
     assert sum(width for width, _ in job.fair_bits) == 1 + sum(coin.bits for coin in prepared.plan.coins)
 
@@ -207,7 +167,9 @@ def test_a_stock_that_went_back_in_time_is_destroyed(here: Path) -> None:
         (("weights", "--epsilon", "1", "--preprocess", "1"), "Noise depends on the domain"),
         ((*REQUEST, "--preprocess", "0"), "--preprocess must be"),
         ((*RUN, "--noise", "distributed"), "--offline is for joint noise"),
-        ((*RUN, "--privacy-unit", "client", "--cap", "3"), "--offline is for joint noise"),
+        ((*RUN, "--privacy-unit", "client", "--cap", "auto"), "--cap auto divides ε; leave that out"),
+        ((*REQUEST, "--preprocess", "1", "--cap", "auto"), "--cap auto divides ε; leave that out"),
+        ((*OF_UPLOADS, "--horizon", "2"), "--arrivals divides ε; leave that out, or --offline"),
         (RUN, "make some beforehand by --preprocess"),
     ],
 )
@@ -241,14 +203,17 @@ def test_programs_are_these() -> None:
     ]
 
 
-@pytest.mark.parametrize("after_s", [0.4, 0.8, 1.2])
-def test_whenever_a_run_is_killed_its_piece_is_used_once(after_s: float, here: Path) -> None:
-    """It is in the stock, and no run was charged for it; or it is gone."""
-    succeed(*REQUEST, "--preprocess", "1", cwd=here)
-    (terms,) = (here / "stock").iterdir()
-    with subprocess.Popen([*INVOKE, *RUN, "--out", "out"], cwd=here, stderr=subprocess.DEVNULL) as process:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(after_s)
-        process.kill()
-    charged = Ledger(here / "ledger.sqlite").populations("people")
-    assert not (list(terms.iterdir()) and charged)
+def test_disks_that_are_full_or_other_ones(here: Path) -> None:
+    """No piece is made where there is no room; results may be on another disk than the stock."""
+    disk, spent = here / "disk", Ledger(here / "ledger.sqlite")
+    with small_disk(disk, 16):
+        done = call(*REQUEST, "--preprocess", "2", "--stock", "disk/stock", cwd=here)
+        assert done.returncode == 1 and done.stderr.count("Error: ") == 1 and "Traceback" not in done.stderr
+        assert "No space left on device" in done.stderr and scratch_below(here) == []
+        assert [path.name for path in disk.rglob("*") if path.is_file()] in ([], ["attempts"])
+    with small_disk(disk, 1024):
+        succeed(*REQUEST, "--preprocess", "1", cwd=here)
+        assert not spent.populations()
+        succeed(*RUN, "--out", "disk/out", cwd=here)
+        assert (disk / "out" / "manifest.json").exists()
+    assert list(here.glob("stock/*/*")) == [] and len(spent.populations()) == 1

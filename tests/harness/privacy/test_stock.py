@@ -1,7 +1,6 @@
 """The stock of noise made ahead: each piece is taken once, whole and as it was made, or by nobody."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import token_hex
 
@@ -42,15 +41,6 @@ def test_a_piece_is_taken_once(stock: Stock, tmp_path: Path) -> None:
     with pytest.raises(StockError, match=r"has no noise for this release .* leave out --offline"):
         stock.take(TERMS, 2, tmp_path / "another")
     assert take(stock, tmp_path / "others") is None
-
-
-def test_runs_that_race_take_different_pieces(stock: Stock, tmp_path: Path) -> None:
-    for _ in range(8):
-        made(stock)
-    with ThreadPoolExecutor(12) as pool:
-        taken = list(pool.map(lambda i: take(stock, tmp_path / f"run-{i}"), range(12)))
-    names = [piece.name for piece in taken if piece is not None]
-    assert len(names) == len(set(names)) == 8
 
 
 def test_attempts_count_from_the_last_piece_on(stock: Stock, tmp_path: Path) -> None:

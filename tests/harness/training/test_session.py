@@ -24,6 +24,7 @@ from harness.errors import (
     PartyFailedError,
     PartyTimeoutError,
     PopulationError,
+    StockError,
 )
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
@@ -59,7 +60,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield tmp_path
     until(lambda: not processes_below(tmp_path))
-    assert {each.name for each in tmp_path.iterdir()} <= {"ledger.sqlite", "pi_rounds.mpc", "at the end"}
+    assert {each.name for each in tmp_path.iterdir()} <= {
+        *("ledger.sqlite", "pi_rounds.mpc", "at the end", "stock")
+    }
 
 
 def given_noise(
@@ -254,12 +257,20 @@ def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
 
 @pytest.mark.parametrize(
     ("model", "noise"),
-    [("mpyc", "distributed"), pytest.param("ring", "joint", marks=pytest.mark.mpspdz("ring"))],
+    [
+        ("mpyc", "distributed"),
+        pytest.param("ring", "joint", marks=pytest.mark.mpspdz("ring")),
+        pytest.param("ring", "made ahead", marks=pytest.mark.mpspdz("ring")),
+    ],
 )
 def test_noise_over_rounds_has_its_distribution_and_is_fresh(model: str, noise: str, here: Path) -> None:
     """20,000 errors of 10 rounds of zeros, as they were planned, and not at 0.7 or 1.3 times the scale."""
-    declared: dict[str, Any] = {"clients": 1, "coordinates": 2000, "rounds": 10, "clip": 1.0, "epsilon": 20}
-    with SumSession(model, **declared, noise=noise) as session:
+    told: dict[str, Any] = {"clients": 1, "coordinates": 2000, "rounds": 10, "clip": 1.0, "epsilon": 20}
+    ahead = noise == "made ahead"
+    session = SumSession(model, **told, noise="joint" if ahead else noise, offline=ahead)
+    if ahead:
+        session.preprocess()
+    with session:
         rounds = [session.add(np.zeros((1, 2000))) for _ in range(10)]
     errors = np.concatenate(rounds) * session.rule.units
     assert accepts(errors, session.plan.noise, 1.0)
@@ -316,3 +327,25 @@ def test_it_is_what_users_import_and_records_cost_the_same() -> None:
     assert of_records.rule.squares == SumSession("mpyc", **SMALL).rule.squares
     assert math.isclose(doubled.rule.squares, 4 * of_records.rule.squares, rel_tol=1e-3)
     assert of_records.event.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
+    """Of these rounds; other ones, used up or distributed are refused, and nothing is charged."""
+    ledger = here / "ledger.sqlite"
+    ahead: dict[str, Any] = {"offline": True, "population": "people", "budget": 100}
+    session = SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger)
+    assert [piece["attempts"] for piece in session.preprocess(1)] == [1]
+    with pytest.raises(StockError, match="no noise for this release"):
+        SumSession(QUICKEST, **{**SMALL, "rounds": 3}, **ahead, ledger=ledger).open()
+    assert Ledger(ledger).populations() == []
+    with session:
+        assert [session.add(UPDATES).shape for _ in range(ROUNDS)] == [(D,)] * ROUNDS
+    with pytest.raises(StockError, match="make some beforehand by preprocess"):
+        SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger).open()
+    assert [len(each.charges) for each in Ledger(ledger).populations()] == [1]
+    others: list[dict[str, Any]] = [{"noise": "distributed"}, {"starting": print}]
+    for other in others:
+        with pytest.raises(OptionError, match="offline= is for joint noise"):
+            SumSession(QUICKEST, **SMALL, offline=True, **other)
+    with pytest.raises(OptionError, match="distributed noise in the round itself"):
+        SumSession(QUICKEST, **SMALL, noise="distributed").preprocess()

@@ -1,0 +1,115 @@
+"""Noise made ahead, tampered with: in the messages that make it, in those of the release, and where it lies.
+
+Two honest parties make all inputs and bits, as in `production`, so that each piece holds the same noise, by
+other shares and keys. Each run makes a new piece, and is attacked by a party that knows what the runs before
+have told it.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.tampering.attack import KINDS, Attack, Change, Kind, Message, Outcome
+from benchmarks.tampering.operations import Integers, Operation
+from benchmarks.tampering.production import LAW, OFFLINE
+from harness.engines.parties.handle import move_piece
+from harness.engines.parties.working_directory import PIECE
+from harness.security_models import SecurityModel
+
+_SUMS = len(OFFLINE.right)
+_MAKE = replace(OFFLINE, name="pi_preprocess", values=(), arguments=(2, _SUMS, *LAW), right=(_SUMS,))
+MAKING, ONLINE, STORED = (
+    replace(OFFLINE, name=f"{OFFLINE.name} {part}") for part in ("making", "online", "stored")
+)
+STOCK = (MAKING, ONLINE, STORED)
+_PLACES = 16  # that are changed in each stored file
+
+Files = dict[Path, bytes]
+"""What a party stores of a piece, by where that is in its directory."""
+
+
+class StockAttack:
+    """Parties that make a piece of noise, then use it; one of them tampers. Otherwise as `Attack`.
+
+    Args: operation: of `STOCK`: which messages are changed, or that stored files are.
+    Attributes: kinds: of changes; of what is stored SHIFT adds to it, SWAP uses a piece that nobody else
+    uses, and REPEAT one that was used; directories: where each party has its part of the piece.
+    """
+
+    def __init__(
+        self, model: SecurityModel, operation: Operation, tamperer: int, built: Path, work: Path
+    ) -> None:
+        self.model, self.operation = model, operation
+        self._making = Attack(model, _MAKE, tamperer, built, work / "making")
+        self._using = Attack(model, OFFLINE, tamperer, built, work / "using")
+        self.directories = self._using.directories
+        self._own = self.directories[tamperer]
+        self._used: Files = {}  # the tamperer's part of the last piece
+        self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT) if operation is STORED else KINDS
+
+    @contextmanager
+    def laid_out(self) -> Iterator[None]:
+        """Have both programs compiled, and kept, meanwhile. Raises: as `Attack.laid_out`."""
+        with self._making.laid_out(), self._using.laid_out():
+            yield
+
+    def messages(self) -> list[Message]:
+        """Return the messages that are changed; of stored files each place, by the file's number and size."""
+        sent = self._making.messages()
+        self._hand_over()
+        if self.operation is STORED:
+            sizes = [len(content) for content in self.stored().values()]
+            return [Message(file, place, size) for file, size in enumerate(sizes) for place in range(_PLACES)]
+        return self._using.messages() if self.operation is ONLINE else sent
+
+    def run(self, change: Change) -> tuple[Outcome, Integers]:
+        """Make a piece and use it, once with this change; return as `Attack.run`.
+
+        Where an honest party ends with an error, nobody keeps the piece.
+        """
+        if self.operation is MAKING:
+            outcome = self.make(change)
+            return self._using.run() if outcome is Outcome.RIGHT else (outcome, ())
+        another = self._used if change.kind is Kind.REPEAT else {}
+        if change.kind is Kind.SWAP or (change.kind is Kind.REPEAT and not another):
+            self.make()
+            another = self.stored()
+        self.make()
+        if self.operation is ONLINE:
+            return self._using.run(change)
+        self._used = self.stored()
+        return self.use(another or changed(self._used, change))
+
+    def make(self, change: Change | None = None) -> Outcome:
+        """Make a piece, with this change or none, and lay it where it is used, if all ended well."""
+        outcome, _ = self._making.run(change)
+        self._hand_over()
+        return outcome
+
+    def stored(self) -> Files:
+        """Return what the party that tampers has of the piece."""
+        files = sorted(file for pattern in PIECE for file in self._own.glob(pattern))
+        return {file.relative_to(self._own): file.read_bytes() for file in files}
+
+    def use(self, files: Mapping[Path, bytes]) -> tuple[Outcome, Integers]:
+        """Use the piece, with these files of the party that tampers; return as `Attack.run`."""
+        for name in self.stored():
+            (self._own / name).unlink()
+        for name, content in files.items():
+            (self._own / name).write_bytes(content)
+        return self._using.run()
+
+    def _hand_over(self) -> None:
+        """Move the piece, so that the next one is made in directories without shares and keys."""
+        for made, used in zip(self._making.directories, self._using.directories, strict=True):
+            move_piece(made, used)
+
+
+def changed(files: Files, change: Change) -> Files:
+    """Return files with a number added in one. Args: change: its message's receiver is the file."""
+    name, content = [*files.items()][change.message.receiver]
+    start, end = change.where, change.where + 8
+    word = content[start:end]
+    total = (int.from_bytes(word, "little") + change.what) % (1 << 8 * len(word))
+    return files | {name: content[:start] + total.to_bytes(len(word), "little") + content[end:]}
