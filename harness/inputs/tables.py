@@ -114,6 +114,8 @@ class Table:
 def _in_brief(error: BaseException) -> str:
     """Return the first sentence of what an engine says, without its class."""
     text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", str(error).strip())
+    if extension := re.search(r"INSTALL (\w+)", text):
+        return f'that takes an extension of DuckDB: duckdb.sql("INSTALL {extension[1]}") in Python, once'
     return re.split(r"\.?\s*\n|\. ", text)[0].rstrip(".") or type(error).__name__
 
 
@@ -189,10 +191,10 @@ def _files(path: Path, where: str) -> list[str]:
 
 @cache
 def _engine() -> duckdb.DuckDBPyConnection:
-    """Return the engine that reads files. It writes none: what does not fit into memory is refused."""
+    """Return the engine that reads files. It writes none, and installs nothing from elsewhere."""
     import duckdb
 
-    return duckdb.connect(config={"temp_directory": ""})
+    return duckdb.connect(config={"temp_directory": "", "autoinstall_known_extensions": False})
 
 
 def _sql(value: str | Sequence[str]) -> str:
@@ -273,11 +275,11 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
         if "://" not in path:
             with Path(path).open(encoding="utf-8-sig", newline="") as file:
                 return next(csv.reader(file, strict=True), [])
-        line = connection.execute(
+        lines = connection.sql(
             f"SELECT * FROM read_csv({_sql(path)}, columns={{'line': 'VARCHAR'}}, header=false, "
             "delim='\x01', quote='', escape='', auto_detect=false, compression='none') LIMIT 1"
-        ).fetchone()
-        return next(csv.reader(line or ()), [])
+        ).fetchall()
+        return next(csv.reader(lines[0] if lines else ()), [])
     except UnicodeDecodeError:
         raise RecordsError(_NO_UTF8.format(where)) from None
     except csv.Error:
@@ -324,6 +326,9 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table
 
 
 def _of_frame(source: Any, names: Sequence[str]) -> Table:
+    if nw.dependencies.is_pandas_dataframe(source):  # which may have columns of one name
+        _check_columns(TABLE, list(map(str, source.columns)), names)
+        source = source[list(names)]
     frame = nw.from_native(source, pass_through=True)
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         raise RecordsError(

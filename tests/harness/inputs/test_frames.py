@@ -4,14 +4,17 @@ import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from harness.errors import RecordsError
+from harness.errors import RecordDomainError, RecordsError
+from harness.inputs import tables
 from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid, bins_of, even_grid
 from harness.inputs.records import ScoreCut, read_records
 from harness.inputs.tables import MISSING, WRONG, table_at
@@ -26,8 +29,6 @@ def _polars(columns: dict[str, list[Any]]) -> Any:
 
 
 def _duckdb(columns: dict[str, list[Any]]) -> Any:
-    import duckdb
-
     return duckdb.connect().from_arrow(pa.table(columns))
 
 
@@ -192,3 +193,88 @@ def test_bad_values_in_every_frame(frame: str, bad: str) -> None:
     has_rows = {"pandas": f", row {row}", "pyarrow": f", row {row + 1}", "polars": f", row {row + 1}"}
     place = "" if frame.endswith("lazy") else has_rows.get(frame.split()[0], "")
     assert str(error.value).startswith(f"The table{place}: {message}")
+
+
+def test_a_lazy_frame_whose_engine_fails_half_way(tmp_path: Path) -> None:
+    """The message says what the engine says, in one sentence."""
+    row = "CASE WHEN i < 500000 THEN 'a' ELSE error('disk 7 is gone') END"
+    lazy = duckdb.connect().sql(
+        f'SELECT i % 9 AS client_id, {row} AS "group", i % 2 AS label FROM range(600000) t(i)'
+    )
+    with pytest.raises(RecordsError, match=r"^Cannot read The table: disk 7 is gone\.$"):
+        read_records(lazy, None)
+    file = in_file(made_up(20_000), tmp_path / "records.parquet")
+    file.write_bytes(file.read_bytes()[:4000] + bytes(4000) + file.read_bytes()[8000:])
+    with pytest.raises(RecordsError, match=rf"^Cannot read {file}: [^.\n]*\.$"):
+        read_records(file, None)
+
+
+def test_a_column_of_another_type_in_the_second_file(tmp_path: Path) -> None:
+    """Which an engine would take for the first file's: a score of 0.7 for 1."""
+    columns = made_up(20)
+    in_file({**columns, "score": [1] * 20}, tmp_path / "1.parquet")
+    in_file(columns, tmp_path / "2.parquet")
+    with pytest.raises(
+        RecordsError, match=r"/2\.parquet has the column score as DOUBLE where .*/1\.parquet has BIGINT; "
+    ):
+        read_records(tmp_path, None, kind=RecordKind.SCORE)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    in_file(columns, tmp_path / "1.csv")
+    in_file({name: columns[name] for name in reversed(columns)}, tmp_path / "2.csv")
+    with pytest.raises(RecordsError, match=r"/2\.csv has the columns score, label, group, client_id where "):
+        read_records(tmp_path, None, kind=RecordKind.SCORE)
+    in_file(columns, tmp_path / "3.parquet")
+    with pytest.raises(RecordsError, match=r" is a directory that holds both CSV and Parquet files; "):
+        read_records(tmp_path, None)
+
+
+def test_a_frame_with_a_million_groups() -> None:
+    table = pa.table(
+        {"client_id": np.zeros(10**6, dtype=int), "group": np.arange(10**6), "label": np.zeros(10**6)}
+    )
+    with pytest.raises(
+        RecordDomainError, match=r"^The table has 1,000,000 different groups, as an ID of rows would"
+    ):
+        read_records(table, None)
+
+
+@pytest.mark.parametrize("name", ["s3://bucket/records.parquet", "s3://bucket/*.csv"])
+def test_a_bucket_that_may_not_be_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is installed unasked; where the extension is, the message is what the bucket answers."""
+    with pytest.raises(
+        RecordsError, match=r"^Cannot read s3://bucket/[^ ]+: that takes .*INSTALL httpfs.* once\.$"
+    ):
+        read_records(Path(name), None)
+    engine = duckdb.connect()
+    answer = Mock(
+        side_effect=duckdb.HTTPException("HTTP Error: HTTP GET error on 'b.com' (HTTP 403)\n\nMore: x. y")
+    )
+    monkeypatch.setattr(tables, "_engine", lambda: Mock(cursor=lambda: Mock(wraps=engine, sql=answer)))
+    with pytest.raises(RecordsError) as error:
+        read_records(Path(name), None)
+    assert str(error.value) == f"Cannot read {name}: HTTP GET error on 'b.com' (HTTP 403)."
+
+
+def test_a_file_at_an_address(tmp_path: Path) -> None:
+    """As in a bucket: its header is read by the engine, too, and its rows have no numbers."""
+    columns = made_up(50)
+    for suffix in ("csv", "parquet"):
+        file = in_file(columns, tmp_path / f"records.{suffix}")
+        here, there = (read_records(path, None) for path in (file, Path(f"file://localhost{file}")))
+        assert here.counts_per_client().tolist() == there.counts_per_client().tolist()
+        with pytest.raises(RecordsError, match=rf"^file://localhost{file}.*: label '1' is not declared"):
+            read_records(Path(f"file://localhost{file}"), RecordDomain(("a", "b"), ("0", "2")))
+
+
+def test_rows_by_which_nobody_is_counted_twice() -> None:
+    """A frame's columns of one name, no frame, a column that differs in case."""
+    frame = pd.DataFrame([[1, "a", "b", 0]], columns=["client_id", "group", "group", "label"])
+    with pytest.raises(RecordsError, match=r"^The table has the column group twice; keep one\.$"):
+        read_records(frame, None)
+    with pytest.raises(RecordsError, match=r"^Records are a data frame .*, not list\.$"):
+        read_records([1, 2], None)
+    with pytest.raises(
+        RecordsError, match=r"^The table has no column group; .*found: client_id, Group, label; write"
+    ):
+        read_records(_duckdb({"client_id": [1], "Group": ["a"], "label": [0]}), None)
