@@ -12,7 +12,7 @@ from fairshares import _results, _shown
 from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import planned as plan_of
 from harness.inputs.record_schema import as_names, values_of
-from harness.inputs.tables import TABLE, different_values, table_of
+from harness.inputs.tables import TABLE, table_at, table_of
 from harness.pipeline.preprocessing import preprocess
 from harness.pipeline.release import (
     of_noise,
@@ -113,11 +113,10 @@ def _values_in(source: Any, given: Mapping[str, Any]) -> dict[str, dict[str, Any
     """Return what names of groups and labels stand for, in a table or as they are declared."""
     columns = [pd.Series(given.get(f"{name}s") or [], dtype=object, name=name) for name in ("group", "label")]
     if not isinstance(source, Path):
-        there = [name for name in ("group", "label") if name in _names_in(source)]
-        pandas = isinstance(source, pd.DataFrame)
-        columns += [
-            source[name] if pandas else pd.Series(different_values(source, name), name=name) for name in there
-        ]
+        for name in {"group", "label"} & {*_names_in(source)}:
+            pandas = isinstance(source, pd.DataFrame)
+            values = source[name] if pandas else table_at(source, [name]).counted([name]).values[name]
+            columns.append(pd.Series(values, name=name))
     return {str(column.name): values_of(column) for column in columns}
 
 

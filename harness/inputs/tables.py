@@ -7,6 +7,7 @@ a count for each combination of values; files are read by DuckDB, in parts.
 from __future__ import annotations
 
 import csv
+import glob
 import re
 import shutil
 import tempfile
@@ -106,7 +107,8 @@ class Table:
         try:
             collected = frame.collect()
         except Exception as error:  # noqa: BLE001  engines have no class in common
-            raise RecordsError(f"Cannot read {self.where}: {_in_brief(error)}.") from None
+            where = self.where.replace(TABLE, TABLE.lower())
+            raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
         self.faults(say)
         return {name: collected[name].to_list() for name in collected.columns}
 
@@ -166,6 +168,8 @@ def table_at(source: Any, names: Sequence[str]) -> Table:
     """
     if not isinstance(source, Path):
         return _of_frame(source, names)
+    import duckdb
+
     where = re.sub(r"^(\w+):/+", r"\1://", str(source))
     try:
         files = _files(source, where)
@@ -174,6 +178,8 @@ def table_at(source: Any, names: Sequence[str]) -> Table:
         return _of_csv(where, files, names)
     except OSError as error:
         raise RecordsError(f"Cannot read {where}: {str(error.strerror or error).rstrip('.')}.") from None
+    except duckdb.Error as error:
+        raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
 
 
 def _files(path: Path, where: str) -> list[str]:
@@ -197,11 +203,10 @@ def _engine() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"temp_directory": "", "autoinstall_known_extensions": False})
 
 
-def _sql(value: str | Sequence[str]) -> str:
-    """Return a text, or a list of them, as SQL has it."""
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return f"[{', '.join(map(_sql, value))}]"
+def _sql(files: Sequence[str]) -> str:
+    """Return a list of files as SQL has it, each as its own name and no pattern unless it is elsewhere."""
+    names = [(file if "://" in file else glob.escape(file)).replace("'", "''") for file in files]
+    return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
 def _of_csv(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
@@ -229,22 +234,18 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
     def faults(say: Say | None) -> None:
         rejected = connection.sql(
             "SELECT DISTINCT file_path, line, csv_line, error_type FROM reject_errors JOIN reject_scans "
-            r"USING (scan_id, file_id) WHERE regexp_matches(csv_line, '\S') ORDER BY ALL"
+            r"USING (scan_id, file_id) WHERE coalesce(regexp_matches(csv_line, '\S'), true) ORDER BY ALL"
         ).fetchall()
-        for path, row, _, kind in rejected:
+        for path, row, text, kind in rejected:
             if kind == "INVALID ENCODING":
                 raise RecordsError(_NO_UTF8.format(shown[path]))
             if kind not in ("MISSING COLUMNS", "TOO MANY COLUMNS"):
                 raise RecordsError(_NO_CSV.format(shown[path], row - 1))
-        if not rejected:
-            return
-        path, row, text, _ = rejected[0]
-        values = len(next(csv.reader([text])))
-        fault = f"{shown[path]}, row {row} has {values} values where the header has {len(header)}"
-        if say is None:
-            raise RecordsError(f"{fault}; put a value with a comma in it between quotation marks.")
-        more = f", with {len(rejected) - 1:,} more" if len(rejected) > 1 else ""
-        say(f"{fault}; left out{more}.")
+            values = len(next(csv.reader([text])))
+            fault = f"{shown[path]}, row {row} has {values} values where the header has {len(header)}"
+            if say is None:
+                raise RecordsError(f"{fault}; put a value with a comma in it between quotation marks.")
+            say(f"{fault}; left out.")
 
     def in_order(name: str) -> Iterator[tuple[str, Any]]:
         for path in paths:
@@ -269,14 +270,12 @@ def _kept_for_later(file: str) -> Any:
 
 
 def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> list[str]:
-    import duckdb
-
     try:
         if "://" not in path:
             with Path(path).open(encoding="utf-8-sig", newline="") as file:
                 return next(csv.reader(file, strict=True), [])
         lines = connection.sql(
-            f"SELECT * FROM read_csv({_sql(path)}, columns={{'line': 'VARCHAR'}}, header=false, "
+            f"SELECT * FROM read_csv({_sql([path])}, columns={{'line': 'VARCHAR'}}, header=false, "
             "delim='\x01', quote='', escape='', auto_detect=false, compression='none') LIMIT 1"
         ).fetchall()
         return next(csv.reader(lines[0] if lines else ()), [])
@@ -284,26 +283,19 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
         raise RecordsError(_NO_UTF8.format(where)) from None
     except csv.Error:
         raise RecordsError(_NO_CSV.format(where, 0)) from None
-    except duckdb.Error as error:
-        raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
 
 
 def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
-    import duckdb
-
     connection = _engine().cursor()
     for file in files:
         if "://" not in file:
-            Path(file).open("rb").close()
-    try:
-        schema = connection.sql(
-            f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
-        ).fetchall()
-        relation = connection.sql(f"SELECT * FROM read_parquet({_sql(files)})")
-    except duckdb.Error as error:
-        if "://" in where:
-            raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
-        raise RecordsError(f"{where} is not a readable Parquet file.") from None
+            with Path(file).open("rb") as start:
+                if start.read(4) != b"PAR1":
+                    raise RecordsError(f"{file} is not a readable Parquet file.")
+    schema = connection.sql(
+        f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
+    ).fetchall()
+    relation = connection.sql(f"SELECT * FROM read_parquet({_sql(files)})")
     _check_columns(where, [name for file, name, _ in schema if file == schema[0][0]][1:], names)
     kinds: dict[str, tuple[str, str]] = {}
     for file, name, kind in schema:
@@ -317,7 +309,7 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table
     def in_order(name: str) -> Iterator[tuple[str, Any]]:
         column, cursor = '"' + name.replace('"', '""') + '"', connection.cursor()
         for file in files:
-            cursor.execute(f"SELECT {column} FROM read_parquet({_sql(file)})")
+            cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
             values = chain.from_iterable(iter(partial(cursor.fetchmany, 10**5), []))
             for row, (value,) in enumerate(values, 1):
                 yield f"{file}, row {row}", value
@@ -354,12 +346,6 @@ def _of_frame(source: Any, names: Sequence[str]) -> Table:
             yield f"{TABLE}, row {row}", value
 
     return Table(TABLE, frame.lazy(), in_order)
-
-
-def different_values(source: Any, name: str) -> list[Any]:
-    """Return which values a frame's column has, as the frame has them. Raises: RecordsError: it failed."""
-    table = _of_frame(source, [name])
-    return list(table.counted([name]).values[name])
 
 
 def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
