@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pandas as pd
+    from narwhals.stable.v2.typing import IntoFrame
 
     from fairshares._results import (
         CapResult,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         WeightsResult,
     )
 
-    Records = pd.DataFrame | Mapping[str, npt.ArrayLike] | Path | str | None
+    Records = IntoFrame | Mapping[str, npt.ArrayLike] | Path | str | None
     Column = npt.ArrayLike | str | None
     Number = int | float | Fraction | str
     Budget = Number | tuple[Number, Number] | None
@@ -75,8 +75,9 @@ def weights(
         (200,)
 
     Args:
-        records: a DataFrame with a row per record, or the path of such a CSV or Parquet file; other columns
-            are ignored. None: all columns are given by name.
+        records: a data frame with a row per record, of pandas, Polars, PyArrow, DuckDB, PySpark or Dask, or a
+            path of CSV or Parquet: a file, directory or glob; other columns are ignored. None: all columns
+            are given by name.
         epsilon, delta: what the call may spend, in total; ε above 0 and at most 20.
         client_id, group, label: values, shape (n,), or the name of another column of `records`. They are
             taken as they would stand in a file: 1, 1.0 and "1" are the same label. Without client_id each row

@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import pandas as pd
 
 from fairshares import _results, _shown
@@ -12,7 +13,7 @@ from fairshares._progress import steps
 from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import planned as plan_of
 from harness.inputs.record_schema import as_names, values_of
-from harness.inputs.tables import TABLE, table_of
+from harness.inputs.tables import TABLE, table_at, table_of
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     of_noise,
@@ -101,27 +102,39 @@ def _result(
 
 def _without_clients(records: Any, columns: Mapping[str, Any]) -> bool:
     """Return whether nothing says whose rows are whose, and no column may be meant to."""
-    names = [] if records is None else [*pd.DataFrame(records)]
     return columns.get("client_id") is None and not any(
-        str(name).strip().lower() == "client_id" for name in names
+        name.strip().lower() == "client_id" for name in _names_in(records)
     )
 
 
-def _of_clients_alone(table: pd.DataFrame, given: Mapping[str, Any]) -> pd.DataFrame:
+def _names_in(records: Any) -> list[str]:
+    """Return which columns a frame has, or a mapping, or None."""
+    frame = nw.from_native(records, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        return frame.collect_schema().names()
+    return [] if records is None else [str(name) for name in getattr(frame, "columns", records)]
+
+
+def _of_clients_alone(table: Any, given: Mapping[str, Any]) -> Any:
     """Return a table in which each row is a client's. Raises: OptionError: clients' rows count together."""
     if given.get("privacy_unit") == "client" or given.get("cap"):
         raise OptionError(
             "Without client_id each row is a client of its own, so none has several to be protected "
             "together; name the column of clients by client_id=, or leave out privacy_unit= and cap=."
         )
-    return table.assign(client_id=range(len(table)))
+    if isinstance(table, pd.DataFrame):
+        return table.assign(client_id=range(len(table)))
+    return nw.from_native(table).lazy().with_row_index("client_id", order_by=_names_in(table)[:1]).to_native()
 
 
-def _values_in(source: Path | pd.DataFrame, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _values_in(source: Any, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return what names of groups and labels stand for, in a table or as they are declared."""
     columns = [pd.Series(given.get(f"{name}s") or [], dtype=object, name=name) for name in ("group", "label")]
-    if isinstance(source, pd.DataFrame):
-        columns += [source[name] for name in ("group", "label") if name in source]
+    if not isinstance(source, Path):
+        for name in {"group", "label"} & {*_names_in(source)}:
+            pandas = isinstance(source, pd.DataFrame)
+            values = source[name] if pandas else table_at(source, [name]).counted([name]).values[name]
+            columns.append(pd.Series(values, name=name))
     return {str(column.name): values_of(column) for column in columns}
 
 
@@ -130,6 +143,8 @@ def trained(**given: Any) -> _results.TrainResult:
     records, declared = given.pop("records"), given.pop("features")
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         given, source = _with_domain(given), _source(records, {})
+        if not isinstance(source, Path | pd.DataFrame):
+            source = nw.from_native(source).lazy().collect(backend="pandas").to_native()
         paths = isinstance(declared, str | Path)
         features = read_features(Path(declared)) if paths else features_from_json(declared, "features")
         request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
@@ -204,26 +219,33 @@ def _as_in_columns(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **names}
 
 
-def _source(records: Any, columns: Mapping[str, Any]) -> Path | pd.DataFrame:
-    """Return the records' file, or a table of their columns.
+def _source(records: Any, columns: Mapping[str, Any]) -> Any:
+    """Return the records' file, or a table of their columns, lazy if the frame is.
 
     Args: columns: None for the table's column of that name, the name of another of its columns, or values.
     Raises: RecordsError: they do not belong to the same rows, or the table has no such column.
     """
     if isinstance(records, str | Path):
         return Path(records)
-    table = pd.DataFrame() if records is None else pd.DataFrame(records)
+    names, frame = _names_in(records), nw.from_native(records, pass_through=True)
     for name, column in columns.items():
-        if isinstance(column, str) and column not in table:
+        if isinstance(column, str) and column not in names:
             raise RecordsError(
-                f"The table has no column {column}, the value of {name}= (found: "
-                f"{', '.join(map(str, table.columns))})."
+                f"The table has no column {column}, the value of {name}= (found: {', '.join(names)})."
             )
     chosen = {name: name if column is None else column for name, column in columns.items()}
-    arrays = {
-        name: table[column] if isinstance(column, str) else column
-        for name, column in chosen.items()
-        if not isinstance(column, str) or column in table
-    }
-    arrays |= {str(name): table[name] for name in table if str(name).startswith("score_")}
+    chosen = {name: of for name, of in chosen.items() if not isinstance(of, str) or of in names}
+    if isinstance(frame, nw.DataFrame | nw.LazyFrame) and not isinstance(records, pd.DataFrame):
+        beside = [name for name, of in chosen.items() if not isinstance(of, str)]
+        if not beside:
+            return (
+                frame.select(**{name: nw.col(of) for name, of in chosen.items()}).to_native()
+                if chosen
+                else records
+            )
+        if isinstance(frame, nw.LazyFrame):
+            raise RecordsError(f"A lazy frame's rows have no order: name the column that is {beside[0]}.")
+        records = frame.to_pandas()
+    table = pd.DataFrame() if records is None else pd.DataFrame(records)
+    arrays = {name: table[of] if isinstance(of, str) else of for name, of in chosen.items()}
     return table_of(arrays) if arrays else table

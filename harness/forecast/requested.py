@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ from harness.inputs.record_schema import (
     caps_to_choose_from,
 )
 from harness.inputs.records import MOST_INFERRED
-from harness.inputs.tables import TABLE, read_table
+from harness.inputs.tables import table_at
 from harness.pipeline.release import cap_and_release, request_of_cap
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.registry import STATISTICS, statistic_of
@@ -42,9 +41,6 @@ from harness.request.readers import parse_shares
 from harness.request.releases import CAPPED_RELEASES
 from harness.security_models import MODELS
 from protocols.accounting.calibration import PrivacyUnit
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _OF_SHARES = ("clients", "records", "groups", "labels")
 
@@ -71,7 +67,7 @@ class Plan:
 def planned(
     request: Request,
     expected: Expected,
-    table: Path | pd.DataFrame | None = None,
+    table: Any = None,
     started: Callable[[], float] = float,
 ) -> Plan:
     """Return what to expect of a release.
@@ -80,7 +76,7 @@ def planned(
 
     Args:
         request: Without a model, all are planned.
-        table: The records, where these are not in a file that `expected` names.
+        table: The records, as `table_at` takes them, where `expected` names no file.
         started: Says how long a command takes to begin; `float`, 0: there is none to begin.
     Raises: FairSharesError: it cannot be run so.
     """
@@ -143,27 +139,30 @@ def _counted(
 
     The shares of groups and labels are those of the table; performance values have one label.
     """
-    import pandas as pd
-
     given = [named(name) for name in _OF_SHARES if getattr(expected, name) is not None]
     if given:
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
     columns = ["client_id", "group", *([] if kind is RecordKind.VALUE else ["label"])]
-    where = str(table) if isinstance(table, Path) else TABLE
-    frame = pd.DataFrame(read_table(table, columns)[0], dtype=object)
-    if frame.empty:
-        raise RecordsError(f"{where} has no records: there is no row below the header.")
+    opened = table_at(table, columns)
+    counted = opened.counted(columns)
+    size = int(counted.records.sum())
+    if not size:
+        raise RecordsError(f"{opened.where} has no records: there is no row below the header.")
     shares: dict[str, dict[str, Fraction]] = {"label": {}}
+    places = [np.unique(counted.texts["client_id"], return_inverse=True)[1]]
     for name in columns[1:]:
-        rows = frame[name].value_counts().sort_index()
-        if not 2 <= len(rows) <= MOST_INFERRED:
+        names, place = np.unique(counted.texts[name], return_inverse=True)
+        if not 2 <= len(names) <= MOST_INFERRED:
             raise RecordDomainError(
-                f"{where} has {len(rows):,} different {name}s; a plan is for 2 to {MOST_INFERRED}."
+                f"{opened.where} has {len(names):,} different {name}s; a plan is for 2 to {MOST_INFERRED}."
             )
-        shares[name] = {str(value): Fraction(int(n), len(frame)) for value, n in rows.items()}
-    counts = pd.crosstab(frame["client_id"], [frame[name] for name in columns[1:]], dropna=False)
+        rows = np.bincount(place, weights=counted.records)
+        shares[name] = {str(each): Fraction(int(n), size) for each, n in zip(names, rows, strict=True)}
+        places.append(place)
+    counts = np.zeros([int(place.max()) + 1 for place in places], dtype=np.int64)
+    np.add.at(counts, tuple(places), counted.records)
     shape = (len(counts), len(shares["group"]), len(shares["label"]) or 1)
-    return counts.to_numpy().reshape(shape), shares["group"], shares["label"]
+    return counts.reshape(shape), shares["group"], shares["label"]
 
 
 def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:

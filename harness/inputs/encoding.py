@@ -1,15 +1,22 @@
 """What is shared in each input form, as a table of integers: columns, and a row per client or record."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from harness.errors import RecordDomainError, named
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, caps_to_choose_from
-from harness.inputs.records import ClientRecords, Say
 from harness.inputs.rings import XOR, Ring
 from protocols.arrays import Integers
 from protocols.circuits.noise import MAX_INPUT_WIDTH, input_widths
 from protocols.circuits.slots import slot_bits, slot_blocks
 from protocols.spec import KEYS, PRODUCT, SLOTS, SPLIT, InputForm
+
+if TYPE_CHECKING:  # parties need this module, and no records
+    from harness.inputs.records import ClientRecords
+    from harness.inputs.tables import Say
 
 
 def is_per_record(domain: RecordDomain, form: str) -> bool:
@@ -55,7 +62,7 @@ def count_columns(domain: RecordDomain, form: str) -> int:
 
 def count_rows(records: ClientRecords, form: str) -> int:
     """Return how many rows these records have."""
-    return len(records.client) if is_per_record(records.domain, form) else records.clients
+    return int(records.count.sum()) if is_per_record(records.domain, form) else records.clients
 
 
 def as_upload(records: ClientRecords, form: InputForm, say: Say) -> ClientRecords:
@@ -85,9 +92,10 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
     if form.name == SPLIT.name:
         return records.counts_per_client()
     if form.name == KEYS.name:
-        return records.cell[np.newaxis]
+        return records.singly.cell[np.newaxis]
     assert form.name == PRODUCT.name
     if is_per_record(domain, form.name):
+        records = records.singly
         assert records.detail is not None
         each = zip((records.group, records.label, records.detail), domain.shape, strict=True)
         return np.concatenate([_indicators(index, size) for index, size in each])
@@ -97,7 +105,7 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
 
 def _capped(records: ClientRecords, cap: Cap, form: InputForm) -> Integers:
     """Return what clients share of the records that a cap leaves: counts per cell, keys or codes of slots."""
-    cells, clients = records.domain.cells, records.clients
+    records, cells, clients = records.singly, records.domain.cells, records.clients
     chosen = cap.choose(records.client, records.cell, clients)
     if form.name == SLOTS.name:
         return chosen + 1
@@ -119,9 +127,8 @@ def _valued_slots(records: ClientRecords) -> Integers:
 
 def _caps_exceeded(records: ClientRecords) -> Integers:
     """Return how many of the caps to choose from each client exceeds; none exceeds the last."""
-    sizes = np.bincount(records.client, minlength=records.clients)
     caps = caps_to_choose_from(records.domain.max_count)[:-1]
-    return np.searchsorted(caps, sizes)[np.newaxis].astype(np.int64)
+    return np.searchsorted(caps, records.sizes)[np.newaxis].astype(np.int64)
 
 
 def input_bits(values: bytes, width: int, per_lane: int) -> bytes:

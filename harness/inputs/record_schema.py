@@ -38,6 +38,8 @@ WEIGHT_ONE = "weight-one"
 AUTO = "auto"  # a cap that π_CAP chooses
 WEIGHT_SLOTS = 60  # 1 to 6 records, and 10, 12, 15, 20, 30, 60, share them out exactly
 
+_MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and pandas call a missing value
+
 Grid = tuple[float, ...]  # of thresholds, from 0 up
 
 
@@ -341,16 +343,27 @@ class ValueGrid:
         return {"low": self.low, "high": self.high, "steps": self.steps}
 
 
+def as_text(values: Sequence[Any]) -> list[str]:
+    """Return a column's values as they would stand in a CSV file: 1 for 1.0; missing ones empty.
+
+    Floats are whole numbers if all of the column's are: a missing value makes floats of them.
+    """
+    floats = [value for value in values if isinstance(value, float) and not math.isnan(value)]
+    are_whole = all(abs(value) < 2**53 and value % 1 == 0 for value in floats)
+
+    def text(value: Any) -> str:
+        if are_whole and isinstance(value, float) and not math.isnan(value):
+            return str(int(value))
+        return str(value) if isinstance(value, str) or str(value) not in _MISSING else ""
+
+    return [*map(text, values)]
+
+
 def as_names(column: pd.Series) -> pd.Series:
-    """Return a column's values as they would stand in a CSV file: 1 for 1.0; missing ones empty."""
+    """Return a column of names: its values as `as_text` has them."""
     import pandas as pd
 
-    missing = column.isna()
-    if pd.api.types.is_float_dtype(column):
-        present = column[~missing]
-        if (present.abs() < 2**53).all() and (present % 1 == 0).all():
-            column = column.astype("Int64")  # whole numbers that a missing value made floats
-    return column.astype(str).where(~missing, "")
+    return pd.Series(as_text(column.tolist()), index=column.index, name=column.name, dtype=str)
 
 
 def values_of(column: pd.Series) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,27 +24,27 @@ from harness.inputs.record_schema import (
     RecordDomain,
     RecordKind,
     ValueGrid,
-    bins_of,
+    even_grid,
     shown,
 )
-from harness.inputs.tables import TABLE, Columns, alike, read_table, refuse_variants
-
-if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
-    import pandas as pd
+from harness.inputs.tables import MISSING, Counted, Say, Table, alike, refuse_variants, table_at
 
 MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
-Say = Callable[[str], None]
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 _COLUMNS = ("client_id", "group", "label")
 
 
+_ONE = np.ones((), dtype=np.int64)  # each
+
+
 @dataclass(frozen=True)
 class ClientRecords:
-    """Records of M clients, M >= 1: arrays of equal length, one entry per record.
+    """Records of M clients, M >= 1: arrays of equal length, an entry for records that are alike.
 
     Attributes: client: index in [0, M); group, label: indices into the domain; client_ids: shape (M,),
     as in the file; detail: the bin of the score, the predicted label's index, or the value's step, where
-    the domain has them; with several scores a row of bins, by label. A client may have no record.
+    the domain has them, with several scores a row of bins, by label; count: how many records an entry stands
+    for. A client may have no record.
     """
 
     domain: RecordDomain
@@ -53,9 +53,11 @@ class ClientRecords:
     group: npt.NDArray[np.int64]
     label: npt.NDArray[np.int64]
     detail: npt.NDArray[np.int64] | None = None
+    count: npt.NDArray[np.int64] = field(default_factory=lambda: _ONE)
 
     def __post_init__(self) -> None:
-        most = np.bincount(self.client, minlength=self.clients)
+        object.__setattr__(self, "count", np.broadcast_to(self.count, self.client.shape))
+        most = self.sizes
         over = np.flatnonzero(most > self.domain.max_count)
         if len(over) and self.domain.values:
             raise RecordsError(
@@ -79,6 +81,16 @@ class ClientRecords:
         return len(self.client_ids)
 
     @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """How many records each client has: shape (M,)."""
+        return _added_up(self.client, self.count, self.clients)
+
+    @property
+    def singly(self) -> ClientRecords:
+        """The same records, with an entry for each."""
+        return self._kept(np.repeat(np.arange(len(self.client)), self.count), count=_ONE)
+
+    @property
     def cell(self) -> npt.NDArray[np.int64]:
         """Each record's (group, label[, bin or prediction]) as one index, the last varying fastest.
 
@@ -96,8 +108,8 @@ class ClientRecords:
     def counts_per_client(self) -> npt.NDArray[np.int64]:
         """Count each client's records per cell: shape (cells, M)."""
         cells = self.domain.cells
-        flat = np.bincount(np.ravel(self.cell * self.clients + self.client), minlength=self.clients * cells)
-        return flat.reshape(cells, self.clients)
+        place = self.cell * self.clients + self.client
+        return _added_up(place, self.count, self.clients * cells).reshape(cells, self.clients)
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
         """Yield the same records in parts of at most so many clients, for what grows with clients."""
@@ -109,37 +121,34 @@ class ClientRecords:
         edges = np.searchsorted(self.client[order], [*starts, self.clients])
         for i, start in enumerate(starts):
             rows = order[edges[i] : edges[i + 1]]
-            yield ClientRecords(
-                self.domain,
-                self.client_ids[start : start + clients],
-                self.client[rows] - start,
-                self.group[rows],
-                self.label[rows],
-                None if self.detail is None else self.detail[rows],
-            )
+            ids = self.client_ids[start : start + clients]
+            yield self._kept(rows, client_ids=ids, client=self.client[rows] - start)
+
+    def in_order(self) -> ClientRecords:
+        """Return the same records, clients by number and cells in order."""
+        return self._kept(np.lexsort((*np.atleast_2d(self.cell), self.client)))
 
     def at_most(self, most: npt.NDArray[np.int64]) -> ClientRecords:
         """Return at most so many records of each client, a random choice of them. Args: most: shape (M,)."""
-        return self._kept(~_beyond(self.client, most, np.ones(len(self.client), dtype=bool)))
+        count = _drawn(self.client, self.count, most)
+        return self._kept(count > 0, count=count[count > 0])
 
-    def _kept(self, kept: npt.NDArray[np.bool_]) -> ClientRecords:
-        """Return some of the records, of all clients. Args: kept: shape (n,)."""
-        return replace(
-            self,
-            client=self.client[kept],
-            group=self.group[kept],
-            label=self.label[kept],
-            detail=None if self.detail is None else self.detail[kept],
-        )
+    def _kept(self, kept: npt.NDArray[Any], **changes: Any) -> ClientRecords:
+        """Return some of the entries, of all clients. Args: kept: which; changes: other fields."""
+        of_each = {
+            name: array[kept]
+            for name in ("client", "group", "label", "detail", "count")
+            if (array := getattr(self, name)) is not None
+        }
+        return replace(self, **{**of_each, **changes})
 
     def of_one_group(self, say: Say) -> ClientRecords:
-        """Return the records of each client's first group; say how many are left out."""
-        first = np.zeros(self.clients, dtype=np.int64)
-        first[self.client[::-1]] = self.group[::-1]
-        kept = first[self.client] == self.group
+        """Return the records of each client's largest group, or the first of equal ones; say what is not."""
+        sizes = self.counts_per_client().reshape(len(self.domain.groups), -1, self.clients).sum(axis=1)
+        kept = sizes.argmax(axis=0)[self.client] == self.group
         if not kept.all():
             say(
-                f"{(~kept).sum():,} records of a client's second group are left out; "
+                f"{self.count[~kept].sum():,} records of a client's second group are left out; "
                 f"{named('input_form', 'split')} has them."
             )
         return self._kept(kept)
@@ -184,7 +193,7 @@ class ScoreCut:
 
 
 def read_records(
-    source: Path | pd.DataFrame,
+    source: Any,
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
     *,
@@ -194,69 +203,89 @@ def read_records(
     say: Say | None = None,
     grid: Grid = (),
 ) -> ClientRecords:
-    """Read CSV, Parquet or a table with client_id, group, label and, if asked for, score or prediction.
+    """Count records with client_id, group, label and, if asked for, score or prediction, where they are.
 
     Performance values: the columns client_id, group and value, a number or a fraction of counts, 17/20.
 
-    Args: source: a file's path, or a table, whose values are taken as they would stand in a file; domain:
+    Args: source: see `table_at`; values are taken as they would stand in a CSV file. domain:
     what was declared; None infers groups and labels from this source. max_count: for an inferred domain.
     may_be_empty: take a file with a header alone for one client without records. kind: what else to read;
     cut: predictions are made by it from the column score. say: what is no record of the domain is left out
     and said by this, a sentence each; None: it is refused. grid: of scores, if the domain has none.
+    Returns: the same whatever holds the records: clients by name, an entry for each of their cells, in order.
+    [test: tests/harness/inputs/test_frames.py]
     Raises: RecordsError: names the file, and the row (a table's by its index) and value where there is one;
     RecordDomainError: an inferred domain has fewer than two groups or labels.
     """
-    frame, rows = read_table(source, _columns(kind, cut, domain), say)
-    if not rows and may_be_empty and domain is not None and isinstance(source, Path):
+    names = _columns(kind, cut, domain)
+    table = table_at(source, names)
+    thresholds: Grid = (0.0, cut.threshold) if cut else ()
+    if kind is RecordKind.SCORE:
+        thresholds = (domain and domain.thresholds) or grid or even_grid()
+    counted = table.counted(names, thresholds, say)
+    if not len(counted.records) and may_be_empty and domain is not None and isinstance(source, Path):
         none = np.zeros(0, dtype=np.int64)
         client_ids = np.array([source.stem], dtype=object)
         declared = domain.with_kind(kind)
         return ClientRecords(declared, client_ids, none, none, none, none if kind.of_each else None)
-    where = str(source) if isinstance(source, Path) else TABLE
-    return records_from_frame(frame, domain, max_count, where, rows, kind, cut, say, grid)
+    return as_records(table, counted, domain, max_count, kind, cut, say, grid).in_order()
 
 
-def records_from_frame(
-    frame: Columns | pd.DataFrame,
+def read_singly(
+    source: Any, more: Sequence[str], domain: RecordDomain | None, max_count: int = DEFAULT_MAX_COUNT
+) -> tuple[ClientRecords, Counted]:
+    """Return records with an entry for each, and their values, in the source's order; as `read_records`.
+
+    Args: more: further columns that are read.
+    """
+    names = [*_COLUMNS, *more]
+    table = table_at(source, names)
+    rows = table.rows(names)
+    return as_records(table, rows, domain, max_count), rows
+
+
+def as_records(
+    table: Table,
+    counted: Counted,
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
-    where: str = "The records",
-    rows: Sequence[Any] | None = None,
     kind: RecordKind = RecordKind.NONE,
     cut: ScoreCut | None = None,
     say: Say | None = None,
     grid: Grid = (),
 ) -> ClientRecords:
-    """Check a table of strings with the columns client_id, group, label ...; as `read_records` otherwise.
+    """Check what was counted in a table, and return it with an entry for each line; else as `read_records`.
 
     Guarantees: with `say`, a client's values decide neither whether this returns nor how many clients it
     returns: who is named in client_id is there.  [test: tests/harness/inputs/test_uploaded_records.py]
-    Args: where: what messages call the table; rows: the numbers that its records go by; 1, 2 ... if None.
     """
-    columns = {name: list(frame[name]) for name in _columns(kind, cut, domain)}
-    size = len(columns["client_id"])
-    if not size:
+    where, columns = table.where, counted.texts
+    if not len(counted.records):
         raise RecordsError(f"{where} has no records: there is no row below the header.")
-    check = _Check(where, range(1, size + 1) if rows is None else rows, say)
-    missing = {
-        name: [value.strip().lower() in ("", "nan") for value in column] for name, column in columns.items()
-    }
-    for name, rows_without in missing.items():
-        check(rows_without, f"column {name} is empty or NaN", "fill it in, or leave the row out")
+    check, read = _Check(table, counted, say), _columns(kind, cut, domain)
+    bins = dict(zip(read[-counted.bins.shape[1] :], counted.bins.T, strict=False))
+    for name in read:
+        missing = [text.strip().lower() in ("", "nan") for text in columns[name]]
+        check(
+            bins[name] == MISSING if name in bins else missing,
+            f"column {name} is empty or NaN",
+            "fill it in, or leave the row out",
+            name,
+        )
     if kind is RecordKind.VALUE and domain is None:
         raise RecordDomainError(
             f"Performance values need a declared range: give {named('groups')} and {named('range', '0,1')}."
         )
     if domain is None:
-        groups, labels = (tuple(sorted(set(map(str, columns[name])))) for name in ("group", "label"))
-        for what, names in (("groups", groups), ("labels", labels)):
-            if len(names) > MOST_INFERRED:
+        groups, labels = (tuple(sorted(set(columns[name]))) for name in ("group", "label"))
+        for what, inferred in (("groups", groups), ("labels", labels)):
+            if len(inferred) > MOST_INFERRED:
                 raise RecordDomainError(
-                    f"{where} has {len(names):,} different {what}, as an ID of rows would have; put the "
+                    f"{where} has {len(inferred):,} different {what}, as an ID of rows would have; put the "
                     f"{what} in the column {what.removesuffix('s')}, or declare all of them with "
                     f"{named('domain')}."
                 )
-            refuse_variants(names, f"{where} has the {what}")
+            refuse_variants(inferred, f"{where} has the {what}")
         domain = RecordDomain(groups, labels, max_count, inferred=True)
         if domain.with_kind(kind).score_columns > 1 and cut is None:
             raise RecordDomainError(
@@ -272,91 +301,94 @@ def records_from_frame(
         places = {value: place for place, value in enumerate(declared)}
         indices[name] = np.array([places.get(value, -1) for value in columns[name]], dtype=np.int64)
         fault = f"is not declared (declared: {', '.join(map(shown, declared))})"
-        mend = "declare it, or correct the row"
-        check(indices[name] < 0, f"{name} {{}} {fault}", mend, columns[name], declared)
+        check(indices[name] < 0, f"{name} {{}} {fault}", "declare it, or correct the row", name, declared)
     if cut is not None:
         positive = cut.positive_in(domain, where)
-        above = bins_of(_scores(columns, check, "score"), (0.0, cut.threshold))
-        indices["prediction"] = above if positive else 1 - above
+        indices["prediction"] = counted.bins[:, 0] if positive else 1 - counted.bins[:, 0]
     elif domain.values:
-        indices["value"] = domain.values.nearest(_values(columns, domain.values, check))
-        indices["label"] = np.zeros(size, dtype=np.int64)
+        indices["value"] = domain.values.nearest(_values(columns["value"], domain.values, check))
+        indices["label"] = np.zeros(len(counted.records), dtype=np.int64)
     elif kind is RecordKind.SCORE:
-        scores = [_scores(columns, check, name) for name in columns if name not in _COLUMNS]
-        indices["score"] = bins_of(np.stack(scores, axis=-1), domain.thresholds)
-        indices["score"] = indices["score"][:, 0] if len(scores) == 1 else indices["score"]
-    numbers: dict[str, int] = {}  # of clients, in the order of their first records
-    each = zip(columns["client_id"], missing["client_id"], strict=True)
-    client = np.array([-1 if without else numbers.setdefault(who, len(numbers)) for who, without in each])
-    if say is not None:
-        most = domain.max_count
-        fault = (
-            f"its client has more records than the maximum of {most}, of which as many are drawn at random"
+        indices["score"] = counted.bins[:, 0] if domain.score_columns == 1 else counted.bins
+    for name, of_score in bins.items():
+        mend = "correct the row; 61 % is 0.61"
+        check(of_score < 0, f"{name} {{}} is not a number from 0 to 1", mend, name)
+    names = sorted({name for name in columns["client_id"] if name.strip().lower() not in ("", "nan")})
+    places = {name: place for place, name in enumerate(names)}
+    client = np.array([places.get(name, -1) for name in columns["client_id"]], dtype=np.int64)[check.kept]
+    records = counted.records[check.kept]
+    if say is not None and (_added_up(client, records, len(names)) > domain.max_count).any():
+        drawn = _drawn(client, records, np.full(len(names), domain.max_count))
+        say(
+            f"{where}: a client has more records than the maximum of {domain.max_count}, of which as many "
+            f"are drawn at random; {(records - drawn).sum():,} left out."
         )
-        check(_beyond(client, most, check.kept), fault, "")
+        records = drawn
+    kept = np.flatnonzero(check.kept)[records > 0]
     return ClientRecords(
         domain,
-        np.asarray([*numbers] or [where], dtype=object),
-        client.astype(np.int64)[check.kept],
-        indices["group"][check.kept],
-        indices["label"][check.kept],
-        indices[kind][check.kept] if kind in indices else None,
+        np.asarray(names or [where], dtype=object),
+        client[records > 0],
+        indices["group"][kept],
+        indices["label"][kept],
+        indices[kind][kept] if kind in indices else None,
+        records[records > 0],
     )
 
 
 class _Check:
-    """Keeps the rows that are records of the domain; of others, refuses the first or says what is left out.
+    """Keeps the lines that are records of the domain; of others, refuses the first or says what is left out.
 
-    Attributes: kept: of each row, whether it is a record.
+    Attributes: kept: of each line, whether it is of records.
     """
 
-    def __init__(self, where: str, rows: Sequence[Any], say: Say | None) -> None:
-        self._where, self._rows, self._say = where, rows, say
-        self.kept = np.ones(len(rows), dtype=bool)
+    def __init__(self, table: Table, counted: Counted, say: Say | None) -> None:
+        self._table, self._counted, self._say = table, counted, say
+        self.kept = np.ones(len(counted.records), dtype=bool)
 
     def __call__(
-        self,
-        wrong: npt.ArrayLike,
-        fault: str,
-        mend: str,
-        column: Sequence[str] = (),
-        known: Sequence[str] = (),
+        self, wrong: npt.ArrayLike, fault: str, mend: str, column: str, known: Sequence[str] = ()
     ) -> None:
-        """Leave rows out, or refuse them.
+        """Leave lines out, or refuse them.
 
         Args: fault: in it {} stands for the value in the column; mend: what to do; known: right values.
         """
-        rows = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
-        if not len(rows):
+        lines = np.flatnonzero(np.asarray(wrong, dtype=bool) & self.kept)
+        if not len(lines):
             return
-        value = str(column[rows[0]]) if column else ""
+        values = self._counted.values[column]
+        place, value = self._table.first(column, [values[line] for line in lines.tolist()])
+        others = self._counted.records[lines].sum() - 1
         same = alike(value, known)
-        message = f"{self._where}, row {self._rows[rows[0]]}: {fault.replace('{}', repr(value), 1)}"
+        message = f"{place}: {fault.replace('{}', repr(value), 1)}"
         if self._say is None:
-            more = f", and so in {len(rows) - 1:,} more" if len(rows) > 1 else ""
+            more = f", and so in {others:,} more" if others else ""
             raise RecordsError(f"{message}{more}{same or f'; {mend}'}.")
-        message += same
-        more = f", with {len(rows) - 1:,} more" if len(rows) > 1 else ""
-        self._say(f"{message}; left out{more}.")
-        self.kept[rows] = False
+        self._say(f"{message}{same}; left out{f', with {others:,} more' if others else ''}.")
+        self.kept[lines] = False
 
 
-def _beyond(
-    client: npt.NDArray[np.int64], most: int | npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    """Return which rows are beyond so many of a client's, if those that are kept are drawn at random.
+def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    """Return the sum of the counts at each place below `size`."""
+    sums = np.zeros(size, dtype=np.int64)
+    np.add.at(sums, place, count)
+    return sums
 
-    Args: most: of every client, or of each, shape (M,).
+
+def _drawn(
+    client: npt.NDArray[np.int64], count: npt.NDArray[np.int64], most: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return how many records of each line are among so many of its client's, which are drawn at random.
+
+    Args: most: of each client, shape (M,).
     """
-    rows = np.flatnonzero(kept)
-    drawn = np.frombuffer(os.urandom(8 * len(rows)), dtype=np.uint64)
-    order = np.lexsort((drawn, client[rows]))
-    counts = np.bincount(client[rows])
-    rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    beyond = np.zeros(len(kept), dtype=bool)
-    each = most if isinstance(most, int) else most[client[rows][order]]
-    beyond[rows[order[rank >= each]]] = True
-    return beyond
+    line = np.repeat(np.arange(len(client)), count)
+    drawn = np.frombuffer(os.urandom(8 * len(line)), dtype=np.uint64)
+    order = np.lexsort((drawn, client[line]))
+    counts = np.bincount(client[line])
+    rank = np.arange(len(line)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = order[rank < most[client[line[order]]]]
+    return np.bincount(line[kept], minlength=len(client))
 
 
 def score_names(labels: Sequence[str]) -> list[str]:
@@ -379,18 +411,9 @@ def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     return np.array([float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts], dtype=np.float64)
 
 
-def _scores(columns: Columns, check: _Check, name: str) -> npt.NDArray[np.float64]:
-    """Return the numbers in a column of scores; they have to be from 0 to 1."""
-    scores = _numbers(columns[name])
-    wrong = ~((scores >= 0) & (scores <= 1))  # NaN is neither
-    mend = "correct the row; 61 % is 0.61"
-    check(wrong, f"{name} {{}} is not a number from 0 to 1", mend, columns[name])
-    return np.where(wrong, 0, scores)
-
-
-def _values(columns: Columns, grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
+def _values(texts: Sequence[str], grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
     """Return the column's numbers, or fractions of counts as 17/20; they have to be in the range."""
-    parts = [text.partition("/") for text in columns["value"]]
+    parts = [text.partition("/") for text in texts]
     top = _numbers([above for above, _, _ in parts])
     bottom = _numbers([below if slash else "1" for _, slash, below in parts])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -398,5 +421,5 @@ def _values(columns: Columns, grid: ValueGrid, check: _Check) -> npt.NDArray[np.
     wrong = ~((values >= grid.low) & (values <= grid.high))  # NaN is neither
     where = f"from {grid.low:g} to {grid.high:g}, the declared range"
     mend = f"correct the row, or declare another {named('range')}"
-    check(wrong, f"value {{}} is not a number or a fraction {where}", mend, columns["value"])
+    check(wrong, f"value {{}} is not a number or a fraction {where}", mend, "value")
     return np.where(wrong, grid.low, values)

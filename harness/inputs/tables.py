@@ -1,99 +1,354 @@
-"""Tables of strings from CSV and Parquet files and from pandas, with what people know their rows by."""
+"""Records where they are: any frame that narwhals knows, and CSV and Parquet files of any size.
+
+Each becomes one lazy frame. The engine that has the records groups and counts them, and what comes back is
+a count for each combination of values; files are read by DuckDB, in parts.
+"""
 
 from __future__ import annotations
 
 import csv
+import glob
+import re
+import shutil
+import tempfile
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import RecordDomainError, RecordsError, named
-from harness.inputs.record_schema import as_names
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:  # pandas and pyarrow take a second to load: functions that need them load them
+from harness.errors import RecordDomainError, RecordsError, named
+from harness.inputs.record_schema import Grid, as_text, even_grid
+
+if TYPE_CHECKING:  # pandas takes a second to load, as does duckdb: functions that need them load them
+    import duckdb
     import pandas as pd
 
-
-Columns = Mapping[str, Sequence[str]]  # by name, of equal lengths
 TABLE = "The table"  # what messages call one that is no file
+Say = Callable[[str], None]
+_PARQUET = (".parquet", ".pq")
+_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(?:")
+MISSING, WRONG = -2, -1  # in place of the bin of a score
+_NO_UTF8 = "{} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
+_NO_CSV = (
+    "{} is not a well-formed CSV file after row {}; a value with a comma or a line break in it begins and "
+    "ends with a quotation mark."
+)
 
 
-def read_table(
-    source: Path | pd.DataFrame, names: Sequence[str], say: Callable[[str], None] | None = None
-) -> tuple[Columns, Sequence[Any]]:
-    """Return the named columns as strings, and what the records go by: a file's numbers, a table's index.
+@dataclass(frozen=True)
+class Counted:
+    """How many records have which values: a line for each combination of values.
 
-    Args: say: a row with too few values, or too many, is left out and said by this; None: it is refused.
-    Raises: RecordsError: the file cannot be read, or lacks a column.
+    Attributes: values: by column, as the source has them; of scores, one of the line's. bins: of scores,
+    shape (n, columns of scores), -1 where there is no number from 0 to 1, -2 where there is nothing.
+    records: how many there are, shape (n,).
+    """
+
+    values: Mapping[str, Sequence[Any]]
+    records: npt.NDArray[np.int64]
+    bins: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+
+    @cached_property
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """The values as they would stand in a CSV file."""
+        return {name: as_text(values) for name, values in self.values.items()}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records where they are.
+
+    Attributes: where: what messages call them; frame: lazy, or as good as that. in_order: yields how messages
+    call each row, and its value in a column; nothing where rows have no order. faults: says which rows of
+    CSV files were no rows when they were read, or refuses the first.
+    """
+
+    where: str
+    frame: nw.LazyFrame[Any]
+    in_order: Callable[[str], Iterator[tuple[str, Any]]] = lambda _: iter(())
+    faults: Callable[[Say | None], None] = lambda _: None
+
+    def counted(self, names: Sequence[str], grid: Grid = (), say: Say | None = None) -> Counted:
+        """Count the records of each combination of values; instead of scores, of bins.
+
+        Args: grid: thresholds, if the columns behind client_id, group and label hold scores; say: see
+        `read_records`. Raises: RecordsError: the engine that has the records failed.
+        """
+        frame, scores = self.frame.select(*names), names[3:] if grid else ()
+        binned = [f"bin of {name}" for name in scores]
+        for name, bin_name in zip(scores, binned, strict=True):
+            frame = _with_bins(frame, name, grid, bin_name)
+        keys = [name for name in names if name not in scores] + binned
+        shown = [nw.col(name).min() for name in scores]
+        values = self._collected(frame.group_by(*keys).agg(nw.len().alias("records"), *shown), say)
+        records, bins = values.pop("records"), [values.pop(name) for name in binned]
+        by_line = np.array(bins, dtype=np.int64).reshape(len(binned), len(records)).T
+        return Counted(values, np.array(records, dtype=np.int64), by_line)
+
+    def rows(self, names: Sequence[str]) -> Counted:
+        """Return a line for each record, for what needs records one by one."""
+        values = self._collected(self.frame.select(*names), None)
+        return Counted(values, np.ones(len(values[names[0]]), dtype=np.int64))
+
+    def first(self, name: str, wrong: Sequence[Any]) -> tuple[str, str]:
+        """Return how messages call the first row with one of these values, or the table; and the value."""
+        texts = dict(zip(map(str, wrong), as_text(wrong), strict=True))
+        for place, value in self.in_order(name):
+            if str(value) in texts or ("" in texts.values() and as_text([value]) == [""]):
+                return place, texts.get(str(value), "")
+        return self.where, min(texts.values())
+
+    def _collected(self, frame: nw.LazyFrame[Any], say: Say | None) -> dict[str, list[Any]]:
+        try:
+            collected = frame.collect()
+        except Exception as error:  # noqa: BLE001  engines have no class in common
+            where = self.where.replace(TABLE, TABLE.lower())
+            raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
+        self.faults(say)
+        return {name: collected[name].to_list() for name in collected.columns}
+
+
+def _in_brief(error: BaseException) -> str:
+    """Return the first sentence of what an engine says, without its class."""
+    text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", str(error).strip())
+    if extension := re.search(r"INSTALL (\w+)", text):
+        return f'that takes an extension of DuckDB: duckdb.sql("INSTALL {extension[1]}") in Python, once'
+    return re.split(r"\.?\s*\n|\. ", text)[0].rstrip(".") or type(error).__name__
+
+
+def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -> nw.LazyFrame[Any]:
+    """Add a score's bin, the last threshold that it reaches, as a column of this name, by comparisons.
+
+    Of even thresholds, a product guesses the bin. It may be off by one to either side, which comparisons with
+    both thresholds then mend.  [test: tests/harness/inputs/test_frames.py]
+    """
+    score: Any = nw.col(name)
+    if frame.collect_schema()[name] == nw.String:
+        text = score.str.strip_chars()
+        missing = score.is_null() | text.str.to_lowercase().is_in(["", "nan"])
+        number = nw.when(text.str.contains(_NUMBER)).then(text).cast(nw.Float64)
+    else:
+        number = score.cast(nw.Float64)
+        missing = number.is_null() | number.is_nan()
+    frame = frame.with_columns(number=number, missing=missing.fill_null(False))
+    score, inside, steps = nw.col("number"), nw.col("inside"), len(grid) - 1
+    frame = frame.with_columns(inside=((score >= 0) & (score <= 1)).fill_null(False))
+    if grid == even_grid(len(grid)):
+        guess = nw.when(inside).then(score * steps).otherwise(0.0).floor().cast(nw.Float64)
+        frame, guess = frame.with_columns(guess=guess), nw.col("guess")
+        by = guess * 0 + steps  # a column: by a number Polars would multiply with 1 / steps
+        too_low, too_high = score >= (guess + 1) / by, score < guess / by
+        place = guess.cast(nw.Int64) + too_low.cast(nw.Int64) - too_high.cast(nw.Int64)
+    else:
+        place = _by_halves(score, grid, 0, len(grid))
+    outside = nw.when(nw.col("missing")).then(nw.lit(MISSING)).otherwise(nw.lit(WRONG))
+    return frame.with_columns(nw.when(inside).then(place).otherwise(outside).cast(nw.Int64).alias(bin_name))
+
+
+def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
+    """Return which threshold from low to below high is the last that a score reaches, if one of them is."""
+    if high - low == 1:
+        return nw.lit(low)
+    middle = (low + high) // 2
+    upper, lower = _by_halves(score, grid, middle, high), _by_halves(score, grid, low, middle)
+    return nw.when(score >= grid[middle]).then(upper).otherwise(lower)
+
+
+def table_at(source: Any, names: Sequence[str]) -> Table:
+    """Return records as a table with these columns; nothing is read but what columns there are.
+
+    Args: source: the path of a CSV or Parquet file, of a directory or glob of either, or any frame that
+    narwhals knows.
+    Raises: RecordsError: it cannot be read, or lacks a column.
     """
     if not isinstance(source, Path):
-        _check_columns(TABLE, list(map(str, source.columns)), names)
-        return _columns(source[list(names)].apply(as_names)), source.index.tolist()
-    path = source
+        return _of_frame(source, names)
+    import duckdb
+
+    where = re.sub(r"^(\w+):/+", r"\1://", str(source))
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            frame = _read_parquet(path, names)
-            return _columns(frame), range(1, len(frame) + 1)
-        return _read_csv(path, names, say)
-    except IsADirectoryError:
-        raise RecordsError(f"{path} is a directory; name the CSV or Parquet file in it.") from None
+        files = _files(source, where)
+        if Path(files[0]).suffix.lower() in _PARQUET:
+            return _of_parquet(where, files, names)
+        return _of_csv(where, files, names)
     except OSError as error:
-        raise RecordsError(f"Cannot read {path}: {str(error.strerror or error).rstrip('.')}.") from None
+        raise RecordsError(f"Cannot read {where}: {str(error.strerror or error).rstrip('.')}.") from None
+    except duckdb.Error as error:
+        raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
 
 
-def _read_csv(
-    path: Path, names: Sequence[str], say: Callable[[str], None] | None
-) -> tuple[Columns, Sequence[int]]:
+def _files(path: Path, where: str) -> list[str]:
+    """Return the files that a path is, or that are in a directory, or match a glob. Raises: RecordsError."""
+    if not path.is_dir():
+        parent = Path(path.anchor)
+        matching = parent.glob(str(path.relative_to(parent))) if not path.exists() else ()
+        return sorted(map(str, matching)) or [where]
+    files = sorted(str(file) for file in path.rglob("*") if file.suffix.lower() in (".csv", *_PARQUET))
+    if len({Path(file).suffix.lower() == ".csv" for file in files}) != 1:
+        fault = f"both CSV and Parquet files; name {path}/*.csv, say" if files else "no CSV or Parquet file"
+        raise RecordsError(f"{path} is a directory that holds {fault}.")
+    return files
+
+
+@cache
+def _engine() -> duckdb.DuckDBPyConnection:
+    """Return the engine that reads files. It writes none, and installs nothing from elsewhere."""
+    import duckdb
+
+    return duckdb.connect(config={"temp_directory": "", "autoinstall_known_extensions": False})
+
+
+def _sql(files: Sequence[str]) -> str:
+    """Return a list of files as SQL has it, each as its own name and no pattern unless it is elsewhere."""
+    names = [(file if "://" in file else glob.escape(file)).replace("'", "''") for file in files]
+    return "[" + ", ".join(f"'{name}'" for name in names) + "]"
+
+
+def _of_csv(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
     """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
-    columns: tuple[list[str], ...] = tuple([] for _ in names)
-    numbers: list[int] = []
-    row = 1
+    connection, kept = _engine().cursor(), [_kept_for_later(file) for file in files]
+    each = zip(files, kept, strict=True)
+    paths = [file if copy is None else f"/dev/fd/{copy.fileno()}" for file, copy in each]
+    shown = dict(zip(paths, files, strict=True))
+    header = _header(connection, where, paths[0])
+    _check_columns(where, header, names)
+    for path in paths[1:]:
+        if (other := _header(connection, path, path)) != header:
+            raise RecordsError(
+                f"{path} has the columns {', '.join(other)} where {paths[0]} has {', '.join(header)}; files "
+                "that are read together have the same, in the same order."
+            )
+    columns = [f"c{place}" for place in range(len(header))]
+    relation = connection.sql(
+        f"SELECT * FROM read_csv({_sql(paths)}, columns={dict.fromkeys(columns, 'VARCHAR')}, header=true, "
+        f"force_not_null={columns}, delim=',', quote='\"', escape='\"', auto_detect=false, "
+        "strict_mode=true, store_rejects=true, compression='none')"
+    )
+    frame = nw.from_native(relation).select(**{name: nw.col(columns[header.index(name)]) for name in names})
+
+    def faults(say: Say | None) -> None:
+        rejected = connection.sql(
+            "SELECT DISTINCT file_path, line, csv_line, error_type FROM reject_errors JOIN reject_scans "
+            r"USING (scan_id, file_id) WHERE coalesce(regexp_matches(csv_line, '\S'), true) ORDER BY ALL"
+        ).fetchall()
+        for path, row, text, kind in rejected:
+            if kind == "INVALID ENCODING":
+                raise RecordsError(_NO_UTF8.format(shown[path]))
+            if kind not in ("MISSING COLUMNS", "TOO MANY COLUMNS"):
+                raise RecordsError(_NO_CSV.format(shown[path], row - 1))
+            values = len(next(csv.reader([text])))
+            fault = f"{shown[path]}, row {row} has {values} values where the header has {len(header)}"
+            if say is None:
+                raise RecordsError(f"{fault}; put a value with a comma in it between quotation marks.")
+            say(f"{fault}; left out.")
+
+    def in_order(name: str) -> Iterator[tuple[str, Any]]:
+        for path in paths:
+            with suppress(FileNotFoundError), Path(path).open(encoding="utf-8-sig", newline="") as file:
+                for row, values in enumerate(csv.reader(file), 1):
+                    if row > 1 and len(values) == len(header):
+                        yield f"{shown[path]}, row {row}", values[header.index(name)]
+
+    return Table(where, frame, in_order, faults)
+
+
+def _kept_for_later(file: str) -> Any:
+    """Return a nameless copy of what can be read once only, such as a pipe; None of what is a file."""
+    path = Path(file)
+    if path.is_file() or not path.exists():
+        return None
+    copy = tempfile.TemporaryFile()  # noqa: SIM115  whoever reads it keeps it
+    with path.open("rb") as once:
+        shutil.copyfileobj(once, copy)
+    copy.flush()
+    return copy
+
+
+def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> list[str]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, strict=True)
-            header = next(lines, [])
-            _check_columns(path, header, names)
-            places = list(zip(columns, map(header.index, names), strict=True))
-            for row, values in enumerate(lines, 2):
-                if len(values) != len(header):
-                    if not "".join(values).strip():
-                        continue
-                    fault = f"{path}, row {row} has {len(values)} values where the header has {len(header)}"
-                    if say is None:
-                        raise RecordsError(
-                            f"{fault}; put a value with a comma in it between quotation marks."
-                        )
-                    say(f"{fault}; left out.")
-                    continue
-                numbers.append(row)
-                for column, place in places:
-                    column.append(values[place])
+        if "://" not in path:
+            with Path(path).open(encoding="utf-8-sig", newline="") as file:
+                return next(csv.reader(file, strict=True), [])
+        lines = connection.sql(
+            f"SELECT * FROM read_csv({_sql([path])}, columns={{'line': 'VARCHAR'}}, header=false, "
+            "delim='\x01', quote='', escape='', auto_detect=false, compression='none') LIMIT 1"
+        ).fetchall()
+        return next(csv.reader(lines[0] if lines else ()), [])
     except UnicodeDecodeError:
-        raise RecordsError(f"{path} is not UTF-8 text; save it as CSV in UTF-8, or as Parquet.") from None
-    except csv.Error as error:
+        raise RecordsError(_NO_UTF8.format(where)) from None
+    except csv.Error:
+        raise RecordsError(_NO_CSV.format(where, 0)) from None
+
+
+def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
+    connection = _engine().cursor()
+    for file in files:
+        if "://" not in file:
+            with Path(file).open("rb") as start:
+                if start.read(4) != b"PAR1":
+                    raise RecordsError(f"{file} is not a readable Parquet file.")
+    schema = connection.sql(
+        f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
+    ).fetchall()
+    relation = connection.sql(f"SELECT * FROM read_parquet({_sql(files)})")
+    _check_columns(where, [name for file, name, _ in schema if file == schema[0][0]][1:], names)
+    kinds: dict[str, tuple[str, str]] = {}
+    for file, name, kind in schema:
+        first, same = kinds.setdefault(name, (file, kind))
+        if name in names and kind != same:
+            raise RecordsError(
+                f"{file} has the column {name} as {kind} where {first} has {same}; files that are read "
+                "together have columns of the same types."
+            )
+
+    def in_order(name: str) -> Iterator[tuple[str, Any]]:
+        column, cursor = '"' + name.replace('"', '""') + '"', connection.cursor()
+        for file in files:
+            cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
+            values = chain.from_iterable(iter(partial(cursor.fetchmany, 10**5), []))
+            for row, (value,) in enumerate(values, 1):
+                yield f"{file}, row {row}", value
+
+    return Table(where, nw.from_native(relation), in_order)
+
+
+def _of_frame(source: Any, names: Sequence[str]) -> Table:
+    if nw.dependencies.is_pandas_dataframe(source):  # which may have columns of one name
+        _check_columns(TABLE, list(map(str, source.columns)), names)
+        source = source[list(names)]
+    frame = nw.from_native(source, pass_through=True)
+    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         raise RecordsError(
-            f"{path} is not a well-formed CSV file after row {row}: {error}; a value with a comma or "
-            "a line break in it begins and ends with a quotation mark."
-        ) from None
-    return dict(zip(names, columns, strict=True)), numbers
-
-
-def _columns(frame: pd.DataFrame) -> Columns:
-    return {str(name): frame[name].tolist() for name in frame}
-
-
-def _read_parquet(path: Path, names: Sequence[str]) -> pd.DataFrame:
-    import pyarrow.parquet
-
-    try:
-        _check_columns(path, pyarrow.parquet.read_schema(path).names, names)
-        frame: pd.DataFrame = pyarrow.parquet.read_table(path, columns=list(names)).to_pandas(
-            ignore_metadata=True  # which may make a column an index
+            f"Records are a data frame that narwhals knows, as of pandas, Polars or DuckDB, or the path of a "
+            f"file, not {type(source).__name__}."
         )
-    except pyarrow.ArrowInvalid:
-        raise RecordsError(f"{path} is not a readable Parquet file.") from None
-    return frame.apply(as_names)
+    _check_columns(TABLE, frame.collect_schema().names(), names)
+    if isinstance(frame, nw.LazyFrame):
+        return Table(TABLE, frame)
+    index = nw.maybe_get_index(frame)
+    rows = range(1, len(frame) + 1) if index is None else index.tolist()
+    frame = nw.maybe_reset_index(frame.select(*names))
+    mixed = [name for name in names if frame.schema[name] == nw.Object]
+    frame = frame.with_columns(
+        *(
+            nw.new_series(name, as_text(frame[name].to_list()), nw.String, backend=frame.implementation)
+            for name in mixed
+        )
+    )
+
+    def in_order(name: str) -> Iterator[tuple[str, Any]]:
+        for row, value in zip(rows, frame[name].to_list(), strict=True):
+            yield f"{TABLE}, row {row}", value
+
+    return Table(TABLE, frame.lazy(), in_order)
 
 
 def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
@@ -102,7 +357,6 @@ def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
     Args: columns: by name: pandas Series of one index, numpy arrays or lists, of shape (n,) each.
     Raises: RecordsError: they do not belong to the same rows.
     """
-    import numpy as np
     import pandas as pd
 
     indices = [each.index for each in columns.values() if isinstance(each, pd.Series)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.engines.base import Progress, Runner
 from harness.engines.registry import choose_model
@@ -47,9 +47,6 @@ from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose
 from protocols.spec import CLIENTS, PI_CAP, REPLICATED, SHARES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _ANY = ("a", "b")  # groups or labels, where nothing depends on which there are
 
@@ -269,13 +266,13 @@ def policy_of(call: ReleaseCall) -> UploadPolicy:
 
 def run_on_records(
     call: ReleaseCall,
-    source: Path | pd.DataFrame,
+    source: Any,
     settings: RunSettings,
     out: Path,
     progress: Progress,
     chosen: Callable[[ChosenCap, int, Guarantee], None] = lambda *_: None,
 ) -> Run[Any]:
-    """Run a release on the records of a file or a table; where the call says so, after a cap's choice.
+    """Run a release on the records of files or a frame; where the call says so, after a cap's choice.
 
     Args:
         out: A new directory for the files.

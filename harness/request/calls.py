@@ -27,7 +27,7 @@ from harness.request.releases import (
     WeightsRequest,
 )
 
-RECORDS = optional(parse_path, "CSV or Parquet with client_id, group, label")
+RECORDS = optional(parse_path, "CSV or Parquet, a file, directory or glob, with client_id, group, label")
 SHARES = optional(parse_path, "instead of --records: what `share` or `aggregate` wrote")
 DOMAIN = optional(
     parse_path,

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from harness.errors import FeaturesError
-from harness.inputs.tables import read_table
+from harness.inputs.tables import table_at
 from harness.system.documents import as_type
 from harness.system.result_files import SCHEMA, not_result, read_result, result_path
 from harness.training.fairness import FairGrad
@@ -226,7 +226,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         """
         if not isinstance(X, pd.DataFrame):
             raise FeaturesError(f"A model takes a pandas DataFrame of features, not {type(X).__name__}.")
-        table, _ = read_table(X, list(self.features.by_name))
+        table = table_at(X, list(self.features.by_name)).rows(list(self.features.by_name)).texts
         return probabilities(self.parameters, with_constant(self.features.encode(table)))
 
     def predict(self, X: pd.DataFrame) -> npt.NDArray[Any]:  # noqa: N803

@@ -24,8 +24,7 @@ from harness.inputs.record_schema import (
     even_grid,
     values_of,
 )
-from harness.inputs.records import ClientRecords, records_from_frame
-from harness.inputs.tables import TABLE, read_table
+from harness.inputs.records import ClientRecords, read_singly
 from harness.pipeline.release import declared_domain, settings_of, with_cap
 from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, manifest_of, run_release
 from harness.pipeline.sources import RecordsSource
@@ -42,7 +41,7 @@ from harness.releases.registry import statistic_of
 from harness.security_models import SecurityModel
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
-from harness.training.features import RESERVED, Features
+from harness.training.features import Features
 from harness.training.logistic import (
     FILE,
     Descent,
@@ -255,6 +254,7 @@ def of_clients(records: ClientRecords, kept: npt.NDArray[np.bool_]) -> ClientRec
         client=number[records.client[rows]],
         group=records.group[rows],
         label=records.label[rows],
+        count=records.count[rows],
     )
 
 
@@ -387,8 +387,6 @@ def trained(
         values={} if isinstance(source, Path) or "label" not in source else values_of(source["label"]),
     )
     begin("records")
-    table, rows = read_table(source, [*RESERVED, *features.by_name])  # once: it may be a pipe
-    where = str(source) if isinstance(source, Path) else TABLE
-    records = records_from_frame(table, domain, request.max_count or DEFAULT_MAX_COUNT, where, rows)
+    records, rows = read_singly(source, [*features.by_name], domain, request.max_count or DEFAULT_MAX_COUNT)
     records = replace(records, domain=with_cap(records.domain, request.cap, request.privacy_unit))
-    return train(records, features, features.encode(table), chosen, target, begin)
+    return train(records, features, features.encode(rows.texts), chosen, target, begin)

@@ -80,7 +80,7 @@ RECORDS = [
     ("blank.csv", r"blank\.csv, row 5: column client_id is empty"),
     ("latin-1.csv", r"latin-1\.csv is not UTF-8 text"),
     ("nowhere.csv", r"Cannot read nowhere\.csv: No such file or directory"),
-    ("directory.csv", r"directory\.csv is a directory; name the CSV or Parquet file in it"),
+    ("directory.csv", r"directory\.csv is a directory that holds no CSV or Parquet file"),
     ("loop.csv", r"Cannot read loop\.csv: Too many levels of symbolic links"),
     ("no.parquet", r"no\.parquet is not a readable Parquet file"),
     ("two-groups.csv --input-form product", "Client 'c0' has records of two groups.* --input-form split"),

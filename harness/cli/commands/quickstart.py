@@ -16,7 +16,7 @@ from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
 from harness.evaluation.before_after import Fold, evaluate, held_out_scores, reweighed, thresholded
 from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
 from harness.inputs.record_schema import RecordDomain, RecordKind, even_grid
-from harness.inputs.records import ClientRecords, records_from_frame
+from harness.inputs.records import ClientRecords, read_records, read_singly
 from harness.pipeline.run import RunSettings, combined_manifest, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
@@ -164,9 +164,9 @@ def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = No
     frame = data.clients(rows)
     domain = RecordDomain(data.groups, data.labels, max_count=1)
     if scores is None:
-        return records_from_frame(frame, domain)
+        return read_singly(frame, [], domain)[0]
     scored = replace(domain, kind=RecordKind.SCORE, thresholds=_GRID)
-    return records_from_frame(frame.assign(score=scores.astype(str)), scored, kind=RecordKind.SCORE)
+    return read_records(frame.assign(score=scores), scored, kind=RecordKind.SCORE)
 
 
 def simulated_counts(records: ClientRecords, noise: Noise) -> NoisyCounts:

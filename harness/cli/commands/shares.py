@@ -70,7 +70,7 @@ def share(options: ShareOptions) -> None:
         records = as_upload(records, form, announce)
         clients = _counted(records.clients, "client")
         if options.check:
-            say(f"{len(records.client):,} records of {clients} would be shared; nothing was.")
+            say(f"{records.count.sum():,} records of {clients} would be shared; nothing was.")
             return
         begin("share")
         if options.counted and domain.cap:

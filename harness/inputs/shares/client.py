@@ -202,7 +202,7 @@ def of_what_is_left(records: ClientRecords, cap: Cap, file: Path) -> ClientRecor
                 refusal.say("a client has fewer than no records")
             counted = np.array([before.get(name, 0) for name in names])
             shared = records.at_most(np.maximum(cap.slots - counted, 0))
-            counted = counted + np.bincount(shared.client, minlength=shared.clients)
+            counted = counted + shared.sizes
             now = {name: count for name, count in zip(names, counted.tolist(), strict=True) if count}
             text = json.dumps({"schema": COUNTED_SCHEMA, "records": {**before, **now}})
             write_whole(file, text.encode() + b"\n")

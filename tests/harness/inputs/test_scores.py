@@ -112,13 +112,12 @@ def test_counts_per_group_label_and_bin(csv: Path) -> None:
 def test_predictions_from_a_column_or_from_scores(tmp_path: Path) -> None:
     path = write(tmp_path, ROWS)
     from_scores = read_records(path, PAIRS, kind=RecordKind.PREDICTION, cut=ScoreCut(0.25))
-    assert from_scores.detail is not None and from_scores.detail.tolist() == [1, 1, 0, 1]
+    assert (from_scores.cell.tolist(), from_scores.count.tolist()) == ([3, 5, 2], [2, 1, 1])
     other_way = read_records(path, PAIRS, kind=RecordKind.PREDICTION, cut=ScoreCut(0.25, "0"))
-    assert other_way.detail is not None and other_way.detail.tolist() == [0, 0, 1, 0]
+    assert (other_way.cell.tolist(), other_way.count.tolist()) == ([2, 4, 3], [2, 1, 1])
     path = write(tmp_path, [(*row[:3], str(i % 2)) for i, row in enumerate(ROWS)], "prediction")
     from_column = read_records(path, PAIRS, kind=RecordKind.PREDICTION)
-    assert from_column.detail is not None and from_column.detail.tolist() == [0, 1, 0, 1]
-    assert from_column.cell.tolist() == [2, 5, 2, 3]
+    assert (from_column.cell.tolist(), from_column.count.tolist()) == ([2, 3, 5, 2], [1, 1, 1, 1])
 
 
 def test_scores_predict_one_of_two_labels(csv: Path) -> None:
@@ -161,7 +160,7 @@ def test_a_row_per_record_where_predictions_are_multiplied(tmp_path: Path) -> No
     """Indicators of group a, label 0 and prediction 0; how many records there are is then public."""
     rows = [(*row[:3], str(i % 2)) for i, row in enumerate(ROWS)]
     records = read_records(write(tmp_path, rows, "prediction"), PAIRS, kind=RecordKind.PREDICTION)
-    assert columns_of(records, PRODUCT).tolist() == [[1, 0, 1, 1], [0, 1, 0, 0], [1, 0, 1, 0]]
+    assert columns_of(records, PRODUCT).tolist() == [[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 1]]
     batch = share(records, PRODUCT, RING, 2, tmp_path / "shares")
     header = read_header(tmp_path / "shares" / "party-0" / f"{batch}.share")
     assert (header.records, header.rows, header.clients, header.values) == (4, 4, 2, 12)

@@ -3,7 +3,6 @@
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
@@ -58,8 +57,8 @@ def test_of_too_many_records_as_many_as_may_be_are_drawn(tmp_path: Path) -> None
     seen: Counter[int] = Counter()
     for _ in range(200):
         found, said = upload(tmp_path / "mine.csv", f"client_id,group,label\n{rows}l,b,1\n")
-        assert np.bincount(found.client).tolist() == [3, 1]
-        seen.update(found.label[found.client == 0].tolist())
+        assert found.sizes.tolist() == [3, 1]
+        seen.update(found.singly.label[found.singly.client == 0].tolist())
     assert "more records than the maximum of 3, of which as many are drawn at random" in said[0]
     assert min(seen.values()) > 200  # of 600; less by chance with a probability below 1e-15
 
