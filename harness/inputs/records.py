@@ -222,7 +222,8 @@ def read_records(
     thresholds: Grid = (0.0, cut.threshold) if cut else ()
     if kind is RecordKind.SCORE:
         thresholds = (domain and domain.thresholds) or grid or even_grid()
-    counted = table.counted(names, thresholds, say)
+    scores = names[len(_COLUMNS) :] if thresholds else ()
+    counted = table.counted(names[: len(names) - len(scores)], scores, thresholds, say)
     if not len(counted.records) and may_be_empty and domain is not None and isinstance(source, Path):
         none = np.zeros(0, dtype=np.int64)
         client_ids = np.array([source.stem], dtype=object)

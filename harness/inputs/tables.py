@@ -76,18 +76,18 @@ class Table:
     in_order: Callable[[str], Iterator[tuple[str, Any]]] = lambda _: iter(())
     faults: Callable[[Say | None], None] = lambda _: None
 
-    def counted(self, names: Sequence[str], grid: Grid = (), say: Say | None = None) -> Counted:
-        """Count the records of each combination of values; instead of scores, of bins.
+    def counted(
+        self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
+    ) -> Counted:
+        """Count the records of each combination of values; of scores, of bins.
 
-        Args: grid: thresholds, if the columns behind client_id, group and label hold scores; say: see
+        Args: names: columns without scores; scores: further columns; grid: their thresholds; say: see
         `read_records`. Raises: RecordsError: the engine that has the records failed.
         """
-        frame, scores = self.frame.select(*names), names[3:] if grid else ()
-        binned = [f"bin of {name}" for name in scores]
+        frame, binned = self.frame.select(*names, *scores), [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
             frame = _with_bins(frame, name, grid, bin_name)
-        keys = [name for name in names if name not in scores] + binned
-        shown = [nw.col(name).min() for name in scores]
+        keys, shown = [*names, *binned], [nw.col(name).min() for name in scores]
         values = self._collected(frame.group_by(*keys).agg(nw.len().alias("records"), *shown), say)
         records, bins = values.pop("records"), [values.pop(name) for name in binned]
         by_line = np.array(bins, dtype=np.int64).reshape(len(binned), len(records)).T

@@ -298,6 +298,8 @@ def test_what_no_command_asks_for_is_refused(trial: Trial, work: Work) -> None:
     with pytest.raises((FairSharesError, ValueError)):  # noqa: PT012
         work.benchmark(1, trial)
         work.run.inputs(None)
+
+
 MANY = f'{ANY_PORT}[[population]]\nname = "loans"\nepsilon = 1000\ndelta = "2^-20"\nepsilon_per_run = 2\n'
 
 
