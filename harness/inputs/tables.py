@@ -12,6 +12,7 @@ import re
 import shutil
 import tempfile
 import unicodedata
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -257,7 +258,10 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
                     if row > 1 and len(values) == len(header):
                         yield f"{shown[path]}, row {row}", values[header.index(name)]
 
-    return Table(where, frame, in_order, faults)
+    table = Table(where, frame, in_order, faults)
+    for copy in filter(None, kept):
+        weakref.finalize(table, copy.close)  # which the engine reads as often as it is asked
+    return table
 
 
 def _kept_for_later(file: str) -> Any:

@@ -28,8 +28,23 @@ def test_a_check_says_what_would_be_left_out_and_writes_nothing(here: Path) -> N
     assert done.returncode == 0 and files_below(here) == before
     assert done.stdout == "2 records of 1 client would be shared; nothing was.\n"
     assert "mine.csv, row 3: label '2' is not declared (declared: 0, 1); left out." in done.stderr
+    assert "the maximum of 2, of which as many are drawn at random; 1 left out." in done.stderr
+
+
+def test_files_of_a_directory_are_shared_together(here: Path) -> None:
+    """And nothing is written where the third file is of other columns."""
+    (here / "parts").mkdir()
+    for name in ("me", "you"):
+        (here / "parts" / f"{name}.csv").write_text(f"client_id,group,label\n{name},a,0\nme,b,1\n")
+    options = (*DECLARED[:4], "--max-count", "3", *DECLARED[-2:])
+    for records in ("parts", "parts/*.csv"):
+        shared = succeed("share", "--records", records, *options, "--check", cwd=here)
+        assert shared == "4 records of 2 clients would be shared; nothing was.\n"
+    (here / "parts" / "they.csv").write_text("client_id,label,group\nthey,0,a\n")
+    message = refused("share", "--records", "parts", *options, "--out", "out", cwd=here)
     assert (
-        "more records than the maximum of 2, of which as many are drawn at random; left out." in done.stderr
+        "parts/they.csv has the columns client_id, label, group where parts/me.csv has client_id, g"
+        in message
     )
 
 

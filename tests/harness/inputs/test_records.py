@@ -1,6 +1,7 @@
 """Records: every file that cannot be used ends in one or two sentences, with the row where there is one."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -94,6 +95,20 @@ def test_ways_to_write_the_same_csv(csv: Path, content: str | bytes) -> None:
 @pytest.mark.parametrize("name", ["records.txt", "records", "RECORDS.CSV", "records.csv.gz", "records.zip"])
 def test_csv_under_any_name(tmp_path: Path, name: str) -> None:
     assert tables(read(tmp_path / name, GOOD["plain"])) == SAME
+
+
+def test_records_from_a_pipe() -> None:
+    """Which can be read once; the row of what is wrong in it is found all the same."""
+    for declared in (DECLARED, RecordDomain(("a", "c"), ("0", "1"))):
+        reading, writing = os.pipe()
+        os.write(writing, f"{HEADER}k,a,0\nl,b,1\n".encode())
+        os.close(writing)
+        if declared is DECLARED:
+            assert tables(read_records(Path(f"/dev/fd/{reading}"), declared)) == SAME
+        else:
+            with pytest.raises(RecordsError, match=rf"^/dev/fd/{reading}, row 3: group 'b' is not declared"):
+                read_records(Path(f"/dev/fd/{reading}"), declared)
+        os.close(reading)
 
 
 def test_names_with_commas_quotes_and_newlines(csv: Path) -> None:
