@@ -48,7 +48,7 @@ def test_what_may_have_been_rounded_to_a_printed_number(text: str, low: float, h
 
 
 def test_the_page_on_costs_has_the_same_figures() -> None:
-    paper, found = privfairfl(), set()
+    paper, shown_figures = privfairfl(), set()
     of_paper = None
     for line in (PROJECT / "docs" / "explanation" / "costs.md").read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -63,5 +63,5 @@ def test_the_page_on_costs_has_the_same_figures() -> None:
             of_model = {p: paper.table2[named[1], "ads", p] for p in ("pi_rw", "pi_roc")}
             shown = {str(of_model["pi_rw"]): "pi_rw", f"{of_model['pi_roc'].seconds:,.0f}": "pi_roc"}
             assert cells[of_paper] in shown, line
-            found.add((named[1], shown[cells[of_paper]]))
-    assert found == {(model, protocol) for model in paper.parties for protocol in ("pi_rw", "pi_roc")}
+            shown_figures.add((named[1], shown[cells[of_paper]]))
+    assert shown_figures == {(model, protocol) for model in paper.parties for protocol in ("pi_rw", "pi_roc")}

@@ -71,14 +71,14 @@ def test_a_file_expands_to_all_combinations_of_levels_that_may_go_together(file:
 
 def test_a_plan_can_be_of_some_models_with_other_repetitions_or_quick(file: Path) -> None:
     suite = read_experiment(file)
-    assert [each.cell["security"] for each in suite.plan(models=("mpyc", "semi2k"))] == [
+    assert [planned.cell["security"] for planned in suite.plan(models=("mpyc", "semi2k"))] == [
         "mpyc",
         "mpyc",
         "semi2k",
     ]
-    assert {each.repetitions for each in suite.plan(repetitions=5)} == {5}
-    assert {each.timeout_s for each in suite.plan(timeout_s=8.0)} == {8.0}
-    assert [each.cell for each in suite.plan(quick=True)] == [cell("mpyc", 1)]
+    assert {planned.repetitions for planned in suite.plan(repetitions=5)} == {5}
+    assert {planned.timeout_s for planned in suite.plan(timeout_s=8.0)} == {8.0}
+    assert [planned.cell for planned in suite.plan(quick=True)] == [cell("mpyc", 1)]
 
 
 @pytest.mark.parametrize(

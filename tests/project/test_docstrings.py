@@ -27,7 +27,7 @@ def undocumented(sources: Iterable[str]) -> list[str]:
 
 
 def methods_of(owner: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [each for each in owner.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [node for node in owner.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def says(owner: ast.ClassDef, name: str, classes: Classes) -> bool:

@@ -164,8 +164,8 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
         )  # fmt: skip
     own = place / "shares" / "party-0"
     upload, damaged = sorted(own.iterdir())
-    for each in (upload, damaged):
-        yield "<upload>.share", json.loads(each.read_bytes().splitlines()[0])
+    for share_file in (upload, damaged):
+        yield "<upload>.share", json.loads(share_file.read_bytes().splitlines()[0])
     damaged.write_bytes(b"?")
     made(place, "uploads", "--party", "0", "--shares", str(own), "--out", "list")
     yield "party-<i>.uploads", json.loads((place / "list").read_text())

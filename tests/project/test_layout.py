@@ -108,4 +108,4 @@ def test_what_breaks_a_rule_is_named_and_nothing_else_is(
     (tmp_path / name).write_text(text)
     sentences = faults(tmp_path)
     assert len(sentences) == (fault is not None)
-    assert all(each.startswith(name) and each.endswith(str(fault)) for each in sentences)
+    assert all(sentence.startswith(name) and sentence.endswith(str(fault)) for sentence in sentences)

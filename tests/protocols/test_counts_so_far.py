@@ -123,7 +123,7 @@ def moved(schedule: Schedule, records: Sequence[int]) -> list[int]:
 def test_theorem_16(schedule: Schedule, cap: int) -> None:
     """All that a client with up to `cap` records in three epochs moves; and that releases do add up."""
     total = schedule.total(spent(cap))
-    held = [each for each in itertools.product(range(cap + 1), repeat=3) if 0 < sum(each) <= cap]
-    assert max(worst(schedule, moved(schedule, each), total.epsilon) for each in held) <= total.delta
+    held = [own for own in itertools.product(range(cap + 1), repeat=3) if 0 < sum(own) <= cap]
+    assert max(worst(schedule, moved(schedule, own), total.epsilon) for own in held) <= total.delta
     largest = max(spent(cap)(part.share).epsilon for part in schedule.parts[:2])
-    assert max(worst(schedule, moved(schedule, each), largest) for each in held) > total.delta
+    assert max(worst(schedule, moved(schedule, own), largest) for own in held) > total.delta

@@ -92,7 +92,9 @@ def test_what_a_record_gives_away_wherever_others_shift_its_cell() -> None:
         one, other = (np.roll(noise, value[place % size]) for place in (at, at + 1))
         ratio = worst_ratio(coins) ** units
         both = [ratio.denominator * p - ratio.numerator * q for p, q in ((one, other), (other, one))]
-        return max(Fraction(int(np.maximum(0, each).sum()), scale * ratio.denominator) for each in both)
+        return max(
+            Fraction(int(np.maximum(0, difference).sum()), scale * ratio.denominator) for difference in both
+        )
 
     worst = [excess(at, distribution.first_step) for at in range(size)]
     assert max(worst) == outer_mass(coins, distribution.first_step)

@@ -154,7 +154,7 @@ def _takes_several(spec: ProtocolSpec) -> bool:
 
 def _named(node: ast.AST) -> list[str]:
     """Return the names in it, as often as they are there."""
-    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+    return [name_node.id for name_node in ast.walk(node) if isinstance(name_node, ast.Name)]
 
 
 def _bindings(tree: ast.AST) -> list[tuple[str, ast.expr]]:

@@ -91,11 +91,11 @@ def worst_ratio(mechanism: LocalMechanism) -> Fraction:
             distance = sum(abs(value - (place in counted)) for place, value in enumerate(output))
             likelihoods.append(mechanism.ratio**distance)  # times a factor that all records share
         for reported in range(response.groups):
-            each = [
+            chances = [
                 likelihood * (response.keep if group == reported else response.move)
                 for likelihood, (group, _, _) in zip(likelihoods, records, strict=True)
             ]
-            worst = max(worst, max(each) / min(each))
+            worst = max(worst, max(chances) / min(chances))
     return worst
 
 

@@ -40,13 +40,13 @@ def shares(noise: NoisePlan, claimed: NoisePlan) -> np.ndarray:
     assert DOMAIN.values is not None
     steps = [DOMAIN.values.nearest(each) for each in values]
     truth = [x for each in steps for x in ((STEPS + each).sum(), (STEPS - each).sum())]
-    held = np.zeros(6)
+    covered = np.zeros(6)
     for opened in np.array(truth) + simulated_noise(noise.coins, rng, (N, 6)):
         estimated = gaps(opened, DOMAIN, claimed)
         wanted = [*means, *(means[a] - means[b] for a, b in estimated.gaps)]
         each = zip([*estimated.means, *estimated.gaps.values()], wanted, strict=True)
-        held += [one.low <= value <= one.high for one, value in each]
-    return held / N
+        covered += [one.low <= value <= one.high for one, value in each]
+    return covered / N
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(6)])

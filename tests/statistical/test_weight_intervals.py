@@ -47,8 +47,8 @@ def shares(
     intervals = np.array(
         [count_intervals(np.maximum(truth + x + 0.5, FLOOR), reweighing, claimed) for x in drawn]
     )
-    held = (intervals[..., 0] <= weights * (1 + 1e-12)) & (weights <= intervals[..., 1] * (1 + 1e-12))
-    result: npt.NDArray[np.float64] = held.mean(axis=0)
+    covered = (intervals[..., 0] <= weights * (1 + 1e-12)) & (weights <= intervals[..., 1] * (1 + 1e-12))
+    result: npt.NDArray[np.float64] = covered.mean(axis=0)
     return result
 
 

@@ -41,8 +41,8 @@ def test_samples_come_back_as_they_went(tmp_path: Path) -> None:
         sample(1, status="failed", reason="Party 1 was killed by SIGKILL."),
         sample(2, client_sent_bytes=(1, 2, 3), compile_options=("-R", "64"), network={"rtt_s": 0.04}),
     ]
-    for each in written:
-        append(path, each, schema=1)
+    for run in written:
+        append(path, run, schema=1)
     assert load(path) == load(tmp_path) == written
 
 

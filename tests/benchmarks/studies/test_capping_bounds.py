@@ -51,7 +51,7 @@ def test_the_worst_users_reach_the_bound_exactly(root: Fraction) -> None:
     share = 1 + gamma - root
     others = math.ceil((1 - share) / gamma)
     p = [share, *[(1 - share) / others] * others]
-    q = [min(gamma, each) for each in p]
+    q = [min(gamma, part) for part in p]
     assert sum(p) == 1 and max(p[1:]) <= gamma
     assert p[0] - q[0] / sum(q) == (1 - root) ** 2
     assert worst_bias(one_user(float(share), others), float(gamma)) == pytest.approx(

@@ -213,8 +213,8 @@ def tables(text: str) -> list[list[list[str]]]:
 @pytest.mark.parametrize(("table", "measure"), [(0, "tpr_rmse"), (1, "gap_whole")])
 def test_tables_of_utility_are_the_results(table: int, measure: str) -> None:
     at_one = [row for row in recorded_rows("utility", SUMMARY) if row["epsilon"] in ("1.0", "")]
-    each = len(METHODS) + 1
-    of_settings = [at_one[first : first + each] for first in range(0, len(at_one), each)]
+    rows_of_one = len(METHODS) + 1
+    of_settings = [at_one[first : first + rows_of_one] for first in range(0, len(at_one), rows_of_one)]
     written = tables(README)[table]
     assert len(written) == len(of_settings) == len(settings(quick=False))
     for cells, rows in zip(written, of_settings, strict=True):

@@ -38,8 +38,8 @@ def test_splits_hold_a_fifth_of_each_client_or_of_the_clients() -> None:
     assert np.bincount(tests.client, minlength=60).tolist() == np.round(0.2 * sizes).tolist()
     training, tests = replace(whole, unit=PrivacyUnit.CLIENT).split(np.random.default_rng(3))
     assert (training.clients, tests.clients) == (436, 109)
-    rows = {each.tobytes() for each in training.features}
-    assert not any(each.tobytes() in rows for each in tests.features)
+    rows = {row.tobytes() for row in training.features}
+    assert not any(row.tobytes() in rows for row in tests.features)
 
 
 @pytest.mark.parametrize(("noise", "steps"), [(100.0, 600), (5.0, 1), (4.0, 7)])

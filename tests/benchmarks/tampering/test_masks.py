@@ -76,5 +76,5 @@ def test_no_value_is_changed_by_shifted_masks(model: str, opened: Opened, tmp_pa
     ]
     assert len(sent) >= 3
     results = [opened(Change(Message(GATEWAY, number, 8), Kind.SHIFT, 0, 1 << 20)) for number in sent[:3]]
-    assert all(each in (None, WITHOUT_ONE, WITHOUT_TWO) for each in results), results
+    assert all(result in (None, WITHOUT_ONE, WITHOUT_TWO) for result in results), results
     assert results[0] == WITHOUT_ONE

@@ -150,9 +150,9 @@ def test_a_machine_takes_no_other_partys_session_for_a_certificate(tmp_path: Pat
         for link in links.values():
             assert own[0] is not None and own[0].session is not None
             resumed.append(shake_hands(link, by, own[0].session))
-        for each in (*own, *resumed):
-            if each is not None:
-                each.close()
+        for socket in (*own, *resumed):
+            if socket is not None:
+                socket.close()
     assert own[1] is not None and resumed == [None, None]
 
 
@@ -163,8 +163,8 @@ def test_who_takes_a_peers_name_again_needs_its_certificate(tmp_path: Path) -> N
     with machines(RING, tmp_path, held) as (port, _):
         first = [greet(port, name) for name in names("machine", 1)]
         accepted = joined(port, {1: context(None), 2: context(held[2])})
-        for each in first:
-            each.close()
+        for link in first:
+            link.close()
     assert not any(accepted[name] for name in names("machine", 1))
 
 
@@ -173,11 +173,11 @@ def test_a_machine_ends_where_a_peer_speaks_in_the_clear(tmp_path: Path) -> None
     held = certificates(RING, tmp_path)
     with machines(RING, tmp_path, held) as (port, party):
         links = [greet(port, name) for i in held for name in names("machine", i)]
-        for each in links:
-            each.sendall(hello("x" * 100))
+        for link in links:
+            link.sendall(hello("x" * 100))
         until(lambda: party.exit_code() is not None)
-        for each in links:
-            each.close()
+        for link in links:
+            link.close()
     assert party.exit_code() != 0
 
 

@@ -177,7 +177,10 @@ def test_noise_takes_all_bits_of_its_coins(
     job(*whole).check_parties(MODELS["ring"])
     fewer = [(width - 1, lanes) for width, lanes in whole]
     uneven = [(width, lanes + i) for i, (width, lanes) in enumerate(whole)]
-    for wrong in ([*whole, (1, 2)], *[each for each in (fewer, whole[1:], uneven) if each != whole]):
+    for wrong in (
+        [*whole, (1, 2)],
+        *[drawn_bits for drawn_bits in (fewer, whole[1:], uneven) if drawn_bits != whole],
+    ):
         with pytest.raises(UnsupportedError, match="other numbers of random bits than its noise takes"):
             job(*wrong).check_parties(MODELS["ring"])
 

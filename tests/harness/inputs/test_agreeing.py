@@ -288,15 +288,15 @@ def test_lists_on_file_are_what_all_agree_on(tmp_path: Path) -> None:
     bad = three_uploads(shares)
     misbehave(lambda file: file.write_bytes(b""), shares, bad, range(1, 2))
     reports = [uploads_at(i, shares / f"party-{i}") for i in range(PARTIES)]
-    for each in reports:
-        write_uploads(each, lists / f"party-{each.party}.uploads")
-        written = json.loads((lists / f"party-{each.party}.uploads").read_text())
-        assert report_from_json(written, "the list") == each
+    for report in reports:
+        write_uploads(report, lists / f"party-{report.party}.uploads")
+        written = json.loads((lists / f"party-{report.party}.uploads").read_text())
+        assert report_from_json(written, "the list") == report
     agreement = read_lists(lists)
     assert agreement == common_uploads(reports) and len(agreement.taken) == 2
     assert agreement.left_out == {UNREADABLE + SAYS.format(party=1): 1}
-    for each in reports:
-        files = paths_of(agreement.taken, each, Path())
+    for report in reports:
+        files = paths_of(agreement.taken, report, Path())
         assert [path.stem for path in files] == sorted(name.partition(":")[0] for name in agreement.taken)
     with pytest.raises(ShareError, match="Party 1 no longer has all uploads"):
         paths_of({f"{bad}:1:0"}, reports[1], Path())
@@ -369,9 +369,9 @@ def test_whose_policy_does_not_cover_a_run_is_left_out(form: InputForm, tmp_path
 
     paths, left_out, policies = sound_uploads(shares, form, RING, ANY, uncovered)
     assert seen == [(DOMAIN, dict.fromkeys([kept, *gone], ALLOWS))]
-    for i, each in enumerate(paths):
-        assert each is not None and {path.stem for path in each} == {*free, kept}
-        assert {path.parent.name for path in each} == {f"party-{i}"}
+    for i, own_paths in enumerate(paths):
+        assert own_paths is not None and {path.stem for path in own_paths} == {*free, kept}
+        assert {path.parent.name for path in own_paths} == {f"party-{i}"}
     assert left_out == {UNCOVERED: 2} and policies == {kept: ALLOWS}
     release = RELEASE.but(form=form)
     fed = SharesSource(shares).describe(context(release, tmp_path, uncovered))
@@ -405,13 +405,13 @@ def test_in_a_form_that_trusts_clients_a_renamed_file_keeps_its_policy(tmp_path:
     path = tmp_path / "party-1" / f"{batch}.share"
     path.rename(path.with_name("mine.share"))
     paths, left_out, _ = sound_uploads(tmp_path, SPLIT, RING, ANY, lambda _, policies: list(policies))
-    assert [len(each or []) for each in paths] == [1, 1, 1] and left_out == {UNCOVERED: 1}
+    assert [len(own_paths or []) for own_paths in paths] == [1, 1, 1] and left_out == {UNCOVERED: 1}
 
 
 def test_a_host_says_whose_policy_does_not_cover_a_run(tmp_path: Path) -> None:
     batches = [share(client(1), SLOTS, XOR, PARTIES, tmp_path, ALLOWS) for _ in range(3)]
     reports = [uploads_at(i, tmp_path / f"party-{i}") for i in range(PARTIES)]
-    assert all(each.policies == dict.fromkeys(batches, ALLOWS) for each in reports)
+    assert all(report.policies == dict.fromkeys(batches, ALLOWS) for report in reports)
     reports[1] = report_from_json(reports[1].without(batches[:1]).to_json(), "its list")
     agreement = common_uploads(reports)
     assert agreement.batches == set(batches[1:])

@@ -25,18 +25,18 @@ from protocols.spec import KEYS, SLOTS, SPLIT
 records = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), max_size=40)  # of 5 clients, 6 cells
 
 
-def choose(cap: Cap, found: list[tuple[int, int]]) -> list[list[int]]:
+def choose(cap: Cap, records_of: list[tuple[int, int]]) -> list[list[int]]:
     """Return what is in each client's slots."""
-    client, cell = np.array(found, dtype=np.int64).reshape(-1, 2).T
+    client, cell = np.array(records_of, dtype=np.int64).reshape(-1, 2).T
     return cap.choose(client, cell, 5).T.tolist()
 
 
 @given(records, st.integers(1, 12))
 def test_a_cap_takes_as_many_records_as_there_are_or_slots(found: list[tuple[int, int]], slots: int) -> None:
-    for k, taken in enumerate(choose(Cap(slots), found)):
+    for k, cells in enumerate(choose(Cap(slots), found)):
         own = Counter(cell for client, cell in found if client == k)
-        kept = Counter(cell for cell in taken if cell >= 0)
-        assert len(taken) == slots and kept.total() == min(slots, own.total())
+        kept = Counter(cell for cell in cells if cell >= 0)
+        assert len(cells) == slots and kept.total() == min(slots, own.total())
         assert kept <= own
 
 
@@ -44,12 +44,12 @@ def test_a_cap_takes_as_many_records_as_there_are_or_slots(found: list[tuple[int
 def test_weight_one_shares_a_clients_slots_out_among_its_records(
     found: list[tuple[int, int]], slots: int
 ) -> None:
-    for k, taken in enumerate(choose(Cap(slots, weight_one=True), found)):
+    for k, cells in enumerate(choose(Cap(slots, weight_one=True), found)):
         own = Counter(cell for client, cell in found if client == k)
         if not own:
-            assert taken == [-1] * slots
+            assert cells == [-1] * slots
             continue
-        kept = Counter(taken)
+        kept = Counter(cells)
         assert kept.total() == slots and set(kept) <= set(own)
         assert all(abs(kept[cell] - slots * own[cell] / own.total()) < 1 for cell in own)
 
@@ -57,12 +57,12 @@ def test_weight_one_shares_a_clients_slots_out_among_its_records(
 @pytest.mark.parametrize("slots", [1, 2, 3, 7, 60])
 def test_weight_one_is_unbiased_exactly(slots: int) -> None:
     """Over all starts, each as likely, three records of cells 0, 1 and 1 hold a third of the slots each."""
-    client, cell, held = np.zeros(3, dtype=np.int64), np.array([0, 1, 1]), Counter[int]()
+    client, cell, slots_held = np.zeros(3, dtype=np.int64), np.array([0, 1, 1]), Counter[int]()
     for start in range(3):
         drawn = (np.arange(3).astype("<u8").tobytes(), np.uint64(start + 3).tobytes())
         with patch("harness.inputs.record_schema.os.urandom", side_effect=drawn):
-            held += Counter(Cap(slots, weight_one=True).choose(client, cell, 1)[:, 0].tolist())
-    assert held == {0: slots, 1: 2 * slots}
+            slots_held += Counter(Cap(slots, weight_one=True).choose(client, cell, 1)[:, 0].tolist())
+    assert slots_held == {0: slots, 1: 2 * slots}
 
 
 def test_every_choice_of_records_is_as_likely() -> None:

@@ -29,14 +29,16 @@ def records(*clients: int) -> ClientRecords:
 @given(st.lists(st.lists(st.integers(0, 2), max_size=8), max_size=4), st.integers(1, 5))
 def test_all_uploads_hold_no_more_than_the_cap(uploads: list[list[int]], cap: int) -> None:
     with tempfile.TemporaryDirectory() as place:
-        file, held, had = Path(place) / "counted.json", Counter[int](), Counter[int]()
+        file, shared_so_far, had = Path(place) / "counted.json", Counter[int](), Counter[int]()
         for upload in uploads:
             kept = of_what_is_left(records(*upload), Cap(cap), file)
             assert kept.clients == 3 and Counter(kept.client.tolist()) <= Counter(upload)
-            held.update(kept.client.tolist())
+            shared_so_far.update(kept.client.tolist())
             had.update(upload)
-            assert held == Counter({who: min(cap, count) for who, count in had.items()})
-            assert json.loads(file.read_text())["records"] == {f"c{who}": n for who, n in held.items() if n}
+            assert shared_so_far == Counter({who: min(cap, count) for who, count in had.items()})
+            assert json.loads(file.read_text())["records"] == {
+                f"c{who}": n for who, n in shared_so_far.items() if n
+            }
 
 
 def test_what_is_kept_is_a_random_choice(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_of_two_at_once_the_second_sees_what_the_first_shared(
     monkeypatch.setattr(client, "write_whole", then_the_second)
     held.append(of_what_is_left(records(0, 0), Cap(3), file))
     second.join()
-    assert [len(each.client) for each in held] == [2, 1]
+    assert [len(upload.client) for upload in held] == [2, 1]
     assert json.loads(file.read_text())["records"] == {"c0": 3}
 
 

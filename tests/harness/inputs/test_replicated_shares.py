@@ -53,14 +53,16 @@ def totals(
     for i, path in enumerate(written):
         aggregate(i, shares / f"party-{i}", path, paths[i])
     feed_heads(written, form, model)
-    held: dict[int, bytes] = {}
+    share_of: dict[int, bytes] = {}
     for party, path in enumerate(written):
         numbers = held_by(party, model.parties, model.parties - 1)
         values = extract_values(path, work / f"{party}.values").read_bytes()
         size = len(values) // len(numbers)
         for at, number in enumerate(numbers):
-            assert held.setdefault(number, values[at * size : (at + 1) * size]) == values[at * size :][:size]
-    everything = np.stack([RING.from_bytes(held[number]) for number in range(model.parties)], axis=-2)
+            assert (
+                share_of.setdefault(number, values[at * size : (at + 1) * size]) == values[at * size :][:size]
+            )
+    everything = np.stack([RING.from_bytes(share_of[number]) for number in range(model.parties)], axis=-2)
     return to_integers(RING, RING.total(everything)), dict(left_out)
 
 

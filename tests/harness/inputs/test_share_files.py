@@ -43,9 +43,9 @@ def content(file: dict[str, str]) -> bytes:
 def lay_out(files: list[bytes], shares: Path) -> str:
     """Write an upload's files where parties look for them; return its identity."""
     batch = str(json.loads(files[0].partition(b"\n")[0])["batch"])
-    for i, each in enumerate(files):
+    for i, content_of in enumerate(files):
         (shares / f"party-{i}").mkdir(parents=True, exist_ok=True)
-        (shares / f"party-{i}" / f"{batch}.share").write_bytes(each)
+        (shares / f"party-{i}" / f"{batch}.share").write_bytes(content_of)
     return batch
 
 
@@ -159,8 +159,8 @@ def test_no_digest_of_a_payload_or_a_sum_leaves_a_host(tmp_path: Path) -> None:
             *(identity(header) for header in headers),
             *(hashlib.sha256("\n".join(order).encode()).hexdigest() for order in (listed, listed[::-1])),
             *(
-                hashlib.sha256(json.dumps(each["record_domain"], sort_keys=True).encode()).hexdigest()
-                for each in headers
+                hashlib.sha256(json.dumps(header_of["record_domain"], sort_keys=True).encode()).hexdigest()
+                for header_of in headers
             ),
         }
         words = {word for word in sent_on.replace(":", '"').replace(" ", '"').split('"') if len(word) > 20}

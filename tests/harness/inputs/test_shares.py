@@ -83,9 +83,9 @@ def test_modes_do_not_depend_on_the_umask(two: ClientRecords, tmp_path: Path) ->
 def test_the_header_is_public_and_complete(two: ClientRecords, tmp_path: Path) -> None:
     batch = share(two, SPLIT, FIELD, 3, tmp_path)
     files = [(tmp_path / f"party-{i}" / f"{batch}.share").read_bytes() for i in range(3)]
-    payloads = [each.partition(b"\n")[2] for each in files]
-    for i, each in enumerate(files):
-        first_line = each.partition(b"\n")[0]
+    payloads = [data.partition(b"\n")[2] for data in files]
+    for i, data in enumerate(files):
+        first_line = data.partition(b"\n")[0]
         assert json.loads(first_line) == {
             "arithmetic": "field127",
             "batch": batch,

@@ -23,8 +23,8 @@ DOMAIN = RecordDomain(("a", "b"), ("0", "1"))
 
 @pytest.fixture
 def one() -> ClientRecords:
-    each = np.array([0])
-    return ClientRecords(DOMAIN, np.array(["k"]), each, each, each)
+    zero = np.array([0])
+    return ClientRecords(DOMAIN, np.array(["k"]), zero, zero, zero)
 
 
 def names_below(directory: Path) -> set[str]:
@@ -57,8 +57,8 @@ def test_uploads_in_parts_are_all_there_or_none(
     step: str, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else who shares again, after a disk was full, shares the first parts twice."""
-    each = np.arange(3) % 2
-    three = ClientRecords(DOMAIN, np.array(["k", "l", "m"]), np.arange(3), each, each)
+    alternating = np.arange(3) % 2
+    three = ClientRecords(DOMAIN, np.array(["k", "l", "m"]), np.arange(3), alternating, alternating)
     monkeypatch.setattr(sharing, "MAX_VALUES", 4)  # of one client
     where: Any = os if step == "fsync" else Path
     real, calls = getattr(where, step), iter(range(100))

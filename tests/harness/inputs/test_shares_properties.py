@@ -7,7 +7,7 @@ import math
 import operator
 import secrets
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -197,6 +197,7 @@ def suspicious(columns: list[list[int]], modulus: int) -> int:
     )
 
 
+@cache
 def columns_of(domain: Ring, value: int) -> list[list[int]]:
     encoded = domain.encode(np.full(N, value))
     return [integers_of(share) for _, share in split_into_shares(encoded, domain, 3)]

@@ -54,7 +54,7 @@ def test_parties_values_add_up_to_what_clients_share(
     there = [path.read_bytes() for path in shared]
     made = [federation.values_of(i, chosen.parties, form, chosen.domain) for i in range(chosen.parties)]
     over = shared_over(form, chosen.domain)
-    assert [len(each) for each in made] == [len(each) for each in there]
+    assert [len(payload) for payload in made] == [len(payload) for payload in there]
     assert total(each_share(made, form), over) == total(each_share(there, form), over)
     assert any(total(each_share(made, form), over))
 
@@ -85,4 +85,4 @@ def test_shares_in_memory_are_drawn_anew_by_each_run(tmp_path: Path) -> None:
 
 
 def total(parties: list[bytes], over: Ring) -> list[int]:
-    return to_integers(over, over.total(np.stack([over.from_bytes(each) for each in parties], axis=-2)))
+    return to_integers(over, over.total(np.stack([over.from_bytes(payload) for payload in parties], axis=-2)))

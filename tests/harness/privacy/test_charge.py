@@ -52,7 +52,7 @@ def locked(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.
 
 
 def statuses(ledger: Ledger) -> list[Status]:
-    return [charge.status for each in ledger.populations() for charge in each.charges]
+    return [charge.status for population in ledger.populations() for charge in population.charges]
 
 
 def run_and_fail(account: Account, error: type[BaseException], started: bool = True) -> None:

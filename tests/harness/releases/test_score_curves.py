@@ -138,7 +138,7 @@ def test_clients_as_the_unit(cap: Cap, form: InputForm) -> None:
     plain = noisy_curves(opened / cap.scale, DOMAIN, "yes", tree, plan.coins)
     scaled = noisy_curves(opened, domain, "yes", tree, plan.coins)
     assert scaled.curves.tp == pytest.approx(plain.curves.tp)
-    errors = [np.array(each.to_json()["standard_error"]) for each in (scaled, plain)]
+    errors = [np.array(noisy.to_json()["standard_error"]) for noisy in (scaled, plain)]
     assert errors[0] * cap.scale == pytest.approx(errors[1])
 
 

@@ -151,7 +151,7 @@ def test_a_session_keeps_to_the_ledger_that_commands_keep_to(
     short = SumSession("mpyc", **SMALL, population="p")
     with pytest.raises(BudgetError, match="No party was started"):
         short.open()
-    assert all(not each.charges for each in Ledger(path).populations())
+    assert all(not population.charges for population in Ledger(path).populations())
     with pytest.raises(PopulationError, match="holds budgets, for 'p'"):
         SumSession("mpyc", **SMALL)
     assert SumSession("mpyc", **SMALL, population="none")._account.population is None
@@ -250,7 +250,8 @@ def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
     distribution = np.sort(scale * added.simulated_noise(noise, np.random.default_rng(3), (200_000,)))
     points = np.quantile(distribution, np.linspace(0.01, 0.99, 99))
     found, expected = (
-        np.searchsorted(np.sort(each), points, side="right") / each.size for each in (errors, distribution)
+        np.searchsorted(np.sort(sample), points, side="right") / sample.size
+        for sample in (errors, distribution)
     )
     return bool(np.abs(found - expected).max() <= dkw_bound(errors.size) + dkw_bound(distribution.size))
 
