@@ -175,9 +175,9 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
 
 def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:
     asked = release().but(population="people").to_json()
-    found = request_from_json(asked)
-    assert isinstance(statistic_of(found), WeightsStatistic)
-    assert found.own == release().own and found.to_json() == asked
+    request = request_from_json(asked)
+    assert isinstance(statistic_of(request), WeightsStatistic)
+    assert request.own == release().own and request.to_json() == asked
     assert asked.keys() & {"rate", "edge", "parties", "honest"} == set()
     for more in ({"noise": "own-uniform"}, {"rate": "1"}):
         with pytest.raises(OptionError, match="none that this version knows"):
