@@ -183,7 +183,7 @@ def test_of_declared_runs_each_is_charged_with_its_cap(model: SecurityModel, wit
         *run, *counted, "--out", "third", cwd=with_scores
     )
     (population,) = Ledger().populations()
-    assert [(each.task, each.status) for each in population.charges] == [("weights", Status.DONE)] * 2
+    assert [(charge.task, charge.status) for charge in population.charges] == [("weights", Status.DONE)] * 2
 
 
 def test_a_cap_that_is_paid_for_stays(with_scores: Path, monkeypatch: pytest.MonkeyPatch) -> None:

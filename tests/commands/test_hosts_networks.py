@@ -151,8 +151,8 @@ def test_a_closed_port_is_named(hosts: NetworkedSite) -> None:
     said = refused(ask(hosts, *run_of(MODEL)))
     assert unreached(first, 1) in said and said.endswith("No party was started.")
     assert spent(hosts) == [[], [], []]
-    for each in (1, last):
-        closed(each)
+    for party_number in (1, last):
+        closed(party_number)
     closed(first, *(rule for rule in hosts.documented(first) if rule[1] == SSH_PORT))
     named_faults = faults(hosts)
     assert (

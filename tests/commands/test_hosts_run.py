@@ -141,7 +141,7 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
 def hashes_of(payload: bytes) -> list[bytes]:
     """Return what would let whoever has it test a guess at a share, or at a sum of them."""
     hashes = [hashlib.sha256(payload), hashlib.sha512(payload), hashlib.sha1(payload)]
-    return [text for each in hashes for text in (each.digest(), each.hexdigest().encode())]
+    return [text for digest in hashes for text in (digest.digest(), digest.hexdigest().encode())]
 
 
 def own_certificates(hosts: Site) -> list[Path]:
@@ -239,12 +239,13 @@ def test_each_host_draws_noise_of_its_own(
     hosts.write()
     noise = [0] * 4
     # MPyC may draw as much once more, after that.
-    each = dict(line.split() for line in reversed(drawn.read_text().splitlines()))
+    drawn_at = dict(line.split() for line in reversed(drawn.read_text().splitlines()))
     places = [
-        next(at for at in each if Path(at).is_relative_to(hosts.directory(i))) for i in range(len(each))
+        next(at for at in drawn_at if Path(at).is_relative_to(hosts.directory(i)))
+        for i in range(len(drawn_at))
     ]
     assert len(places) == MODEL.parties and {Path(at).name for at in places} == {"party"}
-    for words in each.values():
+    for words in drawn_at.values():
         monkeypatch.setattr(os, "urandom", lambda n, words=words: bytes.fromhex(words))
         own = plan_distributed_noise(
             *(each_cell_once(4), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), Fraction(1)),

@@ -135,7 +135,7 @@ def test_counts_and_what_they_protect(tmp_path: Path) -> None:
     assert (abs(counts - truth) < 3 * truth + 100).all()  # far beyond the expected error
     privacy, by_size = manifest["privacy"], result["privacy_by_size"]
     assert privacy["epsilon_requested"] == "1"  # of which this error takes less
-    assert [each["records"] for each in by_size] == [0, 10, 100, 1000]
+    assert [size["records"] for size in by_size] == [0, 10, 100, 1000]
     assert by_size[0]["epsilon"] == privacy["epsilon"] < 0.9 and by_size[0]["delta"] == privacy["delta"]
     assert by_size[-1]["epsilon"] < privacy["epsilon"] / 10
     assert "records in a cell" in said and "charged the ε of the smallest" in said

@@ -103,7 +103,7 @@ def test_capping_of_few(tmp_path: Path) -> None:
     drawn = ("zipf-2-200-clients", "movielens-1m-in-part")
     figures = {BOUNDS, PRICE, TARGETS, *(f"{kind}-{of}.png" for kind in ("errors", "curves") for of in drawn)}
     assert files_below(tmp_path / "found") == {ABOUT, RESULT, ERRORS, *figures}
-    assert [each["clients"] for each in result["populations"]] == [200, 100]
+    assert [population["clients"] for population in result["populations"]] == [200, 100]
     assert len(result["choices"]) == 2 * 4 * 7  # settings, quantities
     assert all(row["rule_regret"] >= 1 and row["pi_cap_regret"] > 0.8 for row in result["choices"])
 

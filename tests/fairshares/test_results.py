@@ -315,7 +315,7 @@ def test_weights_have_the_callers_groups_and_labels(kind: str, tmp_path: Path) -
     df = table(labels, groups)
     r = fs.weights(df, epsilon=20, security="mpyc")
     assert sorted(r.weights.index.tolist()) == sorted((g, y) for g in groups for y in labels)
-    assert {type(each) for pair in r.weights.index for each in pair} == {type(labels[0]), type(groups[0])}
+    assert {type(value) for pair in r.weights.index for value in pair} == {type(labels[0]), type(groups[0])}
     assert r.weights.loc[(groups[1], labels[0])] > 0
     merged = df.merge(r.weights.reset_index(), on=["group", "label"])
     by_row = r.sample_weight(df.group, df.label)

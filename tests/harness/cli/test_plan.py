@@ -34,7 +34,7 @@ def planned(capsys: pytest.CaptureFixture[str], **options: Any) -> dict[str, Any
 def only(plan: dict[str, Any]) -> dict[str, Any]:
     """Return the release of a plan in which all models' noise is the same."""
     (release,) = plan["releases"]
-    assert release["models"] == [each["security"] for each in plan["models"]]
+    assert release["models"] == [model["security"] for model in plan["models"]]
     return dict(release)
 
 
@@ -62,8 +62,8 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
 
 def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys)
-    assert [each["security"] for each in plan["models"]] == list(MODELS)
-    assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in plan["models"])
+    assert [model["security"] for model in plan["models"]] == list(MODELS)
+    assert all(model["mpc_s"] > 0 and model["sent_bytes"] > 0 for model in plan["models"])
     release = only(plan)
     assert release["privacy"]["neighboring_relation"] == "add_or_remove_one"
     assert float(release["privacy"]["epsilon"]) <= 1
@@ -99,7 +99,7 @@ def test_counts_are_planned_with_the_error_and_the_privacy_of_each(
     release = only(planned(capsys, **options))
     errors = release["errors"]
     assert (errors["relative_error"], errors["error_from"], errors["error_to"]) == (0.1, 100, 10_000)
-    assert [each["records"] for each in errors["privacy"].values()] == [9900, 9900, 100, 100]
+    assert [cell["records"] for cell in errors["privacy"].values()] == [9900, 9900, 100, 100]
     assert all(0 < error <= 0.1 for error in errors["mean"].values())
     large, small = (errors["privacy"][f"{group}, label 1"]["epsilon"] for group in "ab")
     assert large < small / 20  # who has 99 times as many gives less away
@@ -154,7 +154,7 @@ def test_clients_can_be_the_unit(
     times = 1 if form == "split" else 2
     errors = [by_model[model]["errors"]["count_rmse"] for model in ("ring", "rep4-ring")]
     assert errors[1] / errors[0] == pytest.approx(times, rel=0.05)
-    refused = {each["security"] for each in plan["models"] if each["mpc_s"] is None}
+    refused = {row["security"] for row in plan["models"] if row["mpc_s"] is None}
     assert refused == ({"mpyc"} if form == "keys" else set())
 
 
@@ -164,8 +164,8 @@ def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) 
     once, series = only(planned(capsys, **given)), planned(capsys, **given, horizon="26")
     release = only(series)
     assert release["privacy"] == once["privacy"]
-    for n, each in enumerate(release["errors"]["epochs"], 1):
-        assert each["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
+    for n, epoch in enumerate(release["errors"]["epochs"], 1):
+        assert epoch["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
     assert release["needed"]["epsilon"] > once["needed"]["epsilon"]
     assert series["models"][0]["mpc_s"] > 0 and series["models"][0]["wall_s"] is None
 

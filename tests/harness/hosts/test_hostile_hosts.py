@@ -86,8 +86,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[Answers]:
         findings = [Finding(one.host, one) for one in runner._connections]
         check_connected(findings, MODEL, lambda step: None)
         release(runner, at / "out")
-        for one, each in zip(runner._connections, said, strict=True):
-            each[ENDED] = [json.loads(json.dumps(one.ended))]
+        for one, answers in zip(runner._connections, said, strict=True):
+            answers[ENDED] = [json.loads(json.dumps(one.ended))]
     return said
 
 

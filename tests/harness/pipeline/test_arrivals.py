@@ -186,8 +186,8 @@ def test_the_charge_is_the_most_that_an_epoch_is_released_with(tmp_path: Path, s
         return plan.exact
 
     every = enumerate(schedule.parts)
-    each = [(t, part.first, spent(part)) for t, part in every]
-    sums = [compose(s for t, first, s in each if first <= e <= t) for e in range(len(each))]
+    releases = [(t, part.first, spent(part)) for t, part in every]
+    sums = [compose(s for t, first, s in releases if first <= e <= t) for e in range(len(releases))]
     most = max(one.epsilon for one in sums)
     assert [epsilon for epsilon, _ in place.charges] == [most] and most <= 1
     assert Fraction(privacy["delta_exact"]) == max(one.delta for one in sums) <= place.release.delta

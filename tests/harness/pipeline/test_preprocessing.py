@@ -136,7 +136,7 @@ def test_noise_is_for_one_model_domain_and_guarantee() -> None:
     ]
     if model.name != "mpyc":
         others.append(prepared_by(MODELS["mpyc"]))
-    assert len({terms_of(each) for each in [first, *others]}) == 1 + len(others)
+    assert len({terms_of(prepared) for prepared in [first, *others]}) == 1 + len(others)
     assert terms_of(prepared_by(model)) == terms_of(first)
 
 
@@ -180,7 +180,7 @@ def test_a_run_takes_a_piece_and_says_so(here: Path) -> None:
     succeed(*RUN, "--out", "first", cwd=here)
     manifest = json.loads((here / "first" / "manifest.json").read_text())
     assert manifest["preprocessing"]["mpc_s"] > 0 and manifest["privacy"]["made_ahead"]
-    (left,) = (each.name for each in terms.iterdir())
+    (left,) = (piece_left.name for piece_left in terms.iterdir())
     assert manifest["preprocessing"]["piece"] != left
     said = refused(*RUN, "--delta", "2^-50", "--out", "second", cwd=here)
     assert "no noise for this release" in said and len(list(terms.iterdir())) == 1
