@@ -289,11 +289,15 @@ def directory(tmp_path: Path) -> Path:
 def check_refused(done: subprocess.CompletedProcess[str], message: str, directory: Path) -> None:
     """Check that a command ended with one or two sentences that say so, and did nothing."""
     steps = r"(?:[a-z][^\n]*: \d+\.\d\d s\n|Security model: [^\n]*\n)*"
-    found = re.fullmatch(rf"{steps}Error: ([^\n]*)\n", done.stderr)
+    complaint = re.fullmatch(rf"{steps}Error: ([^\n]*)\n", done.stderr)
     assert done.returncode == 1 and done.stdout == ""
-    assert found is not None, done.stderr
-    assert re.search(message, found[1]), found[1]
-    assert found[1].endswith(".") and len(re.findall(r"[.] [A-Z]", found[1])) <= 1 and len(found[1]) < 300
+    assert complaint is not None, done.stderr
+    assert re.search(message, complaint[1]), complaint[1]
+    assert (
+        complaint[1].endswith(".")
+        and len(re.findall(r"[.] [A-Z]", complaint[1])) <= 1
+        and len(complaint[1]) < 300
+    )
     assert files_below(directory) == {*FILES, *OTHERS} and processes_below(directory) == {}
     assert not default_path().exists()  # nothing is charged
 

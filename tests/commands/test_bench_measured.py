@@ -152,8 +152,8 @@ def test_an_experiment_runs_and_goes_on_from_its_results_alone(tmp_path: Path) -
     (tmp_path / "mine.toml").write_text(EXPERIMENT)
     rows = json.loads(succeed("bench.run", "mine.toml", "--out", "found", "--json", cwd=tmp_path))
     assert [row["cell"]["samples"] for row in rows] == [1, 2]
-    found = load(tmp_path / "found")
-    cells = sorted((each.cell["samples"], each.warm_up) for each in found)
+    samples = load(tmp_path / "found")
+    cells = sorted((sample.cell["samples"], sample.warm_up) for sample in samples)
     assert cells == [(1, False), (1, True), (2, False), (2, True)]
     about = read_json(tmp_path / "found" / "about.json")
     assert about["command"] == "./inv bench.run mine.toml" and 0 <= about["chosen"]["seed"] < 2**32
@@ -161,7 +161,7 @@ def test_an_experiment_runs_and_goes_on_from_its_results_alone(tmp_path: Path) -
     (tmp_path / "mine.toml").unlink()  # the directory has all that it takes
     succeed("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
     assert chosen_in(tmp_path / "found").seed == about["chosen"]["seed"]
-    assert sum(not each.warm_up for each in load(tmp_path / "found")) == 4
+    assert sum(not sample.warm_up for sample in load(tmp_path / "found")) == 4
     assert validate(Measured.read(tmp_path / "found")).of(Status.FAILED) == []
 
 
@@ -185,17 +185,19 @@ def test_two_ways_to_compile_a_program_are_timed_in_turn(tmp_path: Path) -> None
     shown = succeed("bench.run", *shlex.split(timed), "--out", "found", cwd=tmp_path)
     for said in ("no guarantee", "my.mpc", "too few pairs to tell", "integer triples", "offline"):
         assert said in shown
-    found = load(tmp_path / "found")
-    assert {(each.cell["security"], each.compile_options) for each in found if not each.warm_up} == {
+    samples = load(tmp_path / "found")
+    assert {
+        (sample.cell["security"], sample.compile_options) for sample in samples if not sample.warm_up
+    } == {
         ("ring", ("-R", "64", "-Z", "3")),
         ("ring", ("-R", "64")),
         ("semi2k", ("-R", "64", "-Y")),
         ("semi2k", ("-R", "64")),
     }
-    assert all(each.status == "ok" and each.rounds and min(each.sent_bytes) > 0 for each in found)
+    assert all(sample.status == "ok" and sample.rounds and min(sample.sent_bytes) > 0 for sample in samples)
     (tmp_path / "my.mpc").write_text("elsewhere")  # which nobody reads any more
     succeed("bench.run", "--resume", "found", "--repetitions", "2", cwd=tmp_path)
-    assert sum(not each.warm_up for each in load(tmp_path / "found")) == 8
+    assert sum(not sample.warm_up for sample in load(tmp_path / "found")) == 8
 
 
 @pytest.mark.mpspdz("ring")
@@ -263,8 +265,8 @@ def test_every_known_explanation_is_needed(measured: Measured, findings: list[Fi
 
 @pytest.mark.mpspdz("ring")
 def test_recorded_report_is_of_the_recorded_runs(measured: Measured, tmp_path: Path) -> None:
-    found = validate(measured, programs=multiplications.checks())
-    report.write(measured, found, tmp_path)
+    verdict = validate(measured, programs=multiplications.checks())
+    report.write(measured, verdict, tmp_path)
     recorded, written = (
         re.sub(r"data:image/png;base64,[\w+/=]+", "", (directory / "report.html").read_text(encoding="utf-8"))
         for directory in (REPORT, tmp_path)

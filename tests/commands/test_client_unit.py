@@ -132,7 +132,7 @@ def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, with_scores:
     run = (task, "--records", "mine.csv", *options, *DECLARED, *AUTO, "--max-count", "20")
     counted = ("--cap-epsilon", "10", "--population", "p", "--budget", "20")
     said = succeed(*run, *counted, "--security", model.name, "--out", "out", cwd=with_scores)
-    both, found = (read_json(with_scores / "out" / name) for name in ("manifest.json", f"{task}.json"))
+    both, result = (read_json(with_scores / "out" / name) for name in ("manifest.json", f"{task}.json"))
     first, choice = (read_json(with_scores / "out-cap" / name) for name in ("manifest.json", "cap.json"))
     chosen = choice["cap"]
     assert chosen >= RECORDS  # but for probability e^-250
@@ -162,10 +162,10 @@ def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, with_scores:
         assert of_cap["delta"] + other.exact.delta <= total["delta"]
     shown = re.search(r"of its own with ε = ([0-9.e+-]+) of the total", said)
     assert shown is not None and Fraction(shown[1]) >= of_cap["epsilon"]
-    assert found["privacy"] == both["privacy"] and both["privacy"]["cap"] == chosen
+    assert result["privacy"] == both["privacy"] and both["privacy"]["cap"] == chosen
     assert both["parts"]["cap"]["privacy"] == choice["privacy"]
     bound = float(error_bound(plan.coins, FALSE_ALARM / cells))
-    assert (np.abs(np.array(found["noisy_counts"]) - truth) <= bound).all()
+    assert (np.abs(np.array(result["noisy_counts"]) - truth) <= bound).all()
     (population,) = Ledger().populations()
     charged = [(each.task, each.status) for each in population.charges]
     assert charged == [("cap", Status.DONE), (task, Status.DONE)]
@@ -183,7 +183,7 @@ def test_of_declared_runs_each_is_charged_with_its_cap(model: SecurityModel, wit
         *run, *counted, "--out", "third", cwd=with_scores
     )
     (population,) = Ledger().populations()
-    assert [(each.task, each.status) for each in population.charges] == [("weights", Status.DONE)] * 2
+    assert [(charge.task, charge.status) for charge in population.charges] == [("weights", Status.DONE)] * 2
 
 
 def test_a_cap_that_is_paid_for_stays(with_scores: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,10 +75,10 @@ def run(one: Job, work: Path, timeout_s: float = 600.0, model: SecurityModel = M
     return engine_of(model).run(one, model, work, timeout_s, lambda step: None, starting=no_charge)
 
 
-def are_counts(found: Sequence[int], of: Sequence[int] = COUNTS) -> bool:
+def are_counts(opened: Sequence[int], of: Sequence[int] = COUNTS) -> bool:
     """Noise beyond its exact quantile makes this false in 1 of 10^9 runs."""
     within = error_bound(design_coins(MAX_EPSILON, DELTA_BITS), Fraction(1, 10**9))
-    return bool(max(abs(np.array(found) + 0.5 - of)) <= within)
+    return bool(max(abs(np.array(opened) + 0.5 - of)) <= within)
 
 
 def nothing_is_left(directory: Path) -> bool:
@@ -198,8 +198,8 @@ def rows(client: str, group: str, zeros: int, ones: int) -> str:
 
 
 def close(here: Path, truth: list[list[int]]) -> bool:
-    found = read_json(here / "out" / "weights.json")["noisy_counts"]
-    return bool((np.abs(np.array(found) - truth) <= float(WITHIN) + 0.5).all())
+    counts = read_json(here / "out" / "weights.json")["noisy_counts"]
+    return bool((np.abs(np.array(counts) - truth) <= float(WITHIN) + 0.5).all())
 
 
 @pytest.mark.mpspdz("rep4-ring")

@@ -86,9 +86,9 @@ def check_own_secrets_only(i: int, directory: Path) -> None:
     hashes = {str(path.relative_to(directory)) for path in (directory / DATA).glob("*.0")}
     on_machines, on_mpyc = {"hosts", "Programs", LIBRARY, MET}, {".config", MET, *MPYC_FILES[i]}
     of_the_engine = on_machines if (directory / "hosts").exists() else on_mpyc
-    found = files_below(directory)
+    names = files_below(directory)
     # MPyC's own files come a moment after the bits.
-    assert expected | hashes <= found <= expected | hashes | of_the_engine and len(hashes) == 3
+    assert expected | hashes <= names <= expected | hashes | of_the_engine and len(hashes) == 3
 
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     secret = [directory / DATA / name for name in (f"P{i}.key", f"Input-Binary-P{i}-0")]

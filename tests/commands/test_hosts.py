@@ -46,12 +46,12 @@ def hosts(three: Site) -> Iterator[Site]:
 def faults(hosts: Site, model: str = "mpyc") -> dict[tuple[int, str], str]:
     """Return what `hosts.check` says is wrong, by party and what it looked at."""
     done = call("hosts.check", "--security", model, "--json", cwd=hosts.home)
-    found = {
+    by_party = {
         (one["party"], name): said for one in json.loads(done.stdout) for name, said in one["faults"].items()
     }
-    assert done.returncode == bool(found)
-    assert all(said.startswith(f"Host 127.0.0.1 (party {party})") for (party, _), said in found.items())
-    return found
+    assert done.returncode == bool(by_party)
+    assert all(said.startswith(f"Host 127.0.0.1 (party {party})") for (party, _), said in by_party.items())
+    return by_party
 
 
 def test_hosts_that_are_set_up_are_fit(hosts: Site) -> None:
@@ -74,21 +74,21 @@ def test_a_clock_that_is_off_a_port_that_is_taken_a_stale_program(hosts: Site, t
     changed = hosts.with_host(0, project=str(slow)).with_host(2, project=str(stale))
     taken = hosts.hosts[0].ssh_port  # where the sshd listens
     changed = changed.with_host(1, port=taken).with_host(2, client_port=taken - 1)
-    found = faults(changed)
-    assert {(1, "port"), (2, "clients")} <= found.keys()
-    assert f"Its policy has port = {hosts.hosts[1].port}, and it was asked to listen on" in found[1, "port"]
-    assert f"Its policy has client_port = {hosts.hosts[2].client_port}, and it" in found[2, "clients"]
+    named = faults(changed)
+    assert {(1, "port"), (2, "clients")} <= named.keys()
+    assert f"Its policy has port = {hosts.hosts[1].port}, and it was asked to listen on" in named[1, "port"]
+    assert f"Its policy has client_port = {hosts.hosts[2].client_port}, and it" in named[2, "clients"]
     for i in (1, 2):
         have_port(hosts.directory(i), changed.hosts[i].port, changed.hosts[i].client_port)
-    found = faults(changed)
+    named = faults(changed)
     for i in (1, 2):
         have_port(hosts.directory(i), hosts.hosts[i].port, hosts.hosts[i].client_port)
-    assert found.keys() == {(0, "clock"), (1, "port"), (2, "project"), (2, "clients")}
-    said = re.search(r"its clock is (\d+) s behind this machine's", found[0, "clock"])
+    assert named.keys() == {(0, "clock"), (1, "port"), (2, "project"), (2, "clients")}
+    said = re.search(r"its clock is (\d+) s behind this machine's", named[0, "clock"])
     assert said is not None and 3500 < int(said[1]) <= 3600  # less by what it took to answer
-    assert "Its party cannot listen on port" in found[1, "port"]
-    assert f"For clients it cannot listen on port {taken}: " in found[2, "clients"]
-    assert f"the programs and circuits in {stale} (commit unknown) are not those here" in found[2, "project"]
+    assert "Its party cannot listen on port" in named[1, "port"]
+    assert f"For clients it cannot listen on port {taken}: " in named[2, "clients"]
+    assert f"the programs and circuits in {stale} (commit unknown) are not those here" in named[2, "project"]
 
 
 def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site, tmp_path: Path) -> None:
@@ -96,23 +96,23 @@ def test_no_virtual_machine_no_directory_a_port_that_is_not_reached(hosts: Site,
     port = hosts.hosts[0].ssh_port
     elsewhere = dict.fromkeys(("reached_at", "client_reached_at"), f"127.0.0.1:{port}")
     changed = hosts.with_host(0, mp_spdz_home=str(tmp_path), directory=str(tmp_path / "none"))
-    found = faults(changed.with_host(1, **elsewhere), "ring")
-    assert found.keys() >= {(0, "engine"), (0, "directory"), (1, "port"), (1, "clients")}
-    assert f"MP_SPDZ_HOME is {tmp_path}, but there is no compile.py in it" in found[0, "engine"]
-    assert f"There is no directory {tmp_path / 'none'}" in found[0, "directory"]
-    assert f"cannot reach it at 127.0.0.1:{port}: something else answers there" in found[1, "port"]
-    assert f"it for clients at 127.0.0.1:{port}: something else answers there" in found[1, "clients"]
+    named = faults(changed.with_host(1, **elsewhere), "ring")
+    assert named.keys() >= {(0, "engine"), (0, "directory"), (1, "port"), (1, "clients")}
+    assert f"MP_SPDZ_HOME is {tmp_path}, but there is no compile.py in it" in named[0, "engine"]
+    assert f"There is no directory {tmp_path / 'none'}" in named[0, "directory"]
+    assert f"cannot reach it at 127.0.0.1:{port}: something else answers there" in named[1, "port"]
+    assert f"it for clients at 127.0.0.1:{port}: something else answers there" in named[1, "clients"]
 
 
 def test_certificates_that_are_expired_or_not_the_held_ones(hosts: Site) -> None:
     """As if party 1 had not renewed its key, and somebody had come in party 2's place."""
     make_key(hosts.directory(1) / "keys" / "embedded", "P1", "MPyC party 1", timedelta(minutes=-5))
     make_key(hosts.directory(2) / "keys" / "embedded", "P2", "MPyC party 2")
-    found = faults(hosts)
-    assert found.keys() == {(0, "certificates"), (1, "certificates")}
-    assert "holds another certificate of party 2 (" in found[0, "certificates"]
-    assert "Its own certificate expired on" in found[1, "certificates"]
-    assert "hosts.setup --renew" in found[1, "certificates"]
+    named = faults(hosts)
+    assert named.keys() == {(0, "certificates"), (1, "certificates")}
+    assert "holds another certificate of party 2 (" in named[0, "certificates"]
+    assert "Its own certificate expired on" in named[1, "certificates"]
+    assert "hosts.setup --renew" in named[1, "certificates"]
     succeed("hosts.setup", "--renew", cwd=hosts.home)
     assert faults(hosts) == {}
 

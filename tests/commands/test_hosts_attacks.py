@@ -172,8 +172,8 @@ def test_no_release_meets_a_benchmark_run(tmp_path: Path) -> None:
                 one.ask("prepare", run="1" * 32, party=i, addresses=addresses)
             begun([host], signed)
             begun(others, {}, {0: (hosts[0] / "keys" / engine_of(QUICK).name / "P0.pem").read_text()})
-            (found,) = opened([host])
-    assert found == {}
+            (outputs,) = opened([host])
+    assert outputs == {}
 
 
 def test_an_address_is_one_host(tmp_path: Path) -> None:
@@ -271,13 +271,13 @@ def test_a_starter_sets_no_variable_of_the_agents(tmp_path: Path) -> None:
             client.connect(LOOPBACK, port, getpass.getuser(), key_filename=str(ssh / "key"))
             asked, said, _ = client.exec_command("a shell, please", environment=VARIABLES)
             assert "agent" in json.loads(next(filter(str.strip, said)))
-            found = variables_of(host)
+            variables = variables_of(host)
             asked.channel.shutdown_write()
             said.read()
         finally:
             sshd.terminate()
             sshd.wait()
-    assert {name for name, value in VARIABLES.items() if found.get(name) == value} == set()
+    assert {name for name, value in VARIABLES.items() if variables.get(name) == value} == set()
 
 
 def variables_of(host: Path) -> dict[str, str]:

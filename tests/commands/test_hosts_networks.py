@@ -143,19 +143,22 @@ def test_a_closed_port_is_named(hosts: NetworkedSite) -> None:
     assert faults(hosts) == {}
     closed(1, party[first])
     closed(last, party[1], (None, CLIENT_PORT))
-    found = faults(hosts)
-    assert found.keys() == {(1, "port"), (last, "port"), (last, "clients")}
-    assert found[1, "port"].startswith(unreached(first, 1))
-    assert found[last, "port"].startswith(unreached(1, last))
-    assert f":{CLIENT_PORT}: timed out; open the port to clients" in found[last, "clients"]
+    named_faults = faults(hosts)
+    assert named_faults.keys() == {(1, "port"), (last, "port"), (last, "clients")}
+    assert named_faults[1, "port"].startswith(unreached(first, 1))
+    assert named_faults[last, "port"].startswith(unreached(1, last))
+    assert f":{CLIENT_PORT}: timed out; open the port to clients" in named_faults[last, "clients"]
     said = refused(ask(hosts, *run_of(MODEL)))
     assert unreached(first, 1) in said and said.endswith("No party was started.")
     assert spent(hosts) == [[], [], []]
-    for each in (1, last):
-        closed(each)
+    for party_number in (1, last):
+        closed(party_number)
     closed(first, *(rule for rule in hosts.documented(first) if rule[1] == SSH_PORT))
-    found = faults(hosts)
-    assert found.keys() == {(first, "ssh")} and "ssh cannot reach it: timed out" in found[first, "ssh"]
+    named_faults = faults(hosts)
+    assert (
+        named_faults.keys() == {(first, "ssh")}
+        and "ssh cannot reach it: timed out" in named_faults[first, "ssh"]
+    )
     closed(first)
     assert faults(hosts) == {}
 
@@ -212,8 +215,10 @@ def test_a_disk_that_is_full_or_fills_up(tmp_path: Path) -> None:
         prepare(site, model)
         before, named = below(site), f"{site.hosts[2].address} (party 2)"
         resize("100m")
-        found = faults(site, model)
-        assert found.keys() == {(2, "directory")} and " MB are free for " in found[2, "directory"]
+        named_faults = faults(site, model)
+        assert (
+            named_faults.keys() == {(2, "directory")} and " MB are free for " in named_faults[2, "directory"]
+        )
         said = refused(ask(site, *run_of(model)))
         assert named in said and "No party was started." in said and spent(site) == [[], [], []]
         resize("1g")

@@ -108,7 +108,7 @@ def observed(hosts: Site, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
     """Return what nobody but its party may hold, by what it is, in the forms that it may come in."""
-    found: dict[str, list[bytes]] = {
+    secrets: dict[str, list[bytes]] = {
         "keys": [b"PRIVATE KEY"],
         "shares": [],
         "bits": [],
@@ -117,31 +117,31 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
     }
     for i in range(MODEL.parties):
         keys = [path.read_bytes().split(b"\n")[1] for path in hosts.directory(i).rglob("*.key")]
-        found["keys"] += keys
+        secrets["keys"] += keys
         (upload,) = (hosts.directory(i) / "shares").glob("*.share")
         following, header = upload.read_bytes().split(b"\n", 1)[1], read_header(upload)
         salt, payload = following[:SALT_BYTES], following[SALT_BYTES:]
-        found["salts"] += [salt, salt.hex().encode()]
-        found["hashes"] += hashes_of(payload)
+        secrets["salts"] += [salt, salt.hex().encode()]
+        secrets["hashes"] += hashes_of(payload)
         if header.content == "seed":
-            found["shares"] += [payload, payload.hex().encode()]
+            secrets["shares"] += [payload, payload.hex().encode()]
             payload = header.domain.to_bytes(header.domain.expand(payload, header.values))
-            found["hashes"] += hashes_of(payload)
+            secrets["hashes"] += hashes_of(payload)
         size = RINGS[MODEL.domain.name].value_bytes
         values = [payload[at : at + size] for at in range(0, len(payload), size)]
-        found["shares"] += values[:8]
-        found["shares"] += [str(int.from_bytes(value, "little")).encode() for value in values[:8]]
+        secrets["shares"] += values[:8]
+        secrets["shares"] += [str(int.from_bytes(value, "little")).encode() for value in values[:8]]
     for word in map(int, drawn.read_text().split()):
         if word >= 1 << 32:  # a small number could be anything
-            found["bits"] += [b"%d" % word, word.to_bytes((word.bit_length() + 7) // 8, "little")]
-    assert len(found["bits"]) > 4 and len(found["shares"]) > 10 and len(found["keys"]) > MODEL.parties
-    return found
+            secrets["bits"] += [b"%d" % word, word.to_bytes((word.bit_length() + 7) // 8, "little")]
+    assert len(secrets["bits"]) > 4 and len(secrets["shares"]) > 10 and len(secrets["keys"]) > MODEL.parties
+    return secrets
 
 
 def hashes_of(payload: bytes) -> list[bytes]:
     """Return what would let whoever has it test a guess at a share, or at a sum of them."""
-    found = [hashlib.sha256(payload), hashlib.sha512(payload), hashlib.sha1(payload)]
-    return [text for each in found for text in (each.digest(), each.hexdigest().encode())]
+    hashes = [hashlib.sha256(payload), hashlib.sha512(payload), hashlib.sha1(payload)]
+    return [text for digest in hashes for text in (digest.digest(), digest.hexdigest().encode())]
 
 
 def own_certificates(hosts: Site) -> list[Path]:
@@ -239,12 +239,13 @@ def test_each_host_draws_noise_of_its_own(
     hosts.write()
     noise = [0] * 4
     # MPyC may draw as much once more, after that.
-    each = dict(line.split() for line in reversed(drawn.read_text().splitlines()))
+    drawn_at = dict(line.split() for line in reversed(drawn.read_text().splitlines()))
     places = [
-        next(at for at in each if Path(at).is_relative_to(hosts.directory(i))) for i in range(len(each))
+        next(at for at in drawn_at if Path(at).is_relative_to(hosts.directory(i)))
+        for i in range(len(drawn_at))
     ]
     assert len(places) == MODEL.parties and {Path(at).name for at in places} == {"party"}
-    for words in each.values():
+    for words in drawn_at.values():
         monkeypatch.setattr(os, "urandom", lambda n, words=words: bytes.fromhex(words))
         own = plan_distributed_noise(
             *(each_cell_once(4), Neighbors(NeighboringRelation.ADD_OR_REMOVE_ONE), Fraction(1)),
@@ -294,12 +295,12 @@ class Hit:
 def agents(directory: Path) -> list[int]:
     """Return the agents of a host's directory."""
     command = b"\0harness.hosts.agent\0" + os.fsencode(directory)
-    found = []
+    processes = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if command in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="finds parties in /proc")

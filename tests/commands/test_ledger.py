@@ -56,9 +56,9 @@ def weights(model: SecurityModel, *more: str) -> tuple[str, ...]:
 
 
 def in_ledger(here: Path, *more: str) -> list[dict[str, Any]]:
-    found = json.loads(call("ledger", "--json", *more, cwd=here).stdout)
-    assert set(found) == {"schema", "ledger", "populations"}
-    populations: list[dict[str, Any]] = found["populations"]
+    shown = json.loads(call("ledger", "--json", *more, cwd=here).stdout)
+    assert set(shown) == {"schema", "ledger", "populations"}
+    populations: list[dict[str, Any]] = shown["populations"]
     return populations
 
 
@@ -84,13 +84,13 @@ def test_runs_add_up_until_the_budget_ends(model: SecurityModel, here: Path) -> 
     assert "has ε = 0.005995 left of its budget of 2, after 2 runs; this run needs ε = 0.9971" in said
     assert "No party was started." in said and processes_below(here) == {}
 
-    (found,) = in_ledger(here)
-    assert [charge["status"] for charge in found["charges"]] == ["done", "done"]
+    (population,) = in_ledger(here)
+    assert [charge["status"] for charge in population["charges"]] == ["done", "done"]
     outs = [str(here / name) for name in ("first", "second")]
-    assert [charge["out"] for charge in found["charges"]] == outs
-    assert Fraction(found["spent"]["epsilon"]) == 2 * ONE_RUN.epsilon
-    assert Fraction(found["left"]["epsilon"]) == 2 - 2 * ONE_RUN.epsilon
-    for numerical in found["for_information_only"]:
+    assert [charge["out"] for charge in population["charges"]] == outs
+    assert Fraction(population["spent"]["epsilon"]) == 2 * ONE_RUN.epsilon
+    assert Fraction(population["left"]["epsilon"]) == 2 - 2 * ONE_RUN.epsilon
+    for numerical in population["for_information_only"]:
         assert 0 < numerical["epsilon"] <= float(2 * ONE_RUN.epsilon)
     said = succeed("ledger", cwd=here)
     assert "Spent: ε = 1.995 and δ = 1.411e-13, by basic composition. Budget: 2" in said
@@ -162,8 +162,11 @@ def test_uploads_run_again_only_when_they_are_charged(model: SecurityModel, here
     succeed(*again, "--population", "loans", cwd=here)
     done = call(*weights(model, "--shares", "shares", "--population", "others"), cwd=here)
     assert "Some of these uploads were charged to 'loans', not to 'others'" in done.stderr
-    (found,) = in_ledger(here)
-    assert (found["population"], len(found["charges"])) == ("loans", 2)  # the first run, too, by now
+    (population,) = in_ledger(here)
+    assert (population["population"], len(population["charges"])) == (
+        "loans",
+        2,
+    )  # the first run, too, by now
 
 
 @pytest.mark.parametrize(
@@ -185,15 +188,15 @@ def test_a_run_that_was_stopped_stays_charged(
     run = weights(model, "--population", "loans", "--budget", "1")
     process = start(*run, cwd=here, environment=around.environment)
     wait_until_stopped(here, ended(process))
-    (found,) = in_ledger(here)
-    assert [charge["status"] for charge in found["charges"]] == ["running"]
+    (population,) = in_ledger(here)
+    assert [charge["status"] for charge in population["charges"]] == ["running"]
     if number is signal.SIGKILL:
         process.kill()
     else:
         os.killpg(process.pid, number)
     finish(process)
-    (found,) = in_ledger(here)
-    assert [charge["status"] for charge in found["charges"]] == ["aborted"]
+    (population,) = in_ledger(here)
+    assert [charge["status"] for charge in population["charges"]] == ["aborted"]
     until(lambda: processes_below(here) == {})
     assert "Runs that were aborted" in call("ledger", cwd=here).stdout
     done = call(*weights(model, "--population", "loans"), cwd=here)
@@ -217,8 +220,8 @@ def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
     succeed(*run, cwd=here)
     monkeypatch.delenv("FAIRSHARES_LEDGER")
     assert not default_path().exists()
-    (found,) = in_ledger(here, "--ledger", "mine/l.db")
-    assert len(found["charges"]) == 1 and found["budget"]["epsilon"] == "3"
+    (population,) = in_ledger(here, "--ledger", "mine/l.db")
+    assert len(population["charges"]) == 1 and population["budget"]["epsilon"] == "3"
     path.write_text("no database")
     assert f"Cannot use the ledger {path}" in refused(*run, "--ledger", "mine/l.db", cwd=here)
 
@@ -232,8 +235,8 @@ def test_a_full_disk_refuses_a_charge_and_loses_none(here: Path) -> None:
             while charged < 10_000:
                 ledger.charge("loans", None, RELEASE)
                 charged += 1
-        (found,) = ledger.populations()
-        assert charged == len(found.charges) > 0
+        (population,) = ledger.populations()
+        assert charged == len(population.charges) > 0
     with small_disk(here / "disk", 8):
         with pytest.raises(LedgerError, match="the disk is full"):
             Ledger(here / "disk" / "ledger.sqlite").charge("loans", None, RELEASE)

@@ -167,10 +167,10 @@ def test_what_a_run_spends_does_not_depend_on_groups_and_labels(task: str) -> No
 
 def test_plans_every_model_without_mp_spdz(tmp_path: Path) -> None:
     asked = "weights --plan 109,26160,network=wan --groups a:0.7,b:0.3 --epsilon 1 --json"
-    found = json.loads(succeed(*asked.split(), cwd=tmp_path, environment={"MP_SPDZ_HOME": "none"}))
-    assert [each["security"] for each in found["models"] if each["available"]] == ["mpyc"]
-    assert all(each["mpc_s"] > 0 for each in found["models"])
-    assert found["network"] == {"name": "wan", "rtt_s": 0.04, "bandwidth_bits_per_s": 1e8}
+    plan = json.loads(succeed(*asked.split(), cwd=tmp_path, environment={"MP_SPDZ_HOME": "none"}))
+    assert [model["security"] for model in plan["models"] if model["available"]] == ["mpyc"]
+    assert all(model["mpc_s"] > 0 for model in plan["models"])
+    assert plan["network"] == {"name": "wan", "rtt_s": 0.04, "bandwidth_bits_per_s": 1e8}
     assert not list(tmp_path.iterdir())
 
 

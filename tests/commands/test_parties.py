@@ -176,8 +176,8 @@ def test_what_failed_is_named(case: str, tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_a_check_that_tells_of_two_parties_names_them(said: dict[int, str], suspects: str) -> None:
     codes, errors = {i: int(i in said) for i in range(4)}, [[said[i]] if i in said else [] for i in range(4)]
-    found = parties._failure([], codes, errors, sorted(said), sorted(said))
-    assert f"one of the parties {suspects} deviated" in str(found)
+    failure = parties._failure([], codes, errors, sorted(said), sorted(said))
+    assert f"one of the parties {suspects} deviated" in str(failure)
 
 
 def test_a_run_that_fails_late_does_not_wait_for_the_others(tmp_path: Path) -> None:
@@ -366,13 +366,13 @@ def waiting_party(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]
 
 def listeners(port: int) -> list[str]:
     """Return the local addresses on which something listens, as the kernel writes them."""
-    found = []
+    addresses = []
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in Path(table).read_text().splitlines()[1:]:
             address, state = row.split()[1], row.split()[3]
             if state == "0A" and address.endswith(f":{port:04X}"):
-                found.append(address.partition(":")[0])
-    return found
+                addresses.append(address.partition(":")[0])
+    return addresses
 
 
 def greet(port: int, directory: Path, stem: str, seconds: float) -> bytes | None:

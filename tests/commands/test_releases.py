@@ -44,26 +44,26 @@ from tests.support.sharing import share
 FALSE_ALARM = Fraction(1, 10**9)
 
 
-def check_counts(found: dict[str, Any]) -> None:
+def check_counts(result: dict[str, Any]) -> None:
     """Check counts per group, label and prediction against the truth, within the noise of ε = 1."""
     truth = np.array([[[9, 0], [0, 30]], [[0, 40], [0, 0]]])
-    errors = np.array(found["noisy_counts"]) - truth
+    errors = np.array(result["noisy_counts"]) - truth
     bound = error_bound(design_coins(Fraction(1), 41), FALSE_ALARM / 8)
     assert (np.abs(errors) <= float(bound)).all() and (errors % 1 == 0.5).all()
 
 
-def check_gaps(found: dict[str, Any]) -> None:
+def check_gaps(result: dict[str, Any]) -> None:
     """Check what was opened against the truth, within the noise of ε = 4."""
     relation = Neighbors(NeighboringRelation.REPLACE_ONE)
     plan = plan_noise(sums_from_ends(2, 100), relation, Fraction(4), Fraction(1, 2**40))
     bound = float(error_bound(plan.coins, FALSE_ALARM / 4))
     truth = {"a": (300, 60), "b": (200, 0)}  # in steps: 60 above the centre
-    for group, size in zip("ab", found["noisy_sizes"], strict=True):
+    for group, size in zip("ab", result["noisy_sizes"], strict=True):
         n, step = truth[group]
         assert abs(size * 100 - n * 100) <= bound  # half of two sums' noise
-        total = (found["means"][group]["estimate"] - 0.5) * 2 * size * 100
+        total = (result["means"][group]["estimate"] - 0.5) * 2 * size * 100
         assert abs(total - n * step) <= bound + 1e-6
-    (gap,) = found["gaps"]
+    (gap,) = result["gaps"]
     assert gap["groups"] == ["a", "b"] and gap["interval"][0] < gap["estimate"] < gap["interval"][1]
 
 
@@ -110,11 +110,11 @@ def test_records_to_files(task: str, model: SecurityModel, tmp_path: Path) -> No
     options = [*case.options.split(), "--groups", "a,b", "--security", model.name, "--out", "results"]
     succeed(task, "--records", "records.csv", *options, cwd=tmp_path)
     assert files_below(tmp_path / "results") == {f"{task}.json", "manifest.json"}
-    found, manifest = (read_json(tmp_path / "results" / name) for name in (f"{task}.json", "manifest.json"))
-    assert set(found) == {"schema", "groups", "confidence", "privacy", *case.keys.split()}
-    case.check(found)
+    result, manifest = (read_json(tmp_path / "results" / name) for name in (f"{task}.json", "manifest.json"))
+    assert set(result) == {"schema", "groups", "confidence", "privacy", *case.keys.split()}
+    case.check(result)
     privacy = manifest["privacy"]
-    assert found["privacy"] == privacy and privacy["neighboring_relation"] == case.relation
+    assert result["privacy"] == privacy and privacy["neighboring_relation"] == case.relation
     assert Fraction(privacy["epsilon_exact"]) <= Fraction(privacy["epsilon_requested"])
     assert Fraction(privacy["delta_exact"]) <= Fraction(1, 2**40)
     assert manifest["inputs"] == case.inputs and processes_below(tmp_path) == {}
@@ -127,15 +127,15 @@ def test_counts_and_what_they_protect(tmp_path: Path) -> None:
     (tmp_path / "domain.json").write_text(json.dumps(domain))
     options = "--records records.csv --epsilon 1 --error-to 2000 --domain domain.json --out found"
     said = succeed("count", *options.split(), cwd=tmp_path)
-    found, manifest = (read_json(tmp_path / "found" / name) for name in ("count.json", "manifest.json"))
-    counts, bounds = np.array(found["counts"]), np.array(found["counts_interval"])
+    result, manifest = (read_json(tmp_path / "found" / name) for name in ("count.json", "manifest.json"))
+    counts, bounds = np.array(result["counts"]), np.array(result["counts_interval"])
     truth = np.array([[800, 800], [200, 200], [0, 0]])
     assert ((bounds[..., 0] <= counts) & (counts <= bounds[..., 1])).all()
     assert (bounds >= 0).all() and (bounds <= 2000).all()
     assert (abs(counts - truth) < 3 * truth + 100).all()  # far beyond the expected error
-    privacy, by_size = manifest["privacy"], found["privacy_by_size"]
+    privacy, by_size = manifest["privacy"], result["privacy_by_size"]
     assert privacy["epsilon_requested"] == "1"  # of which this error takes less
-    assert [each["records"] for each in by_size] == [0, 10, 100, 1000]
+    assert [size["records"] for size in by_size] == [0, 10, 100, 1000]
     assert by_size[0]["epsilon"] == privacy["epsilon"] < 0.9 and by_size[0]["delta"] == privacy["delta"]
     assert by_size[-1]["epsilon"] < privacy["epsilon"] / 10
     assert "records in a cell" in said and "charged the ε of the smallest" in said
@@ -143,11 +143,11 @@ def test_counts_and_what_they_protect(tmp_path: Path) -> None:
 
 def test_opened_samples_are_written_and_judged(tmp_path: Path) -> None:
     asked = ("noise", "--n", "200", "--epsilon", "1", "--security", "mpyc", "--out", "found", "--json")
-    found = json.loads(succeed(*asked, cwd=tmp_path))
+    result = json.loads(succeed(*asked, cwd=tmp_path))
     assert files_below(tmp_path) == {"found", "found/manifest.json", "found/noise.json"}
-    assert read_json(tmp_path / "found" / "noise.json") == found
-    assert (len(found["samples"]), found["sampler"]) == (200, "default")
-    assert found["summary"]["distance"] <= found["summary"]["distance_bound"]
+    assert read_json(tmp_path / "found" / "noise.json") == result
+    assert (len(result["samples"]), result["sampler"]) == (200, "default")
+    assert result["summary"]["distance"] <= result["summary"]["distance_bound"]
     manifest = read_json(tmp_path / "found" / "manifest.json")
     assert (manifest["task"], manifest["inputs"]) == ("noise", {"samples": 200})
     assert manifest["privacy"]["warning"] == WARNING and not {"epsilon", "delta"} & set(manifest["privacy"])
@@ -184,16 +184,16 @@ def write(path: Path, records: list[tuple[str, str, str, float]]) -> None:
     path.write_text(HEADER + "".join(",".join(map(str, record)) + "\n" for record in records))
 
 
-def check_curves(found: dict[str, Any]) -> None:
+def check_curves(result: dict[str, Any]) -> None:
     """The curves differ from the true ones by what least squares can make of noise within its bounds."""
-    coins = tuple(Coin(*coin) for coin in found["coins"])
-    tree = CountTree(GRID, tuple(found["blocks"]))
+    coins = tuple(Coin(*coin) for coin in result["coins"])
+    tree = CountTree(GRID, tuple(result["blocks"]))
     most = float(error_bound(coins, FALSE_ALARM / (4 * tree.nodes))) * np.abs(tree.estimator()).sum(axis=1)
     _, group, label, score = zip(*RECORDS, strict=True)
     exact = exact_curves(np.array(label) == "1", score, group, ("a", "b"), even_grid(GRID))
     for name, truth in (("true_positives", exact.tp), ("false_positives", exact.fp)):
-        assert (np.abs(np.array(found[name]) - truth) <= most).all()
-    assert found["positives"] == [row[0] for row in found["true_positives"]]
+        assert (np.abs(np.array(result[name]) - truth) <= most).all()
+    assert result["positives"] == [row[0] for row in result["true_positives"]]
 
 
 @pytest.mark.parametrize("model", model_parameters())

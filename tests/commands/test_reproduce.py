@@ -42,9 +42,9 @@ def test_an_option_of_another_study_is_refused(study: str) -> None:
 
 
 def test_a_study_has_the_defaults_that_its_command_names() -> None:
-    found = ReproduceOptions(name="capping", movielens="far/ml-100k", held_out="synthetic,far/ml-1m")
-    assert found.clients == [1000, 10_000, 100_000] and found.exponents == [1.5, 2]
-    assert found.command == (
+    options = ReproduceOptions(name="capping", movielens="far/ml-100k", held_out="synthetic,far/ml-1m")
+    assert options.clients == [1000, 10_000, 100_000] and options.exponents == [1.5, 2]
+    assert options.command == (
         "./inv reproduce capping --clients 1000,10000,100000 --exponents 1.5,2 --movielens ml-100k "
         "--held-out synthetic,ml-1m"
     )
@@ -61,10 +61,10 @@ QUICK = ("reproduce", "utility", "--quick", "--repetitions", "2")
 
 def test_utility_quickly(tmp_path: Path) -> None:
     shown = json.loads(succeed(*QUICK, "--out", "found", "--json", cwd=tmp_path))
-    found = tmp_path / "found"
+    written = tmp_path / "found"
     pictures = {"utility-groups.png", "utility.png"}
-    assert files_below(found) == {"about.json", "samples.jsonl", "summary.csv", *pictures}
-    lines = [json.loads(line) for line in (found / "samples.jsonl").read_text().splitlines()]
+    assert files_below(written) == {"about.json", "samples.jsonl", "summary.csv", *pictures}
+    lines = [json.loads(line) for line in (written / "samples.jsonl").read_text().splitlines()]
     assert len(shown) == len(lines) == 2 * (1 + 2 * len(METHODS))
     for line, summary in zip(lines, shown, strict=True):
         middle = sum(line["gap_whole"]) / 2  # the median of two
@@ -72,7 +72,7 @@ def test_utility_quickly(tmp_path: Path) -> None:
         assert (
             line["method"] == NOISE_FREE or 0.9 * line["epsilon"] < line["epsilon_exact"] <= line["epsilon"]
         )
-    assert read_json(found / "about.json")["command"] == "./inv reproduce utility --quick --repetitions 2"
+    assert read_json(written / "about.json")["command"] == "./inv reproduce utility --quick --repetitions 2"
 
 
 def test_trust_models_quickly(tmp_path: Path) -> None:
@@ -118,19 +118,19 @@ def test_capping_of_few(tmp_path: Path) -> None:
     some_of_movielens(tmp_path / "ml-1m")
     options = ["--clients", "200", "--exponents", "2", "--movielens", "ml-1m", "--out", "found"]
     succeed("reproduce", "capping", *options, cwd=tmp_path)
-    found = read_json(tmp_path / "found" / RESULT)
+    result = read_json(tmp_path / "found" / RESULT)
     drawn = ("zipf-2-200-clients", "movielens-1m-in-part")
     figures = {BOUNDS, PRICE, TARGETS, *(f"{kind}-{of}.png" for kind in ("errors", "curves") for of in drawn)}
     assert files_below(tmp_path / "found") == {ABOUT, RESULT, ERRORS, *figures}
-    assert [each["clients"] for each in found["populations"]] == [200, 100]
-    assert len(found["choices"]) == 2 * 4 * 7  # settings, quantities
-    assert all(row["rule_regret"] >= 1 and row["pi_cap_regret"] > 0.8 for row in found["choices"])
+    assert [population["clients"] for population in result["populations"]] == [200, 100]
+    assert len(result["choices"]) == 2 * 4 * 7  # settings, quantities
+    assert all(row["rule_regret"] >= 1 and row["pi_cap_regret"] > 0.8 for row in result["choices"])
 
 
 def test_groupwise(tmp_path: Path) -> None:
     said = succeed("reproduce", "groupwise", "--out", "found", cwd=tmp_path)
-    found = read_json(tmp_path / "found" / "groupwise.json")
-    rows, figure = found["rows"], found["figure1"]  # of a million simulated outputs: 5 standard errors
+    result = read_json(tmp_path / "found" / "groupwise.json")
+    rows, figure = result["rows"], result["figure1"]  # of a million simulated outputs: 5 standard errors
     assert abs(figure["mean"] - figure["published_mean"]) < 5 * 3000 / 1000 * 1.5
     assert abs(figure["standard_deviation"] - figure["published_standard_deviation"]) < 15
     assert (tmp_path / "found" / "groupwise.png").stat().st_size > 10_000

@@ -150,9 +150,9 @@ def test_a_result_is_of_the_reports_that_nobody_changed(
     why = f"changed since it was shared, says party {model.parties - 1} alone"
     assert manifest["inputs"]["excluded_because"] == {why: 1} and manifest["inputs"]["clients"] == 2
     assert manifest["privacy"]["input_path"] == "replicated shares"
-    found = json.loads((of_three / "out" / f"{command}.json").read_text())
+    result = json.loads((of_three / "out" / f"{command}.json").read_text())
     if command == "weights":  # (a, 0), (a, 1), (b, 0), (b, 1)
-        noisy = [value for row in found["noisy_counts"] for value in row]
+        noisy = [value for row in result["noisy_counts"] for value in row]
         assert all(abs(a - b) <= 10 for a, b in zip(noisy, (40, 0, 0, 70), strict=True))
 
 

@@ -85,50 +85,52 @@ def test_a_saved_result_is_the_same_when_it_is_loaded(
 
 
 def test_weights(results: dict[str, Any], frame: pd.DataFrame) -> None:
-    found = results["weights"]
-    assert found.weights.index.tolist() == PAIRS and found.weights.name == "sample_weight"
-    assert (found.intervals.low <= found.weights).all() and (found.weights <= found.intervals.high).all()
-    assert 0 < found.privacy.epsilon <= 20 and found.privacy.unit == "record"
-    of_rows = found.sample_weight(frame.group, frame.label)
+    result = results["weights"]
+    assert result.weights.index.tolist() == PAIRS and result.weights.name == "sample_weight"
+    assert (result.intervals.low <= result.weights).all() and (result.weights <= result.intervals.high).all()
+    assert 0 < result.privacy.epsilon <= 20 and result.privacy.unit == "record"
+    of_rows = result.sample_weight(frame.group, frame.label)
     assert of_rows.index.equals(frame.index)
     for as_type in (list, np.array):
-        others = found.sample_weight(as_type(frame.group), as_type(frame.label))
+        others = result.sample_weight(as_type(frame.group), as_type(frame.label))
         assert others.index.equals(pd.RangeIndex(400)) and others.tolist() == of_rows.tolist()
 
 
 def test_thresholds(results: dict[str, Any], frame: pd.DataFrame) -> None:
-    found = results["thresholds"]
-    assert found.problem is None and set(found.rules) == {"a", "b"}
-    assert found.curves.shape == (22, 3) and found.rates.shape == (2, 3) and found.intervals.shape == (2, 6)
+    result = results["thresholds"]
+    assert result.problem is None and set(result.rules) == {"a", "b"}
+    assert (
+        result.curves.shape == (22, 3) and result.rates.shape == (2, 3) and result.intervals.shape == (2, 6)
+    )
     model = LogisticRegression().fit(frame[["score"]], frame.label)
-    predicted = found.predictor(model).predict(
+    predicted = result.predictor(model).predict(
         frame[["score"]], sensitive_features=frame.group, random_state=1
     )
-    assert set(predicted) <= {0, 1} and found.predictor(model).positive_label == "0"
-    other = pickle.loads(pickle.dumps(found.predictor()))
+    assert set(predicted) <= {0, 1} and result.predictor(model).positive_label == "0"
+    other = pickle.loads(pickle.dumps(result.predictor()))
     assert type(other) is fs.GroupThresholdPredictor and type(other).__module__ == "fairshares"
 
 
 def test_thresholds_are_chosen_again_without_a_run(results: dict[str, Any], tmp_path: Path) -> None:
-    found = results["thresholds"]
-    again = found.choose(positive_label=1.0, deterministic=True, objective="balanced_accuracy_score")
+    result = results["thresholds"]
+    again = result.choose(positive_label=1.0, deterministic=True, objective="balanced_accuracy_score")
     assert again.predictor().positive_label == "1" and again.rates.shape == (2, 3)
     assert all(len(rule.thresholds) == 1 for rule in again.rules.values())
-    assert again.privacy == found.privacy and again.manifest["ledger"] is None and "spent no ε" in str(again)
+    assert again.privacy == result.privacy and again.manifest["ledger"] is None and "spent no ε" in str(again)
     again.save(tmp_path / "again")
     assert str(fs.load(tmp_path / "again")) in str(again)
     same = again.choose(positive_label=0, tolerance=1)
-    assert same.rules == found.rules and same.curves.equals(found.curves)
+    assert same.rules == result.rules and same.curves.equals(result.curves)
     with pytest.raises(fs.FairSharesError, match=r"^constraint= must be"):
-        found.choose(constraint="parity")
+        result.choose(constraint="parity")
 
 
 def test_curves_that_allow_no_rules_are_returned_and_say_why(frame: pd.DataFrame, domain: Path) -> None:
-    found = fs.thresholds(frame[:8], epsilon="0.01", security=QUICKEST, domain=domain)
-    assert isinstance(found.problem, fs.FairSharesError) and str(found.problem) in str(found)
-    assert found.curves.shape == (22, 3) and found.plot().get_xlabel() == "False positive rate"
-    with pytest.raises(type(found.problem)):
-        found.predictor()
+    result = fs.thresholds(frame[:8], epsilon="0.01", security=QUICKEST, domain=domain)
+    assert isinstance(result.problem, fs.FairSharesError) and str(result.problem) in str(result)
+    assert result.curves.shape == (22, 3) and result.plot().get_xlabel() == "False positive rate"
+    with pytest.raises(type(result.problem)):
+        result.predictor()
 
 
 def test_others_hold_what_they_say(results: dict[str, Any]) -> None:
@@ -169,8 +171,8 @@ def test_results_render_and_have_pictures(task: str, results: dict[str, Any]) ->
 
 
 def across(line: Any) -> list[float]:
-    found: list[float] = np.asarray(line.get_xdata()).tolist()
-    return found
+    places: list[float] = np.asarray(line.get_xdata()).tolist()
+    return places
 
 
 def test_what_is_no_result_is_not_loaded(results: dict[str, Any], tmp_path: Path) -> None:
@@ -231,8 +233,8 @@ def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
 def test_a_call_is_charged_as_a_command_is(of_forty: pd.DataFrame, tmp_path: Path) -> None:
     book = tmp_path / "ledger.sqlite"
     said: dict[str, Any] = {"security": QUICKEST, "population": "loans", "ledger": book}
-    found = fs.weights(of_forty, epsilon=1, budget=(1.5, 1e-6), **said)
-    assert "Charged to population 'loans'" in str(found)
+    result = fs.weights(of_forty, epsilon=1, budget=(1.5, 1e-6), **said)
+    assert "Charged to population 'loans'" in str(result)
     with pytest.raises(fs.FairSharesError, match="budget") as refused:
         fs.weights(of_forty, epsilon=1, **said)
     assert type(refused.value).__name__ == "BudgetError"
@@ -301,10 +303,10 @@ COLUMNS: dict[str, tuple[list[Any], list[Any]]] = {
 def table(labels: list[Any], groups: list[Any], rows: int = 120) -> pd.DataFrame:
     """Return a client's record a row, of all pairs alike, whose label follows from x."""
     label = np.arange(rows) // 2 % 2
-    found = pd.DataFrame({"client_id": range(rows), "label": [labels[i] for i in label], "x": label * 1.0})
-    found["group"] = [groups[i % 2] for i in range(rows)]
-    found["score"] = 0.25 + 0.5 * found.x
-    return found
+    records = pd.DataFrame({"client_id": range(rows), "label": [labels[i] for i in label], "x": label * 1.0})
+    records["group"] = [groups[i % 2] for i in range(rows)]
+    records["score"] = 0.25 + 0.5 * records.x
+    return records
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
@@ -313,7 +315,7 @@ def test_weights_have_the_callers_groups_and_labels(kind: str, tmp_path: Path) -
     df = table(labels, groups)
     r = fs.weights(df, epsilon=20, security="mpyc")
     assert sorted(r.weights.index.tolist()) == sorted((g, y) for g in groups for y in labels)
-    assert {type(each) for pair in r.weights.index for each in pair} == {type(labels[0]), type(groups[0])}
+    assert {type(value) for pair in r.weights.index for value in pair} == {type(labels[0]), type(groups[0])}
     assert r.weights.loc[(groups[1], labels[0])] > 0
     merged = df.merge(r.weights.reset_index(), on=["group", "label"])
     by_row = r.sample_weight(df.group, df.label)

@@ -111,8 +111,8 @@ REFUSED: dict[Callable[..., Any], tuple[str, Sequence[str]]] = {
 @pytest.mark.parametrize(("read", "values"), READ.items())
 def test_a_text_is_read_as_what_it_means(read: Callable[..., Any], values: dict[str, Any]) -> None:
     for text, value in values.items():
-        found = read(text, "groups")
-        assert found == value and (isinstance(found, Fraction) or type(found) is type(value)), text
+        meant = read(text, "groups")
+        assert meant == value and (isinstance(meant, Fraction) or type(meant) is type(value)), text
 
 
 @pytest.mark.parametrize(("read", "refused"), REFUSED.items())

@@ -27,14 +27,14 @@ GIVEN: dict[str, Any] = {
 
 def planned(capsys: pytest.CaptureFixture[str], **options: Any) -> dict[str, Any]:
     show_plan(**{**GIVEN, **options, "json": True})
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    plan: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return plan
 
 
-def only(found: dict[str, Any]) -> dict[str, Any]:
+def only(plan: dict[str, Any]) -> dict[str, Any]:
     """Return the release of a plan in which all models' noise is the same."""
-    (release,) = found["releases"]
-    assert release["models"] == [each["security"] for each in found["models"]]
+    (release,) = plan["releases"]
+    assert release["models"] == [model["security"] for model in plan["models"]]
     return dict(release)
 
 
@@ -46,10 +46,10 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
     path.write_text("client_id,group,label\n" + "".join(f'{c},"{g}",{y}\n' for c, g, y in rows))
     texts = {"from_records": str(path), "epsilon": "1", "security": "mpyc", "reweighing": "balanced"}
     show_plan(**texts, json=True)
-    found = json.loads(capsys.readouterr().out)
-    assert found["from_records"] is True and (found["clients"], found["records"]) == (40, 2000)
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["from_records"] is True and (plan["clients"], plan["records"]) == (40, 2000)
     # A balanced weight of a cell with few records is off by the noise over its records, to first order.
-    errors = only(found)["errors"]
+    errors = only(plan)["errors"]
     assert errors["rmse"]["b, c, 0"] == pytest.approx(errors["count_rmse"] / 6, rel=0.02)
     assert errors["rmse"]["a, 0"] == pytest.approx(errors["count_rmse"] / 994, rel=0.2)
 
@@ -61,10 +61,10 @@ def test_a_file_s_own_sizes_say_whether_its_smallest_group_survives(
 
 
 def test_json_has_errors_needs_and_a_cost_for_each_model(capsys: pytest.CaptureFixture[str]) -> None:
-    found = planned(capsys)
-    assert [each["security"] for each in found["models"]] == list(MODELS)
-    assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in found["models"])
-    release = only(found)
+    plan = planned(capsys)
+    assert [model["security"] for model in plan["models"]] == list(MODELS)
+    assert all(model["mpc_s"] > 0 and model["sent_bytes"] > 0 for model in plan["models"])
+    release = only(plan)
     assert release["privacy"]["neighboring_relation"] == "add_or_remove_one"
     assert float(release["privacy"]["epsilon"]) <= 1
     # Noise of mean square 2.13 on even counts of 6,540: see test_plan_errors for the weights' formula.
@@ -77,10 +77,10 @@ OF_CAP: dict[str, str] = {"task": "cap", "records": "", "clients": "5000", "rele
 
 
 def test_a_cap_is_planned_by_what_is_known_before_it_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    found = planned(capsys, **OF_CAP, max_count="10")
-    assert (found["protocol"], found["input_form"], found["records"]) == ("pi_cap", "slots", None)
-    assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in found["models"])
-    passive, active = found["releases"]
+    plan = planned(capsys, **OF_CAP, max_count="10")
+    assert (plan["protocol"], plan["input_form"], plan["records"]) == ("pi_cap", "slots", None)
+    assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in plan["models"])
+    passive, active = plan["releases"]
     assert active["models"] == ["spdz2k", "ps-rep-ring", "rep4-ring"] and passive["needed"] is None
     # Weights of 4 counts aim at 8 · 4 / ε clients above the cap; ε is half as much for exchanged records.
     assert [each["errors"]["allowed_above"] for each in (passive, active)] == [31, 63]
@@ -99,7 +99,7 @@ def test_counts_are_planned_with_the_error_and_the_privacy_of_each(
     release = only(planned(capsys, **options))
     errors = release["errors"]
     assert (errors["relative_error"], errors["error_from"], errors["error_to"]) == (0.1, 100, 10_000)
-    assert [each["records"] for each in errors["privacy"].values()] == [9900, 9900, 100, 100]
+    assert [cell["records"] for cell in errors["privacy"].values()] == [9900, 9900, 100, 100]
     assert all(0 < error <= 0.1 for error in errors["mean"].values())
     large, small = (errors["privacy"][f"{group}, label 1"]["epsilon"] for group in "ab")
     assert large < small / 20  # who has 99 times as many gives less away
@@ -110,16 +110,16 @@ AUTO: dict[str, str] = {"privacy_unit": "client", "cap": "auto", "clients": "100
 
 
 def test_a_chosen_cap_costs_two_releases_that_share_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
-    found = planned(capsys, **AUTO)
-    requested = [(each["task"], each["privacy"]["epsilon_requested"]) for each in found["releases"]]
+    plan = planned(capsys, **AUTO)
+    requested = [(each["task"], each["privacy"]["epsilon_requested"]) for each in plan["releases"]]
     assert requested == [*[("cap", "1/5")] * 2, *[("weights", "4/5")] * 2]
-    assert found["cap"] == 11 and found["cap_is_expected"]  # the least of the grid that 10 records fit
+    assert plan["cap"] == 11 and plan["cap_is_expected"]  # the least of the grid that 10 records fit
     # A fifth of 2^-40 is 1 in 5 · 2^40, the rest 1 in 5/4 · 2^40: each release is as it would be by itself.
     of_cap = {**OF_CAP, "clients": "10000", "epsilon": "1/5", "release_epsilon": "4/5"}
     cap = planned(capsys, **of_cap, delta=f"1/{5 * 2**40}")
     rest = planned(capsys, **{**AUTO, "cap": "11", "epsilon": "4/5", "delta": f"1/{5 * 2**38}"})
-    assert found["releases"] == [*cap["releases"], *rest["releases"]]
-    for both, first, second in zip(*(each["models"] for each in (found, cap, rest)), strict=True):
+    assert plan["releases"] == [*cap["releases"], *rest["releases"]]
+    for both, first, second in zip(*(each["models"] for each in (plan, cap, rest)), strict=True):
         for name in ("mpc_s", "sent_bytes"):
             assert [both["runs"][task][name] for task in ("cap", "weights")] == [first[name], second[name]]
             assert both[name] == pytest.approx(first[name] + second[name], abs=1)
@@ -142,19 +142,19 @@ BY_CLIENT: dict[str, Any] = {"privacy_unit": "client", "clients": "10000", "reco
 def test_clients_can_be_the_unit(
     options: dict[str, str], protocol: str, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = planned(capsys, **{**BY_CLIENT, "cap": "10", **options})
-    assert (found["protocol"], found["input_form"]) == (protocol, form)
-    assert found["cap"] == (1 if "cap" in options else 10)
-    for release in found["releases"]:
+    plan = planned(capsys, **{**BY_CLIENT, "cap": "10", **options})
+    assert (plan["protocol"], plan["input_form"]) == (protocol, form)
+    assert plan["cap"] == (1 if "cap" in options else 10)
+    for release in plan["releases"]:
         assert release["privacy"]["neighboring_relation"] == "zero_out_one"
         assert release["privacy"]["privacy_unit"] == "client" and "clients" in release["needed"]
     # Where a party can move what is in a slot, noise is for exchanged records: twice as large.
-    by_model = {model: release for release in found["releases"] for model in release["models"]}
+    by_model = {model: release for release in plan["releases"] for model in release["models"]}
     assert set(by_model) == set(MODELS)
     times = 1 if form == "split" else 2
     errors = [by_model[model]["errors"]["count_rmse"] for model in ("ring", "rep4-ring")]
     assert errors[1] / errors[0] == pytest.approx(times, rel=0.05)
-    refused = {each["security"] for each in found["models"] if each["mpc_s"] is None}
+    refused = {row["security"] for row in plan["models"] if row["mpc_s"] is None}
     assert refused == ({"mpyc"} if form == "keys" else set())
 
 
@@ -162,11 +162,11 @@ def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) 
     """Up to 26 epochs each is counted by itself, with all of ε: so the counts' variance grows by as much."""
     given = {"clients": "26000", "records": None, "security": "mpyc"}
     once, series = only(planned(capsys, **given)), planned(capsys, **given, horizon="26")
-    found = only(series)
-    assert found["privacy"] == once["privacy"]
-    for n, each in enumerate(found["errors"]["epochs"], 1):
-        assert each["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
-    assert found["needed"]["epsilon"] > once["needed"]["epsilon"]
+    release = only(series)
+    assert release["privacy"] == once["privacy"]
+    for n, epoch in enumerate(release["errors"]["epochs"], 1):
+        assert epoch["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
+    assert release["needed"]["epsilon"] > once["needed"]["epsilon"]
     assert series["models"][0]["mpc_s"] > 0 and series["models"][0]["wall_s"] is None
 
 

@@ -142,10 +142,10 @@ def _excess(whole: dict[int, int], scale: int, move: Move, ratio: Fraction) -> F
     joint = Counter({(1, 1): 1})  # how many outcomes have these masses with the client, and without
     for m in move:
         one = Counter((p, whole.get(x - m, 0)) for x, p in whole.items())
-        found: Counter[tuple[int, int]] = Counter()
+        with_one_more: Counter[tuple[int, int]] = Counter()
         for ((p, q), n), ((a, b), k) in itertools.product(joint.items(), one.items()):
-            found[p * a, q * b] += n * k
-        joint = found
+            with_one_more[p * a, q * b] += n * k
+        joint = with_one_more
     up, down = ratio.numerator, ratio.denominator
     excess = sum(n * max(0, down * p - up * q) for (p, q), n in joint.items())
     return Fraction(excess, down * scale ** len(move))
@@ -197,26 +197,26 @@ def test_gaps_of_exchanged_clients_move_as_those_of_replaced_ones_or_of_none() -
     moves = possible_moves(release, Neighbors(ZERO_OUT, malleable_slots=True))
     assert moves == amounts_moved(release, Neighbors(ZERO_OUT, malleable_slots=True))
     assert moves == possible_moves(release, Neighbors(REPLACE)) | possible_moves(release, Neighbors(ADD))
-    found, replaced = (
+    exchanged, replaced = (
         plan_noise(release, Neighbors(relation, malleable_slots=relation is ZERO_OUT), Fraction(1), DELTA)
         for relation in (ZERO_OUT, REPLACE)
     )
-    assert (found.coins, found.exact) == (replaced.coins, replaced.exact)
+    assert (exchanged.coins, exchanged.exact) == (replaced.coins, replaced.exact)
 
 
 def test_blocks_are_chosen_for_the_noise_of_exchanged_records() -> None:
     for epsilon in (Fraction(1), Fraction(5), Fraction(20)):
-        found = best_tree(1001, Neighbors(ZERO_OUT, malleable_slots=True), epsilon, DELTA)
-        assert found == best_tree(1001, Neighbors(REPLACE), epsilon, DELTA)
-    assert best_tree(1001, Neighbors(ZERO_OUT), Fraction(20), DELTA) != found
+        tree = best_tree(1001, Neighbors(ZERO_OUT, malleable_slots=True), epsilon, DELTA)
+        assert tree == best_tree(1001, Neighbors(REPLACE), epsilon, DELTA)
+    assert best_tree(1001, Neighbors(ZERO_OUT), Fraction(20), DELTA) != tree
 
 
 def test_one_record_that_is_exchanged_is_one_that_is_replaced() -> None:
     for release in (each_cell_once(4), CountTree(20, (1, 4)).release(2)):
         for relation in (ADD, REPLACE, ZERO_OUT):
-            found = plan_noise(release, Neighbors(relation, malleable_slots=True), Fraction(1), DELTA)
+            exchanged = plan_noise(release, Neighbors(relation, malleable_slots=True), Fraction(1), DELTA)
             replaced = plan_noise(release, Neighbors(REPLACE), Fraction(1), DELTA)
-            assert (found.coins, found.exact, found.changed) == (
+            assert (exchanged.coins, exchanged.exact, exchanged.changed) == (
                 replaced.coins,
                 replaced.exact,
                 replaced.changed,

@@ -20,9 +20,9 @@ def words(*values: int) -> masks.Words:
 
 def test_subset_sums_of_two_parts() -> None:
     chosen = words(0b11, 0b01, 0b10, 0b00)
-    found = masks.subset_sums(words(1, 10, 100, 1000), chosen, 2, CHECKS)
-    assert found[0].tolist() == [11, 0] and found[1].tolist() == [1, 100]
-    assert found.shape == (CHECKS, 2) and not found[2:].any()
+    sums = masks.subset_sums(words(1, 10, 100, 1000), chosen, 2, CHECKS)
+    assert sums[0].tolist() == [11, 0] and sums[1].tolist() == [1, 100]
+    assert sums.shape == (CHECKS, 2) and not sums[2:].any()
 
 
 def test_sums_wrap_around() -> None:
@@ -32,14 +32,14 @@ def test_sums_wrap_around() -> None:
 def test_subsets_use_the_whole_seed_and_every_bit() -> None:
     """A bit of 10 000 words is within 300 of half of them but for 1e-7 (Hoeffding, 40 bits together)."""
     seed = bytes(range(32))
-    found = masks.subsets(seed, 10_000, CHECKS)
-    assert found.max() < 2**CHECKS
-    ones = [int((found >> np.uint64(j) & np.uint64(1)).sum()) for j in range(CHECKS)]
+    subsets = masks.subsets(seed, 10_000, CHECKS)
+    assert subsets.max() < 2**CHECKS
+    ones = [int((subsets >> np.uint64(j) & np.uint64(1)).sum()) for j in range(CHECKS)]
     assert all(abs(one - 5000) < 300 for one in ones)
     for i in range(32):
         other = bytearray(seed)
         other[i] ^= 1
-        assert (masks.subsets(bytes(other), 10, CHECKS) != found[:10]).any()
+        assert (masks.subsets(bytes(other), 10, CHECKS) != subsets[:10]).any()
 
 
 @pytest.mark.parametrize("width", [8, 13, 16])

@@ -173,15 +173,15 @@ def test_strangers_and_repeats_change_nothing(tmp_path: Path) -> None:
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int | str]:
     """What a client does: the sizes of what it sends, and when it is charged."""
-    found: list[int | str] = []
+    taken_steps: list[int | str] = []
     real = Channel.send
 
     async def sending(channel: Channel, payload: bytes) -> None:
-        found.append(len(payload))
+        taken_steps.append(len(payload))
         await real(channel, payload)
 
     monkeypatch.setattr(Channel, "send", sending)
-    return found
+    return taken_steps
 
 
 @pytest.mark.parametrize(
@@ -246,9 +246,9 @@ def test_invitations_are_there_while_parties_run_and_private(tmp_path: Path) -> 
     with invitations(PAIRS, ASKED, tmp_path, SERVERS):
         for k, (certificate, key) in enumerate(PAIRS):
             path = tmp_path / f"client-{k}.json"
-            found = read_invitation(path)
-            assert (found.client, found.certificate, found.key) == (k, certificate, key)
-            assert (found.servers, found.terms) == (tuple(SERVERS), ASKED)
+            invitation = read_invitation(path)
+            assert (invitation.client, invitation.certificate, invitation.key) == (k, certificate, key)
+            assert (invitation.servers, invitation.terms) == (tuple(SERVERS), ASKED)
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert names(tmp_path) == set()
 

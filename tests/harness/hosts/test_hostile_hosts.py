@@ -86,8 +86,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[Answers]:
         findings = [Finding(one.host, one) for one in runner._connections]
         check_connected(findings, MODEL, lambda step: None)
         release(runner, at / "out")
-        for one, each in zip(runner._connections, said, strict=True):
-            each[ENDED] = [json.loads(json.dumps(one.ended))]
+        for one, answers in zip(runner._connections, said, strict=True):
+            answers[ENDED] = [json.loads(json.dumps(one.ended))]
     return said
 
 
@@ -219,9 +219,9 @@ def test_what_all_hosts_signed_gives_outputs(
     answered: Callable[..., None], kept: Callable[..., dict[str, str]]
 ) -> None:
     answered("collect", *([kept(i)] for i in range(3)))
-    (found,) = collected()
-    assert found["outputs"] == {"gap": [7]} and found["parties"] == [0, 1, 2]
-    assert (found["ended"], found["task"]) == ("2026-01-01", "gap")
+    (record,) = collected()
+    assert record["outputs"] == {"gap": [7]} and record["parties"] == [0, 1, 2]
+    assert (record["ended"], record["task"]) == ("2026-01-01", "gap")
     answered("collect", *([kept(i, program_hash=f"{i}")] for i in range(3)))
     assert collected()[0]["outputs"] is None
     answered("collect", [kept(0)], [], [kept(2)])

@@ -113,8 +113,8 @@ def write(path: Path, *texts: str) -> Path:
 
 def test_hosts_come_in_the_order_of_their_parties(tmp_path: Path) -> None:
     more = 'ssh_user = "u"\nssh_port = 2222\nreached_at = "203.0.113.7:12001"\nclient_port = 12100\n'
-    found = read_hosts(write(tmp_path, HOST.format(1, 7) + more, HOST.format(0, 6)))
-    assert found == [
+    read = read_hosts(write(tmp_path, HOST.format(1, 7) + more, HOST.format(0, 6)))
+    assert read == [
         Host(0, "10.0.0.6", "/srv/fs", "/srv/FS", 12000),
         Host(
             *(1, "10.0.0.7", "/srv/fs", "/srv/FS", 12000, "u", 2222),
@@ -122,10 +122,10 @@ def test_hosts_come_in_the_order_of_their_parties(tmp_path: Path) -> None:
             client_port=12100,
         ),
     ]
-    assert [host.client_ports for host in found] == [(), (12100, 12101)]
-    assert found[1].client_reached == ("10.0.0.7", 12100)
-    assert [host.reached for host in found] == [("10.0.0.6", 12000), ("203.0.113.7", 12001)]
-    assert (found[0].name, found[1].title) == ("host 10.0.0.6 (party 0)", "Host 10.0.0.7 (party 1)")
+    assert [host.client_ports for host in read] == [(), (12100, 12101)]
+    assert read[1].client_reached == ("10.0.0.7", 12100)
+    assert [host.reached for host in read] == [("10.0.0.6", 12000), ("203.0.113.7", 12001)]
+    assert (read[0].name, read[1].title) == ("host 10.0.0.6 (party 0)", "Host 10.0.0.7 (party 1)")
 
 
 def test_a_port_alone_is_reached_at_the_hosts_address() -> None:
@@ -188,10 +188,10 @@ def certificates(*made: dict[str, str]) -> dict[str, dict[int, str]]:
 def pair(tmp_path: Path) -> tuple[Path, Path, dict[str, dict[int, str]]]:
     """Return the directories of two hosts that know each other, and their certificates."""
     one, other = tmp_path / "one", tmp_path / "other"
-    found = certificates(keys.make_keys(one, 0, renew=False), keys.make_keys(other, 1, renew=False))
-    keys.pin(one, 0, found)
-    keys.pin(other, 1, found)
-    return one, other, found
+    certified = certificates(keys.make_keys(one, 0, renew=False), keys.make_keys(other, 1, renew=False))
+    keys.pin(one, 0, certified)
+    keys.pin(other, 1, certified)
+    return one, other, certified
 
 
 def test_keys_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
@@ -205,9 +205,9 @@ def test_keys_are_made_once_and_are_their_owners_alone(tmp_path: Path) -> None:
 
 
 def test_new_keys_forget_the_others_certificates(pair: tuple[Path, Path, dict[str, dict[int, str]]]) -> None:
-    one, _, found = pair
+    one, _, certified = pair
     renewed = keys.make_keys(one, 0, renew=True)
-    assert all(renewed[name] != found[name][0] for name in renewed) and not any(keys.pinned(one).values())
+    assert all(renewed[name] != certified[name][0] for name in renewed) and not any(keys.pinned(one).values())
     assert [path.name for path in one.iterdir()] == ["keys"]
 
 
@@ -228,15 +228,17 @@ def test_a_held_certificate_gives_way_to_no_other(
     pair: tuple[Path, Path, dict[str, dict[int, str]]], tmp_path: Path
 ) -> None:
     """OpenSSL trusts all that a file holds, and people compare the fingerprint of the first."""
-    one, other, found = pair
-    renewed = certificates({name: found[name][0] for name in found}, keys.make_keys(other, 1, renew=True))
+    one, other, certified = pair
+    renewed = certificates(
+        {name: certified[name][0] for name in certified}, keys.make_keys(other, 1, renew=True)
+    )
     with pytest.raises(CertificateError, match="Party 1 has another certificate now than this host holds"):
         keys.pin(one, 0, renewed)
-    assert keys.pinned(one)["mp-spdz"] == {1: found["mp-spdz"][1]}
+    assert keys.pinned(one)["mp-spdz"] == {1: certified["mp-spdz"][1]}
     one_more = make_key(tmp_path, "more", "P1").read_text()
     keys.make_keys(tmp_path / "third", 0, renew=False)
     with pytest.raises(CertificateError):
-        keys.pin(tmp_path / "third", 0, {name: {1: held[1] + one_more} for name, held in found.items()})
+        keys.pin(tmp_path / "third", 0, {name: {1: held[1] + one_more} for name, held in certified.items()})
 
 
 def test_what_a_run_needs_is_there_and_valid(

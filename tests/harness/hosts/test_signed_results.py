@@ -38,8 +38,8 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
     statistic = statistic_of(release)
     prepared = statistic.prepare(release, DOMAIN)
     privacy = privacy_of(prepared, 0).to_json()
-    found = prepared.read({"counts": tuple(COUNTS)}, 50)
-    for name, fields in result_files(statistic.files(found), privacy).items():
+    weights = prepared.read({"counts": tuple(COUNTS)}, 50)
+    for name, fields in result_files(statistic.files(weights), privacy).items():
         write_json(made / name, fields)
     ran: dict[str, Any] = {
         "task": "weights",
@@ -94,9 +94,9 @@ def of_the_first(**changes: str) -> Change:
 
 
 def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> None:
-    found = verify(results)
-    assert [each.ran.party for each, _ in found] == [0, 1, 2]
-    assert [text for _, text in found] == [fingerprint(path.read_bytes()) for path in keys]
+    signers = verify(results)
+    assert [each.ran.party for each, _ in signers] == [0, 1, 2]
+    assert [text for _, text in signers] == [fingerprint(path.read_bytes()) for path in keys]
 
 
 @pytest.mark.parametrize(

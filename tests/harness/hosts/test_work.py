@@ -113,8 +113,8 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         return coordinator
 
     with ExitStack() as stack:
-        found = listed(proposed(hosts[0], stack).work, rules=UploadPolicy(CAPPED))
-        assert set(found.sound) == {f"{accepted}:1:0", f"{left}:1:0"} and found.unsound == {bad: UNREADABLE}
+        report = listed(proposed(hosts[0], stack).work, rules=UploadPolicy(CAPPED))
+        assert set(report.sound) == {f"{accepted}:1:0", f"{left}:1:0"} and report.unsound == {bad: UNREADABLE}
     with ExitStack() as stack:
         other = UploadPolicy(replace(CAPPED, cap=Cap(3)))
         assert listed(proposed(hosts[0], stack).work, rules=other).sound == {}

@@ -135,8 +135,8 @@ def place(tmp_path: Path) -> Place:
 
 def counts(run: Run[Weights]) -> list[float]:
     """Return the counts so far, less what makes up for noise, of which there is none here."""
-    found: list[float] = (run.found.counts.table - offset(run.found.counts.noise)).ravel().tolist()
-    return found
+    exact: list[float] = (run.found.counts.table - offset(run.found.counts.noise)).ravel().tolist()
+    return exact
 
 
 def test_counts_so_far_are_of_all_that_arrived_under_one_charge(place: Place) -> None:
@@ -186,8 +186,8 @@ def test_the_charge_is_the_most_that_an_epoch_is_released_with(tmp_path: Path, s
         return plan.exact
 
     every = enumerate(schedule.parts)
-    each = [(t, part.first, spent(part)) for t, part in every]
-    sums = [compose(s for t, first, s in each if first <= e <= t) for e in range(len(each))]
+    releases = [(t, part.first, spent(part)) for t, part in every]
+    sums = [compose(s for t, first, s in releases if first <= e <= t) for e in range(len(releases))]
     most = max(one.epsilon for one in sums)
     assert [epsilon for epsilon, _ in place.charges] == [most] and most <= 1
     assert Fraction(privacy["delta_exact"]) == max(one.delta for one in sums) <= place.release.delta
@@ -206,9 +206,9 @@ def test_what_is_planned_is_the_noise_that_every_epoch_s_counts_have(
     planned = series.expected_error(prepared, sizes)
     for number, (count, worst) in enumerate(planned.epochs, 1):
         place.upload(0)
-        found = place.epoch().found.counts
-        assert count == math.sqrt(mean_square_error(found.noise))
-        alone = expected_weight_error(found.noise, DOMAIN, sizes * number / 4, series.reweighing)
+        noisy = place.epoch().found.counts
+        assert count == math.sqrt(mean_square_error(noisy.noise))
+        alone = expected_weight_error(noisy.noise, DOMAIN, sizes * number / 4, series.reweighing)
         assert worst == pytest.approx(alone.worst)
         if number == 4:
             assert (alone.count, alone.each) == (planned.count, planned.each)
@@ -376,9 +376,9 @@ def test_clients_whose_policy_does_not_cover_all_epochs_are_left_out(place: Plac
 def test_a_cap_of_clients_is_theirs_to_keep_over_all_epochs(tmp_path: Path) -> None:
     place = Place(tmp_path, form=SPLIT, unit=PrivacyUnit.CLIENT)
     place.upload(0, domain=replace(DOMAIN, cap=Cap(3)))
-    found = place.epoch()
-    assert found.manifest["privacy"]["cap_kept_by"] == HONEST and counts(found) == [1, 0, 0, 0]
-    assert found.manifest["privacy"]["neighboring_relation"] == "zero_out_one"
+    epoch = place.epoch()
+    assert epoch.manifest["privacy"]["cap_kept_by"] == HONEST and counts(epoch) == [1, 0, 0, 0]
+    assert epoch.manifest["privacy"]["neighboring_relation"] == "zero_out_one"
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,14 @@ def fields(*asked: Any, **options: Any) -> dict[str, Any]:
 def test_printed_bounds_are_above_the_exact_ones(epsilon: Fraction, relation: NeighboringRelation) -> None:
     """As floats and as text, within one float of them; the exact ones are the coins'."""
     chosen = plan(epsilon, relation)
-    found = state_privacy(PI_RW, SPLIT, MODELS["mpyc"], chosen, False).to_json()
+    shown = state_privacy(PI_RW, SPLIT, MODELS["mpyc"], chosen, False).to_json()
     units = 2 if relation is NeighboringRelation.REPLACE_ONE else 1
     exact = guarantee(chosen.coins, units)
-    again = json.loads(json.dumps(found))
+    again = json.loads(json.dumps(shown))
     for name, value in (("epsilon", exact.epsilon), ("delta", exact.delta)):
-        assert Fraction(found[f"{name}_exact"]) == value
+        assert Fraction(shown[f"{name}_exact"]) == value
         assert value <= Fraction(again[name]) <= value * (1 + Fraction(1, 2**52))
-    assert Fraction(found["epsilon_requested"]) == epsilon >= exact.epsilon and exact.delta <= DELTA
+    assert Fraction(shown["epsilon_requested"]) == epsilon >= exact.epsilon and exact.delta <= DELTA
 
 
 positive = st.fractions(min_value=Fraction(1, 10**30), max_value=40).filter(bool)
@@ -95,8 +95,8 @@ positive = st.fractions(min_value=Fraction(1, 10**30), max_value=40).filter(bool
 @example(value=Fraction(2**53 + 1, 2**53))
 @example(value=Fraction(1, 2**1080))
 def test_float_up_is_the_least_float_above(value: Fraction) -> None:
-    found = float_up(value)
-    assert Fraction(found) >= value > Fraction(math.nextafter(found, -math.inf))
+    above = float_up(value)
+    assert Fraction(above) >= value > Fraction(math.nextafter(above, -math.inf))
 
 
 @given(value=positive, digits=st.integers(1, 9))
@@ -106,9 +106,9 @@ def test_float_up_is_the_least_float_above(value: Fraction) -> None:
 @example(value=Fraction(99999, 1), digits=4)
 @example(value=Fraction(1, 2**40), digits=4)
 def test_digits_up_is_above_and_close(value: Fraction, digits: int) -> None:
-    found = digits_up(value, digits)
-    assert value <= Fraction(found) <= value * (1 + Fraction(10, 10**digits))
-    assert len(re.sub(r"e.*|[^0-9]", "", found.lower()).lstrip("0")) <= max(digits, 5)
+    shown = digits_up(value, digits)
+    assert value <= Fraction(shown) <= value * (1 + Fraction(10, 10**digits))
+    assert len(re.sub(r"e.*|[^0-9]", "", shown.lower()).lstrip("0")) <= max(digits, 5)
 
 
 RESULT = EngineResult(
@@ -132,17 +132,17 @@ def a_manifest(epsilon: Fraction) -> dict[str, Any]:
 
 
 def test_manifest() -> None:
-    found = a_manifest(Fraction(1))
-    assert set(found) >= MANIFEST and json.loads(json.dumps(found, allow_nan=False)) == found
+    manifest = a_manifest(Fraction(1))
+    assert set(manifest) >= MANIFEST and json.loads(json.dumps(manifest, allow_nan=False)) == manifest
     same = {
         "schema": SCHEMA, "task": "weights", "security": "ring", "engine": "mp-spdz", "ledger": None,
         "engine_version": "MP-SPDZ x", "program_hash": "ab" * 32, "compile_options": ["-R", "64"],
         "mpc_s": 0.25, "wall_s": 4.0, "compile_s": 0.5, "share_s": 0.125, "rounds": 12,
         "sent_bytes": [1, 2, 3], "inputs": {"clients": 1, "uploads": 1, "max_count": 1},
     }  # fmt: skip
-    assert {name: found[name] for name in same} == same
-    assert {"time", "python", "platform", "cores"} <= set(found["environment"])
-    assert "987654321" not in json.dumps(found)
+    assert {name: manifest[name] for name in same} == same
+    assert {"time", "python", "platform", "cores"} <= set(manifest["environment"])
+    assert "987654321" not in json.dumps(manifest)
 
 
 @EVERY_MODEL
@@ -174,9 +174,9 @@ def test_statement_of_every_model_and_relation(model: SecurityModel, relation: N
         assert ("malicious" in said) == (model.tolerates == "active")
     fails = model.name in ("spdz2k", "ps-rep-ring")  # a check may; weights compare nothing, so no mask does
     assert ("η = 9.1e-13 is the engine's chance to fail" in text) == fails
-    found = privacy.to_json()
-    assert found["mpc_statistical_security_bits"] == (40 if fails else None)
-    assert (found["neighboring_relation"], found["privacy_unit"]) == (relation.value, unit_of(relation))
+    shown = privacy.to_json()
+    assert shown["mpc_statistical_security_bits"] == (40 if fails else None)
+    assert (shown["neighboring_relation"], shown["privacy_unit"]) == (relation.value, unit_of(relation))
     assert "Taking part is not protected: the number of clients is public" in text and "exists" not in text
 
 
@@ -192,8 +192,8 @@ def test_one_record_each_and_only_its_existence_protected(epsilon: Fraction) -> 
         assert exact <= Fraction(value) <= exact * (1 + Fraction(1, 1000))
     replaced = plan(epsilon, NeighboringRelation.REPLACE_ONE)
     for chosen, most in ((replaced, 1), (asked, 2)):
-        found = state_privacy(PI_RW, SPLIT, MODELS["ring"], chosen, False, max_count=most)
-        assert "exists" not in " ".join(found.in_full())
+        statement = state_privacy(PI_RW, SPLIT, MODELS["ring"], chosen, False, max_count=most)
+        assert "exists" not in " ".join(statement.in_full())
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(4), Fraction(20)], ids=str)
@@ -233,7 +233,7 @@ def test_what_people_are_shown_is_rounded_up_everywhere() -> None:
     harness = PROJECT / "harness"
     shows = [*(harness / "views").rglob("*.py"), harness / "privacy" / "statement.py"]
     assert len(shows) > 16
-    assert [(path.name, found[0]) for path in shows for found in nearest.finditer(path.read_text())] == []
+    assert [(path.name, rounded[0]) for path in shows for rounded in nearest.finditer(path.read_text())] == []
 
 
 @given(st.floats(-1e6, 1e6), st.floats(0, 1e3), st.integers(0, 4))
@@ -256,20 +256,20 @@ def test_intervals_as_they_are_shown() -> None:
 def test_what_a_run_assumes_of_clients_is_said(model: SecurityModel) -> None:
     chosen = plan(Fraction(1))
     for spec, assumed in ((PI_COUNT, model.name == "mpyc"), (PI_RW, False)):
-        found = state_privacy(spec, SPLIT, model, chosen, False)
-        text = " ".join(found.in_full())
-        assert (HONEST_CLIENTS in text) is ("assumed" in found.to_json()) is assumed
+        statement = state_privacy(spec, SPLIT, model, chosen, False)
+        text = " ".join(statement.in_full())
+        assert (HONEST_CLIENTS in text) is ("assumed" in statement.to_json()) is assumed
 
 
 @EVERY_MODEL
 def test_masks_fail_one_by_one_and_checks_once_a_run(model: SecurityModel) -> None:
     """Who passes a check by chance has passed the first one; of masks each may be the one that fails."""
     for compared, bits in ((0, None), (1, 61), (2, 60), (3, 59), (4, 59), (5, 58), (400 * 19, 48)):
-        found = state_privacy(PI_COUNT, SPLIT, model, plan(Fraction(1)), False, compared=compared)
+        statement = state_privacy(PI_COUNT, SPLIT, model, plan(Fraction(1)), False, compared=compared)
         expected = {"mpyc": bits, "spdz2k": 40, "ps-rep-ring": 40}.get(model.name)
-        assert found.security_bits == model.security_bits(compared) == expected
+        assert statement.security_bits == model.security_bits(compared) == expected
         failing = digits_up(Fraction(1, 2**expected), 2) if expected else "0"
-        assert f"where η = {failing} is the engine's chance to fail" in found.in_full()[-1]
+        assert f"where η = {failing} is the engine's chance to fail" in statement.in_full()[-1]
         if bits:  # no more than their sum, and the next power of 2 would be less
             assert Fraction(1, 2 ** (bits + 1)) < compared * Fraction(1, 2**61) <= Fraction(1, 2**bits)
 

@@ -140,7 +140,7 @@ def test_a_run_takes_a_piece_and_says_so(here: Path) -> None:
     succeed(*RUN, "--out", "first", cwd=here)
     manifest = json.loads((here / "first" / "manifest.json").read_text())
     assert manifest["preprocessing"]["mpc_s"] > 0 and manifest["privacy"]["made_ahead"]
-    (left,) = (each.name for each in terms.iterdir())
+    (left,) = (piece_left.name for piece_left in terms.iterdir())
     assert manifest["preprocessing"]["piece"] != left
     said = refused(*RUN, "--delta", "2^-50", "--out", "second", cwd=here)
     assert "no noise for this release" in said and len(list(terms.iterdir())) == 1

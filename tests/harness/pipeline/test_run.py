@@ -166,18 +166,18 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
     terms = terms_of(release(SPLIT.by(CLIENTS)), DOMAIN)
     read, _ = read_terms(terms, "Terms")
     assert read.own_distribution is NoiseDistribution.GAUSSIAN
-    assert any("own (gaussian)" in each and SHIFTED in each for each in _sentences(read))
+    assert any("own (gaussian)" in sentence and SHIFTED in sentence for sentence in _sentences(read))
     with pytest.raises(ShareError, match="names others than are known here"):
         read_terms({**terms, "request": {**terms["request"], "noise": "own-cauchy"}}, "Terms")
     joint, _ = read_terms(terms_of(release(SPLIT.by(CLIENTS), None), DOMAIN), "Terms")
-    assert joint.own_distribution is None and not any(SHIFTED in each for each in _sentences(joint))
+    assert joint.own_distribution is None and not any(SHIFTED in sentence for sentence in _sentences(joint))
 
 
 def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:
     asked = release().but(population="people").to_json()
-    found = request_from_json(asked)
-    assert isinstance(statistic_of(found), WeightsStatistic)
-    assert found.own == release().own and found.to_json() == asked
+    request = request_from_json(asked)
+    assert isinstance(statistic_of(request), WeightsStatistic)
+    assert request.own == release().own and request.to_json() == asked
     assert asked.keys() & {"rate", "edge", "parties", "honest"} == set()
     for more in ({"noise": "own-uniform"}, {"rate": "1"}):
         with pytest.raises(OptionError, match="none that this version knows"):
@@ -214,8 +214,10 @@ def delivered(source: Source, release: Request, scratch: Path) -> PartyInputs:
 
 def records(clients: int) -> ClientRecords:
     """Return a record of each client, of group a and label 1."""
-    each = np.arange(clients)
-    return ClientRecords(UP_TO_10, each.astype(str), each, np.zeros_like(each), np.ones_like(each))
+    numbers = np.arange(clients)
+    return ClientRecords(
+        UP_TO_10, numbers.astype(str), numbers, np.zeros_like(numbers), np.ones_like(numbers)
+    )
 
 
 @pytest.mark.parametrize(

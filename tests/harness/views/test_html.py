@@ -259,15 +259,15 @@ VIEWS: dict[str, Callable[[], Iterable[Part]]] = {
 def test_tables_hold_at_80_columns(name: str) -> None:
     tables = [part for part in VIEWS[name]() if isinstance(part, Table)]
     assert tables
-    for each in tables:
+    for table in tables:
         file = io.StringIO()
-        render([replace(each, caption="")], Console(file=file, width=80, highlight=False, emoji=False))
+        render([replace(table, caption="")], Console(file=file, width=80, highlight=False, emoji=False))
         shown = file.getvalue()
         assert shown.startswith("┏") and "…" not in shown.replace("… ", "")
         assert max(map(len, shown.splitlines())) <= 80
         shown, narrow, _ = shown.partition("A wider terminal shows also: ")
         seen = set(shown.replace("│", " ").replace("┃", " ").split())
-        left_out = {each.columns.index(one) for one in each.if_wide if narrow}
-        for row in (each.columns, *each.rows):
+        left_out = {table.columns.index(one) for one in table.if_wide if narrow}
+        for row in (table.columns, *table.rows):
             kept = [cell for k, cell in enumerate(row) if k not in left_out]
             assert {word for cell in kept for word in cell.split()} <= seen

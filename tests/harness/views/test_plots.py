@@ -85,14 +85,14 @@ def test_estimates_and_ends_are_those_given() -> None:
     """An estimate that is no number has its interval only; one without an interval is a point."""
     values = {"a": with_ends([0.5, np.nan], [[0.25, 0.75], [0, 1]]), "b": with_ends([0.125, 0.25], None)}
     axes = drawn(intervals("x", ["one", "other"], values, "rate", "", at=0.5))
-    line, *found = points(axes)
+    line, *lines = points(axes)
     assert [x for x, _ in line] == [0.5, 0.5]
-    assert [[x for x, _ in each] for each in found[:2]] == [[0.25, 0.75], [0, 1]]
-    assert found[2][0] == [0.5, 0] and math.isnan(found[2][1][0])
-    assert [x for x, _ in found[5]] == [0.125, 0.25] and np.isnan(found[3:5])[..., 0].all()
+    assert [[x for x, _ in each] for each in lines[:2]] == [[0.25, 0.75], [0, 1]]
+    assert lines[2][0] == [0.5, 0] and math.isnan(lines[2][1][0])
+    assert [x for x, _ in lines[5]] == [0.125, 0.25] and np.isnan(lines[3:5])[..., 0].all()
     ticks = [label.get_text() for label in axes.get_yticklabels()]
     assert ticks == ["one", "other"] and in_legend(axes) == ["a", "b"] and axes.get_xlabel() == "rate"
-    heights = [y for each in found for _, y in each]
+    heights = [y for each in lines for _, y in each]
     assert heights == [0, 0, 2.5, 2.5, 0, 2.5, 1, 1, 3.5, 3.5, 1, 3.5] and axes.yaxis_inverted()
 
 
@@ -115,8 +115,8 @@ def test_a_guarantee_implies_what_the_worst_mechanism_with_it_has(epsilon: str, 
     ratio, d = math.exp(float(epsilon)), float(delta)
     one = [d, (1 - d) * ratio / (1 + ratio), (1 - d) / (1 + ratio), 0]
     for x, y in curve:
-        found = sum(max(p - math.exp(x) * q, 0) for p, q in zip(one, reversed(one), strict=True))
-        assert y == pytest.approx(found, rel=1e-9)
+        delta_at = sum(max(p - math.exp(x) * q, 0) for p, q in zip(one, reversed(one), strict=True))
+        assert y == pytest.approx(delta_at, rel=1e-9)
     assert dot == [[float(epsilon), pytest.approx(d)]] and curve[-1][0] > float(epsilon)
 
 
