@@ -9,7 +9,6 @@ from statistics import median
 from typing import Any
 
 from benchmarks.literal.iterations import view
-from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import FAILED, SKIPPED
 from benchmarks.papers import privfairfl
 from benchmarks.report.plots import drawings
@@ -18,7 +17,6 @@ from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.checks import Validation
 from benchmarks.validation.side_by_side import SCALE
 from benchmarks.validation.texts import NONE
-from harness.security_models import get_model
 from harness.views.parts import Figure, Heading, Paragraph, Part, Sentences, Table
 from harness.views.rendering.html import write_page
 
@@ -54,7 +52,6 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
         drawn[section].append(figure)
     iterations = list(view([cell.runs for cell in measured.cells]))
     networks = [cell for cell in measured.where("network") if cell.ok]
-    pairs = list(measured.pairs())
     sending = [cell for cell in measured.where(input_path="clients") if cell.ok]
     noise = [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]
     claims = [f"The paper, {claim.title}: {claim.text}." for claim in privfairfl().figures.values()]
@@ -94,12 +91,6 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
             _table(_NETWORK, [cell for cell in networks if cell.networks], caption=of_networks),
         ),
         *_where(
-            pairs,
-            Heading("Noise of the parties' own"),
-            _side_by_side(pairs),
-            Sentences([texts.DISTRIBUTED_NOISE]),
-        ),
-        *_where(
             noise,
             Heading("Noise"),
             *drawn["noise"],
@@ -127,32 +118,6 @@ def _where(some: Sequence[object], *parts: Part) -> Sequence[Part]:
 def _table(columns: Columns, cells: Sequence[CellRuns], **more: Any) -> Table:
     """Return a table with a row for each cell."""
     return Table([name for name, _ in columns], [[of(cell) for _, of in columns] for cell in cells], **more)
-
-
-def _side_by_side(pairs: Sequence[tuple[CellRuns, CellRuns]]) -> Table:
-    """Return joint noise and the parties' own side by side, the gain in time beside the price in accuracy."""
-    rows = [
-        [
-            joint.name,
-            str(get_model(str(joint["security"])).parties),
-            *(texts.spread(cell.seconds()) for cell in (joint, own)),
-            texts.times((joint.median_s or 0) / (own.median_s or 1)),
-            *(_size(cell, "sent_bytes") for cell in (joint, own)),
-            f"×{error_ratio(own.runs[0].cell):.2f}",
-        ]
-        for joint, own in pairs
-    ]
-    columns = [
-        "cell",
-        "parties",
-        "seconds, joint noise",
-        "distributed noise",
-        "joint ÷ own",
-        "sent, joint",
-        "own",
-    ]
-    caption = "Medians (least – most); bytes of the party that sends most."
-    return Table([*columns, "its error"], rows, caption=caption)
 
 
 def _every_run(measured: Measured, suite: str) -> Iterator[Part]:

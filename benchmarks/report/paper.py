@@ -57,10 +57,11 @@ def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
 def _gain(measured: Measured) -> Iterator[Row]:
     """Yield how many times as long as our curves the faster literal form takes, of ADS, by model."""
     yield from _headed("model", "whole curves", "8 thresholds, in turn (95 % interval)")
-    for row in rows(measured):
-        if (row.protocol, row.shape) == ("pi_roc", "ads"):
-            gain = texts.times(row.gain) if row.gain else NOT_YET
-            yield [f"`{row.model}`", gain, texts.in_turn(row.in_turn)]
+    yield from (
+        [f"`{row.model}`", texts.times(row.gain) if row.gain else NOT_YET, texts.in_turn(row.in_turn)]
+        for row in rows(measured)
+        if (row.protocol, row.shape) == ("pi_roc", "ads")
+    )
 
 
 def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
@@ -234,10 +235,9 @@ def _groups(_: Measured) -> Iterator[Row]:
 def _algorithm_1(_: Measured) -> Iterator[Row]:
     yield from _headed("1,000,000 outputs for a count of 10,000", "published", "redone")
     found = json.loads((RESULTS / "reproduce-groupwise" / "groupwise.json").read_text(encoding="utf-8"))
-    for name in ("mean", "standard deviation"):
-        key = name.replace(" ", "_")
-        both = (found["figure1"][f"published_{key}"], found["figure1"][key])
-        yield [name, *(f"{value:,.1f}" for value in both)]
+    for name in ("mean", "standard_deviation"):
+        both = (found["figure1"][f"published_{name}"], found["figure1"][name])
+        yield [name.replace("_", " "), *(f"{value:,.1f}" for value in both)]
 
 
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
