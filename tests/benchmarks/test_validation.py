@@ -287,8 +287,8 @@ def test_ratios_in_turn_are_of_pairs_at_as_many_thresholds() -> None:
         ([s for s in samples if s.repetition < 2], "×15 (2 pairs)"),
     ):
         (row,) = (row for row in judged(some).rows if row.in_turn)
-        assert (row.protocol, row.shape, row.model) == ("pi_roc", "ads", "ring")
-        assert row.in_turn.thresholds == 8 and texts.in_turn(row.in_turn) == said
+        assert (row.protocol, row.shape, row.model) == ("pi_roc", "ads", "ring") and row.in_turn
+        assert (row.in_turn.thresholds, texts.in_turn(row.in_turn)) == (8, said)
 
 
 def test_a_network_that_bites_passes() -> None:
