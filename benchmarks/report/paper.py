@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
+from benchmarks.literal import iterations
 from benchmarks.measure.cell import error_ratio
 from benchmarks.papers import FigureClaim, privfairfl, table3
 from benchmarks.studies.training.models import local_counts
@@ -23,6 +24,7 @@ from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOC
 from harness.postprocessing.reweighing.formulas import BALANCED, weights_of_counts
 from harness.security_models import MODELS
 from harness.views.palette import COLOURS, GREY
+from harness.views.parts import Table
 from protocols.mechanisms.shifted_log import rho_of
 
 _PROJECT = Path(__file__).parents[2]
@@ -52,6 +54,14 @@ def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
     names, *of_models = texts.table2(rows(measured), protocol)
     yield from _headed(*names)
     yield from ([f"`{model}`", *cells] for model, *cells in of_models)
+
+
+def _iterations(measured: Measured) -> Iterator[Row]:
+    """Yield what one more threshold of the literal protocol takes, and whether all take as much."""
+    for part in iterations.view([cell.runs for cell in measured.cells]):
+        if isinstance(part, Table):
+            yield from _headed(*part.columns)
+            yield from map(list, part.rows)
 
 
 def _gain(measured: Measured) -> Iterator[Row]:
@@ -244,6 +254,7 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "gain": _gain,
     "weights": lambda measured: _table2(measured, "pi_rw"),
     "thresholds": lambda measured: _table2(measured, "pi_roc"),
+    "iterations": _iterations,
     "figure1": lambda measured: _figure(measured, privfairfl().figures["figure1"]),
     "figure2": lambda measured: _figure(measured, privfairfl().figures["figure2"]),
     "online": _online,
