@@ -142,11 +142,10 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
         of_form = [cell for cell in cells if (cell["variant"], cell["noise"]) == (variant, noise)]
         also = ("records",) if claim.factor == "clients" else ()
         for series in measured.series(claim.factor, of_form, also):
-            few = variant in FORMS and series[0]["thresholds"]
-            label = f"{name}, {few} thresholds" if few else name
+            some = f", {few} thresholds" if variant in FORMS and (few := series[0]["thresholds"]) else ""
             signs = {"color": color, "marker": marker, "linestyle": style}
             signs |= {"markerfacecolor": "none"} if noise == DISTRIBUTED else {}
-            marks.append(_points(series, claim.factor, label=label, **signs))
+            marks.append(_points(series, claim.factor, label=name + some, **signs))
     one = low == high
     shape: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
     about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"

@@ -85,8 +85,7 @@ def in_turn(ratio: InTurn | None) -> str:
     if ratio is None:
         return NOT_YET
     pairs = f"{ratio.pairs} pair{'s' * (ratio.pairs > 1)}"
-    span = " – ".join(map(times, ratio.interval)) if ratio.interval else pairs
-    return f"{times(ratio.median)} ({span})"
+    return f"{times(ratio.median)} ({' – '.join(map(times, ratio.interval or ())) or pairs})"
 
 
 def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
