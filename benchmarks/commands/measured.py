@@ -162,6 +162,8 @@ def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     yield Table(columns, [[name_of(of[-1].cell), *_costs(of)] for of in cells])
     where = measured_over([sample for of in cells for sample in of]) or "all parties on this machine"
     yield f"Medians (least – most), {where}; clients and records are made up."
+    if any(of[-1].cell.get("input_path") == "clients" for of in cells):
+        yield "Where clients send, their connections are in these seconds."
 
 
 def _costs(of: Sequence[Sample]) -> list[str]:

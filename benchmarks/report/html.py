@@ -9,7 +9,6 @@ from statistics import median
 from typing import Any
 
 from benchmarks.literal.iterations import view
-from benchmarks.measure.cell import error_ratio
 from benchmarks.measure.samples import FAILED, SKIPPED
 from benchmarks.papers import privfairfl
 from benchmarks.report.plots import drawings
@@ -18,7 +17,6 @@ from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.checks import Validation
 from benchmarks.validation.side_by_side import SCALE
 from benchmarks.validation.texts import NONE
-from harness.security_models import get_model
 from harness.views.parts import Figure, Heading, Paragraph, Part, Sentences, Table
 from harness.views.rendering.html import write_page
 
@@ -54,7 +52,6 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
         drawn[section].append(figure)
     iterations = list(view([cell.runs for cell in measured.cells]))
     networks = [cell for cell in measured.where("network") if cell.ok]
-    pairs = list(measured.pairs())
     sending = [cell for cell in measured.where(input_path="clients") if cell.ok]
     noise = [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]
     claims = [f"The paper, {claim.title}: {claim.text}." for claim in privfairfl().figures.values()]
@@ -94,12 +91,6 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
             _table(_NETWORK, [cell for cell in networks if cell.networks], caption=of_networks),
         ),
         *_where(
-            pairs,
-            Heading("Noise of the parties' own"),
-            _side_by_side(pairs),
-            Sentences([texts.DISTRIBUTED_NOISE]),
-        ),
-        *_where(
             noise,
             Heading("Noise"),
             *drawn["noise"],
@@ -108,7 +99,7 @@ def report(measured: Measured, found: Validation, figures: Drawings) -> list[Par
         *_where(
             sending,
             Heading("Clients that send while the parties run"),
-            _table(_SENDING, sending, caption=_OF_SENDING),
+            _table(_RUN, sending, caption=_OF_SENDING),
         ),
         Heading("What was checked"),
         texts.by_kind(found.findings),
@@ -129,32 +120,6 @@ def _table(columns: Columns, cells: Sequence[CellRuns], **more: Any) -> Table:
     return Table([name for name, _ in columns], [[of(cell) for _, of in columns] for cell in cells], **more)
 
 
-def _side_by_side(pairs: Sequence[tuple[CellRuns, CellRuns]]) -> Table:
-    """Return joint noise and the parties' own side by side, the gain in time beside the price in accuracy."""
-    rows = [
-        [
-            joint.name,
-            str(get_model(str(joint["security"])).parties),
-            *(texts.spread(cell.seconds()) for cell in (joint, own)),
-            texts.times((joint.median_s or 0) / (own.median_s or 1)),
-            *(_size(cell, "sent_bytes") for cell in (joint, own)),
-            f"×{error_ratio(own.runs[0].cell):.2f}",
-        ]
-        for joint, own in pairs
-    ]
-    columns = [
-        "cell",
-        "parties",
-        "seconds, joint noise",
-        "distributed noise",
-        "joint ÷ own",
-        "sent, joint",
-        "own",
-    ]
-    caption = "Medians (least – most); bytes of the party that sends most."
-    return Table([*columns, "its error"], rows, caption=caption)
-
-
 def _every_run(measured: Measured, suite: str) -> Iterator[Part]:
     cells, about = measured.where(suite), measured.abouts.get(suite, {})
     yield Heading(f"Every cell of {suite}")
@@ -165,7 +130,8 @@ def _every_run(measured: Measured, suite: str) -> Iterator[Part]:
         "Medians; of mpc_s also least and most, of compile_s the most, as a program is compiled "
         "once. Bytes and memory: of the party with most."
     )
-    yield _table(_RUN, [cell for cell in cells if cell.ok], caption=caption)
+    apart = [cell for cell in cells if cell.ok and cell["input_path"] != "clients"]  # others have a section
+    yield from _where(apart, _table(_RUN, apart, caption=caption))
     for columns, others in (
         (_FAILED, [cell for cell in cells if cell.of(FAILED)]),
         (_SKIPPED, [cell for cell in cells if cell.of(SKIPPED)]),
@@ -214,7 +180,6 @@ _NETWORK: Columns = [
     _ROUNDS,
 ]
 _OF_SENDING = "Most of these seconds are clients' TLS connections to all parties, no part of the protocol."
-_SENDING: Columns = [("cell", attrgetter("name")), _SPREAD, _ROUNDS]
 _NOISE: Columns = [
     ("cell", attrgetter("name")),
     _SPREAD,

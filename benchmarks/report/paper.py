@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
+from benchmarks.literal import iterations
 from benchmarks.measure.cell import error_ratio
 from benchmarks.papers import FigureClaim, privfairfl, table3
 from benchmarks.studies.training.models import local_counts
@@ -23,6 +24,7 @@ from benchmarks.validation.side_by_side import AT_ONCE, NOT_YET, PRINTED, PROTOC
 from harness.postprocessing.reweighing.formulas import BALANCED, weights_of_counts
 from harness.security_models import MODELS
 from harness.views.palette import COLOURS, GREY
+from harness.views.parts import Table
 from protocols.mechanisms.shifted_log import rho_of
 
 _PROJECT = Path(__file__).parents[2]
@@ -54,13 +56,22 @@ def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
     yield from ([f"`{model}`", *cells] for model, *cells in of_models)
 
 
+def _iterations(measured: Measured) -> Iterator[Row]:
+    """Yield what one more threshold of the literal protocol takes, and whether all take as much."""
+    for part in iterations.view([cell.runs for cell in measured.cells]):
+        if isinstance(part, Table):
+            yield from _headed(*part.columns)
+            yield from map(list, part.rows)
+
+
 def _gain(measured: Measured) -> Iterator[Row]:
     """Yield how many times as long as our curves the faster literal form takes, of ADS, by model."""
     yield from _headed("model", "whole curves", "8 thresholds, in turn (95 % interval)")
-    for row in rows(measured):
-        if (row.protocol, row.shape) == ("pi_roc", "ads"):
-            gain = texts.times(row.gain) if row.gain else NOT_YET
-            yield [f"`{row.model}`", gain, texts.in_turn(row.in_turn)]
+    yield from (
+        [f"`{row.model}`", texts.times(row.gain) if row.gain else NOT_YET, texts.in_turn(row.in_turn)]
+        for row in rows(measured)
+        if (row.protocol, row.shape) == ("pi_roc", "ads")
+    )
 
 
 def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
@@ -234,16 +245,16 @@ def _groups(_: Measured) -> Iterator[Row]:
 def _algorithm_1(_: Measured) -> Iterator[Row]:
     yield from _headed("1,000,000 outputs for a count of 10,000", "published", "redone")
     found = json.loads((RESULTS / "reproduce-groupwise" / "groupwise.json").read_text(encoding="utf-8"))
-    for name in ("mean", "standard deviation"):
-        key = name.replace(" ", "_")
-        both = (found["figure1"][f"published_{key}"], found["figure1"][key])
-        yield [name, *(f"{value:,.1f}" for value in both)]
+    for name in ("mean", "standard_deviation"):
+        both = (found["figure1"][f"published_{name}"], found["figure1"][name])
+        yield [name.replace("_", " "), *(f"{value:,.1f}" for value in both)]
 
 
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "gain": _gain,
     "weights": lambda measured: _table2(measured, "pi_rw"),
     "thresholds": lambda measured: _table2(measured, "pi_roc"),
+    "iterations": _iterations,
     "figure1": lambda measured: _figure(measured, privfairfl().figures["figure1"]),
     "figure2": lambda measured: _figure(measured, privfairfl().figures["figure2"]),
     "online": _online,

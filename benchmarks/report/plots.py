@@ -23,8 +23,7 @@ from benchmarks.measure.samples import Level, Summary
 from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took
-from benchmarks.validation.texts import TITLES
-from harness.privacy.statement import SHIFTED
+from benchmarks.validation.texts import DISTRIBUTED_NOISE, TITLES
 from harness.request.base import DISTRIBUTED, JOINT
 from harness.security_models import MODELS
 from harness.views import parts
@@ -36,10 +35,6 @@ _SIGNS = {
 }
 _SECONDS = ["seconds in the computation"]
 _OWN: dict[str, Any] = {"linestyle": (0, (4, 1, 1, 1)), "markerfacecolor": "none"}
-_PRICE = (
-    "With two, three and four parties, distributed noise has at most 1.41, 1.22 and 1.15 times the standard "
-    f"error, and {SHIFTED}."
-)
 _FORMS = {  # of growth: the colour, marker and style of a line, and its name, in the legend's order
     (PRINTED, JOINT): (COLOURS[2], "D", "-", "literal"),
     (AT_ONCE, JOINT): (COLOURS[1], "s", "-", "literal, all at once"),
@@ -57,21 +52,22 @@ def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, par
             *("table2", "table2", table2_figure(rows)),
             "Seconds of each model for weights and thresholds: the paper's, literal forms, default.",
             "Table 2 for ADS, 109 clients with 26,160 records. Bars: from the least to the most of the runs. "
-            f"{_PRICE}",
+            f"{DISTRIBUTED_NOISE}",
         ),
         *(
             (
                 *("scale", name, growth_figure(measured, claim)),
                 f"Seconds against {claim.factor} in {claim.security}, by form.",
                 f"{claim.title} redrawn from our runs in {claim.security}: medians, with the least and the "
-                f"most. Grey: what the paper's text says. {_PRICE}",
+                f"most. Grey: what the paper's text says. {DISTRIBUTED_NOISE}",
             )
             for name, claim in privfairfl().figures.items()
         ),
         (
             *("network", "network", network_figure(measured)),
             "Seconds of each protocol and model on no network, lan and wan.",
-            f"Medians, with the least and the most, by network. Hollow, dashed: distributed noise. {_PRICE}",
+            "Medians, with the least and the most, by network. Hollow, dashed: distributed noise. "
+            f"{DISTRIBUTED_NOISE}",
         ),
         (
             *("noise", "noise", noise_figure(measured)),
@@ -146,11 +142,10 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
         of_form = [cell for cell in cells if (cell["variant"], cell["noise"]) == (variant, noise)]
         also = ("records",) if claim.factor == "clients" else ()
         for series in measured.series(claim.factor, of_form, also):
-            few = variant in FORMS and series[0]["thresholds"]
-            label = f"{name}, {few} thresholds" if few else name
+            some = f", {few} thresholds" if variant in FORMS and (few := series[0]["thresholds"]) else ""
             signs = {"color": color, "marker": marker, "linestyle": style}
             signs |= {"markerfacecolor": "none"} if noise == DISTRIBUTED else {}
-            marks.append(_points(series, claim.factor, label=label, **signs))
+            marks.append(_points(series, claim.factor, label=name + some, **signs))
     one = low == high
     shape: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
     about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"

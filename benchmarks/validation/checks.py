@@ -104,7 +104,11 @@ def validate(
         _distributed_noise(measured),
         _times(measured, table),
     )
-    shown = {f"{cell.suite}.{cell.name}": texts.rounds(cell) for cell in measured.cells if cell.ok}
+    shown = {
+        f"{cell.suite}.{cell.name}": f"{texts.seconds(cell.median_s or 0)} s, {cell.rounds or 0:,} rounds"
+        for cell in measured.cells
+        if cell.ok
+    }
     return Validation(judge(checks, explanations() if known is None else known, shown), table)
 
 

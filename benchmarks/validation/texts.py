@@ -6,7 +6,6 @@ from math import floor, log10
 
 from benchmarks.measure.samples import CONFIDENCE, Summary
 from benchmarks.papers import privfairfl
-from benchmarks.validation.cells import CellRuns
 from benchmarks.validation.findings import Finding, Status
 from benchmarks.validation.side_by_side import NOT_YET, PROTOCOLS, InTurn, Row, Took
 from harness.privacy.statement import SHIFTED
@@ -32,8 +31,8 @@ FEDERATIONS = "; ".join(
     for shape in privfairfl().shapes.values()
 )
 DISTRIBUTED_NOISE = (
-    "Default: the parties make the noise together. Distributed noise: each adds its own, for which a count's "
-    f'standard error is as many times as large as "its error" says, and {SHIFTED}.'
+    "With two, three and four parties, distributed noise has at most 1.41, 1.22 and 1.15 times the standard "
+    f"error, and {SHIFTED}."
 )
 
 
@@ -49,13 +48,6 @@ def spread(found: Summary | None) -> str:
         return NONE
     span = f" ({seconds(found.low, 2)} – {seconds(found.high, 2)})" if found.n > 1 else ""
     return f"{seconds(found.median)}{span}".replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def rounds(cell: CellRuns) -> str:
-    """Return a cell's seconds, and how long a round of it takes, where that is known."""
-    took = f"{seconds(cell.median_s or 0)} s"
-    each = f", {seconds(1e6 * (cell.median_s or 0) / cell.rounds)} µs a round" if cell.rounds else ""
-    return took + each
 
 
 def times(ratio: float) -> str:
@@ -93,8 +85,7 @@ def in_turn(ratio: InTurn | None) -> str:
     if ratio is None:
         return NOT_YET
     pairs = f"{ratio.pairs} pair{'s' * (ratio.pairs > 1)}"
-    span = " – ".join(map(times, ratio.interval)) if ratio.interval else pairs
-    return f"{times(ratio.median)} ({span})"
+    return f"{times(ratio.median)} ({' – '.join(map(times, ratio.interval or ())) or pairs})"
 
 
 def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:

@@ -136,8 +136,9 @@ def test_a_program_refuses_other_data_than_its_own(protocol: str, tmp_path: Path
 def test_a_model_that_cannot_run_them_says_so() -> None:
     for protocol in SPECS:
         cell = {**CELL, "security": "mpyc", "protocol": protocol, "clients": 1, "samples": 1}
-        reason = HERE.why_not(Planned(cell, 1, 60.0))
-        assert reason == f"{protocol}_literal uses features that only MP-SPDZ has; choose one of its models."
+        assert HERE.why_not(Planned(cell, 1, 60.0)) == (
+            f"{protocol}_literal uses features that only MP-SPDZ has; choose one of its models."
+        )
 
 
 @pytest.mark.parametrize(

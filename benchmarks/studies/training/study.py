@@ -378,16 +378,29 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
         pd.DataFrame([row for row in each if row["data"] == people.name]) for each in (rows, swept)
     )
     colors = {scheme.name: COLOURS[number] for number, scheme in enumerate(SCHEMES)}
-    points = list[Mark]()
-    for row in at_one[(at_one["epsilon"] == ONE) & (at_one["way"] != BY_WORDS)].to_dict("records"):
-        ours = row["way"] == JOINT
-        signs = {"fmt": "o", "color": colors[row["scheme"]]} if ours else {"fmt": "s", "color": GREY}
-        place = (row[ODDS], 100 * row["accuracy"])
-        bars = {"xerr": row[f"{ODDS}, half"], "yerr": 100 * row["accuracy, half"]}
-        points.append(methodcaller("errorbar", *place, **bars, **signs))
-        if not ours:  # ours have the colours of the lines
-            above = {"textcoords": "offset points", "xytext": (4, 4)}
-            points.append(note(row["scheme"], place, color="#555555", **above))
+    at_one = at_one[(at_one["epsilon"] == ONE) & (at_one["way"] != BY_WORDS)]
+    points: list[Mark] = [
+        methodcaller(
+            "errorbar",
+            row[ODDS],
+            100 * row["accuracy"],
+            xerr=row[f"{ODDS}, half"],
+            yerr=100 * row["accuracy, half"],
+            fmt="o" if row["way"] == JOINT else "s",
+            color=colors[row["scheme"]] if row["way"] == JOINT else GREY,  # ours as the lines beside
+        )
+        for row in at_one.to_dict("records")
+    ]
+    points += [
+        note(
+            row["scheme"],
+            (row[ODDS], 100 * row["accuracy"]),
+            color="#555555",
+            textcoords="offset points",
+            xytext=(4, 4),
+        )
+        for row in at_one[at_one["way"] != JOINT].to_dict("records")
+    ]
 
     def by_epsilon(name: str, factor: float) -> Panel:
         of_schemes = dict(iter(along.sort_values("epsilon").groupby("scheme")))

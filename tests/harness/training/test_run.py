@@ -126,9 +126,8 @@ def test_what_the_budget_does_not_hold_is_refused_before_anything_is_opened(chos
 
 
 def test_thresholds_beside_training_take_two_labels(chosen):
-    three = replace(records().domain, labels=("0", "1", "2"))
     with pytest.raises(OptionError, match="Thresholds beside training take two labels, not 3; train without"):
-        chosen.total(three, Guarantee(Fraction(1), Fraction(1, 10**6)))
+        chosen.total(replace(records().domain, labels=("0", "1", "2")), REST)
 
 
 def test_a_model_that_cannot_train_here_is_refused_before_weights_are_opened(chosen, tmp_path, monkeypatch):
