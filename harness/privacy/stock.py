@@ -103,7 +103,13 @@ class Stock:
                 except FileNotFoundError:  # another run took it first
                     continue
                 sync(self.directory / terms)
-                shutil.move(scratch / name, target)  # which may be on another disk
+                try:
+                    shutil.move(scratch / name, target)  # which may be on another disk
+                except OSError as error:
+                    raise StockError(
+                        f"Cannot write noise to {target.parent}: {error.strerror or 'it lacks room'}. The "
+                        "piece was removed; make room, and run again."
+                    ) from None
             return _opened(name, target, parties)
         raise StockError(
             f"{self.directory} has no noise for this release in this model; make some beforehand by "
