@@ -89,7 +89,7 @@ class Stock:
         """Take a piece out of the stock, for good.
 
         Guarantees: no other process gets it, and after a crash nobody does.
-        [test: tests/harness/privacy/test_stock.py]
+        [test: tests/harness/pipeline/test_used_once.py]
         Args: target: where it is from now on, a new directory of the run; only: the name of the piece; None:
         any.
         Raises: StockError: there is none, others may have read it, or it is not as it was made.
