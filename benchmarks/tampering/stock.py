@@ -45,7 +45,6 @@ class StockAttack:
         self._using = Attack(model, OFFLINE, tamperer, built, work / "using")
         self.directories = self._using.directories
         self._own = self.directories[tamperer]
-        self._used: Files = {}  # the tamperer's part of the last piece
         self.kinds = (Kind.SHIFT, Kind.SWAP, Kind.REPEAT) if operation is STORED else KINDS
 
     @contextmanager
@@ -68,18 +67,18 @@ class StockAttack:
 
         Where an honest party ends with an error, nobody keeps the piece.
         """
-        if self.operation is MAKING:
-            outcome = self.make(change)
-            return self._using.run() if outcome is Outcome.RIGHT else (outcome, ())
-        another = self._used if change.kind is Kind.REPEAT else {}
-        if change.kind is Kind.SWAP or (change.kind is Kind.REPEAT and not another):
+        if self.operation is not STORED:
+            outcome = self.make(change if self.operation is MAKING else None)
+            kept = outcome is Outcome.RIGHT
+            return self._using.run(change if self.operation is ONLINE else None) if kept else (outcome, ())
+        another: Files = {}
+        if change.kind is not Kind.SHIFT:
             self.make()
             another = self.stored()
+        if change.kind is Kind.REPEAT:
+            self._using.run()
         self.make()
-        if self.operation is ONLINE:
-            return self._using.run(change)
-        self._used = self.stored()
-        return self.use(another or changed(self._used, change))
+        return self.use(another or changed(self.stored(), change))
 
     def make(self, change: Change | None = None) -> Outcome:
         """Make a piece, with this change or none, and lay it where it is used, if all ended well."""

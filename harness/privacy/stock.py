@@ -89,7 +89,7 @@ class Stock:
         """Take a piece out of the stock, for good.
 
         Guarantees: no other process gets it, and after a crash nobody does.
-        [test: tests/harness/privacy/test_stock.py]
+        [test: tests/harness/pipeline/test_used_once.py]
         Args: target: where it is from now on, a new directory of the run; only: the name of the piece; None:
         any.
         Raises: StockError: there is none, others may have read it, or it is not as it was made.
@@ -103,7 +103,13 @@ class Stock:
                 except FileNotFoundError:  # another run took it first
                     continue
                 sync(self.directory / terms)
-                shutil.move(scratch / name, target)  # which may be on another disk
+                try:
+                    shutil.move(scratch / name, target)  # which may be on another disk
+                except OSError as error:
+                    raise StockError(
+                        f"Cannot write noise to {target.parent}: {error.strerror or 'it lacks room'}. The "
+                        "piece was removed; make room, and run again."
+                    ) from None
             return _opened(name, target, parties)
         raise StockError(
             f"{self.directory} has no noise for this release in this model; make some beforehand by "

@@ -15,6 +15,7 @@ from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
 from harness.hosts.party_run import Sending
 from harness.hosts.policy import LEDGER, STOCK
+from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Intent, Signed, Statement, sign
 from harness.hosts.trials import Noise, Trial
 from harness.hosts.work import Work
@@ -352,12 +353,16 @@ def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
 
 def test_a_stock_of_another_host_is_none(hosts: list[Path], stack: ExitStack) -> None:
     """Nothing is taken or charged for it."""
-    coordinator, _ = proposed(hosts[0], stack)
-    terms = coordinator.work.release.uploads.terms
-    stack.close()
-    keep_marked(Stock(hosts[0] / STOCK), terms, 2, 7)
-    (piece,) = (hosts[0] / STOCK / terms).iterdir()
-    assert proposed(hosts[0], stack)[1] == [piece.name]
-    stack.close()
-    shutil.rmtree(piece / "party-0")
-    assert proposed(hosts[0], stack)[1] == [] and spent(hosts[0]) == []
+    uploads = proposed(hosts[0], stack)[0].work.release.uploads
+    stock = Stock(hosts[0] / STOCK)
+    keep_marked(stock, uploads.terms, 2, 7)
+    assert uploads._pieces(0, DOMAIN) == stock.pieces(uploads.terms) != []
+    shutil.rmtree(next(stock.directory.glob("*/*/party-0")))
+    assert uploads._pieces(0, DOMAIN) == [] != stock.pieces(uploads.terms)
+
+
+def test_hosts_take_no_noise_made_ahead_for_clients_that_send() -> None:
+    form = PI_RW.input_forms["split"].by(CLIENTS)
+    spec = WeightsRequest(epsilon=1).but(offline=True, input_path=CLIENTS).program_of(PI_RW)
+    said = HostsRunner([], MODEL_OF_HOSTS).supports(spec, MODEL_OF_HOSTS, form)
+    assert said is not None and "leave out" in said

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import shutil
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -144,20 +143,6 @@ def test_a_run_takes_a_piece_and_says_so(here: Path) -> None:
     assert manifest["preprocessing"]["piece"] != left
     said = refused(*RUN, "--delta", "2^-50", "--out", "second", cwd=here)
     assert "no noise for this release" in said and len(list(terms.iterdir())) == 1
-
-
-def test_a_stock_that_went_back_in_time_is_destroyed(here: Path) -> None:
-    """One noise under two releases would give their difference away: the ledger remembers what it was."""
-    succeed(*REQUEST, "--preprocess", "1", cwd=here)
-    shutil.copytree(here / "stock", here / "copy")
-    succeed(*RUN, "--out", "first", cwd=here)
-    shutil.rmtree(here / "stock")
-    shutil.copytree(here / "copy", here / "stock")
-    done = call(*RUN, "--out", "second", cwd=here)
-    assert done.returncode == 1 and "used this noise" in done.stderr and "No party was started" in done.stderr
-    assert not (here / "second").exists() and not (here / "stock").exists()
-    charges = json.loads(succeed("ledger", "--json", cwd=here))["populations"][0]["charges"]
-    assert len(charges) == 1
 
 
 @pytest.mark.parametrize(

@@ -81,3 +81,13 @@ def test_a_stock_that_others_may_read_or_write_is_refused(mode: int, stock: Stoc
     with pytest.raises(StockError, match="no secret any more"):
         made(stock)
     assert len(stock.pieces(TERMS)) == 1
+
+
+def test_a_piece_that_cannot_be_moved_to_its_run_is_removed_and_that_is_said(
+    stock: Stock, tmp_path: Path
+) -> None:
+    made(stock)
+    (tmp_path / "file").touch()
+    with pytest.raises(StockError, match=r"to .*file: Not a directory\. The piece was removed"):
+        stock.take(TERMS, 2, tmp_path / "file" / "run")
+    assert not any(path.is_file() for path in stock.directory.rglob("*"))
