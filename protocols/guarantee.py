@@ -9,6 +9,7 @@ MAX_ORDER = 1 << 12
 MAX_RUNS = 10_000  # that are declared
 MAX_EPSILON = Fraction(64)  # of a budget that is not kept by basic composition
 LOST = Fraction(1, 4)  # of a filter's delta, for masses that tell neighbours apart for certain
+SUMMED = Fraction(1, 16)  # of a filter's delta, for runs that it admits by the sums of epsilon and delta
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def renyi_order(epsilon: Fraction, delta: Fraction) -> int:
 
     Computes: by floats; whichever order it is, a filter that keeps to it is valid.
     """
-    need = -math.log(delta * (1 - LOST))
+    need = -math.log(delta * (1 - LOST - SUMMED))
 
     def room(order: int) -> float:
         rest = math.log1p(-1 / order) * (order - 1) - math.log(order)

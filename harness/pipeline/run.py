@@ -214,8 +214,7 @@ def event_of(
 ) -> PrivacyEvent:
     """Return what a ledger is told of a release."""
     plan, model = prepared.plan, prepared.release.security.name
-    known = plan.coins and plan.opened and plan.largest == 1
-    noise = NoiseEvent(plan.coins, plan.changed) if known else None
+    noise = NoiseEvent(plan.noise, plan.changed) if plan.opened and plan.largest == 1 else None
     return PrivacyEvent(task, model, plan.exact, plan.unit, plan.relation, out, noise, uploads)
 
 

@@ -182,7 +182,8 @@ def train(
         )
         session.check_supported()
         total = chosen.total(domain, session.plan.exact)
-        whole = replace(session.event, task=TASK, exact=total, out=out)
+        alone = session.event if total == session.plan.exact else replace(session.event, noise=None)
+        whole = replace(alone, task=TASK, exact=total, out=out)
         charging.whole = whole
         charging.check(whole)
         weights = released(chosen.weights, records) if chosen.weights else None
@@ -345,7 +346,9 @@ def _own_manifest(
         else None,
     )
     inputs = {"clients": examples.clients}
-    return manifest_of("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)
+    zcdp = {"rho": str(session.plan.loss.rho), "delta": str(session.plan.loss.delta)}
+    privacy = {**stated.to_json(), "zcdp": zcdp}
+    return manifest_of("training", result, privacy, inputs, charging.fields(), seconds, 0.0)
 
 
 def trained(

@@ -69,9 +69,9 @@ class SumSession:
     is left.  [test: tests/protocols/test_rounds.py, tests/harness/training/test_session.py]
     Edge cases: who is in a round is public, what is in a vector is not; a client that left counts as one
     with a vector of zeros, and nothing is scaled by how many there are; a party that fails ends the session.
-    Attributes: rule: what vectors may be; plan: the noise, with `exact` (epsilon, delta), and `rho` with the
-    `apart` that belongs to it; seconds: of each round so far, without the clients' work; sent_bytes: by each
-    party in all, known after the last round.
+    Attributes: rule: what vectors may be; plan: the noise, with `exact` (epsilon, delta), and `loss` with rho
+    and the delta' that belongs to it; seconds: of each round so far, without the clients' work; sent_bytes:
+    by each party in all, known after the last round.
     """
 
     def __init__(
@@ -304,7 +304,8 @@ class SumSession:
             if self.rule.unit is PrivacyUnit.CLIENT
             else NeighboringRelation.ADD_OR_REMOVE_ONE
         )
-        return PrivacyEvent("sums", self.model.name, self.plan.exact, self.rule.unit, relation, Path.cwd())
+        terms = ("sums", self.model.name, self.plan.exact, self.rule.unit, relation, Path.cwd())
+        return PrivacyEvent(*terms, self.plan.loss)
 
     @property
     def job(self) -> Job:

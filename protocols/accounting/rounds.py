@@ -13,11 +13,32 @@ from protocols.accounting.calibration import bits_at_most
 from protocols.accounting.distributed_noise import RATE_GRID, SHRINK, TRIES, distance, renyi_delta, rho
 from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
 from protocols.guarantee import Guarantee
-from protocols.noise.added import DistributedNoise, NoiseDistribution
+from protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution
 from protocols.noise.truncated import log_upper_bound
 
 _GRID = 10**12  # a coin's epsilon is rounded down to this grid
+_RHO_GRID = 10**15  # a rho is rounded up to this grid
+_FARTHER = 1 << 40  # times less than joint noise a table is apart: a longer one costs its parties nothing
 _LOST = Fraction(1, 256)  # of delta, for what truncated noise is apart from what zCDP is shown for
+
+
+@dataclass(frozen=True)
+class Concentrated:
+    """What rounds lose, as approximate zCDP (Bun and Steinke 2016): theorem 5.
+
+    Attributes: rho: D_alpha <= alpha rho for every alpha > 1, of all but so much mass; certain: mass that one
+    of two neighbours alone may have; apart: the distance in total variation from distributions of which all
+    this holds.
+    """
+
+    rho: Fraction
+    certain: Fraction
+    apart: Fraction
+
+    @property
+    def delta(self) -> Fraction:
+        """The delta' that goes with rho."""
+        return self.certain + self.apart
 
 
 @dataclass(frozen=True)
@@ -25,12 +46,13 @@ class RoundsPlan:
     """Noise for rounds, and what it protects.
 
     Attributes: noise: of each coordinate; distribution: a program's arguments for it; exact: what it
-    protects in all rounds together, at the epsilon that was asked.
+    protects in all rounds together, at the epsilon that was asked; loss: the same at every epsilon.
     """
 
     noise: tuple[Coin, ...] | DistributedNoise
     distribution: tuple[str, ...]
     exact: Guarantee
+    loss: Concentrated
 
 
 def plan_rounds(
@@ -67,7 +89,9 @@ def plan_rounds(
         rho_of_all, apart = zcdp(noise, squares, coordinates, rounds)
         spent = renyi_delta(rho_of_all, epsilon) + (1 + exp_bounds(epsilon)[1]) * apart
         if spent <= delta:
-            return RoundsPlan(noise, distribution, Guarantee(epsilon, spent))
+            rounded = Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID)
+            masses = (Fraction(0), apart) if distributed else (apart, Fraction(0))
+            return RoundsPlan(noise, distribution, Guarantee(epsilon, spent), Concentrated(rounded, *masses))
         total *= SHRINK
     raise ValueError(f"none of {TRIES} noises does")
 
@@ -129,6 +153,10 @@ def _table(
     if not rate:
         raise ValueError("no table has so much noise; more ε, or fewer rounds, needs less")
     need = 4 * squares * honest / lost
-    margin = float((Decimal(need.numerator) / need.denominator).ln()) / float(rate * honest)
-    noise = DistributedNoise(NoiseDistribution.GAUSSIAN, rate, math.ceil(math.sqrt(margin)), parties, honest)
+    needed, farther = (
+        math.ceil(math.sqrt(float((Decimal(n.numerator) / n.denominator).ln()) / float(rate * honest)))
+        for n in (need, min(need * _FARTHER, Fraction(1 << BITS - 24)))  # a table has its ends' probabilities
+    )
+    edge = max(needed, min(farther, MAX_EDGE))
+    noise = DistributedNoise(NoiseDistribution.GAUSSIAN, rate, edge, parties, honest)
     return noise, (str(noise.distribution), str(rate), str(noise.edge))

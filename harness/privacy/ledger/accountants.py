@@ -13,10 +13,13 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import NamedTuple, Self
 
+from protocols.accounting.distributed_noise import renyi_delta
 from protocols.accounting.exact_privacy import Masses, curve_of_coins
 from protocols.accounting.losses import loss_distribution
-from protocols.circuits.coins import Coin, exp_bounds
-from protocols.guarantee import LOST, MAX_EPSILON, Budget, Guarantee, compose
+from protocols.accounting.rounds import Concentrated
+from protocols.circuits.coins import exp_bounds
+from protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
+from protocols.noise.added import BITS, DistributedNoise, Single
 
 _FINEST, _MOST_STEPS = 1e-4, 2e5  # of the privacy loss, numerically
 _FIXED = 256
@@ -29,18 +32,18 @@ _PARTS = 1000  # of a budget, in which it is said what is left
 class NoiseEvent:
     """The noise of a release, so far as one record can move it: so many values, each by 1.
 
-    The ledger keeps none of a release whose values move by more.
+    The ledger keeps none of a release whose values move by more. Distributed noise is that of honest parties.
     """
 
-    coins: tuple[Coin, ...]
+    noise: Single
     values: int
 
 
 class Loss(NamedTuple):
-    """What a run spends, and its noise; None where that is not known."""
+    """What a run spends, and its noise, or that of its rounds; None where that is not known."""
 
     exact: Guarantee
-    noise: NoiseEvent | None = None
+    noise: NoiseEvent | Concentrated | None = None
 
 
 @dataclass(frozen=True)
@@ -102,14 +105,16 @@ class DeclaredRuns(Accountant):
 
 
 class Renyi(Accountant):
-    """Any runs, whose Renyi divergences of one order add up: a privacy filter, by theorem 5."""
+    """Any runs, whose Renyi divergences of one order add up, or epsilon and delta: a filter, by theorem 5."""
 
     @property
     def kept(self) -> bool:
-        """Whether what is lost, and the tail of the rest, are within their parts of delta."""
-        lost, tail = self.deltas
-        assert self.budget.delta is not None
-        return lost <= self.budget.delta * LOST and tail <= self.budget.delta * (1 - LOST)
+        """Whether either rule is kept: what all may lose together, by one or the other, is delta."""
+        (lost, tail), delta = self.deltas, self.budget.delta
+        assert delta is not None
+        if compose(loss.exact for loss in self.losses).within(Guarantee(self.budget.epsilon, delta * SUMMED)):
+            return True
+        return lost <= delta * LOST and tail <= delta * (1 - LOST - SUMMED)
 
     @property
     def left(self) -> Budget:
@@ -134,7 +139,7 @@ class Renyi(Accountant):
         """The product of all runs' moments in fixed point, and the mass that is lost in all."""
         moment, lost = _ONE, Fraction(0)
         for loss, times in Counter(self.losses).items():
-            more, apart = _moment(loss, self.budget.order or 0)
+            more, apart = _moment(loss, self.budget.order or 0, self.budget.epsilon)
             moment, lost = _product(moment, _power(more, times)), lost + times * apart
         return moment, lost
 
@@ -170,16 +175,16 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     step = max(min(_FINEST, most / len(losses) / 100), most / _MOST_STEPS)
 
     def distribution(loss: Loss) -> pld.PrivacyLossDistribution:
-        if loss.noise is None:
+        if not isinstance(loss.noise, NoiseEvent):
             exact = common.DifferentialPrivacyParameters(float(loss.exact.epsilon), float(loss.exact.delta))
             return pld.from_privacy_parameters(exact, value_discretization_interval=step)
-        (outcomes,) = curve_of_coins(loss.noise.coins).pairs
+        outcomes, values = _outcomes(loss)
         upper, lower = (
             {i: math.log(masses[side]) for i, masses in enumerate(outcomes) if masses[side]}
             for side in (0, 1)
         )
         one = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=step)
-        return one.self_compose(loss.noise.values)
+        return one.self_compose(values)
 
     distributions = [distribution(loss).self_compose(times) for loss, times in Counter(losses).items()]
     epsilon = float(reduce(pld.PrivacyLossDistribution.compose, distributions).get_epsilon_for_delta(delta))
@@ -188,11 +193,17 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
 
 
 @lru_cache(maxsize=256)
-def _moment(loss: Loss, order: int) -> tuple[int, Fraction]:
+def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
     """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and the mass that R takes off P.
 
-    Never below 1: a run that begins and is not opened makes no room for others.
+    Never below 1: a run that begins and is not opened makes no room for others. What rounds are apart from
+    their zCDP counts for both neighbours, at the budget's epsilon.
     """
+    if isinstance(loss.noise, Concentrated):
+        exponent = order * (order - 1) * loss.noise.rho
+        parts = math.ceil(exponent) or 1
+        apart = loss.noise.certain + (1 + exp_bounds(epsilon)[1]) * loss.noise.apart
+        return _power(_up(exp_bounds(exponent / parts)[1]), parts), apart
     outcomes, values = _outcomes(loss)
     moment = sum(_up(p * Fraction(_power(_up(p / q), order - 1), _ONE)) for p, q in outcomes if q)
     return max(_ONE, _power(moment, values)), values * sum((p for p, q in outcomes if not q), Fraction(0))
@@ -201,6 +212,9 @@ def _moment(loss: Loss, order: int) -> tuple[int, Fraction]:
 @lru_cache(maxsize=64)
 def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
     """Return the delta at epsilon of so many runs alike."""
+    if isinstance(loss.noise, Concentrated):
+        apart = loss.noise.certain + (1 + exp_bounds(epsilon)[1]) * loss.noise.apart
+        return renyi_delta(runs * loss.noise.rho, epsilon) + runs * apart
     outcomes, values = _outcomes(loss)
     total = math.lcm(*(mass.denominator for pair in outcomes for mass in pair))
     step = Fraction(max(1, round(loss.exact.epsilon * 10**12 / (_STEPS * values))), 10**12)
@@ -214,9 +228,13 @@ def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:
     Source: Murtagh and Vadhan 2016, Lemma 3.2, where the noise is not known: of all that is
     (epsilon, delta)-DP, randomized response that fails with probability delta says most.
     """
-    noise, exact = loss.noise, loss.exact
-    if noise:
-        return curve_of_coins(noise.coins).pairs[0], noise.values
+    known, exact = loss.noise, loss.exact
+    if isinstance(known, NoiseEvent):
+        noise = known.noise
+        if not isinstance(noise, DistributedNoise):
+            return curve_of_coins(noise).pairs[0], known.values
+        masses = [Fraction(weight, 1 << BITS * noise.honest) for weight in noise.summed(noise.honest)]
+        return list(zip([*masses, Fraction(0)], [Fraction(0), *masses], strict=True)), known.values
     if exact.epsilon > MAX_EPSILON:
         return [(Fraction(1), Fraction(0))], 1
     ratio = exp_bounds(exact.epsilon)[1]

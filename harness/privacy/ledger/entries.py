@@ -10,7 +10,7 @@ import socket
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, astuple, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -36,8 +36,10 @@ from harness.privacy.ledger.populations import (
 )
 from harness.system.processes import birth
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.accounting.rounds import Concentrated
 from protocols.circuits.coins import Coin
 from protocols.guarantee import Budget, Guarantee, compose
+from protocols.noise.added import DistributedNoise
 
 _OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
 
@@ -287,7 +289,6 @@ def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None
 
 def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
     """Write a charge, and what it uses; return its number. Args: name: of its population, None of nobody."""
-    noise = release.noise
     number = connection.execute(
         f"INSERT INTO charges ({_OF_A_CHARGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -299,7 +300,7 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
             str(release.exact.delta),
             str(release.unit),
             str(release.relation),
-            noise and json.dumps([noise.values, [(coin.numerator, coin.bits) for coin in noise.coins]]),
+            _noise_text(release.noise),
             str(release.out.absolute()),
             str(Status.RUNNING),
             json.dumps(_process(os.getpid())),
@@ -409,12 +410,9 @@ def _charge(
     status: str,
     process: str,
 ) -> Charge:
-    exact, known = Guarantee(Fraction(epsilon), Fraction(delta)), None
+    exact = Guarantee(Fraction(epsilon), Fraction(delta))
     if exact.epsilon < 0 or not 0 <= exact.delta < 1:
         raise ValueError("no release spends that")
-    if noise is not None:
-        values, coins = json.loads(noise)
-        known = NoiseEvent(tuple(Coin(*coin) for coin in coins), values)
     settled = Status(status)
     return Charge(
         id=number,
@@ -425,9 +423,31 @@ def _charge(
         unit=PrivacyUnit(unit),
         relation=NeighboringRelation(relation),
         out=Path(out),
-        noise=known,
+        noise=_noise_of(noise),
         status=_running_or_not(*json.loads(process)) if settled is Status.RUNNING else settled,
     )
+
+
+def _noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
+    """Return what `_noise_of` reads."""
+    if noise is None:
+        return None
+    if isinstance(noise, Concentrated):
+        return json.dumps({name: str(value) for name, value in asdict(noise).items()})
+    if isinstance(noise.noise, DistributedNoise):
+        return json.dumps({"values": noise.values, "parties": noise.noise.to_json()})
+    return json.dumps({"values": noise.values, "coins": [astuple(coin) for coin in noise.noise]})
+
+
+def _noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
+    if text is None:
+        return None
+    fields = json.loads(text)
+    if "rho" in fields:
+        return Concentrated(**{name: Fraction(value) for name, value in fields.items()})
+    if "parties" in fields:
+        return NoiseEvent(DistributedNoise.from_json(fields["parties"]), fields["values"])
+    return NoiseEvent(tuple(Coin(*coin) for coin in fields["coins"]), fields["values"])
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:

@@ -16,6 +16,7 @@ from harness.inputs.shares.file_format import ClientPolicy
 from harness.privacy.ledger.accountants import Accountant, Loss, NoiseEvent, accountant_of
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import digits_down, digits_up, exact_text
+from protocols.accounting.rounds import Concentrated
 from protocols.guarantee import Budget, Guarantee, compose
 
 
@@ -40,7 +41,7 @@ class PrivacyEvent:
         exact: what it spends.
         unit, relation: what it protects.
         out: where its results will be.
-        noise: its noise; None where one record moves a value by more than 1.
+        noise: its noise; None where one record moves a value by more than 1, or not all of it is of one kind.
         uploads: the identities of those that it uses.
         policies: of the uploads whose clients have one, by identity.
         epoch: its identity; "" where the run is of no series.
@@ -53,7 +54,7 @@ class PrivacyEvent:
     unit: PrivacyUnit
     relation: NeighboringRelation
     out: Path
-    noise: NoiseEvent | None = None
+    noise: NoiseEvent | Concentrated | None = None
     uploads: tuple[str, ...] = ()
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
     epoch: str = ""

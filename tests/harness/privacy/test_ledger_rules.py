@@ -1,12 +1,16 @@
 """Budgets with a rule of their own: what they admit, refuse and keep; totals are close upper bounds."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+import dp_accounting
+import numpy as np
 import pytest
+from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from harness.errors import BudgetError, OptionError, PopulationError
@@ -14,12 +18,21 @@ from harness.privacy.ledger.accountants import Loss, NoiseEvent, accountant_of, 
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text, exact_json
 from harness.request.readers import parse_budget
-from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.accounting.calibration import (
+    NeighboringRelation,
+    Neighbors,
+    PrivacyUnit,
+    each_cell_once,
+    plan_distributed_noise,
+)
 from protocols.accounting.exact_privacy import curve_of_coins
+from protocols.accounting.rounds import plan_rounds
 from protocols.circuits.coins import Coin, design_coins, worst_ratio
 from protocols.guarantee import Budget, Guarantee, compose, renyi_order
+from protocols.noise.added import DistributedNoise, NoiseDistribution
 from protocols.noise.truncated import guarantee, probability_mass
 
+ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 DELTA = Fraction(1, 10**9)
 COINS = design_coins(Fraction(1, 20), 40)
 EXACT = guarantee(COINS)
@@ -131,11 +144,11 @@ def test_a_rule_is_declared_before_the_first_run_and_stays(rule: Budget, tmp_pat
 
 def test_as_they_are_written() -> None:
     assert (
-        Budget(Fraction(3), DELTA, order=13) == RENYI
+        Budget(Fraction(3), DELTA, order=14) == RENYI
         and Budget(Fraction(29, 10), DELTA, runs=100) == DECLARED
     )
     assert budget_text(RENYI) == "3,1e-9,renyi" and budget_text(DECLARED) == "2.9,1e-9,100"
-    assert exact_json(RENYI) == {"epsilon": "3", "delta": "1/1000000000", "order": "13"}
+    assert exact_json(RENYI) == {"epsilon": "3", "delta": "1/1000000000", "order": "14"}
     for text in (
         "3,1e-9,rdp",
         "3,renyi",
@@ -210,3 +223,86 @@ def test_never_above_basic_composition(epsilon: Fraction) -> None:
 def test_where_no_epsilon_will_do() -> None:
     assert numerical_epsilon([loss(SMALL)], 1e-9) is None
     assert numerical_epsilon([loss(SMALL, known=False)], 1e-9) is None
+
+
+def admitted(budget: Budget, one: Loss) -> int:
+    """Return how many runs like one are admitted."""
+    return bisect_left(range(1, 20_000), True, key=lambda n: not accountant_of(budget, [one] * n).kept)
+
+
+def of_gaussian(epsilon: Fraction, parties: int = 3) -> Loss:
+    plan = plan_distributed_noise(
+        each_cell_once(4), Neighbors(ADD), epsilon, Fraction(1, 2**40), NoiseDistribution.GAUSSIAN, parties, 1
+    )
+    return Loss(plan.exact, NoiseEvent(plan.noise, plan.changed))
+
+
+def runs_by_zcdp(rho: float, epsilon: float, delta: float) -> float:
+    """Return how many runs of rho-zCDP fit, at the best order (Canonne, Kamath and Steinke 2020)."""
+    return max(
+        (epsilon - (math.log(1 / delta) + (a - 1) * math.log1p(-1 / a) - math.log(a)) / (a - 1)) / (a * rho)
+        for a in range(2, 200)
+    )
+
+
+@pytest.mark.parametrize(("epsilon", "runs", "by_response"), [("1/20", 3487, 101), ("1/10", 903, 30)])
+def test_distributed_noise_counts_as_it_is(epsilon: str, runs: int, by_response: int) -> None:
+    """Within 2 % of what ideal Gaussian noise takes, by zCDP and by dp_accounting; sums admit 60 and 30."""
+    one = of_gaussian(Fraction(epsilon))
+    found = admitted(RENYI, one)
+    assert isinstance(one.noise, NoiseEvent) and isinstance(one.noise.noise, DistributedNoise)
+    table = np.array(one.noise.noise.summed(2), dtype=float)
+    variance = float(table @ (np.arange(table.size) - table.size // 2) ** 2.0 / table.sum())
+    assert 0.98 * runs < found < 1.02 * runs
+    assert 0.98 < found / runs_by_zcdp(1 / (2 * variance), 3, 1e-9) < 1.001
+    theirs = rdp.RdpAccountant(list(range(2, 64)))
+    theirs.compose(dp_accounting.GaussianDpEvent(math.sqrt(variance)), found)
+    assert 2.95 < theirs.get_epsilon(1e-9) < 3.0
+    assert admitted(RENYI, Loss(one.exact)) == by_response
+    declared = replace(DECLARED, epsilon=Fraction(3), runs=found)
+    assert accountant_of(declared, [one]).kept and not accountant_of(declared, [Loss(one.exact)]).kept
+    assert not accountant_of(replace(declared, runs=found * 5 // 4), [one]).kept
+
+
+def test_a_wrong_number_of_honest_parties_is_noticed() -> None:
+    """What the tables of all three parties protect is not what a ledger may count."""
+    one = of_gaussian(Fraction(1, 10))
+    assert isinstance(one.noise, NoiseEvent) and isinstance(one.noise.noise, DistributedNoise)
+    wrong = Loss(
+        one.exact, NoiseEvent(replace(one.noise.noise, honest=3, rate=one.noise.noise.rate * 2 / 3), 1)
+    )
+    assert admitted(RENYI, wrong) > 1.4 * admitted(RENYI, one)
+
+
+@pytest.mark.parametrize("parties", [None, (3, 2)])
+def test_training_counts_by_zcdp(parties: tuple[int, int] | None) -> None:
+    """67 trainings at (1, 1e-5) fit (10, 1e-4), of which sums admit 10."""
+    budget, plan = (
+        parse_budget("10,1e-4,renyi"),
+        plan_rounds(64**2, 45, 40, Fraction(1), Fraction(1, 10**5), parties),
+    )
+    assert 66 <= admitted(budget, Loss(plan.exact, plan.loss)) <= 68
+    assert admitted(budget, Loss(plan.exact)) == 2
+    assert 0.95 < 67 / runs_by_zcdp(float(plan.loss.rho), 10, 1e-4) < 1  # a whole order, a part of delta
+    declared = Budget(Fraction(10), Fraction(1, 10**4), runs=67)
+    assert accountant_of(declared, [Loss(plan.exact, plan.loss)]).kept
+    far = replace(plan.loss, certain=Fraction(1, 10**6))  # mass that one neighbor alone has counts
+    assert admitted(budget, Loss(plan.exact, far)) <= 25
+
+
+def test_runs_that_sums_admit_are_admitted() -> None:
+    """As long as their deltas add up to a sixteenth of the budget's."""
+    few = Loss(Guarantee(Fraction(1), DELTA / 48))
+    assert all(accountant_of(RENYI, [few] * n).kept for n in (1, 2, 3)) and not allows(RENYI, [few] * 4)
+    much = Loss(Guarantee(Fraction(1), DELTA / 8))
+    assert not accountant_of(RENYI, [much] * 3).kept
+
+
+def test_a_ledger_has_each_kind_of_noise(tmp_path: Path) -> None:
+    plan = plan_rounds(64**2, 45, 40, Fraction(1), Fraction(1, 10**5))
+    kinds = [WEIGHTS, UNKNOWN, of_gaussian(Fraction(1, 10), 2), Loss(plan.exact, plan.loss)]
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    for one in kinds:
+        ledger.charge("loans", None, event(one))
+    (population,) = ledger.populations()
+    assert population.losses == tuple(kinds)
