@@ -1,4 +1,4 @@
-"""The predictor keeps scikit-learn's and Fairlearn's conventions, but where docs/reference/python.md says so."""
+"""Scikit-learn's and Fairlearn's conventions are kept, but where docs/reference/python.md says not."""
 
 import inspect
 import warnings
