@@ -47,7 +47,7 @@ def test_changes_are_told_for_each_mitigation(evaluation: pd.DataFrame) -> None:
     *_, table, changes = before_after(evaluation, 2)
     assert isinstance(table, Table) and isinstance(changes, Sentences)
     (told,) = changes.texts
-    assert told.startswith("m: balanced accuracy rose in 2 of 2 splits (+0.250 on average)")
+    assert told.endswith("balanced accuracy rose in 2 of 2 splits (+0.250 on average).")
     assert list(table.columns) == ["", UNMITIGATED, "m"]
     row = {row[0]: row[1:] for row in table.rows}["balanced accuracy"]
     assert [text.replace("\N{NO-BREAK SPACE}", " ") for text in row] == ["0.075 ± 0.035", "0.325 ± 0.035"]
