@@ -11,10 +11,10 @@
 `weights`, `thresholds`, `confusion`, `gap`, `count` and `cap` release a statistic and return what follows
 from it; `train` trains a model; `load` reads what one of them, or a command, has written; `plan` says
 beforehand what a release would cost, `preprocess` makes its noise beforehand, `ledger` says afterwards what
-was spent. `SumSession` opens noisy sums of
-clients' vectors, round by round, for training in any framework. A call plays all roles on this machine,
-clients and parties, and protects nothing against its owner. It prints nothing, and raises a
-`FairSharesError` that says the way out, of a class of its own that is here too, as `OptionError`.
+was spent. `SumSession` opens noisy sums of clients' vectors, round by round, for training in any framework.
+A call plays all roles on this machine, clients and parties, and protects nothing against its owner. It prints
+nothing but, on a terminal or in a notebook, which step of a long call runs, and raises a `FairSharesError`
+that says the way out, of a class of its own that is here too, as `OptionError`.
 
 The one place for re-exports: names here stay where they are, the modules that they come from may move.
 """
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairshares._calls import cap, confusion, count, gap, thresholds, train, weights
 from fairshares._lookups import ledger, load, plan, preprocess
-from harness import errors as _errors
+from harness import __version__, errors as _errors
 from harness.errors import FairSharesError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ __all__ = [
     "GroupThresholdPredictor",
     "LogisticModel",
     "SumSession",
+    "__version__",
     "cap",
     "confusion",
     "count",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairshares._calls import Budget, Number, Records, Shares
+    from fairshares._calls import Budget, Number, Records, Relation, Security, Shares, Unit
     from fairshares._shown import Plan, Spent
 
 
@@ -23,10 +23,10 @@ def plan(
     labels: Shares | None = None,
     delta: Number = "2^-40",
     max_count: int | None = None,
-    privacy_unit: str = "record",
+    privacy_unit: Unit = "record",
     cap: int | str | None = None,
-    neighboring_relation: str | None = None,
-    security: str | None = None,
+    neighboring_relation: Relation | None = None,
+    security: Security | None = None,
     network: str | None = None,
     error: float | None = None,
     **of_the_task: Any,

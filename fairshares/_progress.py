@@ -14,36 +14,27 @@ from harness.system.progress import listening
 _SHOWN_AFTER_S = 2.0
 
 
-def console_of_people() -> Console:
-    """Return standard error; a notebook takes the signs of a terminal, as long as they are of one line."""
-    console = Console(stderr=True)
-    return Console(stderr=True, force_terminal=True, force_jupyter=False) if console.is_jupyter else console
-
-
 @contextmanager
 def steps(names: Mapping[str, str]) -> Iterator[Begin]:
     """Yield what is told of each step that begins; show nothing where nobody looks. Args: names: by step."""
-    console = console_of_people()
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    shown = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-    line, running = shown.add_task(""), [""]
-
-    def begin(step: str) -> None:
-        running[0] = names.get(step, step)
-        shown.update(line, description=escape(running[0]))
-
-    def count(done: int, of: int) -> None:
-        shown.update(line, description=escape(f"{running[0]}: {done:,} of {of:,}"))
-
-    waiting = Timer(_SHOWN_AFTER_S, shown.start)
+    console = Console(stderr=True)
+    if console.is_jupyter:  # it takes the signs of a terminal, as long as they are of one line
+        console = Console(stderr=True, force_terminal=True, force_jupyter=False)
+    columns = SpinnerColumn(), TextColumn("{task.description}{task.fields[far]}"), TimeElapsedColumn()
+    shown = Progress(
+        *columns,
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=not console.is_terminal,
+    )
+    line, waiting = shown.add_task("", far=""), Timer(_SHOWN_AFTER_S, shown.start)
     waiting.daemon = True
     waiting.start()
     try:
-        with listening(count):
-            yield begin
+        with listening(lambda done, of: shown.update(line, far=f": {done:,} of {of:,}")):
+            yield lambda step: shown.update(line, far="", description=escape(names.get(step, step)))
     finally:
         waiting.cancel()
         waiting.join()

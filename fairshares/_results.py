@@ -36,6 +36,7 @@ from harness.views.releases import (
 )
 
 if TYPE_CHECKING:
+    from fairshares._calls import Constraint, Objective
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 
 Values = Mapping[str, Mapping[str, Any]]
@@ -312,8 +313,8 @@ class ThresholdsResult(Result):
         self,
         *,
         positive_label: Any = None,
-        constraint: str = "equalized_odds",
-        objective: str = "accuracy_score",
+        constraint: Constraint = "equalized_odds",
+        objective: Objective = "accuracy_score",
         tolerance: float | None = None,
         deterministic: bool = False,
     ) -> ThresholdsResult:

@@ -75,19 +75,19 @@ def ensure(environment: Path, *locks: Path) -> int:
 def _is_current(environment: Path, locks: Sequence[Path]) -> bool:
     """Return whether the environment is complete, from today's lock files, and its Python still there."""
     stamp, python = environment / _STAMP, environment / "bin" / "python"
-    if not (stamp.exists() and python.exists()):
-        return False
-    return set(_stamp(environment, locks).splitlines()) <= set(stamp.read_text().splitlines())
+    return (
+        stamp.exists() and python.exists() and _stamp(environment, locks) <= {*stamp.read_text().split("\n")}
+    )
 
 
-def _stamp(environment: Path, locks: Sequence[Path]) -> str:
-    """Return the lock files' digests and the interpreter behind the environment's link, a line each.
+def _stamp(environment: Path, locks: Sequence[Path]) -> set[str]:
+    """Return the lock files' digests, and the interpreter behind the environment's link.
 
     The interpreter is named because a system upgrade can turn the link into another Python, which
     would not see the packages.
     """
-    digests = [hashlib.sha256(lock.read_bytes()).hexdigest() for lock in locks]
-    return "\n".join([*digests, os.path.realpath(environment / "bin" / "python"), ""])
+    digests = {hashlib.sha256(lock.read_bytes()).hexdigest() for lock in locks}
+    return digests | {os.path.realpath(environment / "bin" / "python")}
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:
@@ -148,7 +148,7 @@ def _make(environment: Path, locks: Sequence[Path], held: int) -> None:
         for command in ([sys.executable, "-m", "venv", str(new)], pip):
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[held], check=True)
         _rename_inside(new, environment)
-        (new / _STAMP).write_text(_stamp(new, locks))
+        (new / _STAMP).write_text("\n".join(_stamp(new, locks)))
         if os.path.lexists(environment):
             environment.rename(old)
         new.rename(environment)

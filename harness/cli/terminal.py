@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress as RichProgress, SpinnerColumn, Task, TaskID, TextColumn
+from rich.progress import Progress as RichProgress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from harness.errors import FairSharesError, as_flag, naming
@@ -123,17 +123,6 @@ def _end(mark: str, *texts: str) -> None:
         say(text, err)
 
 
-class _Seconds(TextColumn):
-    """How long a step took, or has taken so far."""
-
-    def __init__(self) -> None:
-        super().__init__("")
-
-    def render(self, task: Task) -> Text:
-        elapsed = task.finished_time if task.finished else task.elapsed
-        return Text(f"{elapsed or 0.0:.1f} s", style="cyan")
-
-
 class Steps:
     """Shows each step as it runs, with its time, on stderr. Calling it ends one step and starts another.
 
@@ -193,7 +182,7 @@ def steps(names: dict[str, str]) -> Iterator[Steps]:
     display = RichProgress(
         SpinnerColumn(finished_text="[green]✓[/]"),
         TextColumn("{task.description}"),
-        _Seconds(),
+        TimeElapsedColumn(),
         console=err,
         disable=not err.is_terminal or err.quiet or output.json,
     )

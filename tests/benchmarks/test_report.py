@@ -58,7 +58,7 @@ def test_files_are_whole(rendered: Path) -> None:
     figures = {f"{name}.png" for name in ("table2", "figure1", "network", "noise")}
     assert names == {"report.html", *figures}
     html = (rendered / "report.html").read_text()
-    assert html.count("data:image/png;base64,") == len(figures)
+    assert html.count("data:image/svg+xml;base64,") == len(figures)
     assert len(html) < 2**20
 
 

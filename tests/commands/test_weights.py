@@ -154,7 +154,9 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(tmp_path: Path)
     evaluation, private = said.split("What the parties revealed")
     assert "without a privacy guarantee" in evaluation and "balanced accuracy" in evaluation
     assert private.count("Guarantee: ε = ") == 1 and "Guarantee" not in evaluation
+    assert "Fairest: " in evaluation and "approved" in private
     report = (tmp_path / "results" / "report.html").read_text()
+    assert report.index("Fairest: ") < report.index("Weights go from") and "`" not in report
     assert report.index("without a privacy guarantee") < report.index("(ε, δ)-differential privacy")
     json_files = ("weights.json", "thresholds.json", "curves.json", "manifest.json")
     pictures = (f"{name}.png" for name in ("weights", "roc", "rates", "privacy", *TOLD))

@@ -126,7 +126,8 @@ def test_thresholds_are_chosen_again_without_a_run(results: dict[str, Any], tmp_
 
 
 def test_curves_that_allow_no_rules_are_returned_and_say_why(frame: pd.DataFrame, domain: Path) -> None:
-    result = fs.thresholds(frame[:8], epsilon="0.01", security=QUICKEST, domain=domain)
+    few: Any = {"epsilon": "0.01", "security": QUICKEST, "domain": domain}
+    result = fs.thresholds(frame[:8], **few)
     assert isinstance(result.problem, fs.FairSharesError) and str(result.problem) in str(result)
     assert result.curves.shape == (22, 3) and result.plot().get_xlabel() == "False positive rate"
     with pytest.raises(type(result.problem)):

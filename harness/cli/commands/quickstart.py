@@ -22,7 +22,7 @@ from harness.pipeline.sources import RecordsSource
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable
-from harness.postprocessing.thresholds.rules import ThresholdRule, in_words
+from harness.postprocessing.thresholds.rules import ThresholdRule
 from harness.releases.score_curves import (
     CurvesStatistic,
     NoisyCurves,
@@ -46,10 +46,11 @@ from protocols.noise.added import Noise, simulated_noise
 
 SCHEMES = ("balanced", "kamiran-calders")
 CONSTRAINT, OBJECTIVE = "equalized_odds", "balanced_accuracy_score"
-THRESHOLDED = f"thresholds ({in_words(CONSTRAINT)})"
+THRESHOLDED = "thresholds"
 
 _WEIGHTS_SHARE = Fraction(1, 4)  # of the budget: four counts take less than a curve
 _GRID = even_grid(21)  # 1,393 people do not fill a finer one
+_NAMES = {"0": "denied", "1": "approved"}  # of labels
 _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
 
@@ -161,8 +162,8 @@ class _Mitigations:
 
 def applicants(data: LoanApplications, rows: Indices, scores: Floats | None = None) -> ClientRecords:
     """Return these applicants' records, with scores if given; each is a client with one record."""
-    frame = data.clients(rows)
-    domain = RecordDomain(data.groups, data.labels, max_count=1)
+    frame = data.clients(rows).replace({"label": _NAMES})
+    domain = RecordDomain(data.groups, tuple(_NAMES.values()), max_count=1)
     if scores is None:
         return read_singly(frame, [], domain)[0]
     scored = replace(domain, kind=RecordKind.SCORE, thresholds=_GRID)

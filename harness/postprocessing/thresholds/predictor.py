@@ -3,12 +3,13 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 
 from harness.errors import RecordsError, ResultFileError, ThresholdRuleError, UnseenGroupError
@@ -22,7 +23,7 @@ FILE = "thresholds.json"
 ERROR = "error"
 
 
-class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
+class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
     """Predict positive where a score reaches the threshold of its group, drawn anew for each sample if mixed.
 
     Guarantees: `fit` learns nothing, so thresholds stay what the run that made them says of them.
@@ -33,10 +34,13 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
     the threshold for groups without a rule, from 0 (accept everybody) to 2 (nobody).
     Edge cases: groups are matched as they stand in a file: 1, 1.0 and "1" are one group; a missing
     group is the group "". `sklearn.clone` keeps the rules, but an estimator only if it is in a
-    `sklearn.frozen.FrozenEstimator`.
+    `sklearn.frozen.FrozenEstimator`. Where metadata are routed, `sensitive_features` is asked for.
     """
 
     __module__ = "fairshares"  # where a pickle finds it again, whatever moves
+    __metadata_request__predict: ClassVar = {"sensitive_features": True}
+    __metadata_request__predict_proba: ClassVar = {"sensitive_features": True}
+    __metadata_request__score: ClassVar = {"sensitive_features": True}
 
     def __init__(
         self,
@@ -89,6 +93,21 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """What `predict` predicts, shape (2,): the estimator's classes, or 0 and 1."""
+        return np.asarray(getattr(self.estimator, "classes_", (0, 1)))
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many features the estimator takes. Raises: AttributeError: it does not say."""
+        return int(self.estimator.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Their names, if the estimator was fitted on a table. Raises: AttributeError: it was not."""
+        return np.asarray(self.estimator.feature_names_in_)
+
     def predict(self, X: Any, *, sensitive_features: Any, random_state: Any = None) -> npt.NDArray[Any]:  # noqa: N803
         """Predict each sample's class: 0 or 1, or what the estimator calls its classes.
 
@@ -101,8 +120,33 @@ class GroupThresholdPredictor(BaseEstimator):  # type: ignore[misc]  # scikit-le
         """
         probability = self.positive_probability(X, sensitive_features=sensitive_features)
         positive = _uniform(len(probability), random_state) < probability
-        classes, at = np.asarray(getattr(self.estimator, "classes_", (0, 1))), self._positive_class()
-        return classes[np.where(positive, at, 1 - at)]
+        at = self._positive_class()
+        return self.classes_[np.where(positive, at, 1 - at)]
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
+        """Return with which probability `predict` predicts each of `classes_`, shape (n, 2).
+
+        Of rules without draws it is 0 or 1. Args, Raises: as `predict`.
+        """
+        positive = self.positive_probability(X, sensitive_features=sensitive_features)
+        both = np.column_stack([1 - positive, positive])
+        return both if self._positive_class() else both[:, ::-1]
+
+    def score(  # type: ignore[override, unused-ignore]
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        sensitive_features: Any,
+        random_state: Any = None,
+    ) -> float:
+        """Return the accuracy of `predict`, from 0 to 1.
+
+        Args: y: the classes, shape (n,); sample_weight: of each sample; others, Raises: as `predict`.
+        """
+        predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def positive_probability(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
         """Return with which probability `predict` predicts each sample positive, shape (n,).

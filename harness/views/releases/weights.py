@@ -11,6 +11,7 @@ from harness.views.parts import Findings, Part, Table, from_least_to_most
 from harness.views.rendering.plots import Floats, intervals, with_ends
 from protocols.accounting.rounding import interval_shown
 
+_MOSTLY_NOISE = 2  # from one end of a weight's interval to the other
 STEPS = {**run.STEPS, "run": "parties: run π_RW", "read": "derive weights from the noisy counts"}
 
 
@@ -53,11 +54,14 @@ def weights(result: GroupWeights) -> Iterator[Part]:
         + f"Each interval holds the weight by the true counts{of_what(result.domain)} with at least that "
         "probability, over the noise.",
     )
-    if result.floored.any():
+    factor = float((result.interval[..., 1] / result.interval[..., 0]).max())
+    if factor > _MOSTLY_NOISE:
         yield (
-            f"A noisy count below {step} was raised to {step}, so its weight means little. More records or "
-            "a larger ε help."
+            f"An interval spans a factor of {factor:,.1f}: with so few records its weight is mostly noise. "
+            "More records or a larger ε help."
         )
+    if result.floored.any():
+        yield (f"A noisy count below {step} was raised to {step}, so its weight means little.")
 
 
 def arrivals(manifest: Mapping[str, Any]) -> str:

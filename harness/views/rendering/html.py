@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,21 +15,27 @@ from harness.views.parts import PAGE, Bad, Figure, Findings, Good, Paragraph, Pa
 from harness.views.rendering.plots import WIDTH
 
 _DOTS_PER_INCH = 150
+_INK = (
+    "<style>svg{color:#1d2430}text{fill:currentColor}"
+    "@media(prefers-color-scheme:dark){svg{color:#e4e8ee}}</style>"
+)
 _CLASSES = {Good: "good", Bad: "bad"}
 
 
 def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     """Write `report.html`, with the findings on top, and each figure as a PNG beside it.
 
+    In the page figures are SVG, with the reader's colors, light or dark.
+
     Guarantees: the file refers to nothing outside itself, and shows text as text, whatever is in it.
     [test: tests/harness/views/test_html.py]
     Args: directory: that is there. Raises: OSError.
     """
     parts = [_drawn(part) if isinstance(part, Picture) else part for part in view]
-    pictures = {part.name: _png(part) for part in parts if isinstance(part, Figure)}
-    for name, picture in pictures.items():
-        (directory / f"{name}.png").write_bytes(picture)
-    encoded = {name: base64.b64encode(picture).decode() for name, picture in pictures.items()}
+    figures = [part for part in parts if isinstance(part, Figure)]
+    for part in figures:
+        _save(part, directory / f"{part.name}.png", dpi=_DOTS_PER_INCH)
+    encoded = {part.name: base64.b64encode(_svg(part).encode()).decode() for part in figures}
     findings = [text for part in parts if isinstance(part, Findings) for text in part.texts]
     text = _filled(PAGE, parts, pictures=encoded, title=title, subtitle=subtitle, findings=findings)
     (directory / PAGE).write_text(text + "\n", encoding="utf-8")
@@ -49,7 +56,7 @@ def _filled(template: str, parts: Sequence[Part], **more: Any) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"toned": _toned, "marked": _marked}
+    environment.filters |= {"toned": _toned, "marked": _marked, "prose": _prose}
     shown = [(type(part).__name__, part) for part in parts if not isinstance(part, Findings)]
     return as_called(environment.get_template(f"{template}.j2").render(parts=shown, **more))
 
@@ -62,17 +69,22 @@ def _drawn(part: Picture) -> Figure:
     return Figure(part.name, canvas, part.description, part.caption)
 
 
-def _png(part: Figure) -> bytes:
-    from PIL import Image  # as matplotlib, which loads it
-
-    picture, smaller = io.BytesIO(), io.BytesIO()
+def _save(part: Figure, target: Path | io.StringIO, **how: Any) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # of a name, which a table beside it has whole
-        part.drawn.savefig(picture, format="png", dpi=_DOTS_PER_INCH, bbox_inches="tight")
-    # For lines and letters 256 colours are enough, and take a third of the bytes.
-    few = Image.open(picture).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    few.save(smaller, "png", optimize=True)
-    return smaller.getvalue()
+        part.drawn.savefig(target, bbox_inches="tight", **how)
+
+
+def _svg(part: Figure) -> str:
+    """Return a figure whose black is the reader's ink, and whose white is the page."""
+    from matplotlib import rc_context
+
+    drawn, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": part.name}):
+        _save(part, drawn, format="svg", transparent=True, metadata=nothing)
+    text = drawn.getvalue().replace("#000000", "currentColor").replace("#ffffff", "none")
+    head, _, rest = text[text.index("<svg") :].partition(">")
+    return f"{head}>{_INK}{rest}"
 
 
 def _toned(text: str) -> Markup:
@@ -83,9 +95,13 @@ def _toned(text: str) -> Markup:
     return Markup('<span class="{}">{}</span>').format(tone, text) if tone else Markup.escape(text)
 
 
+def _prose(text: str) -> Markup:
+    """Return a text in which names between backticks are code, and powers are raised."""
+    code = re.sub("`([^`]+)`", r"<code>\1</code>", str(Markup.escape(text)))
+    return Markup(re.sub(r"\b(e|2|10)\^(\w+)", r"\1<sup>\2</sup>", code))
+
+
 def _marked(part: Paragraph) -> Markup:
     """Return a paragraph whose strong piece stands out."""
     before, strong, after = part.text.partition(part.strong or "\0")
-    return (
-        Markup("{}<strong>{}</strong>{}").format(before, strong, after) if strong else Markup.escape(before)
-    )
+    return Markup("{}<strong>{}</strong>{}").format(before, strong, after) if strong else _prose(before)

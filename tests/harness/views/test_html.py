@@ -8,10 +8,10 @@ from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure as Drawn
-from PIL import Image
 from rich.console import Console
 
 from harness.engines.registry import security_models
@@ -108,13 +108,25 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
     assert page.tags.count("strong") == 1 and page.tags.count("br") == 1
     assert page.texts.index("It is 2.0.") < page.texts.index("One") and page.texts.count("It is 2.0.") == 1
     picture, of_dots = page.references
-    assert base64.b64decode(of_dots.partition(",")[2]) == (tmp_path / "dots.png").read_bytes()
-    head, _, data = picture.partition(",")
-    assert head == "data:image/png;base64" and base64.b64decode(data) == (tmp_path / "curve.png").read_bytes()
-    assert base64.b64decode(data).startswith(PNG)
-    with Image.open(tmp_path / "curve.png") as drawn_in:
-        assert drawn_in.mode == "P"  # a third of the bytes that true colours take
+    for name, reference in (("curve", picture), ("dots", of_dots)):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(PNG)
+        head, _, data = reference.partition(",")
+        assert head == "data:image/svg+xml;base64"
+        svg = ElementTree.fromstring(base64.b64decode(data))
+        outside = [
+            value for each in svg.iter() for name, value in each.attrib.items() if name.endswith("href")
+        ]
+        assert svg.tag == "{http://www.w3.org/2000/svg}svg" and all(each[0] == "#" for each in outside)
+        text = base64.b64decode(data).decode()
+        assert "prefers-color-scheme:dark" in text and "currentColor" in text
+        assert "#000000" not in text and "#ffffff" not in text  # neither ink nor paper of one color scheme
     assert "url(" not in (tmp_path / "report.html").read_text() and "@import" not in page.texts[0]
+
+
+def test_prose_has_code_and_powers_instead_of_signs(tmp_path: Path) -> None:
+    page = written("t", "", ["`balanced` weighs e^ε, 2^-40 and a^b", Paragraph("at 10^6 `x`")], tmp_path)
+    assert page.tags.count("code") == 2 and page.tags.count("sup") == 2
+    assert "".join(page.texts).count("balanced weighs eε, 2^-40 and a^b") == 1
 
 
 HOSTILE = '<script>alert("x")</script>&\'"'
