@@ -1,0 +1,104 @@
+"""What a client is told of its uploads is what the server said, and what is still unknown."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.clients import uploading
+from harness.clients.uploading import Outcome, send
+from harness.errors import ShareError
+from tests.support.servers import certify, serving
+
+STORED, FAILED, UNKNOWN = Outcome.STORED, Outcome.FAILED, Outcome.UNKNOWN
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory with one upload for one party, where loopback's certificate is trusted."""
+    monkeypatch.setattr(uploading, "_PAUSES_S", (0.001, 0.001))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path)))
+    (tmp_path / "out" / "party-0").mkdir(parents=True)
+    (tmp_path / "out" / "party-0" / "ab.share").write_bytes(b"sealed")
+    return tmp_path / "out"
+
+
+def suffixes(out: Path) -> list[str]:
+    return [path.suffix for path in sorted((out / "party-0").iterdir())]
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome", "left"),
+    [
+        ([201], f"{STORED} (HTTP 201)", ".sent"),
+        ([503, 429, 204], f"{STORED} (HTTP 204)", ".sent"),
+        ([409], f"{FAILED} (HTTP 409)", ".share"),
+        ([412], f"{FAILED} (HTTP 412)", ".share"),
+        ([429, 409], f"{FAILED} (HTTP 409)", ".share"),
+        ([307], f"{FAILED} (HTTP 307)", ".share"),
+        ([None, 409], f"{UNKNOWN} (HTTP 409)", ".sending"),
+        ([500, 412], f"{UNKNOWN} (HTTP 412)", ".sending"),
+        ([None, 403], f"{UNKNOWN} (HTTP 403)", ".sending"),
+        ([None] * 3, f"{UNKNOWN} (the connection broke)", ".sending"),
+        ([429] * 3, f"{FAILED} (HTTP 429)", ".share"),
+        ([None, 201], f"{STORED} (HTTP 201)", ".sent"),
+    ],
+)
+def test_what_a_client_is_told(
+    answers: Sequence[int | None], outcome: str, left: str, out: Path, tmp_path: Path
+) -> None:
+    asked, script = [], iter(answers)
+
+    def answer(path: str, body: bytes) -> int | None:
+        asked.append((path, body))
+        return next(script)
+
+    with serving(tmp_path / "server.pem", answer) as address:
+        assert send(out, [f"{address}p0/"]) == [Counter({outcome: 1})]
+    assert asked == [("/p0/ab.share", b"sealed")] * len(answers) and suffixes(out) == [left]
+
+
+def test_a_client_that_was_killed_does_not_know(out: Path, tmp_path: Path) -> None:
+    (out / "party-0" / "ab.share").rename(out / "party-0" / "ab.sending")
+    with serving(tmp_path / "server.pem", lambda path, body: 409) as address:
+        assert send(out, [address]) == [Counter({f"{UNKNOWN} (HTTP 409)": 1})]
+    with serving(tmp_path / "server.pem", lambda path, body: 201) as address:
+        assert send(out, [address]) == [Counter({f"{STORED} (HTTP 201)": 1})]
+        assert send(out, [address]) == [Counter()] and suffixes(out) == [".sent"]
+
+
+def test_a_presigned_url_is_taken_as_it_is(out: Path, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(path: str, body: bytes) -> int:
+        asked.append(path)
+        return 200
+
+    with serving(tmp_path / "server.pem", answer) as address:
+        url = f"{address}bucket/object?X-Amz-Signature=00ff&X-Amz-Expires=60"
+        assert send(out, [url]) == [Counter({f"{STORED} (HTTP 200)": 1})]
+        assert asked == ["/bucket/object?X-Amz-Signature=00ff&X-Amz-Expires=60"]
+        for name in ("cd", "ef"):
+            (out / "party-0" / f"{name}.share").write_bytes(b"sealed")
+        with pytest.raises(ShareError, match="is for one upload"):
+            send(out, [url])
+
+
+def test_nothing_goes_to_a_stranger(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path / "other")))
+    asked: list[str] = []
+
+    def answer(path: str, body: bytes) -> int:
+        asked.append(path)
+        return 201
+
+    with serving(tmp_path / "server.pem", answer) as address:
+        (end,) = send(out, [address])
+    assert [*end] == [f"{FAILED} (its certificate is not one that this machine trusts)"] and not asked
+    assert send(out, [address]) == [Counter({f"{FAILED} (nobody answers)": 1})]
+    for bad in ("http://127.0.0.1/", ""):
+        with pytest.raises(ShareError, match="no https"):
+            send(out, [bad])
+    assert suffixes(out) == [".share"]
