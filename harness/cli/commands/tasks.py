@@ -110,6 +110,7 @@ def _meaning(task: Task) -> list[str]:
     hybrid = task.parties[0].keys[0].hybrid
     per_party = [
         f"Party {number}: {party.name}, {party.address or 'no address'}; "
+        f"{task.envelope_bytes(number)} bytes of an envelope; "
         + ", ".join(f"key {key.id.hex()} {state} until {key.until}" for key, state in party.states().items())
         for number, party in enumerate(task.parties)
     ]
