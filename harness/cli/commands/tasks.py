@@ -62,8 +62,7 @@ def task(options: TaskOptions) -> None:
             raise OptionError(f"{options.file} is there, and a task never changes; name another file.")
     else:
         write_file(options.file, _made(options).text)
-    for line in _meaning(read_task(options.file)):
-        say(line)
+    say(_meaning(read_task(options.file)))
 
 
 def _made(options: TaskOptions) -> Task:
@@ -99,7 +98,7 @@ def _made(options: TaskOptions) -> Task:
     )
 
 
-def _meaning(task: Task) -> list[str]:
+def _meaning(task: Task) -> str:
     """Return what a task means to a client, in sentences. Raises: OptionError: no such model is known."""
     model, domain, allowed = get_model(task.security), task.domain, task.allowed
     wanted = shared_over(INPUT_FORMS[task.form], model.domain) if task.copies == 1 else model.domain
@@ -114,7 +113,7 @@ def _meaning(task: Task) -> list[str]:
         + ", ".join(f"key {key.id.hex()} {state} until {key.until}" for key, state in party.states().items())
         for number, party in enumerate(task.parties)
     ]
-    return [
+    lines = [
         f"Task {task.name}: clients share until {task.until}; a run counts at least {task.least_uploads}.",
         f"Records: groups {', '.join(domain.groups)}; labels {', '.join(domain.labels) or 'none'}; "
         f"at most {counted(domain.max_count, 'record')} of a client"
@@ -129,6 +128,7 @@ def _meaning(task: Task) -> list[str]:
         if hybrid
         else "Sealed by X25519 alone: whoever keeps all envelopes until that is broken can read them.",
     ]
+    return "\n".join(map(plain, lines))
 
 
 def share(options: ShareOptions) -> None:
@@ -154,11 +154,8 @@ def share(options: ShareOptions) -> None:
             begin("share")
             ends = send(options.out, addresses)
         for party, end in zip(task.parties, ends, strict=True):
-            say(
-                f"{party.name}: "
-                + (", ".join(f"{n:,} {how}" for how, n in end.items()) or "nothing to send")
-                + "."
-            )
+            stored = ", ".join(f"{number:,} {how}" for how, number in end.items())
+            say(f"{plain(party.name)}: {stored or 'nothing to send'}.")
         if any(not how.startswith(Outcome.STORED) for end in ends for how in end):
             raise ShareError(
                 f"Not every upload is known to be stored; {options.out} keeps them. Send the rest by this "
@@ -166,7 +163,7 @@ def share(options: ShareOptions) -> None:
             )
 
 
-def _seal(options: ShareOptions, task: Task, meaning: list[str]) -> None:
+def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
     """Seal the records of a file, or say which would be. Raises: RecordsError; ShareError; OptionError."""
     assert options.records is not None
     domain = task.domain
@@ -177,8 +174,7 @@ def _seal(options: ShareOptions, task: Task, meaning: list[str]) -> None:
         records = as_upload(records, client.form, announce)
         clients = counted(records.clients, "client")
         if options.check:
-            for line in meaning:
-                say(line)
+            say(meaning)
             say(f"{len(records.client):,} records of {clients} would be shared; nothing was.")
             return
         begin("share")
