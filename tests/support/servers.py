@@ -43,8 +43,9 @@ def serving(certificate: Path, answer: Answer) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            status = answer(self.path, body)
+            length = int(self.headers["Content-Length"])
+            body = self.rfile.read(length)
+            status = answer(self.path, body) if len(body) == length else None
             if status is None:
                 self.close_connection = True
                 return

@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.errors import ShareError
 from harness.inputs.shares.envelope import identity_in, open_envelope
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, Header, hash_of, write_file
+from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, Header, write_file
 from harness.inputs.shares.keys import SealingKey, unseal
 from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE, UploadReport
 from harness.inputs.shares.task import Task
@@ -103,7 +103,7 @@ class Count:
         checkpoint: A file that keeps the count, sealed for the party itself, in case the process dies.
 
     Attributes:
-        identities: Of the uploads that count, in the order of their values.
+        identities: Of the uploads that count, with the places of their values.
         values: Shape (columns held, clients or 1, words).
         unsound: By claimed identity, or by file, why envelopes were left out.
     """
@@ -112,7 +112,7 @@ class Count:
         self, opener: Opener, accepted: Collection[bytes] | None = None, checkpoint: Path | None = None
     ) -> None:
         self._opener, self._accepted, self._checkpoint = opener, accepted, checkpoint
-        self.identities: dict[bytes, None] = {}
+        self.identities: dict[bytes, int] = {}
         self.values = opener.nothing
         self.unsound: dict[str, str] = {}
         self._batch: dict[bytes, bytes] = {}  # by identity
@@ -172,7 +172,7 @@ class Count:
                 if fault:
                     self.unsound[identity.hex()] = fault
                 else:
-                    self.identities[identity] = None
+                    self.identities[identity] = len(self.identities)
             self.values = self._opener.joined(self.values, values)
             self._pending.difference_update(identities)
             if self._checkpoint and time.monotonic() - self._kept > _CHECKPOINT_S:
@@ -192,7 +192,7 @@ class Count:
         if plain is None:
             return
         end = 8 + 32 * int.from_bytes(plain[:8], "big")
-        self.identities = {plain[at : at + 32]: None for at in range(8, end, 32)}
+        self.identities = {plain[at : at + 32]: at // 32 for at in range(8, end, 32)}
         values = self._opener.task.ring.from_bytes(plain[end:])
         self.values = values.reshape(len(self.values), -1, values.shape[-1])
 
@@ -228,13 +228,17 @@ class Count:
                 "at every party."
             )
         task.check_count(len(self.identities))
-        clients = len(self.identities)
-        names = list(self.identities)
-        order = sorted(range(clients), key=names.__getitem__)
-        lines = [f"{names[number].hex()}:1:0" for number in order]
+        clients, names, digest = len(self.identities), sorted(self.identities), hashlib.sha256()
+        blocks = [
+            "".join(f"{name.hex()}:1:0 " for name in names[start : start + _AT_ONCE]).encode()
+            for start in range(0, clients, _AT_ONCE)
+        ]
+        blocks[-1] = blocks[-1].rstrip()
+        for block in blocks:  # as `hash_of` has it, in little memory
+            digest.update(block.replace(b" ", b"\n"))
         header = Header(
             "aggregate",
-            hash_of(lines),
+            digest.hexdigest(),
             task.form,
             task.arithmetic,
             self._opener.party,
@@ -246,8 +250,10 @@ class Count:
             policy=self._opener.policy.to_json(),
             copies=len(held),
         )
-        values = self.values if self._opener.summed else self.values[:, order]
-        write_file(out, header.line(), " ".join(lines).encode() + b"\n", task.ring.to_bytes(values))
+        values = self.values
+        if not self._opener.summed:
+            values = values[:, [self.identities[name] for name in names]]
+        write_file(out, header.line(), *blocks, b"\n", task.ring.to_bytes(values))
         if self._checkpoint:
             self._checkpoint.unlink(missing_ok=True)
         return header

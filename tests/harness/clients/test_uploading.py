@@ -1,5 +1,9 @@
 """What a client is told of its uploads is what the server said, and what is still unknown."""
 
+import os
+import random
+import signal
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,6 +70,31 @@ def test_a_client_that_was_killed_does_not_know(out: Path, tmp_path: Path) -> No
     with serving(tmp_path / "server.pem", lambda path, body: 201) as address:
         assert send(out, [address]) == [Counter({f"{STORED} (HTTP 201)": 1})]
         assert send(out, [address]) == [Counter()] and suffixes(out) == [".sent"]
+
+
+def test_clients_that_are_killed_lose_nothing(out: Path, tmp_path: Path) -> None:
+    """20 SIGKILLs of a client, between servers that drop answers: each upload is stored, at least once."""
+    names, stored, draw = [f"{i:02}" for i in range(30)], Counter[str](), random.Random(3)
+    (out / "party-0" / "ab.share").unlink()
+    for name in names:
+        (out / "party-0" / f"{name}.share").write_bytes(name.encode())
+
+    def answer(path: str, body: bytes) -> int | None:
+        stored[body.decode()] += 1
+        return draw.choice([201, 201, 500, None])
+
+    with serving(tmp_path / "server.pem", answer) as address:
+        for _ in range(20):
+            child = os.fork()
+            if not child:
+                send(out, [address])
+                os._exit(0)
+            time.sleep(draw.uniform(0, 0.05))
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        while suffixes(out) != [".sent"] * 30:
+            send(out, [address])
+    assert stored.keys() == {*names}
 
 
 def test_a_presigned_url_is_taken_as_it_is(out: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Measurements are unique: upload i counts 2^i, so that a sum tells which uploads 
 
 import os
 import random
+import resource
 import signal
 import time
 from dataclasses import replace
@@ -200,6 +201,21 @@ def test_kills_at_any_point_lose_and_repeat_nothing(task: Task, tmp_path: Path) 
     assert count.write(tmp_path / "last").batch == expected and not checkpoint.exists()
     assert (tmp_path / "last").read_bytes() == (tmp_path / "expected").read_bytes()
     assert resumed > 0
+
+
+def test_a_full_disk_leaves_nothing_half_written(task: Task, tmp_path: Path) -> None:
+    uploaded(task, tmp_path / "shares", 40)
+    (count, *_), out = counts(task, tmp_path), tmp_path / "out"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # of any file, as if the disk ended there
+    try:
+        with pytest.raises(ShareError, match="Cannot write"):
+            count.write(out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not out.exists() and not [*tmp_path.glob(".fairshares*")]
+    count.write(out)
+    assert len(read_uploads(out)) == 40
 
 
 def test_a_checkpoint_is_sealed_and_of_one_count(
