@@ -128,7 +128,11 @@ class ShareOptions(
 class TaskOptions(
     Records,
     Spending,
-    epsilon={"example": "", "help": "the most ε that all runs on an upload may spend together; default: 1"},
+    epsilon={
+        "example": "",
+        "default": "1",
+        "help": "the most ε that all runs on an upload may spend together",
+    },
     delta={"default": "", "help": f"the most δ, likewise; default: {ACCEPTED_DELTA}"},
 ):
     """Make a task, which clients upload for and leave; or check one that is there, and say what it means."""

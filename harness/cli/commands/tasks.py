@@ -20,7 +20,7 @@ from harness.inputs.records import read_records
 from harness.inputs.shares.client import of_what_is_left
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.envelope import client_of
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, copies_of, write_file
+from harness.inputs.shares.file_format import MAX_VALUES, SUFFIX, ClientPolicy, copies_of, write_file
 from harness.inputs.shares.keys import FILE, SealingParty, read_party, secrets_in
 from harness.inputs.shares.party import described, read_lists
 from harness.inputs.shares.task import Task, read_task
@@ -32,8 +32,22 @@ from harness.security_models import get_model
 from harness.views.run import STEPS
 from protocols.spec import INPUT_FORMS
 
-# Of `share` and `task`: what a task says once for all.
-_IN_A_TASK = ("domain", "groups", "labels", "max_count", "range", "steps", "security", "input_form", "cap")
+# What a task says for all clients, or has no place for.
+_NOT_OF_ONE_CLIENT = (
+    *(
+        "domain",
+        "groups",
+        "labels",
+        "max_count",
+        "range",
+        "steps",
+        "cap",
+        "security",
+        "input_form",
+        "input_path",
+    ),
+    *("threshold", "positive_label"),
+)
 
 
 def keys(options: KeysOptions) -> None:
@@ -75,10 +89,7 @@ def _made(options: TaskOptions) -> Task:
             f"{named('domain')}, or {named('groups')} and {named('labels')}."
         )
     domain, form, model = shares.encoding(domain.with_kind(statistic.kind), options, request.input_forms())
-    limited = (
-        options if options.epsilon else TaskOptions(**{**options.written(*options.declared), "epsilon": "1"})
-    )
-    policy = policy_in(limited.but(for_tasks=tasks), statistic.kind)
+    policy = policy_in(options.but(for_tasks=tasks), statistic.kind)
     assert policy is not None
     parties = [read_party(Path(name)) for name in options.parties]
     if len(parties) != model.parties:
@@ -137,9 +148,11 @@ def share(options: ShareOptions) -> None:
         shares.share(options)
         return
     task = read_task(options.task)
-    given = [name for name in _IN_A_TASK if not options.is_usual(name)]
+    given = [name for name in _NOT_OF_ONE_CLIENT if not options.is_usual(name)]
     if given:
-        raise OptionError(f"The task's file says that for all clients; leave out {named(given[0])}.")
+        raise OptionError(
+            f"A task says that for all clients, or leaves no choice; leave out {named(given[0])}."
+        )
     meaning = _meaning(task)
     if options.records:
         task.check_open()
@@ -180,7 +193,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         begin("share")
         if options.counted and domain.cap:
             records = of_what_is_left(records, domain.cap, options.counted)
-        client.share_one_by_one(records, options.out)
+        client.share(records, options.out, MAX_VALUES)  # an upload for each
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "
         "Share once: a second upload counts as another client's."

@@ -66,13 +66,14 @@ class Opener:
             opened = open_envelope(self.task, self.party, self.keys, envelope)
             if isinstance(opened, str):
                 faults.append(opened)
-            elif opened.bounds is not None and not self._covered(opened.bounds):
+            elif opened.bounds and not all(
+                opened.bounds.covers(task, self.policy.unit, self.policy.total) for task in self.policy.tasks
+            ):
                 faults.append(UNCOVERED)
             else:
                 faults.append("")
-                shares.append(opened.shares)
-        values = np.stack(shares, axis=1) if shares else self.nothing
-        return faults, self._added(values) if self.summed else values
+                shares.append(opened.shares[:, np.newaxis])
+        return faults, self.joined(self.nothing, *shares)
 
     @property
     def nothing(self) -> Words:
@@ -80,16 +81,10 @@ class Opener:
         held = len(self.task.pieces(self.party)) * self.task.columns
         return np.zeros((held, int(self.summed), self.task.ring.words), dtype=np.uint64)
 
-    def _added(self, values: Words) -> Words:
-        return self.task.ring.total(values)[:, np.newaxis]
-
     def joined(self, *parts: Words) -> Words:
         """Return the values of several calls as of one."""
         values = np.concatenate(parts, axis=1)
-        return self._added(values) if self.summed else values
-
-    def _covered(self, bounds: ClientPolicy) -> bool:
-        return all(bounds.covers(task, self.policy.unit, self.policy.total) for task in self.policy.tasks)
+        return self.task.ring.total(values)[:, np.newaxis] if self.summed else values
 
 
 class Count:

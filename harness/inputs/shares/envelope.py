@@ -20,7 +20,6 @@ from harness.inputs.encoding import columns_of
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.client import Client, split_into_shares
 from harness.inputs.shares.file_format import (
-    MAX_VALUES,
     SALT_BYTES,
     SUFFIX,
     ClientPolicy,
@@ -94,12 +93,8 @@ class TaskClient(Client):
 
     task: Task = field(kw_only=True)
 
-    def share_one_by_one(self, records: ClientRecords, out: Path) -> list[str]:
-        """Write each client's envelopes to `out/party-<i>/`, all or none; return their identities."""
-        return self.share(records, out, MAX_VALUES)
-
     def _write_upload(self, records: ClientRecords, out: Path) -> str:
-        values = columns_of(records, self.form)[:, 0]
+        (values,) = columns_of(records, self.form).T
         identity, envelopes = seal_upload(self.task, values, self.policy)
         for party, envelope in enumerate(envelopes):
             create_file(out / f"party-{party}" / f"{identity}{SUFFIX}", envelope)

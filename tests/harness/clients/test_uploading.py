@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -52,15 +53,12 @@ def suffixes(out: Path) -> list[str]:
 def test_what_a_client_is_told(
     answers: Sequence[int | None], outcome: str, left: str, out: Path, tmp_path: Path
 ) -> None:
-    asked, script = [], iter(answers)
-
-    def answer(path: str, body: bytes) -> int | None:
-        asked.append((path, body))
-        return next(script)
-
+    answer = Mock(side_effect=answers)
     with serving(tmp_path / "server.pem", answer) as address:
         assert send(out, [f"{address}p0/"]) == [Counter({outcome: 1})]
-    assert asked == [("/p0/ab.share", b"sealed")] * len(answers) and suffixes(out) == [left]
+    assert answer.call_args_list == [call("/p0/ab.share", b"sealed")] * len(answers) and suffixes(out) == [
+        left
+    ]
 
 
 def test_a_client_that_was_killed_does_not_know(out: Path, tmp_path: Path) -> None:
@@ -98,16 +96,11 @@ def test_clients_that_are_killed_lose_nothing(out: Path, tmp_path: Path) -> None
 
 
 def test_a_presigned_url_is_taken_as_it_is(out: Path, tmp_path: Path) -> None:
-    asked: list[str] = []
-
-    def answer(path: str, body: bytes) -> int:
-        asked.append(path)
-        return 200
-
+    answer = Mock(return_value=200)
     with serving(tmp_path / "server.pem", answer) as address:
         url = f"{address}bucket/object?X-Amz-Signature=00ff&X-Amz-Expires=60"
         assert send(out, [url]) == [Counter({f"{STORED} (HTTP 200)": 1})]
-        assert asked == ["/bucket/object?X-Amz-Signature=00ff&X-Amz-Expires=60"]
+        answer.assert_called_once_with("/bucket/object?X-Amz-Signature=00ff&X-Amz-Expires=60", b"sealed")
         for name in ("cd", "ef"):
             (out / "party-0" / f"{name}.share").write_bytes(b"sealed")
         with pytest.raises(ShareError, match="is for one upload"):
@@ -117,15 +110,10 @@ def test_a_presigned_url_is_taken_as_it_is(out: Path, tmp_path: Path) -> None:
 def test_nothing_goes_to_a_stranger(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "other").mkdir()
     monkeypatch.setenv("SSL_CERT_FILE", str(certify(tmp_path / "other")))
-    asked: list[str] = []
-
-    def answer(path: str, body: bytes) -> int:
-        asked.append(path)
-        return 201
-
+    answer = Mock(return_value=201)
     with serving(tmp_path / "server.pem", answer) as address:
         (end,) = send(out, [address])
-    assert [*end] == [f"{FAILED} (its certificate is not one that this machine trusts)"] and not asked
+    assert [*end] == [f"{FAILED} (its certificate is not one that this machine trusts)"] and not answer.called
     assert send(out, [address]) == [Counter({f"{FAILED} (nobody answers)": 1})]
     for bad in ("http://127.0.0.1/", ""):
         with pytest.raises(ShareError, match="no https"):
