@@ -99,6 +99,9 @@ class ShareOptions(
         "with a task's file: where uploads are sent: task (the addresses in it), or an https:// URL per "
         "party, separated by spaces; sends what is in --out and was not stored yet",
     )
+    certificate = optional(
+        parse_path, "with --to: a PEM file of this client's certificate and key, for servers that ask"
+    )
     shares: Any = None
     clients_per_upload: Any = None
     range = RANGE.but(help=f"with --task gap: {RANGE.help}")

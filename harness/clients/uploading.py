@@ -33,16 +33,18 @@ class Outcome(StrEnum):
     FAILED = "not stored"
 
 
-def send(out: Path, addresses: Sequence[str]) -> list[Counter[str]]:
+def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -> list[Counter[str]]:
     """Send the envelopes below a directory that are not yet known to be stored.
 
     Args:
         out: With a directory `party-<i>` per party.
         addresses: A URL per party; one that ends in a slash goes before the file's name, any other is for one
             envelope as it is.
+        certificate: A PEM file of the client's certificate and key, for servers that ask.
 
     Returns: for each party, how many envelopes came to which end, with the last answer.
-    Raises: ShareError: an address is no https URL, or is for one envelope and there are several.
+    Raises: ShareError: an address is no https URL, or is for one envelope and there are several; there is no
+    such certificate.
     """
     files = [sorted((out / f"party-{party}").glob("*.s*")) for party in range(len(addresses))]
     left = [[path for path in of_party if path.suffix != _SENT] for of_party in files]
@@ -51,7 +53,15 @@ def send(out: Path, addresses: Sequence[str]) -> list[Counter[str]]:
             raise ShareError(f"{address or 'A party without an address'} is no https:// URL to send to.")
         if len(paths) > 1 and not address.endswith("/"):
             raise ShareError(f"{address} is for one upload, and {paths[0].parent} holds {len(paths)}.")
-    pool, done = urllib3.PoolManager(timeout=_TIMEOUT_S), 0
+    context = ssl.create_default_context()
+    try:
+        if certificate:
+            context.load_cert_chain(certificate)
+    except OSError:
+        raise ShareError(
+            f"{certificate} does not hold a certificate and its key, as PEM; correct it."
+        ) from None
+    pool, done = urllib3.PoolManager(timeout=_TIMEOUT_S, ssl_context=context), 0
     ends: list[Counter[str]] = [Counter() for _ in addresses]
     for end, address, paths in zip(ends, addresses, left, strict=True):
         for path in paths:

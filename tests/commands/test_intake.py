@@ -6,6 +6,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPSConnection
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from harness.clients.uploading import Outcome, send
 from harness.engines.parties.supervisor import free_ports
+from harness.errors import ShareError
 from harness.inputs.shares.counting import Count
 from harness.inputs.shares.task import Task
 from tests.conftest import PROJECT
@@ -65,6 +67,13 @@ class Intake:
 
 @pytest.fixture
 def intake(tmp_path: Path) -> Iterator[Intake]:
+    with running(tmp_path, []) as started:
+        yield started
+
+
+@contextmanager
+def running(tmp_path: Path, changes: list[tuple[str, str]]) -> Iterator[Intake]:
+    """Run the page's server. Args: changes: of its text, besides places."""
     program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin")
     if program is None:
         pytest.skip("there is no nginx (Debian's package nginx-light)")
@@ -76,6 +85,7 @@ def intake(tmp_path: Path) -> Iterator[Intake]:
         certify(place)
         (text,) = re.findall(r"```\{code-block\} nginx\n(.*?)```", PAGE, re.DOTALL)
         for old, new in (
+            *changes,
             ("443", f"{HOST}:{port}"),
             ("1548", str(task.envelope_bytes(0))),
             ("/srv/uploads", str(place)),
@@ -192,3 +202,20 @@ def test_tls_is_new_and_needed(intake: Intake) -> None:
     with socket.create_connection((HOST, intake.port)) as plain:
         plain.sendall(b"PUT " + NAME.encode() + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
         assert plain.recv(99).startswith(b"HTTP/1.1 400")
+
+
+def test_clients_with_certificates_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    mine = certify(tmp_path / "mine")
+    both = tmp_path / "both.pem"
+    both.write_bytes(mine.read_bytes() + mine.with_suffix(".key").read_bytes())
+    changes = [("# ssl_", "ssl_"), ("/etc/ssl/certs/clients.pem", str(mine))]
+    with running(tmp_path, changes) as intake:
+        upload(intake.task, [1, 0, 0, 0], tmp_path / "out")
+        address = f"https://{HOST}:{intake.port}/2027/"
+        monkeypatch.setenv("SSL_CERT_FILE", str(intake.place / "server.pem"))
+        assert send(tmp_path / "out", [address]) == [{f"{Outcome.FAILED} (HTTP 400)": 1}]
+        assert send(tmp_path / "out", [address], both) == [{f"{Outcome.STORED} (HTTP 201)": 1}]
+        with pytest.raises(ShareError, match="does not hold"):
+            send(tmp_path / "out", [address], mine)
+    assert len(intake.stored) == 1

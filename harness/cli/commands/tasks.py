@@ -165,7 +165,7 @@ def share(options: ShareOptions) -> None:
             )
         with steps(STEPS) as begin:
             begin("share")
-            ends = send(options.out, addresses)
+            ends = send(options.out, addresses, options.certificate)
         for party, end in zip(task.parties, ends, strict=True):
             stored = ", ".join(f"{number:,} {how}" for how, number in end.items())
             say(f"{plain(party.name)}: {stored or 'nothing to send'}.")
