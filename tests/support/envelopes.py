@@ -76,14 +76,12 @@ def upload(task: Task, values: Integers | list[int], shares: Path) -> str:
     return identity
 
 
-def counts(
-    task: Task, directory: Path, accepted: Collection[bytes] | None = None, processes: int = 0
-) -> list[Count]:
+def counts(task: Task, directory: Path, accepted: Collection[bytes] | None = None) -> list[Count]:
     """Return each party's count of what is in `directory/shares/party-<i>/`."""
     made = []
     for party in range(len(task.parties)):
         made.append(Count(opener(task, party, directory), accepted))
-        made[-1].add(directory / "shares" / f"party-{party}", processes)
+        made[-1].add(directory / "shares" / f"party-{party}", 0)
     return made
 
 

@@ -7,6 +7,7 @@ identity once; which uploads a run takes, all parties' lists decide.
 import hashlib
 import json
 import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -133,7 +134,13 @@ class Count:
         size = self._opener.task.envelope_bytes(self._opener.party)
         total = sum(entry.stat(follow_symlinks=False).st_size for entry in _files(directory)) // size
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
-        pool = ProcessPoolExecutor(processes, get_context("forkserver")) if processes else nullcontext()
+        pool = (
+            ProcessPoolExecutor(
+                processes, get_context("forkserver"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+            )
+            if processes  # which this one ends by itself when it is interrupted
+            else nullcontext()
+        )
         with pool as workers:
 
             def start(envelopes: list[bytes]) -> Callable[[], _Batch]:

@@ -84,7 +84,9 @@ def test_rows_stand_in_the_order_of_identities(tmp_path: Path) -> None:
 def test_processes_count_as_one_does(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uploaded(task, tmp_path / "shares", 12)
     monkeypatch.setattr(counting, "_AT_ONCE", 2)
-    one, two = (counts(task, tmp_path, processes=number)[0] for number in (0, 2))
+    one, two = (Count(opener(task, 0, tmp_path)) for _ in range(2))
+    for count, processes in ((one, 0), (two, 2)):
+        count.add(tmp_path / "shares" / "party-0", processes)
     assert one.identities.keys() == two.identities.keys()
     assert np.array_equal(one.values, two.values)
 
