@@ -17,6 +17,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from harness.errors import ShareError
 from harness.inputs.shares.file_format import SUFFIX
+from harness.system.files import in_turn
 from harness.system.progress import tell
 
 _SENDING, _SENT = ".sending", ".sent"
@@ -44,15 +45,11 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
 
     Returns: for each party, how many envelopes came to which end, with the last answer.
     Raises: ShareError: an address is no https URL, or is for one envelope and there are several; there is no
-    such certificate.
+    such certificate, or no envelope.
     """
-    files = [sorted((out / f"party-{party}").glob("*.s*")) for party in range(len(addresses))]
-    left = [[path for path in of_party if path.suffix != _SENT] for of_party in files]
-    for address, paths in zip(addresses, left, strict=True):
+    for address in addresses:
         if not address.startswith("https://"):
             raise ShareError(f"{address or 'A party without an address'} is no https:// URL to send to.")
-        if len(paths) > 1 and not address.endswith("/"):
-            raise ShareError(f"{address} is for one upload, and {paths[0].parent} holds {len(paths)}.")
     context = ssl.create_default_context()
     try:
         if certificate:
@@ -61,7 +58,22 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
         raise ShareError(
             f"{certificate} does not hold a certificate and its key, as PEM; correct it."
         ) from None
-    pool, done = urllib3.PoolManager(timeout=_TIMEOUT_S, ssl_context=context), 0
+    pool = urllib3.PoolManager(timeout=_TIMEOUT_S, ssl_context=context)
+    try:
+        with in_turn(out):
+            return _sent(out, addresses, pool)
+    except OSError as error:
+        raise ShareError(f"Cannot send from {out}: {error.strerror}; share first, or name another.") from None
+
+
+def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> list[Counter[str]]:
+    files = [sorted((out / f"party-{party}").glob("*.s*")) for party in range(len(addresses))]
+    left = [[path for path in of_party if path.suffix != _SENT] for of_party in files]
+    for address, paths in zip(addresses, left, strict=True):
+        if len(paths) > 1 and not address.endswith("/"):
+            raise ShareError(f"{address} is for one upload, and {paths[0].parent} holds {len(paths)}.")
+    if not any(files):
+        raise ShareError(f"{out} holds no uploads; share first, or name another.")
     ends: list[Counter[str]] = [Counter() for _ in addresses]
     for end, address, paths in zip(ends, addresses, left, strict=True):
         for path in paths:
@@ -71,8 +83,7 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
             suffix = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX}.get(outcome, _SENDING)
             sending.rename(path.with_suffix(suffix))
             end[f"{outcome} ({answer})"] += 1
-            done += 1
-            tell(done, sum(map(len, left)))
+            tell(sum(end.total() for end in ends), sum(map(len, left)))
     return ends
 
 

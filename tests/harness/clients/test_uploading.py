@@ -95,6 +95,12 @@ def test_clients_that_are_killed_lose_nothing(out: Path, tmp_path: Path) -> None
     assert stored.keys() == {*names}
 
 
+def test_nothing_to_send_is_no_success(out: Path, tmp_path: Path) -> None:
+    for place, says in ((tmp_path / "none", "Cannot send from"), (tmp_path, "holds no uploads")):
+        with pytest.raises(ShareError, match=says):
+            send(place, ["https://127.0.0.1/"])
+
+
 def test_a_presigned_url_is_taken_as_it_is(out: Path, tmp_path: Path) -> None:
     answer = Mock(return_value=200)
     with serving(tmp_path / "server.pem", answer) as address:
