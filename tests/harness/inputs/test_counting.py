@@ -239,6 +239,25 @@ def test_a_checkpoint_is_sealed_and_of_one_count(
     assert not Count(own, None, checkpoint).identities
 
 
+@pytest.mark.parametrize("uploads", [0, 1, 3])
+def test_rows_are_taken_up_from_a_checkpoint(
+    uploads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counting, "_CHECKPOINT_S", 0)
+    task = made_task(tmp_path, "slots", domain=CAPPED)
+    for i in range(uploads):
+        upload(task, [i, 1, 0], tmp_path / "shares")
+    upload(task, [0, 0, 0], tmp_path / "shares")
+    bad = next((tmp_path / "shares" / "party-0").iterdir())
+    bad.write_bytes(changed(bad.read_bytes(), 100))
+    own, checkpoint = opener(task, 0, tmp_path), tmp_path / "partial"
+    count = Count(own, None, checkpoint)
+    count.add(tmp_path / "shares" / "party-0")
+    again = Count(own, None, checkpoint)
+    assert again.identities == count.identities and len(again.identities) == uploads
+    assert np.array_equal(again.values, count.values)
+
+
 class Agreement(RuleBasedStateMachine):
     """Clients, a server and one lying party in any order; honest parties sum the same uploads, once each."""
 
