@@ -32,6 +32,7 @@ from harness.request.readers import (
     as_given,
     in_module,
     one_of,
+    parse_choice,
     parse_names,
     parse_party,
     parse_path,
@@ -56,6 +57,21 @@ CLIENTS = optional(
 PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
 
 
+FOR_TASKS = optional(
+    parse_names, "with --epsilon: the only tasks that may use it; default: all that its records fit"
+)
+UNIT_OF_A_POLICY = optional(
+    parse_unit,
+    "with --epsilon: what a run has to protect at least: record (default) or client (all its records)",
+)
+
+
+def _statistic_or_file(text: str, option: str) -> Any:
+    """Read what shares are for: a statistic's name, or a task's file. Raises: OptionError."""
+    names = in_module("harness.cli.commands.shares:TASKS")()
+    return parse_path(text, option) if text.endswith(".json") else parse_choice(option, text, [*names])
+
+
 class ShareOptions(
     Records,
     Spending,
@@ -69,13 +85,22 @@ class ShareOptions(
     """Split records into shares: a client's step, one file per party."""
 
     also = "--domain domain.json"
-    records = required(parse_path, RECORDS.help, "my.csv")
+    records: Any = required(parse_path, RECORDS.help, "my.csv").but(unless="to")
     out = required(parse_path, "directory for one file per party", "results").but(unless="check")
     task = usual(
         "weights",
-        one_of(in_module("harness.cli.commands.shares:TASKS")),
+        _statistic_or_file,
         "what the shares are for: weights (default), confusion (records also have a column prediction), "
-        "thresholds (a column score), gap (columns client_id, group and value) or cap",
+        "thresholds (a column score), gap (columns client_id, group and value) or cap; or a file that `task` "
+        "made, whose uploads are sealed for their parties",
+    )
+    to = optional(
+        as_given,
+        "with a task's file: where uploads are sent: task (the addresses in it), or an https:// URL per "
+        "party, separated by spaces; sends what is in --out and was not stored yet",
+    )
+    certificate = optional(
+        parse_path, "with --to: a PEM file of this client's certificate and key, for servers that ask"
     )
     shares: Any = None
     clients_per_upload: Any = None
@@ -99,23 +124,85 @@ class ShareOptions(
         "with --cap: the client's own file of how many of its records earlier uploads hold; the cap is then "
         "for all uploads together",
     )
-    for_tasks = optional(
-        parse_names, "with --epsilon: the only tasks that may use it; default: all that its records fit"
+    for_tasks = FOR_TASKS
+    privacy_unit = UNIT_OF_A_POLICY
+
+
+class TaskOptions(
+    Records,
+    Spending,
+    epsilon={
+        "example": "",
+        "default": "1",
+        "help": "the most ε that all runs on an upload may spend together",
+    },
+    delta={"default": "", "help": f"the most δ, likewise; default: {ACCEPTED_DELTA}"},
+):
+    """Make a task, which clients upload for and leave; or check one that is there, and say what it means."""
+
+    first = "file"
+    also = "--parties keys-0/party.json,keys-1/party.json,keys-2/party.json --until 2027-12-31"
+    file = required(parse_path, "the task: shown if it is there, else made by the other options", "task.json")
+    parties = optional(parse_names, "what the parties' `keys` wrote, party 0 first")
+    until = optional(as_given, "the last day on which clients share, for example 2027-12-31")
+    least_uploads = usual("100", whole(1, 10**9), "how many uploads a run counts at least")
+    for_tasks = FOR_TASKS.but(
+        help="what runs may release: weights (default), confusion, thresholds, gap, cap or count; several "
+        "need the same kind of records"
     )
-    privacy_unit = optional(
-        parse_unit,
-        "with --epsilon: what a run has to protect at least: record (default) or client (all its records)",
+    privacy_unit = UNIT_OF_A_POLICY.but(help="what a run has to protect at least: record (default) or client")
+    shares: Any = None
+    clients_per_upload: Any = None
+    range = RANGE
+    steps = STEPS
+    cap = CAP_OF_SHARES
+    security = SECURITY
+    input_path = INPUT_PATH_OF_SHARES
+    input_form = INPUT_FORM.but(help="as of `share`")
+    records: Any = None
+
+
+class KeysOptions(Options):
+    """Make a party's sealing keys and show which are in use: a party's step."""
+
+    directory = required(parse_path, "the party's own directory of keys; nobody else reads it", "keys")
+    until = optional(
+        as_given, "makes a key that clients seal for up to this day, after the others: 2027-12-31"
+    )
+    name = usual("party", as_given, "with the first --until: whose keys these are, as clients read it")
+    address = optional(as_given, "with the first --until: where uploads are put, https://…/")
+    sealing = usual(
+        "hybrid",
+        one_of(lambda: ("hybrid", "x25519")),
+        "hybrid (default: ML-KEM-768 and X25519, for uploads that outlast elliptic curves) or x25519",
     )
 
 
 PARTY = required(parse_party, "number of the party, from 0", "0")
 
 
-class UploadsOptions(Options):
-    """List one party's uploads and which are sound, so that all parties use the same ones: a party's step."""
+class OfTask(
+    Spending,
+    epsilon={
+        "example": "",
+        "help": "with --task: what runs will spend in all on these uploads; those whose clients allow less "
+        "are left out; default: all that the task allows",
+    },
+    delta={"default": "", "help": f"with --epsilon: likewise; default: {ACCEPTED_DELTA}"},
+):
+    """What a party counts where clients share for a task."""
 
     party = PARTY
     shares = SHARES_OF_A_PARTY
+    task = optional(parse_path, "the task that clients shared for, if they did")
+    keys = optional(parse_path, "with --task: the party's directory of sealing keys")
+    for_tasks = FOR_TASKS.but(help="with --epsilon: what the runs release; default: what the task allows")
+    privacy_unit = UNIT_OF_A_POLICY
+
+
+class UploadsOptions(OfTask):
+    """List one party's uploads and which are sound, so that all parties use the same ones: a party's step."""
+
     out = required(
         parse_path,
         "the list to write, party-<i>.uploads; bring all parties' lists together",
@@ -127,11 +214,9 @@ class UploadsOptions(Options):
     )
 
 
-class AggregateOptions(Options):
+class AggregateOptions(OfTask):
     """Add up one party's shares into its input for a run: a party's step."""
 
-    party = PARTY
-    shares = SHARES_OF_A_PARTY
     out = required(parse_path, "the file to write", "results")
     uploads = optional(
         parse_path, "directory with all parties' lists; only uploads that are sound at every party are taken"

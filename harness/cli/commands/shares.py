@@ -1,22 +1,31 @@
 """`share`, `uploads` and `aggregate`: a client's step, and a party's."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
-from harness.cli.options import ACCEPTED_DELTA, AggregateOptions, ShareOptions, UploadsOptions
+from harness.cli.options import (
+    ACCEPTED_DELTA,
+    AggregateOptions,
+    OfTask,
+    ShareOptions,
+    TaskOptions,
+    UploadsOptions,
+)
 from harness.cli.terminal import announce, plain, say, steps
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, UnsupportedError, named
 from harness.inputs.encoding import as_upload, shared_over
-from harness.inputs.record_schema import RecordKind, read_domain
+from harness.inputs.record_schema import RecordDomain, RecordKind, read_domain
 from harness.inputs.records import read_records
 from harness.inputs.shares import party as parties
 from harness.inputs.shares.client import Client, of_what_is_left
-from harness.inputs.shares.file_format import MAX_VALUES, SUFFIX, ClientPolicy
+from harness.inputs.shares.file_format import MAX_VALUES, SUFFIX, ClientPolicy, Header
 from harness.inputs.shares.party import (
     HINT,
     UNDECLARED,
     UploadPolicy,
+    UploadReport,
     described,
     paths_of,
     read_lists,
@@ -29,11 +38,12 @@ from harness.releases.registry import STATISTICS
 from harness.request.base import chosen_form
 from harness.request.readers import parse_choice, parse_delta
 from harness.request.releases import REQUESTS
+from harness.security_models import SecurityModel
 from harness.views.releases import confusion as cut_view
 from harness.views.run import STEPS
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee
-from protocols.spec import REPLICATED, SLOTS
+from protocols.spec import REPLICATED, SLOTS, InputForm
 
 # What shares can be for; counts with a relative error take those of weights.
 TASKS = {name: statistic for name, statistic in STATISTICS.items() if name != "count"}
@@ -41,6 +51,8 @@ TASKS = {name: statistic for name, statistic in STATISTICS.items() if name != "c
 
 def share(options: ShareOptions) -> None:
     """Write one share file per party for the clients of a records file."""
+    if options.to or not options.records:
+        raise OptionError("--to sends what was shared for a task; name its file by --task task.json.")
     statistic = TASKS[options.task]
     forms, kind = REQUESTS[options.task].input_forms(), statistic.kind
     if (options.range or options.steps) and kind is not RecordKind.VALUE:
@@ -50,12 +62,7 @@ def share(options: ShareOptions) -> None:
         raise OptionError(
             "share needs --domain, or --groups and --labels: one client's file cannot tell what others have."
         )
-    domain = with_cap(domain, options.cap, PrivacyUnit.RECORD)
-    model = options.security or choose_model(None)
-    slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
-    form = chosen_form(forms, options.input_form or slots, options.input_path)
-    if (reason := model.refusal(form.path)) is not None:
-        raise UnsupportedError(reason)
+    domain, form, model = encoding(domain, options, forms)
     if options.positive_label and options.threshold is None:
         raise OptionError("--positive-label is the label that --threshold predicts; give both, or neither.")
     cut = score_cut(options)
@@ -63,12 +70,12 @@ def share(options: ShareOptions) -> None:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
     if options.counted and (domain.cap is None or domain.cap.weight_one):
         raise OptionError("--counted keeps all uploads of a client to one cap: give --cap, a number, too.")
-    policy = _policy(options, kind)
+    policy = policy_in(options, kind)
     with steps(STEPS) as begin:
         begin("records")
         records = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut, say=announce)
         records = as_upload(records, form, announce)
-        clients = _counted(records.clients, "client")
+        clients = counted(records.clients, "client")
         if options.check:
             say(f"{records.count.sum():,} records of {clients} would be shared; nothing was.")
             return
@@ -87,7 +94,7 @@ def share(options: ShareOptions) -> None:
         "Send each party its own file only, and share once: a second upload counts as another client's."
     )
     if earlier:
-        before = _counted(earlier, "earlier upload")
+        before = counted(earlier, "earlier upload")
         announce(f"{options.out} holds {before}, too; if the same records are in both, remove one of them.")
     if form.path is REPLICATED:
         say(
@@ -101,7 +108,20 @@ def share(options: ShareOptions) -> None:
         )
 
 
-def _policy(options: ShareOptions, kind: RecordKind) -> ClientPolicy | None:
+def encoding(
+    domain: RecordDomain, options: ShareOptions | TaskOptions, forms: Mapping[str, InputForm]
+) -> tuple[RecordDomain, InputForm, SecurityModel]:
+    """Return what clients declare, how they share, and for which model. Raises: as `with_cap`."""
+    domain = with_cap(domain, options.cap, PrivacyUnit.RECORD)
+    model = options.security or choose_model(None)
+    slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
+    form = chosen_form(forms, options.input_form or slots, options.input_path)
+    if (reason := model.refusal(form.path)) is not None:
+        raise UnsupportedError(reason)
+    return domain, form, model
+
+
+def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) -> ClientPolicy | None:
     """Return what the client allows, None for every run. Raises: OptionError: options do not go together."""
     if not options.epsilon:
         for name in ("delta", "for_tasks", "privacy_unit"):
@@ -124,13 +144,15 @@ def uploads(options: UploadsOptions) -> None:
         read_domain(options.domain) if options.domain else None,
         options.clients_per_upload or MAX_VALUES,
     )
-    listed = uploads_at(party, _own(options.shares, party), policy)
-    write_uploads(listed, options.out)
+    tell_uploads(uploads_at(party, own(options.shares, party), policy), options.out)
+
+
+def tell_uploads(listed: UploadReport, out: Path) -> None:
+    """Write a party's list, and say what is in it."""
+    write_uploads(listed, out)
     why = Counter(sorted(listed.unsound.values()))
     others = f" Others: {described(why)}." if why else ""
-    say(
-        f"Party {party}: {len(listed.sound)} uploads are sound here.{others} List: {plain(str(options.out))}."
-    )
+    say(f"Party {listed.party}: {len(listed.sound)} uploads are sound here.{others} List: {plain(str(out))}.")
     if UNDECLARED in why:
         say(HINT)
 
@@ -138,7 +160,7 @@ def uploads(options: UploadsOptions) -> None:
 def aggregate(options: AggregateOptions) -> None:
     """Write what one party feeds into a run."""
     party = options.party
-    directory = _own(options.shares, party)
+    directory = own(options.shares, party)
     accepted, left_out = None, ""
     if options.uploads:
         agreement = read_lists(options.uploads)
@@ -147,20 +169,26 @@ def aggregate(options: AggregateOptions) -> None:
     with steps(STEPS) as begin:
         begin("aggregate")
         header = parties.aggregate(party, directory, options.out, accepted)
+    tell_aggregate(header, options.out, left_out)
+
+
+def tell_aggregate(header: Header, out: Path, left_out: str) -> None:
+    """Say what a party feeds into a run. Args: left_out: what all parties leave out, and why."""
     if left_out:
         say(f"Uploads left out, by all parties alike: {left_out}.")
     say(
-        f"Party {party}: {_counted(header.batches, 'upload')} of {_counted(header.clients, 'client')} in "
-        f"{plain(str(options.out))}. "
+        f"Party {header.party}: {counted(header.batches, 'upload')} of {counted(header.clients, 'client')} "
+        f"in {plain(str(out))}. "
         f"Uploads' fingerprint, the same at every party: {header.batch[:16]}."
     )
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _own(directory: Path, party: int) -> Path:
+def own(directory: Path, party: int) -> Path:
     """Return where a party's files are: in a directory with all parties', or in one of its own."""
     of_party = directory / f"party-{party}"
     return of_party if of_party.is_dir() else directory

@@ -54,9 +54,25 @@ UNDECLARED = "of another domain than was declared"
 FOREIGN = "of another domain or input form"
 UNCOVERED = "whose client's policy does not cover this run"
 NOT_THE_SAME = "not the same at every party"
+OTHER_TASK = "of another task"
+OTHER_KEY = "sealed for a key that this party does not have"
+UNOPENED = "that the party's key does not open"
 # Then it lies, or the client sent it something else, or runs were charged to its ledger alone.
 SAYS = ", says party {party} alone"
-_UNSOUND = (UNREADABLE, RENAMED, MISDIRECTED, TOO_LARGE, WRONG_SIZE, CHANGED, CROWDED, UNDECLARED, UNCOVERED)
+_UNSOUND = (
+    UNREADABLE,
+    RENAMED,
+    MISDIRECTED,
+    TOO_LARGE,
+    WRONG_SIZE,
+    CHANGED,
+    CROWDED,
+    UNDECLARED,
+    UNCOVERED,
+    OTHER_TASK,
+    OTHER_KEY,
+    UNOPENED,
+)
 # What is forgotten most in a declared domain.
 HINT = (
     'That of shares for a cap says "sizes": true, of predictions "predictions": true, and that of shares '

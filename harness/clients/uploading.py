@@ -1,0 +1,117 @@
+"""A client's envelopes on their way: each is put where its party takes it, and what became of it is told.
+
+A file is `.share` until it is sent, `.sending` from then on, and `.sent` once a server has said that it
+stored it. Success is a server's word for a stored file, and nothing else is.
+"""
+
+import secrets
+import ssl
+import time
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import urllib3
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
+
+from harness.errors import ShareError
+from harness.inputs.shares.file_format import SUFFIX
+from harness.system.files import in_turn
+from harness.system.progress import tell
+
+_SENDING, _SENT = ".sending", ".sent"
+_TIMEOUT_S = 30.0
+_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
+_HEADERS = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
+
+
+class Outcome(StrEnum):
+    """What became of an envelope."""
+
+    STORED = "stored"
+    UNKNOWN = "unknown until the party lists its uploads"
+    FAILED = "not stored"
+
+
+def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -> list[Counter[str]]:
+    """Send the envelopes below a directory that are not yet known to be stored.
+
+    Args:
+        out: With a directory `party-<i>` per party.
+        addresses: A URL per party; one that ends in a slash goes before the file's name, any other is for one
+            envelope as it is.
+        certificate: A PEM file of the client's certificate and key, for servers that ask.
+
+    Returns: for each party, how many envelopes came to which end, with the last answer.
+    Raises: ShareError: an address is no https URL, or is for one envelope and there are several; there is no
+    such certificate, or no envelope.
+    """
+    for address in addresses:
+        if not address.startswith("https://"):
+            raise ShareError(f"{address or 'A party without an address'} is no https:// URL to send to.")
+    context = ssl.create_default_context()
+    try:
+        if certificate:
+            context.load_cert_chain(certificate)
+    except OSError:
+        raise ShareError(
+            f"{certificate} does not hold a certificate and its key, as PEM; correct it."
+        ) from None
+    pool = urllib3.PoolManager(timeout=_TIMEOUT_S, ssl_context=context)
+    try:
+        with in_turn(out):
+            return _sent(out, addresses, pool)
+    except OSError as error:
+        raise ShareError(f"Cannot send from {out}: {error.strerror}; share first, or name another.") from None
+
+
+def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> list[Counter[str]]:
+    files = [sorted((out / f"party-{party}").glob("*.s*")) for party in range(len(addresses))]
+    left = [[path for path in of_party if path.suffix != _SENT] for of_party in files]
+    for address, paths in zip(addresses, left, strict=True):
+        if len(paths) > 1 and not address.endswith("/"):
+            raise ShareError(f"{address} is for one upload, and {paths[0].parent} holds {len(paths)}.")
+    if not any(files):
+        raise ShareError(f"{out} holds no uploads; share first, or name another.")
+    ends: list[Counter[str]] = [Counter() for _ in addresses]
+    for end, address, paths in zip(ends, addresses, left, strict=True):
+        for path in paths:
+            url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
+            sending = path.rename(path.with_suffix(_SENDING))
+            outcome, answer = put(pool, url, sending.read_bytes(), unanswered=path.suffix == _SENDING)
+            suffix = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX}.get(outcome, _SENDING)
+            sending.rename(path.with_suffix(suffix))
+            end[f"{outcome} ({answer})"] += 1
+            tell(sum(end.total() for end in ends), sum(map(len, left)))
+    return ends
+
+
+def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
+    """Put one file, again if need be.
+
+    That something has the name already (409, or 412) is no success: a stranger's bytes may have it. After a
+    request of one's own that nobody answered, it is unknown whose they are.
+    Args: unanswered: whether there was such a request. Returns: what became of it, and the last answer.
+    """
+    for pause in (*_PAUSES_S, None):
+        try:
+            response = pool.request("PUT", url, body=body, headers=_HEADERS, retries=False, redirect=False)
+        except SSLError as error:
+            if isinstance(error.args[0], ssl.SSLCertVerificationError):
+                return Outcome.FAILED, "its certificate is not one that this machine trusts"
+            unanswered, answer = True, "the connection broke"
+        except (NewConnectionError, ConnectTimeoutError):
+            answer = "nobody answers"
+        except HTTPError:
+            unanswered, answer = True, "the connection broke"
+        else:
+            answer = f"HTTP {response.status}"
+            if 200 <= response.status < 300:
+                return Outcome.STORED, answer
+            if response.status != 429 and response.status < 500:
+                break
+            unanswered |= response.status >= 500
+        if pause is not None:
+            time.sleep(pause * (1 + secrets.randbelow(1000) / 1000))
+    return Outcome.UNKNOWN if unanswered else Outcome.FAILED, answer

@@ -1,0 +1,163 @@
+"""Envelopes: one client's upload, a small file for each party, which only that party opens.
+
+docs/reference/share-files.md has the format. Whoever keeps or carries an envelope learns the task, the
+upload's identity and the envelope's time and place; its length follows from the task.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import ShareError
+from harness.inputs.encoding import columns_of
+from harness.inputs.records import ClientRecords
+from harness.inputs.shares.client import Client, split_into_shares
+from harness.inputs.shares.file_format import (
+    SALT_BYTES,
+    SUFFIX,
+    ClientPolicy,
+    client_policy_from_json,
+)
+from harness.inputs.shares.keys import unseal
+from harness.inputs.shares.party import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
+from harness.inputs.shares.task import BOUNDS_BYTES, HEAD_BYTES, Task
+from harness.system.documents import Refusal, as_type, parse_json
+from harness.system.files import create_file
+from protocols.arrays import Integers, Words
+from protocols.spec import INPUT_FORMS
+
+_MAGIC = b"FSE\x03"
+_TAG = b"fairshares:share:3:%s\n"
+_IDENTITY_AT = slice(36, 68)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What an envelope holds.
+
+    Attributes:
+        bounds: What its client allows, None for all that the task allows.
+        shares: The party's shares, shape (copies held * columns, words).
+    """
+
+    bounds: ClientPolicy | None
+    shares: Words
+
+
+def identity_in(envelope: bytes) -> bytes:
+    """Return the 32 bytes of the identity that an envelope claims."""
+    return envelope[_IDENTITY_AT]
+
+
+def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tuple[str, list[bytes]]:
+    """Split and seal one client's values.
+
+    Guarantees: all parties' envelopes but one are independent of the values, opened or not; their lengths
+    follow from the task.  [test: tests/harness/inputs/test_envelopes.py]
+    Args: values: shape (columns,); bounds: tighter than the task's, None for the task's.
+    Returns: the upload's identity in hexadecimal digits, and an envelope per party.
+    Raises: ShareError: a party's keys have expired, or bounds take too much room.
+    """
+    parties = len(task.parties)
+    salted = [
+        secrets.token_bytes(SALT_BYTES) + payload
+        for payload, _ in split_into_shares(task.ring.encode(values), task.ring, parties)
+    ]
+    stated = json.dumps(bounds and bounds.to_json()).encode().ljust(BOUNDS_BYTES)
+    if len(stated) > BOUNDS_BYTES:
+        raise ShareError("These bounds take too much room in an envelope; state ε and δ by fewer digits.")
+    bound = stated + b"".join(hashlib.sha256(_TAG % b"commitment" + piece).digest() for piece in salted)
+    identity = _identity(task, bound)
+    envelopes = []
+    for party, published in enumerate(task.parties):
+        key = published.active
+        head = _MAGIC + task.digest + identity + key.id
+        plain = bound + b"".join(salted[number] for number, _ in task.pieces(party))
+        envelopes.append(head + key.seal(plain, _info(head, party)))
+    return identity.hex(), envelopes
+
+
+@dataclass(frozen=True)
+class TaskClient(Client):
+    """Whoever shares for a task, one client's records in each upload.
+
+    Attributes: task: What is shared for, and by which arithmetic.
+    """
+
+    task: Task = field(kw_only=True)
+
+    def _write_upload(self, records: ClientRecords, out: Path) -> str:
+        (values,) = columns_of(records, self.form).T
+        identity, envelopes = seal_upload(self.task, values, self.policy)
+        for party, envelope in enumerate(envelopes):
+            create_file(out / f"party-{party}" / f"{identity}{SUFFIX}", envelope)
+        return identity
+
+
+def client_of(task: Task, bounds: ClientPolicy | None = None) -> TaskClient:
+    """Return who shares for a task. Args: bounds: tighter than the task's, None for the task's."""
+    return TaskClient(INPUT_FORMS[task.form], task.ring, len(task.parties), bounds, task=task)
+
+
+def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:
+    """Open an envelope of the right length and check it; else return why it is left out.
+
+    Guarantees: parties that open envelopes of one identity hold shares of one upload, with the same bounds,
+    as the identity is a digest of these and of a salted digest of each share.
+    [test: tests/harness/inputs/test_envelopes.py]
+    Args: keys: the party's secret keys, by ID.
+    """
+    head, sealed = envelope[:HEAD_BYTES], envelope[HEAD_BYTES:]
+    if not head.startswith(_MAGIC):
+        return UNREADABLE
+    if head[4:36] != task.digest:
+        return OTHER_TASK
+    secret = keys.get(head[68:])
+    if secret is None:
+        return OTHER_KEY
+    plain = unseal(secret, sealed, _info(head, party))
+    if plain is None:
+        return UNOPENED
+    start = BOUNDS_BYTES + 32 * len(task.parties)
+    bound, stated = plain[:start], plain[:BOUNDS_BYTES]
+    if _identity(task, bound) != identity_in(head):
+        return CHANGED
+    shares = []
+    for number, size in task.pieces(party):
+        piece, start = plain[start : start + size], start + size
+        place = BOUNDS_BYTES + 32 * number
+        if hashlib.sha256(_TAG % b"commitment" + piece).digest() != bound[place : place + 32]:
+            return CHANGED
+        payload = piece[SALT_BYTES:]
+        if number < len(task.parties) - 1:
+            shares.append(task.ring.expand(payload, task.columns))
+        else:
+            shares.append(task.ring.reduce(task.ring.from_bytes(payload)))
+    try:
+        return Opened(_bounds(stated), np.concatenate(shares))
+    except ShareError:
+        return UNREADABLE
+
+
+@lru_cache(maxsize=64)  # of many clients few differ
+def _bounds(stated: bytes) -> ClientPolicy | None:
+    refusal = Refusal(ShareError, "The envelope", "one of this version", "leave it out")
+    fields = parse_json(stated, refusal)
+    if fields is None:
+        return None
+    return client_policy_from_json(as_type(dict[str, Any], fields, refusal), refusal)
+
+
+def _identity(task: Task, bound: bytes) -> bytes:
+    return hashlib.sha256(_TAG % b"identity" + task.digest + bound).digest()
+
+
+def _info(head: bytes, party: int) -> bytes:
+    return hashlib.sha256(_TAG % b"info" + head + bytes([party])).digest()

@@ -1,0 +1,182 @@
+"""A party's sealing keys: a task names the public ones, and the party's own directory has the others.
+
+Seals are HPKE in base mode (RFC 9180), by X25519 alone or by ML-KEM-768 and X25519 together, with
+HKDF-SHA256 and AES-256-GCM. A seal says nothing of who made it.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import (
+    AEAD,
+    KDF,
+    KEM,
+    MLKEM768X25519PrivateKey,
+    MLKEM768X25519PublicKey,
+    Suite,
+)
+
+from harness.errors import ShareError
+from harness.system.documents import Refusal, as_type, read_json
+from harness.system.files import create_file, write_whole
+
+FILE = "party.json"  # in a party's directory of keys: what it publishes
+_CURVE = 32  # bytes of a key of X25519, which stands last
+_OVERHEAD = {_CURVE: KEM.X25519.enc_length() + 16, 1184 + _CURVE: KEM.MLKEM768_X25519.enc_length() + 16}
+_CURVES, _HYBRID = (
+    Suite(kem, KDF.HKDF_SHA256, AEAD.AES_256_GCM) for kem in (KEM.X25519, KEM.MLKEM768_X25519)
+)
+
+
+def today() -> str:
+    """Return the date in UTC, as tasks and keys have it."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text is a date: 2027-12-31."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class SealingKey:
+    """A public key of one party.
+
+    Attributes:
+        public: In hexadecimal digits, X25519's bytes last, after ML-KEM's if there are any.
+        until: The last day, UTC, on which clients seal for it.
+    """
+
+    public: str
+    until: str
+
+    def __post_init__(self) -> None:
+        if not is_date(self.until) or not re.fullmatch("([0-9a-f]{2})+", self.public):
+            raise ShareError("A sealing key is hexadecimal digits, with a date such as 2027-12-31.")
+        try:
+            _ = self.overhead, _public(self.raw)
+        except (KeyError, ValueError):
+            raise ShareError(f"A sealing key of {len(self.raw)} bytes is none of this version.") from None
+
+    @property
+    def raw(self) -> bytes:
+        """The key's bytes."""
+        return bytes.fromhex(self.public)
+
+    @property
+    def id(self) -> bytes:
+        """The 8 bytes by which envelopes name the key."""
+        return hashlib.sha256(self.raw).digest()[:8]
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether what it seals stays sealed to whoever breaks elliptic curves."""
+        return len(self.raw) > _CURVE
+
+    @property
+    def overhead(self) -> int:
+        """How many bytes a seal adds."""
+        return _OVERHEAD[len(self.raw)]
+
+    def seal(self, plain: bytes, info: bytes) -> bytes:
+        """Return what only the holder of the key opens, given the same info."""
+        return (_HYBRID if self.hybrid else _CURVES).encrypt(plain, _public(self.raw), info)
+
+
+def unseal(secret: bytes, sealed: bytes, info: bytes) -> bytes | None:
+    """Return what was sealed, None if the key does not open it. Args: secret: as the key's file has it."""
+    try:
+        return (_HYBRID if len(secret) > _CURVE else _CURVES).decrypt(sealed, _secret(secret), info)
+    except InvalidTag:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _public(raw: bytes) -> X25519PublicKey | MLKEM768X25519PublicKey:
+    curve = X25519PublicKey.from_public_bytes(raw[-_CURVE:])
+    if len(raw) == _CURVE:
+        return curve
+    return MLKEM768X25519PublicKey(MLKEM768PublicKey.from_public_bytes(raw[:-_CURVE]), curve)
+
+
+@lru_cache(maxsize=16)
+def _secret(raw: bytes) -> X25519PrivateKey | MLKEM768X25519PrivateKey:
+    curve = X25519PrivateKey.from_private_bytes(raw[-_CURVE:])
+    if len(raw) == _CURVE:
+        return curve
+    return MLKEM768X25519PrivateKey(MLKEM768PrivateKey.from_seed_bytes(raw[:-_CURVE]), curve)
+
+
+@dataclass(frozen=True)
+class SealingParty:
+    """What a party publishes of itself.
+
+    Attributes:
+        name: Whoever runs it.
+        address: Where its uploads go, `https://…/`; empty where they come by other ways.
+        keys: Its sealing keys.
+    """
+
+    name: str
+    address: str
+    keys: list[SealingKey]
+
+    def __post_init__(self) -> None:
+        if not self.name.isprintable() or not re.fullmatch(r"(https://[!-~]+/)?", self.address):
+            raise ShareError("A party has a printable name, and an address that is https://…/ or empty.")
+
+    def states(self) -> dict[SealingKey, str]:
+        """Return which key is active, the first to end; which are pending; and which have expired."""
+        left = sorted((key for key in self.keys if key.until >= today()), key=lambda key: key.until)
+        states = dict.fromkeys(self.keys, "expired") | dict.fromkeys(left, "pending")
+        return states | dict.fromkeys(left[:1], "active")
+
+    @property
+    def active(self) -> SealingKey:
+        """The key to seal for. Raises: ShareError: all have expired."""
+        active = [key for key, state in self.states().items() if state == "active"]
+        if not active:
+            raise ShareError(
+                f"On {today()}, by this machine's clock, all sealing keys of {self.name} have expired; "
+                "correct the clock, or ask for a new task."
+            )
+        return active[0]
+
+    def with_new_key(self, directory: Path, until: str, hybrid: bool) -> "SealingParty":
+        """Make a key in the party's directory; return the party with it. Raises: OSError; ShareError."""
+        curve = X25519PrivateKey.generate()
+        secret, public = curve.private_bytes_raw(), curve.public_key().public_bytes_raw()
+        if hybrid:
+            lattice = MLKEM768PrivateKey.generate()
+            secret = lattice.private_bytes_raw() + secret
+            public = lattice.public_key().public_bytes_raw() + public
+        key = SealingKey(public.hex(), until)
+        create_file(directory / f"{key.id.hex()}.key", secret)
+        party = replace(self, keys=[*self.keys, key])
+        write_whole(directory / FILE, json.dumps(asdict(party), indent=1).encode() + b"\n")
+        return party
+
+
+def read_party(path: Path) -> SealingParty:
+    """Return what a party published. Raises: ShareError: the file is none of these."""
+    refusal = Refusal(ShareError, str(path), "what `./inv keys` writes", "ask the party for it")
+    return as_type(SealingParty, read_json(path, refusal), refusal)
+
+
+def secrets_in(directory: Path) -> dict[bytes, bytes]:
+    """Return the secret keys of a party's directory, by their IDs. Raises: ShareError: it has none."""
+    secrets = {bytes.fromhex(path.stem): path.read_bytes() for path in sorted(directory.glob("*.key"))}
+    if not secrets:
+        raise ShareError(f"{directory} holds no sealing keys; make one by ./inv keys, or name another.")
+    return secrets

@@ -1,0 +1,173 @@
+"""A task: everything that the uploads of many clients have in common, in one file that never changes.
+
+Whoever asks makes it once. A client reads it before it shares; a party counts uploads of one task.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ShareError, named
+from harness.inputs.encoding import count_columns, is_per_record
+from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
+from harness.inputs.rings import RINGS, Ring
+from harness.inputs.shares.file_format import (
+    MAX_VALUES,
+    SALT_BYTES,
+    SEED_BYTES,
+    ClientPolicy,
+    UploadKind,
+    client_policy_from_json,
+    held_by,
+)
+from harness.inputs.shares.keys import SealingParty, is_date, today
+from harness.system.documents import Refusal, as_type, parse_json
+from protocols.spec import ENFORCED, INPUT_FORMS
+
+SCHEMA = 1
+HEAD_BYTES, BOUNDS_BYTES = 76, 192  # of an envelope: what is in the clear, and what a client allows
+_MOST_PARTIES = 16
+
+
+@dataclass(frozen=True)
+class Task:
+    """What uploads of a task are, who opens them, and for what.
+
+    Attributes:
+        security: The name of the security model.
+        form, arithmetic: How a client's records become values, and what these are shared over.
+        copies: How many parties hold each share.
+        record_domain: What clients declare about their records, as in `domain.json`.
+        policy: What all clients allow, as in a share file.
+        parties: Who computes, in the order of their numbers.
+        least_uploads: How many uploads a run has at least.
+        until: The last day, UTC, on which clients share.
+    """
+
+    security: str
+    form: str
+    arithmetic: str
+    copies: int
+    record_domain: dict[str, Any]
+    policy: dict[str, Any]
+    parties: list[SealingParty]
+    least_uploads: int
+    until: str
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        keys = [key for party in self.parties for key in party.keys]
+        sound = (
+            self.schema == SCHEMA
+            and self.form in INPUT_FORMS
+            and self.arithmetic in RINGS
+            and 2 <= len(self.parties) <= _MOST_PARTIES
+            and self.copies in (1, len(self.parties) - 1)
+            and self.least_uploads >= 1
+            and is_date(self.until)
+            and self.allowed.tasks
+            and all(party.keys for party in self.parties)
+        )
+        if not sound or self.columns > MAX_VALUES:
+            raise ShareError("It is no task that this version knows.")
+        if len({len(key.raw) for key in keys}) > 1 or len({key.id for key in keys}) < len(keys):
+            raise ShareError("Sealing keys of a task differ from each other, and are all of one kind.")
+        if is_per_record(self.domain, self.form):
+            raise ShareError(
+                "An upload's length would tell how many records its client has; declare a "
+                f"{named('cap')}, or choose another {named('input_form')}."
+            )
+
+    @cached_property
+    def domain(self) -> RecordDomain:
+        """What is public about records. Raises: RecordDomainError: there is no such domain."""
+        return domain_from_json(self.record_domain, "the task")
+
+    @cached_property
+    def allowed(self) -> ClientPolicy:
+        """What runs may do with uploads. Raises: ShareError: it is no policy."""
+        return client_policy_from_json(self.policy, _refusal("The task's policy"))
+
+    @property
+    def ring(self) -> Ring:
+        """What values are shared over."""
+        return RINGS[self.arithmetic]
+
+    @cached_property
+    def columns(self) -> int:
+        """How many values a client shares."""
+        return count_columns(self.domain, self.form)
+
+    @property
+    def kind(self) -> UploadKind:
+        """Of which kind its uploads are; their domain is the task."""
+        return UploadKind(self.form, self.arithmetic, len(self.parties), self.name, self.copies)
+
+    @cached_property
+    def text(self) -> bytes:
+        """The file: JSON with sorted keys and without spaces, and the end of a line."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the file."""
+        return hashlib.sha256(self.text).digest()
+
+    @property
+    def name(self) -> str:
+        """The digest in hexadecimal digits."""
+        return self.digest.hex()
+
+    def pieces(self, party: int) -> list[tuple[int, int]]:
+        """Return which shares a party holds, and how many bytes of salt and payload each has."""
+        sizes = [SEED_BYTES] * (len(self.parties) - 1) + [self.columns * self.ring.value_bytes]
+        held = held_by(party, len(self.parties), self.copies)
+        return [(number, SALT_BYTES + sizes[number]) for number in held]
+
+    def envelope_bytes(self, party: int) -> int:
+        """Return how long each envelope for a party is."""
+        commitments = 32 * len(self.parties)
+        sealed = BOUNDS_BYTES + commitments + sum(size for _, size in self.pieces(party))
+        return HEAD_BYTES + self.parties[party].keys[0].overhead + sealed
+
+    def check_open(self) -> None:
+        """Raise ShareError if the time to share is over, by this machine's clock."""
+        if today() > self.until:
+            raise ShareError(
+                f"The task ended on {self.until}, and this machine's clock says {today()}: nothing was "
+                "shared. Correct the clock, or ask for a new task."
+            )
+
+    def check_count(self, uploads: int) -> None:
+        """Raise ShareError if a run has too few uploads, or so many that their sum could overflow."""
+        if uploads < self.least_uploads:
+            raise ShareError(
+                f"{uploads} uploads can be counted, and a run of this task has {self.least_uploads} at "
+                "least; wait for more."
+            )
+        if INPUT_FORMS[self.form].capped != ENFORCED and uploads * self.domain.max_contribution >= MAX_TOTAL:
+            raise ShareError(f"The sum over {uploads} uploads could overflow; count fewer at a time.")
+
+
+def task_from_bytes(text: bytes, where: str) -> Task:
+    """Return the task that a file holds. Raises: ShareError: it holds none, or one written otherwise."""
+    refusal = _refusal(where)
+    task = as_type(Task, parse_json(text, refusal), refusal)
+    if task.text != text:
+        refusal.say("it was changed, or written by something else")
+    return task
+
+
+def read_task(path: Path) -> Task:
+    """Return the task in a file. Raises: ShareError, as `task_from_bytes`."""
+    try:
+        return task_from_bytes(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ShareError(f"Cannot read {path}: {error.strerror}; name a file that ./inv task made.") from None
+
+
+def _refusal(where: str) -> Refusal:
+    return Refusal(ShareError, where, "a task of this version", "fetch it again, or make one by ./inv task")

@@ -1,0 +1,148 @@
+"""Tasks for tests, with their parties' keys, and counts of what parties have.
+
+`python -m tests.support.envelopes` writes the known-answer vectors; they are the specification's, so they
+change with it only.
+"""
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from harness.inputs.encoding import shared_over
+from harness.inputs.record_schema import Cap, RecordDomain
+from harness.inputs.shares.counting import Count, Opener
+from harness.inputs.shares.envelope import open_envelope, seal_upload
+from harness.inputs.shares.file_format import copies_of
+from harness.inputs.shares.keys import SealingParty, secrets_in
+from harness.inputs.shares.party import OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
+from harness.inputs.shares.task import Task
+from harness.security_models import get_model
+from protocols.arrays import Integers, Words
+from protocols.spec import INPUT_FORMS, PATHS
+from tests.support.rings import to_integers
+
+VECTORS = Path(__file__).parents[1] / "fixtures" / "envelopes-3.json"
+UNTIL = "9999-12-31"
+POLICY = {"tasks": ["weights", "count"], "epsilon": "4", "delta": "1/1048576", "unit": "record"}
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 2**40)
+
+
+def made_task(
+    directory: Path,
+    form: str = "split",
+    path: str = "shares",
+    security: str = "ring",
+    *,
+    hybrid: bool = False,
+    least: int = 1,
+    domain: RecordDomain = DOMAIN,
+) -> Task:
+    """Return a task whose parties have a key each in `directory/keys-<i>`."""
+    model, kind = get_model(security), INPUT_FORMS[form].by(PATHS[path])
+    parties = []
+    for i in range(model.parties):
+        own = directory / f"keys-{i}"
+        own.mkdir(parents=True)
+        parties.append(SealingParty(f"party {i}", "", []).with_new_key(own, UNTIL, hybrid))
+    ring, copies = shared_over(kind, model.domain), copies_of(kind, model.parties)
+    return Task(security, form, ring.name, copies, domain.to_json(), POLICY, parties, least, UNTIL)
+
+
+CAPPED = RecordDomain(("a", "b"), ("0", "1"), 10, cap=Cap(3))
+FORMS = [
+    ("split", "shares", "ring", DOMAIN),
+    ("split", "shares", "mpyc", DOMAIN),
+    ("slots", "shares", "semi2k", CAPPED),
+    ("split", "replicated", "ps-rep-ring", DOMAIN),
+    ("slots", "replicated", "rep4-ring", CAPPED),
+]
+
+
+def opener(task: Task, party: int, directory: Path) -> Opener:
+    """Return what opens a party's envelopes, in runs of all that the task allows."""
+    return Opener(task, party, secrets_in(directory / f"keys-{party}"), task.allowed)
+
+
+def upload(task: Task, values: Integers | list[int], shares: Path) -> str:
+    """Write one client's envelopes to `shares/party-<i>/`; return its identity."""
+    identity, envelopes = seal_upload(task, np.asarray(values, dtype=np.int64), None)
+    for party, envelope in enumerate(envelopes):
+        (shares / f"party-{party}").mkdir(parents=True, exist_ok=True)
+        (shares / f"party-{party}" / f"{identity}.share").write_bytes(envelope)
+    return identity
+
+
+def counts(task: Task, directory: Path, accepted: Collection[bytes] | None = None) -> list[Count]:
+    """Return each party's count of what is in `directory/shares/party-<i>/`."""
+    made = []
+    for party in range(len(task.parties)):
+        made.append(Count(opener(task, party, directory), accepted))
+        made[-1].add(directory / "shares" / f"party-{party}", 0)
+    return made
+
+
+def revealed(task: Task, parts: list[Words]) -> list[int]:
+    """Return what all parties' values stand for. Args: parts: each of shape (columns held, …, words)."""
+    columns, total = task.columns, None
+    by_number: dict[int, Words] = {}
+    for party, values in enumerate(parts):
+        for place, (number, _) in enumerate(task.pieces(party)):
+            own = values[place * columns : (place + 1) * columns]
+            assert np.array_equal(by_number.setdefault(number, own), own)
+    for own in by_number.values():
+        total = own if total is None else task.ring.add(total, own)
+    assert total is not None
+    return to_integers(task.ring, total)
+
+
+def changed(envelope: bytes, at: int) -> bytes:
+    """Return an envelope with one other byte."""
+    return envelope[:at] + bytes([envelope[at] ^ 1]) + envelope[at + 1 :]
+
+
+def vectors(directory: Path) -> list[dict[str, object]]:
+    """Return envelopes, what opens them, and what is in them or why they are left out."""
+    cases: list[dict[str, object]] = []
+    for name, hybrid in (("x25519", False), ("hybrid", True)):
+        own = directory / name
+        task, values = made_task(own, hybrid=hybrid), [3, 0, 2**40, 1]
+        identity, envelopes = seal_upload(task, np.array(values), None)
+        opened = [open_envelope(task, i, opener(task, i, own).keys, each) for i, each in enumerate(envelopes)]
+        parts = [each.shares for each in opened if not isinstance(each, str)]
+        assert revealed(task, parts) == values
+        bad: list[tuple[str, int, bytes, Any]] = [
+            ("first bytes", 0, changed(envelopes[0], 3), UNREADABLE),
+            ("task", 0, changed(envelopes[0], 4), OTHER_TASK),
+            ("identity", 0, changed(envelopes[0], 36), UNOPENED),
+            ("key", 0, changed(envelopes[0], 68), OTHER_KEY),
+            ("encapsulated key", 0, changed(envelopes[0], 76), UNOPENED),
+            ("tag", 0, changed(envelopes[0], len(envelopes[0]) - 1), UNOPENED),
+            ("another party's", 1, envelopes[0], OTHER_KEY),
+        ]
+        cases += [
+            {
+                "name": f"{name}: {what}",
+                "task": task.text.decode(),
+                "party": party,
+                "keys": {key.hex(): secret.hex() for key, secret in opener(task, party, own).keys.items()},
+                "envelope": envelope.hex(),
+                **({"left_out": answer} if isinstance(answer, str) else {"identity": identity, **answer}),
+            }
+            for what, party, envelope, answer in [
+                *(
+                    (f"party {i}", i, each, {"elements": to_integers(task.ring, part)})
+                    for i, (each, part) in enumerate(zip(envelopes, parts, strict=True))
+                ),
+                *(bad if not hybrid else bad[4:6]),
+            ]
+        ]
+    return cases
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as temporary:
+        VECTORS.write_text(json.dumps(vectors(Path(temporary)), indent=1) + "\n")
