@@ -237,7 +237,7 @@ def answers(asked: str, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> 
 
 
 # Of which party the host is, what it does, and how the run ends that the others are in.
-Lied = tuple[int, Lie, type[FairSharesError], str]
+Lied = tuple[int, Lie, type[FairSharesError], str | None]
 LIES: dict[str, Lied] = {
     "complains of everything": (
         1,
@@ -253,7 +253,7 @@ LIES: dict[str, Lied] = {
         1,
         lists(lambda said: said["sound"][0]["uploads"].pop()),
         FairSharesError,
-        "",
+        None,
     ),
     "a made-up list": (
         1,
