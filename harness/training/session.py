@@ -206,7 +206,7 @@ class SumSession:
                     with naming(as_keyword):
                         piece = taken(self._noise, self._stock, work / "piece")
                     event, job = replace(event, piece=piece.name), replace(job, pieces=piece.parties)
-                starting = partial(self._charge, mark, event)
+                starting = partial(_charge, self._stock, mark, event)  # not `self`, which may be forgotten
             self._rounds = stack.enter_context(
                 engine.rounds(
                     job,
@@ -284,10 +284,6 @@ class SumSession:
         if self._stack is not None and self._left.detach():
             self._stack.__exit__(*error)
 
-    def _charge(self, mark: Entry, event: PrivacyEvent) -> None:
-        with charging_for(self._stock, event.piece):
-            mark.start(event)
-
     @property
     def _noise(self) -> JointNoise:
         """The joint noise of all rounds. Raises: OptionError: the parties draw it."""
@@ -319,6 +315,11 @@ class SumSession:
         source = PROGRAMS / f"{self._spec.name}.mpc"
         fair_bits = tuple((width, d) for width in bits)
         return Job(self._spec, source, arguments, (None,) * parties, fair_bits, own=noise_input)
+
+
+def _charge(stock: Stock, mark: Entry, event: PrivacyEvent) -> None:
+    with charging_for(stock, event.piece):
+        mark.start(event)
 
 
 def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
