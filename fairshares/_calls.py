@@ -20,21 +20,13 @@ if TYPE_CHECKING:
         TrainResult,
         WeightsResult,
     )
+    from fairshares._types import Constraint, Objective, Relation, Reweighing, Security, Unit
 
     Records = IntoFrame | Mapping[str, npt.ArrayLike] | Path | str | None
     Column = npt.ArrayLike | str | None
     Number = int | float | Fraction | str
     Budget = Number | tuple[Number, Number] | None
     Shares = int | Sequence[str] | Mapping[str, Number]
-
-Reweighing = Literal["kamiran-calders", "balanced", "label"]
-Constraint = Literal[
-    "equalized_odds", "equal_opportunity", "false_positive_rate_parity", "demographic_parity"
-]
-Objective = Literal["accuracy_score", "balanced_accuracy_score"]
-Unit = Literal["record", "client"]
-Relation = Literal["add_or_remove_one", "replace_one", "zero_out_one"]
-Security = Literal["semi2k", "ring", "spdz2k", "sy-rep-ring", "ps-rep-ring", "rep4-ring", "mpyc"]
 
 
 def weights(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairshares._calls import Budget, Number, Records, Relation, Security, Shares, Unit
+    from fairshares._calls import Budget, Number, Records, Shares
     from fairshares._shown import Plan, Spent
+    from fairshares._types import Relation, Security, Unit
 
 
 def plan(

@@ -36,7 +36,7 @@ from harness.views.releases import (
 )
 
 if TYPE_CHECKING:
-    from fairshares._calls import Constraint, Objective
+    from fairshares._types import Constraint, Objective
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 
 Values = Mapping[str, Mapping[str, Any]]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fairshares as fs
-from fairshares import _calls
+from fairshares import _types
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
@@ -46,12 +46,12 @@ fs.weights("my.csv", eps=1)
 @pytest.mark.parametrize(
     ("kind", "choices"),
     [
-        (_calls.Reweighing, REWEIGHINGS),
-        (_calls.Constraint, CONSTRAINTS),
-        (_calls.Objective, OBJECTIVES),
-        (_calls.Unit, PrivacyUnit),
-        (_calls.Relation, NeighboringRelation),
-        (_calls.Security, MODELS),
+        (_types.Reweighing, REWEIGHINGS),
+        (_types.Constraint, CONSTRAINTS),
+        (_types.Objective, OBJECTIVES),
+        (_types.Unit, PrivacyUnit),
+        (_types.Relation, NeighboringRelation),
+        (_types.Security, MODELS),
     ],
 )
 def test_types_name_the_choices(kind: Any, choices: Any) -> None:

@@ -83,7 +83,7 @@ def in_vain(written: Iterable[str], listed: Iterable[str]) -> set[str]:
 
 LISTED = documented((REFERENCE / "files.md").read_text(encoding="utf-8"))
 HERE = not any(MpSpdzEngine().availability(get_model(model)) for model in ("ring", "rep4-ring"))
-MODEL = "ring" if HERE else "mpyc"  # which takes longer
+MODEL: Any = "ring" if HERE else "mpyc"  # which takes longer
 
 
 def made(place: Path, *words: str) -> None:

@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,7 @@ def test_what_it_imports_of_ours_is_inside_fairshares(wheel: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["mpyc", pytest.param("ring", marks=pytest.mark.mpspdz("ring"))])
-def test_it_works_beside_users_packages(python: Path, tmp_path: Path, model: str) -> None:
+def test_it_works_beside_users_packages(python: Path, tmp_path: Path, model: Any) -> None:
     cache = tmp_path / "cache"  # where nothing is compiled yet
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(cache)}
     for name in USERS_OWN:
