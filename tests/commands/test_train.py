@@ -31,6 +31,8 @@ def test_a_model_is_trained_and_says_what_it_cost(here):
     written = json.loads((here / "out" / "model.json").read_text())
     assert json.loads(out[out.index("{\n") :]) == written
     manifest = json.loads((here / "out" / "manifest.json").read_text())
+    rho, apart = (manifest["training"].pop(name) for name in ("rho", "rho_delta"))
+    assert 0 < apart < 1e-5 and 0 < rho < manifest["privacy"]["epsilon"]
     assert manifest["training"] == {
         "rounds": 4,
         "clip": 1.0,
