@@ -55,6 +55,7 @@ from harness.training.request import TrainRequest
 from harness.training.session import SumSession
 from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee, compose
 from protocols.noise.added import DistributedNoise
@@ -221,7 +222,9 @@ def train(
                 "clients": records.clients,
                 "in_training": examples.clients,
             },
-            "training": asdict(chosen.how) | (fairgrad.hyperparameters() if fairgrad else {}),
+            "training": asdict(chosen.how)
+            | (fairgrad.hyperparameters() if fairgrad else {})
+            | {"rho": float_up(session.plan.loss.rho), "rho_delta": float_up(session.plan.loss.delta)},
             "wall_s": time.monotonic() - started,
         }
         labels = [chosen.values.get(name, name) for name in domain.labels]
@@ -346,9 +349,7 @@ def _own_manifest(
         else None,
     )
     inputs = {"clients": examples.clients}
-    zcdp = {"rho": str(session.plan.loss.rho), "delta": str(session.plan.loss.delta)}
-    privacy = {**stated.to_json(), "zcdp": zcdp}
-    return manifest_of("training", result, privacy, inputs, charging.fields(), seconds, 0.0)
+    return manifest_of("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)
 
 
 def trained(

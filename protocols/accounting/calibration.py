@@ -27,13 +27,14 @@ class LinearQueries:
     """Noisy nodes that are integer combinations of disjoint cells; a record is in one cell.
 
     Attributes: columns: per cell, the nodes that one more record in it changes, each by 1 (a node never
-    counts a record twice), or by `amounts`, as many per cell; then the cells listed may be the corners
-    alone of what a record can be, which shares its amount among them: no other moves tell more (theorem 11).
+    counts a record twice), or by `amounts`, as many per cell; shared: whether the cells listed are the
+    corners alone of what a record can be, which shares its amount among them (theorem 11).
     """
 
     nodes: int
     columns: tuple[tuple[int, ...], ...]
     amounts: tuple[tuple[int, ...], ...] = ()
+    shared: bool = False
 
     def __post_init__(self) -> None:
         if self.amounts and [*map(len, self.amounts)] != [*map(len, self.columns)]:
@@ -86,7 +87,7 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
     2 g and steps - v to node 2 g + 1: 2 steps in all, whatever v is. The corners are v = steps and -steps.
     """
     return LinearQueries(
-        2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups)
+        2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups), True
     )
 
 
@@ -195,7 +196,7 @@ class NoisePlan:
         moves = possible_moves(self.release, Neighbors(NeighboringRelation.REPLACE_ONE))
         if self.own:
             return guarantee_of_distributed(self.own, Moves(moves), 2 * self.exact.epsilon)
-        return guarantee_of_moves(self.coins, moves)
+        return guarantee_of_moves(self.coins, moves, self.release.shared)
 
 
 def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
@@ -267,7 +268,7 @@ def plan_noise(
     elif moves.largest == 1:
         exact = guarantee(coins, moves.units)
     else:
-        exact = guarantee_of_moves(coins, moves.each)
+        exact = guarantee_of_moves(coins, moves.each, release.shared)
     if not exact.within(Guarantee(epsilon, delta)):
         raise ValueError("the coins that were found do not keep to epsilon and delta")
     return NoisePlan(

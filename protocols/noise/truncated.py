@@ -34,17 +34,21 @@ def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
     return cumulative(coins, values - 1 - (1 << len(coins)))
 
 
-def guarantee_of_moves(coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]]) -> Guarantee:
+def guarantee_of_moves(
+    coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]], shared: bool = False
+) -> Guarantee:
     """Return what one release protects whose counts move by any of these, an amount per count that moves.
 
     Computes: over all possible moves the most of: the worst ratio of neighbouring atoms, once per unit; what
-    each count uncovers at most, also where it shares its amount with others (basic composition).
-    Guarantees: exact deltas where no atom is lighter than one further out; epsilon up to the rounding of
-    `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
+    each count uncovers (basic composition).
+    Guarantees: exact deltas, of shared amounts where no atom is lighter than one further out; epsilon up to the
+    rounding of `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
+    Args: shared: whether each amount may be that of several counts together.
     """
     listed = set(moves)
     units = max(map(sum, listed))
-    uncovered = {amount: uncovered_at_most(coins, amount) for move in listed for amount in move}
+    bound = uncovered_at_most if shared else outer_mass
+    uncovered = {amount: bound(coins, amount) for move in listed for amount in move}
     delta = max(sum((uncovered[amount] for amount in move), Fraction(0)) for move in listed)
     return Guarantee(units * log_upper_bound(worst_ratio(coins)), delta)
 

@@ -51,7 +51,7 @@ def test_sensitivity_of_sums_from_ends_over_all_clients(
     assert max(map(sum, differences)) == values_moved(release, Neighbors(relation)) == most
     moves = possible_moves(release, Neighbors(relation))
     assert max(map(sum, moves)) == most and moves == amounts_moved(release, Neighbors(relation))
-    spent = guarantee_of_moves(TINY, moves)
+    spent = guarantee_of_moves(TINY, moves, release.shared)
     for difference in differences:
         if any(difference):
             spread = guarantee_of_moves(TINY, [tuple(filter(None, difference))])

@@ -89,7 +89,7 @@ def rows(audits: list[Audited]) -> dict[str, Any]:
         ("pi_gap_slots.zero_out_one.active.units_moved", 4000),
         ("pi_gap.zero_out_one.units_moved", 2000),
         ("pi_gap_slots.zero_out_one.units_moved", 2000),
-        ("pi_gap.replace_one.values_moved", 4),
+        ("pi_gap.replace_one.values_moved", 2),
         ("pi_gap.replace_one.units_moved", 4000),
         ("pi_gap.add_or_remove_one.units_moved", 2000),
         ("ldp.m_r.1_1.epsilon", 1.379885),
