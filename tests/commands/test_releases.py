@@ -383,6 +383,8 @@ def test_a_model_is_trained_and_says_what_it_cost(tmp_path: Path) -> None:
     assert json.loads(out[out.index("{\n") :]) == read_json(tmp_path / "out" / "model.json")
     manifest = read_json(tmp_path / "out" / "manifest.json")
     said = {"rounds": 4, "clip": 1.0, "largest_weight": 1.0, "learning_rate": 1.0, "momentum": 0.9}
+    rho, apart = (manifest["training"].pop(name) for name in ("rho", "rho_delta"))
+    assert 0 < apart < 1e-5 and 0 < rho < manifest["privacy"]["epsilon"]
     assert manifest["training"] == said
     assert manifest["inputs"]["in_training"] == 60 and manifest["privacy"]["privacy_unit"] == "client"
     assert 8.9 < manifest["privacy"]["epsilon"] <= 9 and manifest["ledger"]["runs"] == 1

@@ -5,7 +5,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from tests.support.loopback import hosts_runner
 
 from harness.errors import FairSharesError
 from harness.hosts.runner import HostsSource
@@ -15,7 +14,7 @@ from harness.privacy.ledger.charge import Account
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
 from protocols.spec import SPLIT
-from tests.support.coordinators import make_hosts
+from tests.support.coordinators import hosts_runner, make_hosts
 from tests.support.envelopes import POLICY, counts, made_task, upload
 from tests.support.requests import request_of
 
