@@ -41,8 +41,8 @@ def guarantee_of_moves(
 
     Computes: over all possible moves the most of: the worst ratio of neighbouring atoms, once per unit; what
     each count uncovers (basic composition).
-    Guarantees: exact deltas, of shared amounts where no atom is lighter than one further out; epsilon up to the
-    rounding of `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
+    Guarantees: exact deltas, of shared amounts where no atom is lighter than one further out; epsilon up to
+    the rounding of `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
     Args: shared: whether each amount may be that of several counts together.
     """
     listed = set(moves)
