@@ -4,11 +4,12 @@ Each accountant has the interface of dp_accounting's: which runs it supports, an
 All sums are of integers and rounded towards more that is spent; docs/explanation/theorems.md has the proofs.
 """
 
+import json
 import math
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import NamedTuple, Self
@@ -17,7 +18,7 @@ from protocols.accounting.distributed_noise import renyi_delta
 from protocols.accounting.exact_privacy import Masses, curve_of_coins
 from protocols.accounting.losses import loss_distribution
 from protocols.accounting.rounds import Concentrated
-from protocols.circuits.coins import exp_bounds
+from protocols.circuits.coins import Coin, exp_bounds
 from protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
 from protocols.noise.added import BITS, DistributedNoise, Single
 
@@ -44,6 +45,29 @@ class Loss(NamedTuple):
 
     exact: Guarantee
     noise: NoiseEvent | Concentrated | None = None
+
+
+def noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
+    """Return what `noise_of` reads."""
+    if noise is None:
+        return None
+    if isinstance(noise, Concentrated):
+        return json.dumps({name: str(value) for name, value in asdict(noise).items()})
+    if isinstance(noise.noise, DistributedNoise):
+        return json.dumps({"values": noise.values, "parties": noise.noise.to_json()})
+    return json.dumps({"values": noise.values, "coins": [astuple(coin) for coin in noise.noise]})
+
+
+def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
+    """Return the noise that a ledger's text is of. Raises: ValueError, LookupError: it is none."""
+    if text is None:
+        return None
+    fields = json.loads(text)
+    if "rho" in fields:
+        return Concentrated(**{name: Fraction(value) for name, value in fields.items()})
+    if "parties" in fields:
+        return NoiseEvent(DistributedNoise.from_json(fields["parties"]), fields["values"])
+    return NoiseEvent(tuple(Coin(*coin) for coin in fields["coins"]), fields["values"])
 
 
 @dataclass(frozen=True)

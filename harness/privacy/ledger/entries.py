@@ -10,13 +10,13 @@ import socket
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
 from harness.errors import PopulationError, UsedNoiseError
-from harness.privacy.ledger.accountants import NoiseEvent
+from harness.privacy.ledger.accountants import noise_of, noise_text
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import (
     Charge,
@@ -36,10 +36,7 @@ from harness.privacy.ledger.populations import (
 )
 from harness.system.processes import birth
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.accounting.rounds import Concentrated
-from protocols.circuits.coins import Coin
 from protocols.guarantee import Budget, Guarantee, compose
-from protocols.noise.added import DistributedNoise
 
 _OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
 
@@ -300,7 +297,7 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
             str(release.exact.delta),
             str(release.unit),
             str(release.relation),
-            _noise_text(release.noise),
+            noise_text(release.noise),
             str(release.out.absolute()),
             str(Status.RUNNING),
             json.dumps(_process(os.getpid())),
@@ -423,31 +420,9 @@ def _charge(
         unit=PrivacyUnit(unit),
         relation=NeighboringRelation(relation),
         out=Path(out),
-        noise=_noise_of(noise),
+        noise=noise_of(noise),
         status=_running_or_not(*json.loads(process)) if settled is Status.RUNNING else settled,
     )
-
-
-def _noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
-    """Return what `_noise_of` reads."""
-    if noise is None:
-        return None
-    if isinstance(noise, Concentrated):
-        return json.dumps({name: str(value) for name, value in asdict(noise).items()})
-    if isinstance(noise.noise, DistributedNoise):
-        return json.dumps({"values": noise.values, "parties": noise.noise.to_json()})
-    return json.dumps({"values": noise.values, "coins": [astuple(coin) for coin in noise.noise]})
-
-
-def _noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
-    if text is None:
-        return None
-    fields = json.loads(text)
-    if "rho" in fields:
-        return Concentrated(**{name: Fraction(value) for name, value in fields.items()})
-    if "parties" in fields:
-        return NoiseEvent(DistributedNoise.from_json(fields["parties"]), fields["values"])
-    return NoiseEvent(tuple(Coin(*coin) for coin in fields["coins"]), fields["values"])
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:

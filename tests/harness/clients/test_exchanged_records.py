@@ -78,9 +78,8 @@ class Sent:
     def guarantee(self, coins: tuple[Coin, ...]) -> Guarantee:
         """Return what is stated of any coins."""
         if self.release.amounts:
-            return guarantee_of_moves(
-                coins, possible_moves(self.release, Neighbors(ZERO_OUT, malleable_slots=True))
-            )
+            moves = possible_moves(self.release, Neighbors(ZERO_OUT, malleable_slots=True))
+            return guarantee_of_moves(coins, moves, self.release.shared)
         nodes = nodes_changed(self.release, Neighbors(ZERO_OUT, malleable_slots=True))
         return guarantee_of_clients(coins, nodes, self.cap)
 
