@@ -12,7 +12,7 @@ from fairshares import _results, _shown
 from fairshares._progress import steps
 from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import planned as plan_of
-from harness.inputs.record_schema import as_names, values_of
+from harness.inputs.column_values import as_names, values_of
 from harness.inputs.tables import TABLE, table_at, table_of
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (

@@ -1,9 +1,4 @@
-"""Whether measured runs are whole, in order, linear, and how near to the papers' figures they are.
-
-What has to be equal to the last digit: sizes, numbers of parties, whole suites of one version. Which of two
-runs takes longer, as the paper has it. Whether costs are linear: fits to our own measurements, none to the
-papers'. How far our times are from the paper's, and emulated networks from what they should be: by ratios.
-"""
+"""Whether measured runs are whole, in order, linear, and how near to the papers' figures they are."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,12 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError, ThresholdGridError, named
+from harness.inputs.column_values import shown
 from harness.system.documents import Refusal, as_type, read_json
 from protocols.arrays import Integers
 from protocols.mechanisms.above_threshold import caps_up_to
 
 if TYPE_CHECKING:  # pandas takes a second to load: functions that need it load it
-    import pandas as pd
+    pass
 
 
 DEFAULT_MAX_COUNT = 2**31
@@ -38,7 +38,6 @@ WEIGHT_ONE = "weight-one"
 AUTO = "auto"  # a cap that π_CAP chooses
 WEIGHT_SLOTS = 60  # 1 to 6 records, and 10, 12, 15, 20, 30, 60, share them out exactly
 
-_MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # what Python, numpy and pandas call a missing value
 
 Grid = tuple[float, ...]  # of thresholds, from 0 up
 
@@ -341,46 +340,6 @@ class ValueGrid:
     def to_json(self) -> dict[str, Any]:
         """Return a grid as a domain in JSON has it."""
         return {"low": self.low, "high": self.high, "steps": self.steps}
-
-
-def as_text(values: Sequence[Any]) -> list[str]:
-    """Return a column's values as they would stand in a CSV file: 1 for 1.0; missing ones empty.
-
-    Floats are whole numbers if all of the column's are: a missing value makes floats of them.
-    """
-    floats = [value for value in values if isinstance(value, float) and not math.isnan(value)]
-    are_whole = all(abs(value) < 2**53 and value % 1 == 0 for value in floats)
-
-    def text(value: Any) -> str:
-        if are_whole and isinstance(value, float) and not math.isnan(value):
-            return str(int(value))
-        return str(value) if isinstance(value, str) or str(value) not in _MISSING else ""
-
-    return [*map(text, values)]
-
-
-def as_names(column: pd.Series) -> pd.Series:
-    """Return a column of names: its values as `as_text` has them."""
-    import pandas as pd
-
-    return pd.Series(as_text(column.tolist()), index=column.index, name=column.name, dtype=str)
-
-
-def values_of(column: pd.Series) -> dict[str, Any]:
-    """Return the value that each name of a column stands for, as its owner wrote it: 1, 1.0, True or a text.
-
-    A name that several values share stands for none of them, and other types for none at all.
-    """
-    present = column.dropna().drop_duplicates()
-    names, values = as_names(present).tolist(), present.tolist()
-    by_name = dict(zip(names, values, strict=True))
-    alone = [name for name, often in Counter(names).items() if often == 1]
-    return {name: by_name[name] for name in alone if isinstance(by_name[name], str | int | float)}
-
-
-def shown(name: str) -> str:
-    """Return a name as it stands in a list of names: quoted where it could be taken for two."""
-    return repr(name) if "," in name or name != name.strip() else name
 
 
 @dataclass(frozen=True)

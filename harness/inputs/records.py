@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError, RecordsError, named
+from harness.inputs.column_values import shown
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
@@ -25,7 +26,6 @@ from harness.inputs.record_schema import (
     RecordKind,
     ValueGrid,
     even_grid,
-    shown,
 )
 from harness.inputs.tables import MISSING, Counted, Say, Table, alike, refuse_variants, table_at
 

@@ -26,7 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError, RecordsError, named
-from harness.inputs.record_schema import Grid, as_text, even_grid
+from harness.inputs.column_values import as_text
+from harness.inputs.record_schema import Grid, even_grid
 
 if TYPE_CHECKING:  # pandas takes a second to load, as does duckdb: functions that need them load them
     import duckdb

@@ -16,8 +16,15 @@ from harness.errors import (
     TooNoisyError,
     UndefinedRateError,
 )
+from harness.inputs.column_values import shown
 from harness.inputs.encoding import count_columns
-from harness.inputs.record_schema import DEFAULT_THRESHOLDS, Cap, RecordDomain, RecordKind, scale_of, shown
+from harness.inputs.record_schema import (
+    DEFAULT_THRESHOLDS,
+    Cap,
+    RecordDomain,
+    RecordKind,
+    scale_of,
+)
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
 from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds

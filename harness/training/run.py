@@ -15,6 +15,7 @@ import pandas as pd
 from harness.engines.base import EngineResult, Progress, times_of
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import OptionError
+from harness.inputs.column_values import values_of
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -22,7 +23,6 @@ from harness.inputs.record_schema import (
     RecordKind,
     bins_of,
     even_grid,
-    values_of,
 )
 from harness.inputs.records import ClientRecords, read_singly
 from harness.pipeline.release import declared_domain, settings_of, with_cap

@@ -49,7 +49,8 @@ def test_calls_work_and_name_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "my.parquet").touch()
     printed, _ = run(CALLS, where=tmp_path)
     needs = "This needs the package {}, which is not installed; run `pip install 'fairshares[{}]'`."
-    assert printed.splitlines() == [needs.format("matplotlib", "plot"), needs.format("pyarrow", "parquet")]
+    unread = "my.parquet is not a readable Parquet file."
+    assert printed.splitlines() == [needs.format("matplotlib", "plot"), unread]
 
 
 def test_commands_name_what_is_missing(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 import fairshares
 import fairshares as fs
 from fairshares import _calls, _lookups
-from harness.inputs.record_schema import values_of
+from harness.inputs.column_values import values_of
 from tests.conftest import PROJECT
 from tests.support.running import QUICKEST
 

@@ -1,7 +1,6 @@
 """The portable subset: MP-SPDZ's names for straight-line vector code, on MPyC values.
 
-MP-SPDZ decides what these mean. Whatever it rejects is rejected here, and much that it accepts: a
-program that runs here means the same there.  [test: tests/harness/engines/test_mpyc_names.py]
+A program that runs here means the same to MP-SPDZ.  [test: tests/harness/engines/test_mpyc_names.py]
 """
 
 import operator

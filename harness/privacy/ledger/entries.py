@@ -259,7 +259,12 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
         (key, key is None),
     ).fetchall()
     return [
-        Population(name, epsilon and _budget(epsilon, delta), _charges(connection, key), *map(bool, more))
+        Population(
+            name,
+            None if epsilon is None else _budget(epsilon, delta),
+            _charges(connection, key),
+            *map(bool, more),
+        )
         for key, name, epsilon, delta, *more in rows
     ]
 
