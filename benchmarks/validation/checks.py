@@ -40,8 +40,7 @@ PAIRS = (
     ("adversary", "ps-rep-ring", "ring"),
     ("adversary", "rep4-ring", "ring"),
 )
-# (the variant of thresholds, which takes longer; that of weights; at least how many times as long)
-PHASES = ((AT_ONCE, AT_ONCE, 10), ("default", "default", 1.0))
+PHASES = ((AT_ONCE, AT_ONCE, 10), ("default", "default", 1.0))  # variants of curves, of weights, least ratio
 SURE = 0.9  # of all pairs of runs have to be in one order
 BYTES = 0.01  # of the embedded engine, whose messages have headers of different lengths, as a share
 SCATTER = 1.0  # of the seconds of cells that should cost the same, on a busy machine, as a share

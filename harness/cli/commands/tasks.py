@@ -188,7 +188,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         clients = counted(records.clients, "client")
         if options.check:
             say(meaning)
-            say(f"{len(records.client):,} records of {clients} would be shared; nothing was.")
+            say(f"{records.sizes.sum():,} records of {clients} would be shared; nothing was.")
             return
         begin("share")
         if options.counted and domain.cap:
