@@ -235,14 +235,14 @@ def _source(records: Any, columns: Mapping[str, Any]) -> Any:
             )
     chosen = {name: name if column is None else column for name, column in columns.items()}
     chosen = {name: of for name, of in chosen.items() if not isinstance(of, str) or of in names}
+    if columns:  # of more than two labels, a score for each
+        chosen |= {name: name for name in names if name.startswith("score_")}
     if isinstance(frame, nw.DataFrame | nw.LazyFrame) and not isinstance(records, pd.DataFrame):
+        if not chosen:
+            return records
         beside = [name for name, of in chosen.items() if not isinstance(of, str)]
         if not beside:
-            return (
-                frame.select(**{name: nw.col(of) for name, of in chosen.items()}).to_native()
-                if chosen
-                else records
-            )
+            return frame.select(**{name: nw.col(of) for name, of in chosen.items()}).to_native()
         if isinstance(frame, nw.LazyFrame):
             raise RecordsError(f"A lazy frame's rows have no order: name the column that is {beside[0]}.")
         records = frame.to_pandas()

@@ -4,6 +4,7 @@ import ast
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from harness.engines.base import PROJECT, Job
 _CIRCUITS = "protocols" + ".circuits."  # in two parts: it is no name for a wheel to move
 _NOT_PLAIN = {"", "protocols", "__import__", "eval", "exec", "importlib"}  # may import any circuit
 _MOVED = re.compile(r"\bfairshares\.(?=(harness|protocols)\b)")  # by hatch_build.py
+_PARSING = threading.Lock()  # Python 3.11 counts the depth of all threads' trees in one number
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -29,6 +31,12 @@ def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()
 
 
+def _parsed(text: str) -> ast.Module:
+    """Return a text's syntax tree. Raises: SyntaxError."""
+    with _PARSING:
+        return ast.parse(text)
+
+
 def _text(path: Path) -> str:
     """Return a file's text as a checkout has it."""
     return _MOVED.sub("", path.read_text(encoding="utf-8"))
@@ -42,7 +50,7 @@ def _code(text: str) -> str:
     lacks is left out, as it has more fields in later versions.
     """
     try:
-        tree = ast.parse(text)
+        tree = _parsed(text)
     except SyntaxError:
         return text
     plain: dict[int, Any] = {}  # of each node by its identity
@@ -83,7 +91,7 @@ def sources_of(source: Path) -> list[Path]:
 def _circuits_in(text: str) -> set[str] | None:
     """Return the names of the circuits that a text imports, None if it does not say so plainly."""
     try:
-        nodes = [*ast.walk(ast.parse(text))]
+        nodes = [*ast.walk(_parsed(text))]
     except SyntaxError:
         return None
     modules = {"" if node.level else str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}

@@ -372,6 +372,7 @@ class _Check:
 def _added_up(place: npt.NDArray[np.int64], count: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     """Return the sum of the counts at each place below `size`."""
     sums = np.zeros(size, dtype=np.int64)
+    # One shape: NumPy 2.4 adds what lies behind counts that it has to repeat.
     np.add.at(sums, np.ravel(place), np.ravel(np.broadcast_to(count, place.shape)))
     return sums
 

@@ -40,6 +40,10 @@ class Concentrated:
         """The delta' that goes with rho."""
         return self.certain + self.apart
 
+    def lost_at(self, epsilon: Fraction) -> Fraction:
+        """Return what of delta is lost at epsilon: what is apart counts for both neighbors."""
+        return self.certain + (1 + exp_bounds(epsilon)[1]) * self.apart
+
 
 @dataclass(frozen=True)
 class RoundsPlan:

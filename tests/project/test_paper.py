@@ -15,7 +15,7 @@ def test_the_pages_tables_are_those_of_the_recorded_results() -> None:
         page = path.read_text(encoding="utf-8")
         assert filled(page, recorded) == page, "run python -m benchmarks.report.paper"
         names += re.findall(r"<!-- recorded: ([\w-]+) -->", page)
-    assert names == list(TABLES)
+    assert list(dict.fromkeys(names)) == list(TABLES)  # a table may be on several pages
 
 
 def test_literal_runs_take_their_places() -> None:

@@ -17,7 +17,7 @@ from harness.engines.registry import choose_model
 from harness.errors import OptionError, UnsupportedError, named
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordDomain, RecordKind, read_domain
-from harness.inputs.records import read_records
+from harness.inputs.records import ClientRecords, read_records
 from harness.inputs.shares import party as parties
 from harness.inputs.shares.client import Client, of_what_is_left
 from harness.inputs.shares.file_format import MAX_VALUES, SUFFIX, ClientPolicy, Header
@@ -77,7 +77,7 @@ def share(options: ShareOptions) -> None:
         records = as_upload(records, form, announce)
         clients = counted(records.clients, "client")
         if options.check:
-            say(f"{records.count.sum():,} records of {clients} would be shared; nothing was.")
+            tell_check(records)
             return
         begin("share")
         if options.counted and domain.cap:
@@ -106,6 +106,12 @@ def share(options: ShareOptions) -> None:
             f"Who has a file can read your policy in it: {', '.join(policy.tasks)}; in all at most "
             f"{spent_text(policy.total)}, per {policy.unit}."
         )
+
+
+def tell_check(records: ClientRecords) -> None:
+    """Say how much `share` would share."""
+    clients = counted(records.clients, "client")
+    say(f"{records.sizes.sum():,} records of {clients} would be shared; nothing was.")
 
 
 def encoding(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.cli.commands import shares
-from harness.cli.commands.shares import counted, own, policy_in, tell_aggregate, tell_uploads
+from harness.cli.commands.shares import counted, own, policy_in, tell_aggregate, tell_check, tell_uploads
 from harness.cli.options import (
     AggregateOptions,
     KeysOptions,
@@ -34,19 +34,8 @@ from protocols.spec import INPUT_FORMS
 
 # What a task says for all clients, or has no place for.
 _NOT_OF_ONE_CLIENT = (
-    *(
-        "domain",
-        "groups",
-        "labels",
-        "max_count",
-        "range",
-        "steps",
-        "cap",
-        "security",
-        "input_form",
-        "input_path",
-    ),
-    *("threshold", "positive_label"),
+    *("domain", "groups", "labels", "max_count", "range", "steps", "cap"),
+    *("security", "input_form", "input_path", "threshold", "positive_label"),
 )
 
 
@@ -188,7 +177,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         clients = counted(records.clients, "client")
         if options.check:
             say(meaning)
-            say(f"{records.sizes.sum():,} records of {clients} would be shared; nothing was.")
+            tell_check(records)
             return
         begin("share")
         if options.counted and domain.cap:

@@ -322,6 +322,12 @@ def _losses(pair: tuple[tuple[Fraction, Fraction], ...], step: Fraction) -> Loss
 _ONE, _DELTA = Fraction(1), DELTAS["2^-40"]
 _ADD, _REPLACE, _ZERO_OUT = NeighboringRelation
 
+
+def _papers_sizes(name: str) -> dict[str, int]:
+    """Return what is audited of a release by default, where users' default is not the paper's."""
+    return {"thresholds": PAPERS_THRESHOLDS} if "thresholds" in RELEASES[name].sizes else {}
+
+
 # Add what is to be audited by default here; `./inv audit` and its tests take it from here alone.
 _REFERENCE: tuple[Callable[[], Audited], ...] = (
     partial(audit_sampler, _ONE, _DELTA, subject="pi_lap.default.1"),
@@ -340,7 +346,7 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
     ),
     audit_truncated,
     *(
-        partial(audit_command, name, {}, relation, _ONE, _DELTA)
+        partial(audit_command, name, _papers_sizes(name), relation, _ONE, _DELTA)
         for name, release in RELEASES.items()
         for relation in release.relations
     ),
@@ -351,7 +357,7 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
         partial(
             audit_command,
             name,
-            {},
+            _papers_sizes(name),
             RELEASES[name].relations[0],
             _ONE,
             _DELTA,

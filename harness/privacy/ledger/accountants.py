@@ -188,10 +188,8 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     if not losses:
         return 0.0
     try:
-        from dp_accounting.pld import (
-            common,
-            privacy_loss_distribution as pld,
-        )  # takes a second or two to load
+        # It takes a second or two to load.
+        from dp_accounting.pld import common, privacy_loss_distribution as pld
     except ModuleNotFoundError:
         return None
     total = compose(loss.exact for loss in losses)
@@ -226,8 +224,7 @@ def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
     if isinstance(loss.noise, Concentrated):
         exponent = order * (order - 1) * loss.noise.rho
         parts = math.ceil(exponent) or 1
-        apart = loss.noise.certain + (1 + exp_bounds(epsilon)[1]) * loss.noise.apart
-        return _power(_up(exp_bounds(exponent / parts)[1]), parts), apart
+        return _power(_up(exp_bounds(exponent / parts)[1]), parts), loss.noise.lost_at(epsilon)
     outcomes, values = _outcomes(loss)
     moment = sum(_up(p * Fraction(_power(_up(p / q), order - 1), _ONE)) for p, q in outcomes if q)
     return max(_ONE, _power(moment, values)), values * sum((p for p, q in outcomes if not q), Fraction(0))
@@ -237,8 +234,7 @@ def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
 def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
     """Return the delta at epsilon of so many runs alike."""
     if isinstance(loss.noise, Concentrated):
-        apart = loss.noise.certain + (1 + exp_bounds(epsilon)[1]) * loss.noise.apart
-        return renyi_delta(runs * loss.noise.rho, epsilon) + runs * apart
+        return renyi_delta(runs * loss.noise.rho, epsilon) + runs * loss.noise.lost_at(epsilon)
     outcomes, values = _outcomes(loss)
     total = math.lcm(*(mass.denominator for pair in outcomes for mass in pair))
     step = Fraction(max(1, round(loss.exact.epsilon * 10**12 / (_STEPS * values))), 10**12)

@@ -72,12 +72,13 @@ def chosen_account(
     """
     place, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
     _announce(place, charged, budget, say)
+    known = [] if population else place.populations()
     guarded = [
         each.name
-        for each in place.populations()
+        for each in known
         if each.budget and not each.retired and not (of_records and each.of_uploads)
     ]
-    if guarded and not population:
+    if guarded:
         raise PopulationError(
             f"{place.path} holds budgets, for {listed(guarded)}. Say whose records these are with "
             f"{named('population', 'NAME')}; or, with {named('population', UNCHARGED)}, that nobody counts "
