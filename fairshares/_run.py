@@ -34,8 +34,7 @@ from harness.request.releases import REQUESTS
 from harness.system.result_files import write_json
 from harness.training.features import features_from_json, read_features
 from harness.training.request import TrainRequest
-from harness.training.run import TASK, trained as train_on
-from harness.views import ledger as ledger_view, plan as plan_view, training as training_view
+from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import (
     cap as cap_view,
     confusion as confusion_view,
@@ -142,6 +141,9 @@ def _values_in(source: Named, given: Mapping[str, Any]) -> dict[str, dict[str, A
 
 def trained(**given: Any) -> _results.TrainResult:
     """Train a model. Args: given: the records, and fields of `TrainRequest`. Raises: FairSharesError."""
+    from harness.training.run import TASK, trained as train_on  # scikit-learn takes a second to load
+    from harness.views.training import STEPS
+
     records, declared, columns = given.pop("records"), given.pop("features"), _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _with_domain(given)
@@ -152,7 +154,7 @@ def trained(**given: Any) -> _results.TrainResult:
         features = read_features(Path(plain)) if paths else features_from_json(plain, named("features"))
         request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
         out = request.out or Path(scratch) / TASK
-        with steps(training_view.STEPS) as begin:
+        with steps(STEPS) as begin:
             model = train_on(request, source, features, out, begin, values=values["label"])
         uncharged = request.population == UNCHARGED
         notes = [*of_rows, one_machine(True), ledger_view.charge(model.charging, uncharged)]
