@@ -47,8 +47,7 @@ def weights(
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
     shares: Path | str | None = None,
-    arrivals: Path | str | None = None,
-    horizon: int | None = None,
+    chain: str | None = None,
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -91,9 +90,9 @@ def weights(
         privacy_unit: what is protected: a "record", or a "client", all of its records together, of which
             `cap` count: a number, "weight-one", or "auto", which spends `cap_epsilon` (a fifth of ε) on it.
         neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
-        shares, arrivals, horizon: instead of records: the directory in which uploads arrive, a folder of your
-            choice, and how many such calls share ε and δ, which the first one charges; each gives the weights
-            of all that has arrived.
+        shares: instead of records: the directory in which uploads arrive. chain: a name of your choice; calls
+            that have it count new uploads each, and spend ε once together, if clients share each record once.
+            `load` adds up their results.
         offline, stock: whether to take noise that `preprocess` made, and the directory that it is in.
         security: one that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
         population: whose records these are, a name of your choice, which is charged; "none": nobody counts.

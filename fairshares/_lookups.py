@@ -111,12 +111,17 @@ def ledger(
     return spent(population=population, budget=budget, retire=retire, ledger=ledger)
 
 
-def load(directory: Path | str) -> Any:
+def load(directory: Path | str, *others: Path | str) -> Any:
     """Read what a call has saved, or a command has written into its directory.
 
-    Args: directory: of a run of weights, confusion, thresholds, gap, count, cap or train.
+    Args: directory: of a run of weights, confusion, thresholds, gap, count, cap or train; others: of further
+    runs of its chain of weights, whose counts are added up.
     Returns: what that call returned. Raises: ResultFileError: it is of something else, or damaged.
     """
+    if others:
+        from fairshares._run import added_up
+
+        return added_up(*map(Path, (directory, *others)))
     from fairshares import _results
 
     return _results.load(Path(directory))

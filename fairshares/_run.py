@@ -16,18 +16,21 @@ from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import planned as plan_of
 from harness.inputs.column_values import as_names, values_of
 from harness.inputs.tables import ROLES, TABLE, Named, frame_of, table_at, table_of
+from harness.pipeline.chains import add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     of_noise,
-    run_on_arrivals,
+    policy_of,
     run_on_records,
     score_cut,
     settings_of,
     stock_of,
 )
-from harness.pipeline.run import MANIFEST, Run
+from harness.pipeline.run import MANIFEST, Run, run_release
+from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
-from harness.request.calls import CALLS, Account, WeightsCall
+from harness.releases.registry import statistic_of
+from harness.request.calls import CALLS, Account
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
 from harness.request.releases import REQUESTS
@@ -71,23 +74,31 @@ def released(task: str, records: Any, **given: Any) -> Any:
         given = _with_domain(given)
         source, of_rows = _with_clients(_source(records, columns), given)
         values = _values_in(source, given)
-        series = bool(given.get("arrivals") or given.get("horizon"))
-        place = None if series and records is None else TABLE
+        place = None if given.get("shares") and records is None else TABLE
         call = CALLS[task](**_as_in_columns(given), records=place)  # what it is, is said beside it
         out = call.out or Path(scratch) / task
-        if series:
-            assert isinstance(call, WeightsCall)
-            with steps(_STEPS[task]) as begin:
-                run = run_on_arrivals(call, out, begin)
-            return _result(run, call.population, [weights_view.arrivals(run.manifest), one_machine(False)])
+        settings = settings_of(call)
         with steps(_STEPS[task]) as begin:
-            run = run_on_records(call, source, settings_of(call), out, begin)
+            if call.shares:
+                shares = SharesSource(call.shares, policy_of(call))
+                run = run_release(statistic_of(settings.release), shares, settings, out, begin)
+                said = [*weights_view.chain(run.manifest), one_machine(False)]
+                return _result(run, call.population, said)
+            run = run_on_records(call, source, settings, out, begin)
         cut = score_cut(call) if task == "confusion" else None
         notes = [confusion_view.direction(cut, run.found.counts.domain)] if cut else []
         result = _result(run, call.population, [*notes, *of_rows, one_machine(True)], values)
         if call.out:
             write_json(out / MANIFEST, result.manifest)  # with the values that names stand for
         return result
+
+
+def added_up(*directories: Path) -> Any:
+    """Return the result of a chain's runs added up. Raises: ResultFileError; SignatureError."""
+    from harness.hosts.signed_results import verify  # it loads what signs
+
+    found, files = add_up(directories, verify)
+    return _results.result_of(files, found, weights_view.chain(files[MANIFEST]))
 
 
 def _result(

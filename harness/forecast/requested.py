@@ -173,11 +173,6 @@ def _refuse_strangers(request: Request, expected: Expected) -> None:
     given = {named(name): tasks for name, tasks in of.items() if getattr(expected, name) is not None}
     if request.cap == AUTO:
         given[named("cap", AUTO)] = CAPPED_RELEASES
-        if getattr(request, "horizon", None):
-            raise OptionError(
-                f"{named('horizon')} is of uploads, which were shared with a cap; give {named('cap')} a "
-                "number."
-            )
     for field, tasks in given.items():
         if task not in tasks:
             raise OptionError(f"{field} goes with {' or '.join(tasks)}, not with {task}.")
