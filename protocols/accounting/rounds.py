@@ -19,6 +19,7 @@ from protocols.accounting.distributed_noise import (
     gaussian_square,
     rho,
 )
+from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import exp_bounds
 from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.guarantee import Guarantee
@@ -97,12 +98,13 @@ def plan_rounds(
         per_unit = aim / (rounds * squares)
         noise: RoundNoise = _table(per_unit, lost, *distributed) if distributed else _joint(per_unit, lost)
         square, apart = gaussian_loss(noise, lost, math.isqrt(squares))
-        certain = Fraction(0) if distributed else values * apart
+        lost_of_all = Fraction(float_up(values * apart))  # of a table, a ratio of thousands of digits
+        certain = Fraction(0) if distributed else lost_of_all
         rho_of_all = rounds * squares * square / 2 + certain
         loss = Concentrated(
-            Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID), certain, values * apart - certain
+            Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID), certain, lost_of_all - certain
         )
-        if (spent := loss.delta(epsilon)) <= delta:
+        if (spent := Fraction(float_up(loss.delta(epsilon)))) <= delta:
             law = tuple(map(str, noise.arguments().values()))
             return RoundsPlan(noise, law, Guarantee(epsilon, spent), loss)
         aim *= SHRINK * min(Fraction(1), allowed / (2 * loss.rho))
