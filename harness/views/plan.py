@@ -1,5 +1,6 @@
 """A plan: what to expect of each release, and what all cost in each model."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,6 +1,7 @@
 """`plan`: its options, what it refuses, what it prints and says as JSON; no party is started."""
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
