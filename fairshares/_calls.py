@@ -252,7 +252,7 @@ def gap(
         True
 
     Args: as `weights`, and
-        value: how well the model works for the client: a number, or a fraction of counts as "17/20".
+        value: how well the model works for the client: a number, a fraction of counts as "17/20", or truth.
         range: the ends of the range that values may have, declared.
         steps: values are rounded to so many on each side of the range's center; default: 1000.
     Returns: gaps by pair of groups, means and sizes by group.
@@ -348,6 +348,9 @@ def train(
     *,
     features: Mapping[str, Any] | Path | str,
     epsilon: Number,
+    client_id: Column = None,
+    group: Column = None,
+    label: Column = None,
     with_: Sequence[str] | None = None,
     fairness: str | None = None,
     rounds: int = 40,
@@ -386,7 +389,7 @@ def train(
         [0, 1]
 
     Args: as `weights`, and
-        records: has the columns client_id, group and label, and one for each feature.
+        records: has columns of group and label, and one for each feature.
         features: ranges and categories by column, {"age": {"low": 18, "high": 99}, "sector": {"categories":
             ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
         with_: "weights" (of everybody), "thresholds" (of one client in four, which training does not see),

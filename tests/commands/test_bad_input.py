@@ -70,7 +70,7 @@ TRAIN = "train --records good.csv --features features.json --epsilon 9 --securit
 
 RECORDS = [
     ("no-group.csv", r"no-group\.csv has no column group; it needs client_id, group, label"),
-    ("capitals.csv", "write them exactly so, in small letters"),
+    ("capitals.csv", "no column group .did you mean Group.."),
     ("empty.csv", r"empty\.csv is empty"),
     ("no-records.csv", r"no-records\.csv has no records"),
     (f"undeclared-label.csv {DECLARED}", r"row 5: label '2' is not declared \(declared: 0, 1\)"),

@@ -209,7 +209,7 @@ def aggregate(options: AggregateOptions) -> None:
     accepted, left_out = None, ""
     if options.uploads:
         agreement = read_lists(options.uploads)
-        accepted, left_out = {*map(bytes.fromhex, agreement.batches)}, described(agreement.left_out)
+        accepted, left_out = agreement.batches, described(agreement.left_out)
     with steps(STEPS) as begin:
         begin("aggregate")
         count = Count(_opener(options), accepted, options.out.with_name(f"{options.out.name}.partial"))
