@@ -149,13 +149,6 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
             f"value, where Laplace noise on integers has {least:.2g}, and noise=distributed of three parties "
             f"{least * math.sqrt(1.5):.2g}."
         )
-    if by_noise := release.by_noise:
-        best = min(by_noise.keys() - {SQUARE_ROOT}, key=by_noise.__getitem__)
-        yield (
-            "By kind of noise, at this δ: "
-            + "; ".join(f"{name}, {error:,.3g}" for name, error in by_noise.items())
-            + f" (ideal, not built). Best here: {best}."
-        )
     worst = max(errors.each, key=errors.each.__getitem__)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
     if len(errors.each) > _MOST_ROWS:
@@ -185,6 +178,10 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
             f"Target error {_share(needed.error)}: takes {needed.people:,} {_unit(stage)} at this ε, or "
             f"{epsilon} with these {stage.people:,}."
         )
+    if by_noise := release.by_noise:
+        best = min(by_noise.keys() - {SQUARE_ROOT}, key=by_noise.__getitem__)
+        others = [f"{name}: {error:,.3g}" for name, error in by_noise.items() if name != best]
+        yield f"Best noise at this δ: {best}. A count would be off by, with {'; '.join(others)} (not built)."
 
 
 def _unit(release: PlannedRelease) -> str:

@@ -174,7 +174,7 @@ def test_a_plan_of_curves_says_which_noise_is_best_at_this_delta(capsys: pytest.
     joint, _, _, root = errors["1e-5"].values()
     assert joint / root == pytest.approx(1.06, abs=0.01)
     show_plan(**{**GIVEN, **given, "security": "ring"})
-    assert "Best here: joint, blocks of" in " ".join(capsys.readouterr().out.split())
+    assert "Best noise at this δ: joint, blocks of" in " ".join(capsys.readouterr().out.split())
     assert "count_rmse_by_noise" not in only(planned(capsys, security="ring"))
 
 
