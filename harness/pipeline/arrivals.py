@@ -21,8 +21,8 @@ import numpy as np
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, ResultFileError, ShareError, UsedUploadsError, named
 from harness.inputs.record_schema import RecordDomain, domain_from_json
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, read_header
-from harness.pipeline.party_inputs import PartyInputs, Uploads
+from harness.inputs.shares.file_format import ClientPolicy
+from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.run import MANIFEST, Run, RunSettings, event_of, privacy_of, result_files, run_release
 from harness.pipeline.sources import RunContext, SharesSource
 from harness.postprocessing.noisy_counts import NoisyCounts
@@ -187,9 +187,14 @@ class _Arriving(SharesSource):
         if any(self.directory.glob("party-*.aggregate")):
             raise ShareError(
                 f"{self.directory} has aggregates, and {named('arrivals')} needs the uploads, of which later "
-                "epochs count some again; name the directory that `share` wrote."
+                "epochs count some again; name the directory that has these, with the task and all keys."
             )
         inputs, charging = super().describe(replace(run, uncovered=self._uncovered)), self.charging
+        if charging.before.epochs and inputs.domain.to_json() != charging.before.domain:
+            raise ShareError(
+                f"The uploads in {self.directory} are of another domain than those of earlier epochs; begin "
+                "another series for these."
+            )
         charging.whole = replace(self._event(inputs.domain), epoch=secrets.token_hex(16))
         charging.now = replace(charging.before, domain=inputs.domain.to_json())
         return inputs
@@ -205,27 +210,21 @@ class _Arriving(SharesSource):
         new = {batch: policy for batch, policy in policies.items() if batch not in before}
         return uncovered(new, self._event(domain), self.charging.account.ledger.spent_on(new))
 
-    def taken(self, uploads: Uploads) -> Uploads:
-        own = [self.directory / f"party-{i}" for i in range(len(uploads))]
-        found = [
-            {read_header(path).batch: path for path in paths or place.glob(f"*{SUFFIX}")}
-            for place, paths in zip(own, uploads, strict=True)
-        ]
-        before, there = self.charging.before, frozenset[str]().union(*found)
+    def taken(self, uploads: frozenset[str]) -> frozenset[str]:
+        before = self.charging.before
         again = {upload for epoch in before.epochs[self.part.first :] for upload in epoch.uploads}
-        if there <= before.uploads:
+        if uploads <= before.uploads:
             raise UsedUploadsError(
-                f"All {len(there)} uploads in {self.directory} went into epochs of {self.charging.folder} "
+                f"All {len(uploads)} uploads in {self.directory} went into epochs of {self.charging.folder} "
                 "before. To count the same records again would spend more ε, and tell less than the counts "
                 "that there are; go on when others have arrived."
             )
-        if missing := again - there:
+        if missing := again - uploads:
             raise ShareError(
                 f"{len(missing)} uploads that this epoch counts again are not in {self.directory}, or not as "
                 f"they were; {min(missing)} is one. Bring them back."
             )
-        wanted = there - before.uploads | again
-        return [[paths[upload] for upload in sorted(wanted & paths.keys())] for paths in found]
+        return uploads - before.uploads | again
 
 
 def run_epoch(
@@ -252,11 +251,9 @@ def run_epoch(
             f"All {horizon} epochs of {folder} are over, and their ε is spent; for more, begin with another "
             "folder, which has an ε of its own."
         )
-    charging, policy, whole = _Charging(settings.account, folder, before), shares.policy, settings.release
-    if before.epochs:
-        policy = replace(policy, domain=domain_from_json(before.domain, str(folder)))
+    charging, whole = _Charging(settings.account, folder, before), settings.release
     part = series.schedule.parts[len(before.epochs)]
-    source = _Arriving(shares.directory, policy, series=series, whole=whole, part=part, charging=charging)
+    source = _Arriving(shares.directory, series=series, whole=whole, part=part, charging=charging)
     own = replace(settings, release=series.at(part.share, whole))
     with entry(settings.account, charging), new_directory(out) as partial:
         run = run_release(

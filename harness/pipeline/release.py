@@ -26,8 +26,6 @@ from harness.inputs.record_schema import (
     read_domain,
 )
 from harness.inputs.records import ClientRecords, ScoreCut, read_records
-from harness.inputs.shares.file_format import MAX_VALUES
-from harness.inputs.shares.party import UploadPolicy
 from harness.pipeline.arrivals import Arrivals, alone, read_arrivals, run_epoch
 from harness.pipeline.run import Run, RunSettings, event_of, run_release
 from harness.pipeline.sources import RecordsSource, SharesSource
@@ -36,7 +34,7 @@ from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
 from harness.releases.base import PreparedRelease, Statistic
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
-from harness.releases.registry import STATISTICS, statistic_of
+from harness.releases.registry import statistic_of
 from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
 from harness.request.calls import Records, ReleaseCall, WeightsCall
@@ -144,8 +142,6 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
             f"{named('thresholds')} goes with {named('records')}: shares have those of the domain they were "
             "made for."
         )
-    if call.clients_per_upload and (call.records or call.invite):
-        raise OptionError(f"{named('clients_per_upload')} is about uploads; it goes with {named('shares')}.")
     if bool(call.invite) != bool(call.clients):
         raise OptionError("--invite and --clients (how many) go together.")
     if not (call.records or call.invite) and call.input_path is CLIENTS:
@@ -250,18 +246,13 @@ def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> Record
     return replace(domain, cap=chosen)
 
 
-def policy_of(call: ReleaseCall) -> UploadPolicy:
-    """Return what uploads have to be. Raises: OptionError: a domain is declared otherwise than by a file."""
-    if any((call.groups, call.labels, call.max_count, call.range, call.steps, call.cap)):
+def check_of_task(call: ReleaseCall) -> None:
+    """Raise OptionError if a call on uploads declares a domain: the task of these says which it is."""
+    declared = (call.domain, call.groups, call.labels, call.max_count, call.range, call.steps, call.cap)
+    if any(declared):
         raise OptionError(
-            f"With {named('shares')} the domain is the one that was shared; leave out the options for it, or "
-            f"name a file with it by {named('domain')}."
+            "The domain of uploads is that of the task that clients shared for; leave out the options for it."
         )
-    most = call.clients_per_upload or MAX_VALUES
-    if not call.domain:
-        return UploadPolicy(clients=most)
-    domain = read_domain(call.domain).with_kind(STATISTICS[call.task].kind)
-    return UploadPolicy(with_cap(domain, None, call.privacy_unit), most)
 
 
 def run_on_records(
@@ -433,7 +424,8 @@ def run_on_arrivals(call: WeightsCall, out: Path, progress: Progress, say: Say =
         assert call.shares is not None
         if state is None:
             state = Arrivals(settings.release.to_json(), series.schedule.to_json())
-        source = SharesSource(call.shares, policy_of(call))
+        check_of_task(call)
+        source = SharesSource(call.shares)
         series = replace(series, schedule=state.schedule)
         return run_epoch(series, source, settings, folder, state, out, progress)
 

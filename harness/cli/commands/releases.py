@@ -18,11 +18,11 @@ from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,
+    check_of_task,
     chooses_cap,
     declared_domain,
     grid_of,
     of_noise,
-    policy_of,
     run_on_records,
     score_cut,
     settings_of,
@@ -111,11 +111,9 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
         if options.records:
             return run_on_records(options, options.records, settings, out, begin, _say_cap)
         statistic = statistic_of(settings.release)
-        source = (
-            _invited(options, settings)
-            if options.invite
-            else SharesSource(options.shares, policy_of(options))
-        )
+        if not options.invite:
+            check_of_task(options)
+        source = _invited(options, settings) if options.invite else SharesSource(options.shares)
         return run_release(statistic, source, settings, out, begin)
 
 
@@ -137,7 +135,9 @@ def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progres
     hosts = settings.hosts
     assert isinstance(hosts, HostsRunner)
     request = settings.release.but(population=settings.account.population)
-    source = _invited(options, settings) if options.invite else HostsSource(hosts, policy_of(options))
+    if not options.invite:
+        check_of_task(options)
+    source = _invited(options, settings) if options.invite else HostsSource(hosts)
     with hosts.connected(begin):
         hosts.propose(request)
         return run_release(statistic_of(request), source, settings, out, begin)

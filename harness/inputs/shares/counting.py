@@ -21,8 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import ShareError
+from harness.inputs.shares.aggregates import Header
 from harness.inputs.shares.envelope import identity_in, open_envelope
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, Header, write_file
+from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, write_file
 from harness.inputs.shares.keys import SealingKey, unseal
 from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE, UploadReport
 from harness.inputs.shares.task import Task
@@ -33,7 +34,7 @@ from protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes that a process opens before it is given more
 _CHECKPOINT_S = 30.0
-_Batch = tuple[list[str], Words]
+_Batch = tuple[list[str | ClientPolicy | None], Words]
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,14 @@ class Opener:
     Attributes:
         task, party: Of which task, at which party.
         keys: The party's secret keys, by ID.
-        policy: What the run may do with uploads; envelopes whose clients allow less are left out.
+        policy: What runs may do with uploads; envelopes whose clients allow less are left out. None: `bounds`
+            of a count say what clients allow, and whoever counts judges it.
     """
 
     task: Task
     party: int
     keys: dict[bytes, bytes] = field(repr=False)
-    policy: ClientPolicy
+    policy: ClientPolicy | None = None
 
     @property
     def summed(self) -> bool:
@@ -59,22 +61,21 @@ class Opener:
     def __call__(self, envelopes: Sequence[bytes]) -> _Batch:
         """Open envelopes.
 
-        Returns: for each, why it is left out, empty if it is not; of the others the values, shape
-        (columns held, clients or 1, words).
+        Returns: for each, why it is left out, or its client's bounds, None where there are none; of those
+        that are not left out the values, shape (columns held, clients or 1, words).
         """
-        faults, shares = [], []
+        answers: list[str | ClientPolicy | None] = []
+        shares = []
         for envelope in envelopes:
             opened = open_envelope(self.task, self.party, self.keys, envelope)
             if isinstance(opened, str):
-                faults.append(opened)
-            elif opened.bounds and not all(
-                opened.bounds.covers(task, self.policy.unit, self.policy.total) for task in self.policy.tasks
-            ):
-                faults.append(UNCOVERED)
+                answers.append(opened)
+            elif self.policy and opened.bounds and not opened.bounds.covers_all(self.policy):
+                answers.append(UNCOVERED)
             else:
-                faults.append("")
+                answers.append(opened.bounds)
                 shares.append(opened.shares[:, np.newaxis])
-        return faults, self.joined(self.nothing, *shares)
+        return answers, self.joined(self.nothing, *shares)
 
     @property
     def nothing(self) -> Words:
@@ -102,6 +103,7 @@ class Count:
         identities: Of the uploads that count, with the places of their values.
         values: Shape (columns held, clients or 1, words).
         unsound: By claimed identity, or by file, why envelopes were left out.
+        bounds: By identity, what clients allow that allow less than the task.
     """
 
     def __init__(
@@ -111,11 +113,12 @@ class Count:
         self.identities: dict[bytes, int] = {}
         self.values = opener.nothing
         self.unsound: dict[str, str] = {}
+        self.bounds: dict[str, ClientPolicy] = {}
         self._batch: dict[bytes, bytes] = {}  # by identity
         self._waiting: deque[tuple[list[bytes], Callable[[], _Batch]]] = deque()
         self._pending: set[bytes] = set()
         self._kept = time.monotonic()
-        allowed = json.dumps(opener.policy.to_json()).encode()
+        allowed = json.dumps(opener.policy and opener.policy.to_json()).encode()
         chosen = b"" if accepted is None else hashlib.sha256(b"".join(sorted(accepted))).digest()
         bound = opener.task.digest + bytes([opener.party]) + chosen + allowed
         self._info = hashlib.sha256(b"fairshares:share:3:checkpoint\n" + bound).digest()
@@ -169,12 +172,14 @@ class Count:
             self._batch.clear()
         while len(self._waiting) > most:
             identities, result = self._waiting.popleft()
-            faults, values = result()
-            for identity, fault in zip(identities, faults, strict=True):
-                if fault:
-                    self.unsound[identity.hex()] = fault
-                else:
-                    self.identities[identity] = len(self.identities)
+            answers, values = result()
+            for identity, answer in zip(identities, answers, strict=True):
+                if isinstance(answer, str):
+                    self.unsound[identity.hex()] = answer
+                    continue
+                self.identities[identity] = len(self.identities)
+                if answer:
+                    self.bounds[identity.hex()] = answer
             self.values = self._opener.joined(self.values, values)
             self._pending.difference_update(identities)
             if self._checkpoint and time.monotonic() - self._kept > _CHECKPOINT_S:
@@ -201,7 +206,7 @@ class Count:
     def _envelopes(self, directory: Path, size: int) -> Iterator[bytes]:
         """Yield the envelopes in a directory's files; what is none of its own is noted."""
         for entry in _files(directory):
-            name = entry.name.encode(errors="backslashreplace").decode()
+            name = entry.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()
             try:
                 with open_regular(Path(entry.path)) as file:
                     while envelope := file.read(size):
@@ -214,8 +219,15 @@ class Count:
 
     def report(self) -> UploadReport:
         """Return the party's list of what it can open, for all parties to see."""
-        sound = {f"{identity.hex()}:1:0": self._opener.task.kind for identity in self.identities}
-        return UploadReport(self._opener.party, sound, self.unsound)
+        sound = frozenset(identity.hex() for identity in self.identities)
+        return UploadReport(self._opener.party, self._opener.task.name, sound, self.unsound)
+
+    @property
+    def policies(self) -> dict[str, ClientPolicy]:
+        """What clients allow and the task does, by the identities of those that count."""
+        allowed = self._opener.task.allowed
+        bounds = {name: policy.and_also(allowed) for name, policy in self.bounds.items()}
+        return {name: bounds.get(name, allowed) for name in map(bytes.hex, self.identities)}
 
     def write(self, out: Path) -> Header:
         """Write what the party feeds into a run; the checkpoint goes.
@@ -223,7 +235,7 @@ class Count:
         Raises: ShareError: there are too few uploads, or too many; uploads that all parties take are gone;
         the file cannot be written.
         """
-        task, held = self._opener.task, self._opener.task.pieces(self._opener.party)
+        task = self._opener.task
         if self._accepted is not None and len(self.identities) < len(self._accepted):
             raise ShareError(
                 f"Party {self._opener.party} no longer has all uploads of the lists; run ./inv uploads again "
@@ -232,26 +244,14 @@ class Count:
         task.check_count(len(self.identities))
         clients, names, digest = len(self.identities), sorted(self.identities), hashlib.sha256()
         blocks = [
-            "".join(f"{name.hex()}:1:0 " for name in names[start : start + _AT_ONCE]).encode()
+            "".join(f"{name.hex()} " for name in names[start : start + _AT_ONCE]).encode()
             for start in range(0, clients, _AT_ONCE)
         ]
         blocks[-1] = blocks[-1].rstrip()
         for block in blocks:  # as `hash_of` has it, in little memory
             digest.update(block.replace(b" ", b"\n"))
-        header = Header(
-            "aggregate",
-            digest.hexdigest(),
-            task.form,
-            task.arithmetic,
-            self._opener.party,
-            len(task.parties),
-            clients,
-            "values",
-            task.record_domain,
-            batches=clients,
-            policy=self._opener.policy.to_json(),
-            copies=len(held),
-        )
+        policy = (self._opener.policy or task.allowed).to_json()
+        header = Header(self._opener.party, clients, digest.hexdigest(), policy, task)
         values = self.values
         if not self._opener.summed:
             values = values[:, [self.identities[name] for name in names]]

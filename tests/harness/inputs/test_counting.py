@@ -20,9 +20,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
 
 from harness.errors import ShareError
 from harness.inputs.shares import counting
+from harness.inputs.shares.aggregates import check_aggregates, extract_values, read_uploads
 from harness.inputs.shares.counting import Count
 from harness.inputs.shares.envelope import seal_upload
-from harness.inputs.shares.file_format import check_aggregates, extract_values, read_uploads
 from harness.inputs.shares.party import (
     OTHER_KEY,
     UNCOVERED,
@@ -59,8 +59,8 @@ def test_a_run_takes_what_parties_wrote(task: Task, tmp_path: Path) -> None:
     files = [tmp_path / f"party-{party}.aggregate" for party in range(3)]
     made = counts(task, tmp_path)
     headers = [count.write(file) for count, file in zip(made, files, strict=True)]
-    assert check_aggregates(files).clients == 6 and headers[0].policy == task.policy
-    assert read_uploads(files[0]) == tuple(f"{name}:1:0" for name in sorted(names))
+    assert check_aggregates(files).uploads == 6 and headers[0].policy == task.policy
+    assert read_uploads(files[0]) == tuple(sorted(names))
     parts = [
         task.ring.from_bytes(extract_values(file, file.with_suffix(".values")).read_bytes()) for file in files
     ]
@@ -112,15 +112,15 @@ def test_servers_drop_repeat_reorder_bundle_and_swap(task: Task, tmp_path: Path)
     made = counts(task, tmp_path)
     assert made[0].unsound == {
         names[2]: OTHER_KEY,
-        f"{names[3]}.share": WRONG_SIZE,
-        "pipe.share": UNREADABLE,
-        "link.share": UNREADABLE,
+        names[3]: WRONG_SIZE,
+        "pipe": UNREADABLE,
+        "link": UNREADABLE,
     }
-    assert made[2].unsound == {"bundle.share": WRONG_SIZE}
+    assert made[2].unsound == {"bundle": WRONG_SIZE}
     reports = [report_from_json(count.report().to_json(), "a list") for count in made]
     agreement = common_uploads(reports)
-    assert agreement.batches == {*names} - {names[0], names[2], names[3]}
-    again = counts(task, tmp_path, {bytes.fromhex(name) for name in agreement.batches})
+    assert agreement.accepted == {*names} - {names[0], names[2], names[3]}
+    again = counts(task, tmp_path, {bytes.fromhex(name) for name in agreement.accepted})
     assert sums(task, again) == [2**8 - 1 - 2**0 - 2**2 - 2**3, 0, 5, 0]
 
 
@@ -136,7 +136,7 @@ def test_bytes_that_claim_an_identity_take_nothing_from_it(first: bool, task: Ta
     made = counts(task, tmp_path)
     assert [*made[0].identities] == [bytes.fromhex(name)] and sums(task, made) == [1, 0, 1, 0]
     assert made[0].unsound in ({}, {name: UNOPENED})
-    assert common_uploads([count.report() for count in made]).batches == {name}
+    assert common_uploads([count.report() for count in made]).accepted == {name}
 
 
 def test_what_a_client_does_not_allow_is_left_out_everywhere(task: Task, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_kills_at_any_point_lose_and_repeat_nothing(task: Task, tmp_path: Path) 
     """50 SIGKILLs; checkpoints are taken up, and the count is that of a process that nobody killed."""
     uploaded(task, tmp_path / "shares", 40)
     whole, checkpoint = counts(task, tmp_path), tmp_path / "partial"
-    expected = whole[0].write(tmp_path / "expected").batch
+    expected = whole[0].write(tmp_path / "expected").fingerprint
     kills, resumed, draw = 0, 0, random.Random(2)
     while kills < 50:
         resumed += checkpoint.exists()
@@ -200,7 +200,7 @@ def test_kills_at_any_point_lose_and_repeat_nothing(task: Task, tmp_path: Path) 
             assert (tmp_path / "party-0.aggregate").read_bytes() == (tmp_path / "expected").read_bytes()
     count = Count(opener(task, 0, tmp_path), None, checkpoint)
     count.add(tmp_path / "shares" / "party-0")
-    assert count.write(tmp_path / "last").batch == expected and not checkpoint.exists()
+    assert count.write(tmp_path / "last").fingerprint == expected and not checkpoint.exists()
     assert (tmp_path / "last").read_bytes() == (tmp_path / "expected").read_bytes()
     assert resumed > 0
 
@@ -309,7 +309,7 @@ class Agreement(RuleBasedStateMachine):
         if self.liar is not None:
             reports[self.liar] = self.lie(reports[self.liar], claimed, hides)
         try:
-            taken = common_uploads(reports).batches
+            taken = common_uploads(reports).accepted
         except ShareError:  # there is none that all have
             taken = frozenset()
         honest = [i for i in range(3) if i != self.liar]
@@ -326,7 +326,7 @@ class Agreement(RuleBasedStateMachine):
     def lie(self, report: UploadReport, claimed: bytes, hides: int) -> UploadReport:
         """Return a list that leaves some uploads out and names some that the party has not."""
         names = [claimed.hex(), *self.made]
-        sound = {f"{name}:1:0": self.task.kind for i, name in enumerate(names) if i != hides}
+        sound = frozenset(name for i, name in enumerate(names) if i != hides)
         return replace(report, sound=sound)
 
 
