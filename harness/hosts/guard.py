@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness.hosts.signed_results import Heard, Intent
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import UploadReport
-from harness.pipeline.party_inputs import PartyInputs
+from harness.pipeline.party_inputs import PartyInputs, new_uploads
 from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
 from harness.pipeline.sources import read_terms, request_of_run, sent_inputs, terms_of
@@ -78,9 +79,12 @@ class Guard:
     ) -> UploadReport:
         """Return what this party has of uploads, without those whose clients do not allow the run.
 
+        Nor are those in it that an earlier run of the chain counted, by this host's ledger.
         Args: policies: what each client allows, by identity; domain: of their records.
-        Raises: as `prepared`.
+        Raises: UsedUploadsError: none is left of these; as `prepared`.
         """
+        counted = partial(self._ledger.counted, self._population, self.release.chain)
+        report = new_uploads(report, counted)
         event = event_of(self.prepared(domain), self.statistic.name, self._directory)
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
 

@@ -90,7 +90,7 @@ class Uploads:
         return signed
 
     def _counted(self, opener: Opener, accepted: Collection[str] | None = None) -> Count:
-        count = Count(opener, None if accepted is None else {*map(bytes.fromhex, accepted)})
+        count = Count(opener, accepted)
         count.add(self._shares)
         return count
 

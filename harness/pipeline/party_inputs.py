@@ -1,22 +1,25 @@
 """The inputs of a run as everybody sees them, and which clients' uploads they are of."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.clients.session import ClientInputs
-from harness.errors import ShareError, named
+from harness.errors import ShareError, UsedUploadsError, named
 from harness.inputs.encoding import is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import Header, check_aggregates, read_uploads
-from harness.inputs.shares.file_format import ClientPolicy, copies_of
+from harness.inputs.shares.file_format import ClientPolicy, copies_of, hash_of
+from harness.inputs.shares.party import COUNTED, UploadReport
 from harness.inputs.shares.task import Task
 from harness.security_models import SecurityModel
 from protocols.spec import InputForm
 
 # Of uploads of a domain, by identity: those whose clients' policies do not cover the run.
 Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
+
+CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that the run's chain counted before
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,13 @@ class PartyInputs:
 
     def public(self, form: InputForm) -> dict[str, Any]:
         """Return the numbers that the execution shows."""
-        numbers = {"clients": self.clients, "uploads": self.uploads, "max_count": self.domain.max_count}
+        numbers: dict[str, Any] = {
+            "clients": self.clients,
+            "uploads": self.uploads,
+            "max_count": self.domain.max_count,
+        }
+        if self.batches:
+            numbers["uploads_sha256"] = hash_of(self.batches)
         if is_per_record(self.domain, form.name):
             numbers["records"] = self.rows
         if self.domain.cap:
@@ -69,6 +78,22 @@ def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dic
     because = {**public.get("excluded_because", {}), **excluded}
     counts = {"excluded_uploads": sum(because.values()), "excluded_because": because}
     return {**public, **(counts if because else {})}
+
+
+def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
+    """Return a party's report without what its run's chain counted before.
+
+    Raises: UsedUploadsError: there is nothing else.
+    """
+    before = counted(report.sound)
+    new = report.without(before, COUNTED)
+    if before and not new.sound:
+        raise UsedUploadsError(
+            f"Earlier runs of this chain counted all {len(before)} uploads that are sound at party "
+            f"{report.party}, and it counts each once. Go on when others have arrived; {named('add')} adds "
+            "up the results so far."
+        )
+    return new
 
 
 def check_task(task: Task, form: InputForm, model: SecurityModel) -> None:

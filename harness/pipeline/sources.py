@@ -5,7 +5,7 @@ Clients who send are told, and agree with, all that decides what is opened of th
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,14 @@ from harness.inputs.shares.file_format import copies_of, held_by, pieces_of
 from harness.inputs.shares.party import common_uploads
 from harness.inputs.shares.task import read_task
 from harness.inputs.synthetic import Federation
-from harness.pipeline.party_inputs import PartyInputs, Uncovered, check_task, feed_heads
+from harness.pipeline.party_inputs import (
+    CountedUploads,
+    PartyInputs,
+    Uncovered,
+    check_task,
+    feed_heads,
+    new_uploads,
+)
 from harness.request.base import Request
 from harness.request.releases import request_from_json
 from harness.security_models import SecurityModel
@@ -55,6 +62,7 @@ class RunContext:
         progress: Told the name of each step as it begins.
         seconds: How long the parties may take.
         uncovered: Says which uploads to leave out, as their clients do not allow the run.
+        counted: Says which of some uploads to leave out, as the run's chain counted them before.
     """
 
     release: Request
@@ -62,6 +70,7 @@ class RunContext:
     progress: Progress
     seconds: float
     uncovered: Uncovered
+    counted: CountedUploads = lambda _: ()
 
 
 class Source(ABC):
@@ -130,10 +139,6 @@ class SharesSource(Source):
 
     directory: Path
 
-    def taken(self, uploads: frozenset[str]) -> frozenset[str]:
-        """Return which of the uploads that all parties can open the run takes; all, unless it says others."""
-        return uploads
-
     def describe(self, run: RunContext) -> PartyInputs:
         form, model = run.release.form, run.release.security
         aggregates = sorted(self.directory.glob("party-*.aggregate"))
@@ -151,21 +156,21 @@ class SharesSource(Source):
             Opener(task, i, task.secrets(i, self.directory / f"keys-{i}")) for i in range(model.parties)
         ]
         counts = self._counts(openers)
-        uncovered = run.uncovered(task.domain, counts[0].policies)
-        agreement = common_uploads([count.report().without(uncovered) for count in counts])
-        accepted = self.taken(agreement.accepted)
-        policies = {name: policy for name, policy in counts[0].policies.items() if name in accepted}
-        if any(count.report().sound != accepted for count in counts):
-            counts = self._counts(openers, accepted)
+        reports = [new_uploads(count.report(), run.counted) for count in counts]
+        policies = {name: policy for name, policy in counts[0].policies.items() if name in reports[0].sound}
+        uncovered = run.uncovered(task.domain, policies)
+        agreement = common_uploads([report.without(uncovered) for report in reports])
+        policies = {name: policy for name, policy in policies.items() if name in agreement.accepted}
+        if any(count.identities != agreement.accepted for count in counts):
+            counts = self._counts(openers, agreement.accepted)
         written = [run.scratch / f"party-{i}.aggregate" for i in range(model.parties)]
         for count, path in zip(counts, written, strict=True):
             count.write(path)
         heads = feed_heads(written, form, model)
         return replace(heads, values=written, excluded=agreement.left_out, policies=policies)
 
-    def _counts(self, openers: Sequence[Opener], accepted: frozenset[str] | None = None) -> list[Count]:
-        wanted = None if accepted is None else {*map(bytes.fromhex, accepted)}
-        counts = [Count(opener, wanted) for opener in openers]
+    def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[Count]:
+        counts = [Count(opener, accepted) for opener in openers]
         for party, count in enumerate(counts):
             with one_of(party, len(counts)):
                 count.add(self.directory / f"party-{party}")

@@ -51,7 +51,7 @@ LIST = {
     "schema": 2,
     "party": 0,
     "task": TASK.name,
-    "sound": ["0a"],
+    "sound": ["0a" * 32],
     "unsound": {"0b": "of another task"},
 }
 HEADER = {

@@ -78,7 +78,7 @@ def upload(task: Task, values: Integers | list[int], shares: Path) -> str:
 
 
 def counts(
-    task: Task, directory: Path, accepted: Collection[bytes] | None = None, shares: Path | None = None
+    task: Task, directory: Path, accepted: Collection[str] | None = None, shares: Path | None = None
 ) -> list[Count]:
     """Return each party's count. Args: directory: of keys; shares: with `party-<i>`, if not beside them."""
     made = []

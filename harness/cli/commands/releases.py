@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,
-    check_of_task,
     chooses_cap,
     declared_domain,
     grid_of,
@@ -96,12 +96,6 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
         return None
     hosts = None
     if options.hosts:
-        if getattr(options, "arrivals", None) or getattr(options, "horizon", None):
-            raise OptionError(
-                "Hosts keep no series of epochs (docs/decisions/0043-arrivals.md says why); leave out "
-                "--arrivals and --horizon: each run on hosts then counts all uploads, and is charged by "
-                "itself."
-            )
         options, hosts = _at_hosts(options)
     settings = settings_of(options, hosts, cli.announce)
     out = options.out or default_out(options.task)
@@ -111,8 +105,6 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
         if options.records:
             return run_on_records(options, options.records, settings, out, begin, _say_cap)
         statistic = statistic_of(settings.release)
-        if not options.invite:
-            check_of_task(options)
         source = _invited(options, settings) if options.invite else SharesSource(options.shares)
         return run_release(statistic, source, settings, out, begin)
 
@@ -135,9 +127,8 @@ def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progres
     hosts = settings.hosts
     assert isinstance(hosts, HostsRunner)
     request = settings.release.but(population=settings.account.population)
-    if not options.invite:
-        check_of_task(options)
     source = _invited(options, settings) if options.invite else HostsSource(hosts)
+    settings = replace(settings, release=request)
     with hosts.connected(begin):
         hosts.propose(request)
         return run_release(statistic_of(request), source, settings, out, begin)

@@ -166,8 +166,10 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
     """Seal the records of a file, or say which would be. Raises: RecordsError; ShareError; OptionError."""
     assert options.records is not None
     domain, bounds = task.domain, _stricter(options, task)
-    if options.counted and (domain.cap is None or domain.cap.weight_one):
-        raise OptionError("--counted keeps all uploads of a client to one cap, and this task has none.")
+    if options.counted and domain.cap and domain.cap.weight_one:
+        raise OptionError(
+            "--counted keeps all uploads of a client to one cap, and that of this task is no number."
+        )
     with steps(STEPS) as begin:
         begin("records")
         records = read_records(options.records, domain, may_be_empty=True, kind=domain.kind, say=announce)
@@ -178,8 +180,8 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
             say(f"{records.sizes.sum():,} records of {clients} would be shared; nothing was.")
             return
         begin("share")
-        if options.counted and domain.cap:
-            records = of_what_is_left(records, domain.cap, options.counted)
+        if options.counted:
+            records = of_what_is_left(records, options.records, options.counted)
         made = envelope.share(task, records, options.out, bounds)
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "
@@ -210,7 +212,7 @@ def aggregate(options: AggregateOptions) -> None:
     accepted, left_out, opener = None, "", _opener(options)
     if options.uploads:
         agreement = read_lists(options.uploads, opener.task)
-        accepted, left_out = {*map(bytes.fromhex, agreement.accepted)}, described(agreement.left_out)
+        accepted, left_out = agreement.accepted, described(agreement.left_out)
     with steps(STEPS) as begin:
         begin("aggregate")
         count = Count(opener, accepted, options.out.with_name(f"{options.out.name}.partial"))

@@ -104,7 +104,7 @@ def hash_of(texts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
-def write_file(out: Path, *parts: bytes) -> None:
+def write_file(out: Path, *parts: bytes | Iterable[bytes]) -> None:
     """Write a party's file whole, or not at all. Raises: ShareError: it cannot be written."""
     try:
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -6,14 +6,18 @@ itself only, and no party skips an upload alone.
 """
 
 import json
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
 from harness.errors import ShareError
 from harness.inputs.shares.file_format import write_file
+from harness.inputs.shares.identities import Identities
 from harness.inputs.shares.task import Task
 from harness.system.documents import Refusal, as_type, read_json
 
@@ -24,13 +28,15 @@ UNREADABLE = "unreadable or of another version"
 WRONG_SIZE = "longer or shorter than an envelope of the task"
 CHANGED = "changed since it was shared"
 UNCOVERED = "whose client's policy does not cover this run"
+COUNTED = "that an earlier run of this chain counted"
 NOT_THE_SAME = "not the same at every party"
 OTHER_TASK = "of another task"
 OTHER_KEY = "sealed for a key that this party does not have"
 UNOPENED = "that the party's key does not open"
+_IDENTITY = re.compile("[0-9a-f]{64}")
 # Then it lies, or the client sent it something else, or runs were charged to its ledger alone.
 SAYS = ", says party {party} alone"
-_UNSOUND = (UNREADABLE, WRONG_SIZE, CHANGED, UNCOVERED, OTHER_TASK, OTHER_KEY, UNOPENED)
+_UNSOUND = (UNREADABLE, WRONG_SIZE, CHANGED, UNCOVERED, COUNTED, OTHER_TASK, OTHER_KEY, UNOPENED)
 
 
 @dataclass(frozen=True)
@@ -46,13 +52,13 @@ class UploadReport:
 
     party: int
     task: str
-    sound: frozenset[str]
+    sound: AbstractSet[str]
     unsound: Mapping[str, str]
 
-    def without(self, uncovered: Collection[str]) -> "UploadReport":
-        """Return the report of a run that some clients do not allow. Args: uncovered: their identities."""
-        left_out = self.sound & set(uncovered)
-        unsound = {**self.unsound, **dict.fromkeys(left_out, UNCOVERED)}
+    def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
+        """Return the report of a run that leaves some of these out. Args: reason: why."""
+        left_out = self.sound & set(identities)
+        unsound = {**self.unsound, **dict.fromkeys(left_out, reason)}
         return replace(self, sound=self.sound - left_out, unsound=unsound)
 
     def to_json(self) -> dict[str, Any]:
@@ -64,7 +70,7 @@ class UploadReport:
 class Agreement:
     """What all parties take. Attributes: accepted: identities; left_out: how many others, by why."""
 
-    accepted: frozenset[str]
+    accepted: AbstractSet[str]
     left_out: Mapping[str, int]
 
 
@@ -93,12 +99,13 @@ def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
                 f"Party {report.party} lists uploads of task {report.task[:16]}, party {reports[0].party} of "
                 f"{reports[0].task[:16]}; bring lists of one task together."
             )
-    accepted = frozenset.intersection(*(report.sound for report in reports))
+    accepted = reduce(and_, (report.sound for report in reports))
     why = {name: NOT_THE_SAME for report in reports for name in report.sound - accepted}
     for report in reversed(reports):  # where parties differ, the first one's reason counts
         says = SAYS.format(party=report.party)
         for name in report.unsound.keys() - accepted:  # bytes that claim an identity take nothing from it
-            alone = sum(name in other.sound for other in reports) == len(reports) - 1 > 0
+            at_others = [bool(_IDENTITY.fullmatch(name)) and name in other.sound for other in reports]
+            alone = sum(at_others) == len(reports) - 1 > 0
             why[name] = report.unsound[name] + says if alone else report.unsound[name]
     left_out = dict(sorted(Counter(why.values()).items()))
     if not accepted:
@@ -139,7 +146,9 @@ def report_from_json(fields: Any, where: str) -> UploadReport:
     listed = as_type(_List, fields, refusal)
     if listed.schema != SCHEMA or not set(listed.unsound.values()) <= set(_UNSOUND):
         refusal.say("it is of another version")
-    return UploadReport(listed.party, listed.task, frozenset(listed.sound), listed.unsound)
+    if not all(map(_IDENTITY.fullmatch, listed.sound)):
+        refusal.say("it lists what is no identity")
+    return UploadReport(listed.party, listed.task, Identities.of(listed.sound), listed.unsound)
 
 
 def _refusal(where: str) -> Refusal:

@@ -39,7 +39,7 @@ def test_hosts_count_the_same_uploads_or_none(tmp_path: Path) -> None:
     for count, host in zip(made, hosts, strict=True):
         (host / "aggregates").mkdir()
         count.write(host / "aggregates" / "mine.aggregate")
-    one = counts(task, tmp_path / "task", {bytes.fromhex(names[0])})[1]
+    one = counts(task, tmp_path / "task", {names[0]})[1]
     one.write(hosts[1] / "aggregates" / "mine.aggregate")
     with pytest.raises(FairSharesError, match="and they are not the same"):
         run(hosts, tmp_path / "differs", 1)

@@ -16,17 +16,15 @@ import numpy as np
 import pytest
 
 from harness.engines.base import PROJECT
-from harness.errors import (
-    HostUnfitError,
-    ShareError,
-)
+from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
 from harness.hosts import cleanup, wire
-from harness.hosts.policy import DEFAULT, FILE, write_policy
+from harness.hosts.policy import DEFAULT, FILE, LEDGER, write_policy
 from harness.hosts.work import Work
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import UNCOVERED, WRONG_SIZE
+from harness.privacy.ledger.entries import Ledger
 from harness.request.releases import WeightsRequest
 from harness.system.files import PREFIX
 from harness.system.processes import birth
@@ -36,6 +34,7 @@ from tests.support.coordinators import (
     ANY_PORT,
     DOMAIN,
     MODEL,
+    RULE,
     Coordinator,
     Refused,
     agents,
@@ -43,7 +42,10 @@ from tests.support.coordinators import (
     let_go,
     listed,
     make_hosts,
+    ran,
     records,
+    spent,
+    write_rules,
 )
 from tests.support.sharing import allowing, share, to_hosts, trial
 
@@ -310,7 +312,7 @@ def test_a_client_says_for_what_its_upload_may_be_used(
     assert (one in report.sound, report.unsound.get(one) == UNCOVERED) == (covered, not covered)
 
 
-def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy) -> str:
+def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy | None) -> str:
     """Give each host its share of one more upload, with its client's policy; return its identity."""
     batch = share(records(), PI_RW.input_forms["split"], MODEL, tmp_path / "shares", allowed)
     to_hosts(tmp_path / "shares", hosts)
@@ -333,6 +335,31 @@ def test_uploads_that_come_after_the_check_wait_for_the_next_run(hosts: list[Pat
                 (hosts[0] / "shares" / f"{one}.share").unlink()
                 with pytest.raises(ShareError, match="no longer has all uploads"):
                     coordinator.work.release.uploads.aggregate(0)
+
+
+def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path], tmp_path: Path) -> None:
+    """Whatever the coordinator says, an upload that its ledger has of the chain goes into no other run."""
+    with ExitStack() as stack, pytest.raises(PolicyError, match="allows no chains for population 'loans'"):
+        Coordinator(hosts[0], stack).work.propose(asked(chain="monthly"))
+    for host in hosts:
+        write_rules(host, RULE + "chains = true\n")
+    assert ran(hosts, chain="monthly").gone
+    with ExitStack() as stack:
+        work = Coordinator(hosts[0], stack).work
+        work.propose(asked(chain="monthly"))
+        with pytest.raises(UsedUploadsError, match="counted all 1 uploads that are sound at party 0"):
+            listed(work)
+    new = share_more(hosts, tmp_path, None)
+    with ExitStack() as stack:
+        coordinator = Coordinator(hosts[0], stack)
+        coordinator.aggregated(asked(chain="monthly"))
+        work = coordinator.work
+        work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+        assert let_go(coordinator, work, hosts).gone
+    assert len(spent(hosts[0])) == 1
+    counted = Ledger(hosts[0] / LEDGER).counted("loans", "monthly", [new])
+    assert counted == {new}
+    assert ran(hosts).gone and len(spent(hosts[0])) == 2  # what is of no chain adds up
 
 
 def test_uploads_for_another_statistic_are_refused(

@@ -45,7 +45,7 @@ def totals(model: SecurityModel, shares: Path) -> tuple[list[int], dict[str, int
     """Take the parties' steps; return the counts that all hold shares of, and what is left out, by why."""
     task = trial(DOMAIN, SUMS, model, shares)
     agreement = common_uploads([count.report() for count in counts(task, shares, shares=shares)])
-    taken = counts(task, shares, {*map(bytes.fromhex, agreement.accepted)}, shares)
+    taken = counts(task, shares, agreement.accepted, shares)
     return revealed(task, [count.values for count in taken]), dict(agreement.left_out)
 
 
