@@ -91,7 +91,6 @@ def test_a_client_may_allow_less(here: Path) -> None:
         (("share", *TASK, "--to", "https://a/ https://b/", "--out", "x"), "3 parties"),
         (("share", *TASK, "--to", "task", "--out", "x"), "no https:// URL"),
         (("share", "--to", "task", "--out", "x"), "--task is missing"),
-        (("share", *TASK, "--records", "my.csv", "--counted", "c.json", "--out", "x"), "this task has none"),
         (("share", *TASK, "--records", "my.csv", "--for-tasks", "gap", "--out", "x"), "goes with --epsilon"),
         (("aggregate", *own(0)[:-1], "--shares", "keys-0", "--out", "x"), "wait for more"),
         (
