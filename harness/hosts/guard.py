@@ -6,7 +6,6 @@ program, arguments and noise follow from it, and from the inputs that the host h
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,8 @@ from harness.engines.parties.certificates import fingerprint
 from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
 from harness.hosts.signed_results import Heard, Intent
-from harness.inputs.record_schema import RecordDomain, domain_from_json
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import UploadReport
 from harness.pipeline.party_inputs import PartyInputs, new_uploads
 from harness.pipeline.preprocessing import charging_for
@@ -74,30 +74,23 @@ class Guard:
             if key_of(each.name) == key_of(str(self._population)) and each.budget != rule.budget:
                 self._ledger.set_budget(each.name, rule.budget)
 
-    def judged(self, report: UploadReport) -> UploadReport:
+    def judged(
+        self, report: UploadReport, policies: Mapping[str, ClientPolicy], domain: RecordDomain
+    ) -> UploadReport:
         """Return what this party has of uploads, without those whose clients do not allow the run.
 
-        Judges those of the domain that most are of; others are left out, or refused with the charge. Nor are
-        those in it that an earlier run of the chain counted, by this host's ledger.
-        Raises: UsedUploadsError: none is left of these.
+        Nor are those in it that an earlier run of the chain counted, by this host's ledger.
+        Args: policies: what each client allows, by identity; domain: of their records.
+        Raises: UsedUploadsError: none is left of these; as `prepared`.
         """
         counted = partial(self._ledger.counted, self._population, self.release.chain)
         report = new_uploads(report, counted)
-        domains = Counter(kind.domain for kind in report.sound.values())
-        if not report.policies or not domains:
-            return report
-        ((most, _),) = domains.most_common(1)
-        policies = {
-            batch: report.policies[batch]
-            for batch, kind in report.sound_batches.items()
-            if kind.domain == most and batch in report.policies
-        }
-        domain = domain_from_json(report.domains[most], "The uploads' header")
-        if domain.kind is not self.statistic.kind:
-            return report
-        prepared = self.statistic.prepare(self.release, domain)
-        event = event_of(prepared, self.statistic.name, self._directory)
+        event = event_of(self.prepared(domain), self.statistic.name, self._directory)
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
+
+    def check_task(self, task: str) -> None:
+        """Raise PolicyError unless the owner allows uploads of a task now. Args: task: its name."""
+        policy.refuse_task(policy.read_policy(self._directory).rule_for(self.release), task)
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:
         """Return the release on records of a domain. Raises: ShareError; as `Statistic.prepare`."""
@@ -175,13 +168,13 @@ class Guard:
         )
 
     def with_heads(self, intent: Intent, certificates: Mapping[int, str]) -> Intent:
-        """Return an intent with the last charge of this host's ledger, and what is remembered of others'.
+        """Return an intent with the entries of this host's ledger, and what is remembered of others'.
 
         Args: certificates: the other parties' certificates.
         """
         seen, named_by = self._ledger.seen(), _fingerprints(certificates)
         known = {str(party): seen[text] for party, text in named_by.items() if text in seen}
-        return replace(intent, charges=self._ledger.last_charge(), seen=known)
+        return replace(intent, entries=self._ledger.entries(), seen=known)
 
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
         """Check that no host's ledger is older than another host has seen it.
@@ -192,25 +185,25 @@ class Guard:
         """
         for party, other in others.items():
             seen_of_this = other.seen.get(str(own.party), 0)
-            if seen_of_this > own.charges:
+            if seen_of_this > own.entries:
                 self.stock.destroy()
                 raise HostUnfitError(
-                    f"Its ledger ends with charge {own.charges}, and party {party} has seen charge "
-                    f"{seen_of_this}: it was restored from a backup, or copied. Its noise made ahead was "
-                    "removed. docs/how-to/hosts.md says how its owner goes on."
+                    f"Its ledger has {own.entries} entries, and party {party} has seen {seen_of_this}: it "
+                    "was restored from a backup, or copied. Its noise made ahead was removed. Its owner goes "
+                    f"on by ./inv hosts.restored --entries {seen_of_this}."
                 )
-            if own.seen.get(str(party), 0) > other.charges:
+            if own.seen.get(str(party), 0) > other.entries:
                 raise HostUnfitError(
-                    f"The ledger of party {party} ends with charge {other.charges}, and this host has seen "
-                    f"charge {own.seen[str(party)]}: that host was restored from a backup, or copied. "
-                    "docs/how-to/hosts.md says how its owner goes on."
+                    f"The ledger of party {party} has {other.entries} entries, and this host has seen "
+                    f"{own.seen[str(party)]}: that host was restored from a backup, or copied. Its owner "
+                    f"goes on by ./inv hosts.restored --entries {own.seen[str(party)]}."
                 )
 
-    def remember(self, charges: Mapping[int, int], certificates: Mapping[int, str]) -> None:
-        """Write the last charge of other parties' ledgers. Args: certificates: their certificates."""
+    def remember(self, entries: Mapping[int, int], certificates: Mapping[int, str]) -> None:
+        """Write how many entries other parties' ledgers have. Args: certificates: their certificates."""
         named_by = _fingerprints(certificates)
         with suppress(LedgerError):  # the agreement on the piece stays
-            self._ledger.remember({named_by[party]: number for party, number in charges.items()})
+            self._ledger.remember({named_by[party]: number for party, number in entries.items()})
 
     def charge(self) -> None:
         """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""

@@ -47,12 +47,10 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 class UploadList:
     """What a host has of uploads, and what it complains of. An identity stands for a digest of each share.
 
-    Attributes: nonce: the host's own, drawn for one run; rules: what uploads have to be, as the coordinator
-    says; uploads: as `UploadReport.to_json` says them.
+    Attributes: nonce: the host's own, drawn for one run; uploads: as `UploadReport.to_json` says them.
     """
 
     nonce: str
-    rules: dict[str, Any]
     uploads: dict[str, Any]
 
     def report(self, party: int) -> UploadReport:
@@ -80,8 +78,8 @@ class Intent:
     public numbers about them; uploads: a hash of their identities, of clients that send that of their
     certificates; compared: integers, by the program; lists: the digest of each party's list that these
     uploads follow from, none where all that there are were taken; piece: the name of the noise that is made,
-    or that was made ahead, "" if there is none; attempts: to make it; charges: the last one's number in the
-    host's own ledger; seen: how many charges each other party's ledger had at least, as this host remembers.
+    or that was made ahead, "" if there is none; attempts: to make it; entries: how many the host's own ledger
+    has had; seen: how many each other party's ledger had at least, as this host remembers.
     """
 
     nonces: list[str]
@@ -99,12 +97,12 @@ class Intent:
     lists: dict[str, str] = field(default_factory=dict)
     piece: str = ""
     attempts: int = 0
-    charges: int = 0
+    entries: int = 0
     seen: dict[str, int] = field(default_factory=dict)
 
     def by(self, other: "Intent") -> "Intent":
         """Return it as the host of another party has to sign it, with what is that host's own."""
-        return replace(self, party=other.party, charges=other.charges, seen=other.seen)
+        return replace(self, party=other.party, entries=other.entries, seen=other.seen)
 
 
 @dataclass(frozen=True)
@@ -189,16 +187,13 @@ def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[in
 
 
 def lists_of_others(
-    rules: Mapping[str, Any], signed: Mapping[int, Signed], certificates: Mapping[int, str]
+    signed: Mapping[int, Signed], certificates: Mapping[int, str]
 ) -> Iterator[tuple[int, UploadReport, Heard]]:
     """Yield what every other party's host has of uploads.
 
-    Args: rules: by which this host judged its own; others: as for `check_agreement`.
-    Raises: as `check_agreement`; `report`; HostUnfitError: another host judged by other rules.
+    Args: as for `check_agreement`. Raises: as `check_agreement`; `report`.
     """
-    for party, upload_list, refusal in _said_by(UploadList, signed, certificates, "its list of uploads"):
-        if upload_list.rules != rules:
-            refusal.say("it was told other rules for uploads than this host, or says so falsely")
+    for party, upload_list, _ in _said_by(UploadList, signed, certificates, "its list of uploads"):
         yield party, upload_list.report(party), heard_of(upload_list.nonce, signed[party].said)
 
 
@@ -342,4 +337,4 @@ def noise_of(ran: Intent) -> dict[str, Any]:
 
 def shared(statement: Statement) -> Statement:
     """Return what all hosts of a run have to sign alike."""
-    return replace(statement, ran=replace(statement.ran, party=0, charges=0, seen={}), met={}, ended="")
+    return replace(statement, ran=replace(statement.ran, party=0, entries=0, seen={}), met={}, ended="")
