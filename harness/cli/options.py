@@ -36,6 +36,7 @@ from harness.request.readers import (
     parse_names,
     parse_party,
     parse_path,
+    parse_place,
     parse_population,
     parse_unit,
     whole,
@@ -44,7 +45,11 @@ from harness.request.releases import CAP_OF_SHARES, INPUT_FORM, POSITIVE_LABEL
 from harness.training.request import TrainRequest
 
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
-SHARES_OF_A_PARTY = required(parse_path, "what `share` wrote", "shares")
+SHARES_OF_A_PARTY = required(
+    parse_place,
+    "where the uploads are: a directory, or s3://…, gs://…, sftp://… of an object store",
+    "shares",
+)
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
 INVITE = optional(
     parse_path,
@@ -220,6 +225,11 @@ class AggregateOptions(OfTask):
     out = required(parse_path, "the file to write", "results")
     uploads = optional(
         parse_path, "directory with all parties' lists; only uploads that are sound at every party are taken"
+    )
+    cluster = optional(
+        as_given,
+        "the scheduler of a Dask cluster whose workers open uploads, tcp://… or tls://…; they see the "
+        "party's keys, so it has to be the party's own",
     )
 
 

@@ -150,7 +150,7 @@ def uploads(options: UploadsOptions) -> None:
         read_domain(options.domain) if options.domain else None,
         options.clients_per_upload or MAX_VALUES,
     )
-    tell_uploads(uploads_at(party, own(options.shares, party), policy), options.out)
+    tell_uploads(uploads_at(party, Path(own(options.shares, party)), policy), options.out)
 
 
 def tell_uploads(listed: UploadReport, out: Path) -> None:
@@ -166,7 +166,7 @@ def tell_uploads(listed: UploadReport, out: Path) -> None:
 def aggregate(options: AggregateOptions) -> None:
     """Write what one party feeds into a run."""
     party = options.party
-    directory = own(options.shares, party)
+    directory = Path(own(options.shares, party))
     accepted, left_out = None, ""
     if options.uploads:
         agreement = read_lists(options.uploads)
@@ -194,7 +194,9 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def own(directory: Path, party: int) -> Path:
-    """Return where a party's files are: in a directory with all parties', or in one of its own."""
-    of_party = directory / f"party-{party}"
-    return of_party if of_party.is_dir() else directory
+def own(place: Path | str, party: int) -> Path | str:
+    """Return where a party's files are: in a directory with all parties', or in a place of its own."""
+    if isinstance(place, str):
+        return place
+    of_party = place / f"party-{party}"
+    return of_party if of_party.is_dir() else place

@@ -213,7 +213,7 @@ def aggregate(options: AggregateOptions) -> None:
     with steps(STEPS) as begin:
         begin("aggregate")
         count = Count(_opener(options), accepted, options.out.with_name(f"{options.out.name}.partial"))
-        count.add(own(options.shares, options.party))
+        count.add(own(options.shares, options.party), cluster=options.cluster)
         header = count.write(options.out)
     tell_aggregate(header, options.out, left_out)
 
