@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -72,14 +72,16 @@ class Opener:
         """Whether clients' values are added up, not put one after the other."""
         return self.task.form == SPLIT.name
 
-    def __call__(self, envelopes: Sequence[bytes]) -> _Batch:
-        """Open envelopes.
+    def __call__(self, envelopes: bytes) -> _Batch:
+        """Open envelopes that stand end to end.
 
         Returns: for each, why it is left out, empty if it is not; of the others the values, shape
         (columns held, clients or 1, words).
         """
         faults, shares = [], []
-        for envelope in envelopes:
+        size = self.task.envelope_bytes(self.party)
+        for start in range(0, len(envelopes), size):
+            envelope = envelopes[start : start + size]
             opened = open_envelope(self.task, self.party, self.keys, envelope)
             if isinstance(opened, str):
                 faults.append(opened)
@@ -179,7 +181,7 @@ class Count:
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
         with _pool(processes, cluster) as (workers, most):
 
-            def start(envelopes: list[bytes]) -> Callable[[], _Batch]:
+            def start(envelopes: bytes) -> Callable[[], _Batch]:
                 if workers is None:
                     return partial(self._opener, envelopes)
                 return workers.submit(self._opener, envelopes).result
@@ -195,7 +197,7 @@ class Count:
                     tell(min(number, total), total)
             self._finish(start, 0)
 
-    def _finish(self, start: Callable[[list[bytes]], Callable[[], _Batch]], most: int) -> None:
+    def _finish(self, start: Callable[[bytes], Callable[[], _Batch]], most: int) -> None:
         """Have the batch opened; take what was opened. Args: most: how many batches may wait."""
         names = [*self._batch]
         for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
@@ -203,7 +205,7 @@ class Count:
                 del self._batch[identity]
                 self._pending.remove(identity)
         if self._batch:
-            self._waiting.append(([*self._batch], start([*self._batch.values()])))
+            self._waiting.append(([*self._batch], start(b"".join(self._batch.values()))))
             self._batch.clear()
         while len(self._waiting) > most:
             identities, result = self._waiting.popleft()
