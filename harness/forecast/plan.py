@@ -46,7 +46,6 @@ from harness.pipeline.preprocessing import joint_noise_of, noise_job
 from harness.pipeline.run import make_job, sum_if_known
 from harness.pipeline.sources import share_and_add_up
 from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
-from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
 from harness.security_models import SecurityModel
 from protocols.accounting.calibration import LinearQueries
@@ -412,8 +411,7 @@ def plan_model(
             return ModelPlan(model, None, str(error), missing)
         compiling.append(0.0 if engine.is_compiled(job, model) else costs[-1].compile_s)
     before = total_cost(ahead) if ahead else None
-    if network is not None or isinstance(asked_here[-1].statistic, WeightsSeries):
-        # Nor is a series of records at hand.
+    if network is not None:
         return ModelPlan(model, tuple(costs), None, missing, ahead=before)
     last = asked_here[-1]
     wall = WallClock(

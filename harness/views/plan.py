@@ -1,6 +1,5 @@
 """A plan: what to expect of each release, and what all cost in each model."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -18,7 +17,6 @@ from harness.releases.base import (
     ExpectedError,
     by_cell,
 )
-from harness.releases.weights import WeightsSeries
 from harness.system.result_files import SCHEMA
 from harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from harness.views.releases.cap import doubt_of, noise_moves
@@ -137,7 +135,6 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         yield f"{described[0].upper()}{described[1:]}"
         if not cap.weight_one and stage.records > stage.clients * cap.slots:
             yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
-    yield from _epochs(errors)
     what = _COUNTED.get(stage.statistic.kind, "of a group and label")
     yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
     worst = max(errors.each, key=errors.each.__getitem__)
@@ -171,23 +168,6 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         )
 
 
-def _epochs(errors: ExpectedError) -> Iterator[Part]:
-    """View what to expect after some of the epochs of a series; nothing where there are none."""
-    if not (after := list(enumerate(errors.epochs, 1))):
-        return
-    mean = math.sqrt(sum(count**2 for _, (count, _) in after) / len(after))
-    worst, (most, _) = max(after, key=lambda each: each[1])
-    yield (
-        f"Counts so far are off by {mean:,.3g} over all {len(after)} epochs, most after epoch {worst}: by "
-        f"{most:,.3g} (RMS). As many records are to arrive in each."
-    )
-    step = -(-len(after) // (_MOST_ROWS // 2))
-    shown = [(n, each) for n, each in after if n in (1, worst, len(after)) or n % step == 0]
-    rows = [[str(n), f"{count:,.3g}", _share(weight)] for n, (count, weight) in shown]
-    yield Table(["after epoch", "count off by (RMS)", f"worst {errors.what} (RMS)"], rows, "rrr")
-    yield "After the last epoch:"
-
-
 def _unit(release: PlannedRelease) -> str:
     return "clients" if release.by_clients else "records"
 
@@ -201,9 +181,7 @@ def _costs(
 ) -> Iterator[Part]:
     where = "all parties on one machine" if network is None else f"network {network.name}"
     both = f", {' and '.join(each.request.task for each in stages)} together" if len(stages) > 1 else ""
-    series = isinstance(stages[-1].statistic, WeightsSeries)
-    what = "What an epoch would cost at most" if series else "What it would cost"
-    yield Heading(what, f", {where}{both}")
+    yield Heading("What it would cost", f", {where}{both}")
     rows = [
         [
             each.model.name,
@@ -347,7 +325,6 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
         "rmse": dict(errors.each),
         "gap": errors.gap,
         "known": errors.known,
-        **({"epochs": [{"count_rmse": c, "worst": w} for c, w in errors.epochs]} if errors.epochs else {}),
     }
 
 

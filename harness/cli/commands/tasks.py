@@ -180,8 +180,8 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
             tell_check(records)
             return
         begin("share")
-        if options.counted and domain.cap:
-            records = of_what_is_left(records, domain.cap, options.counted)
+        if options.counted:
+            records = of_what_is_left(records, options.records, options.counted)
         client.share(records, options.out, MAX_VALUES)  # an upload for each
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "

@@ -1,7 +1,6 @@
 """`plan`: its options, what it refuses, what it prints and says as JSON; no party is started."""
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -158,18 +157,6 @@ def test_clients_can_be_the_unit(
     assert refused == ({"mpyc"} if form == "keys" else set())
 
 
-def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) -> None:
-    """Up to 26 epochs each is counted by itself, with all of ε: so the counts' variance grows by as much."""
-    given = {"clients": "26000", "records": None, "security": "mpyc"}
-    once, series = only(planned(capsys, **given)), planned(capsys, **given, horizon="26")
-    release = only(series)
-    assert release["privacy"] == once["privacy"]
-    for n, epoch in enumerate(release["errors"]["epochs"], 1):
-        assert epoch["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
-    assert release["needed"]["epsilon"] > once["needed"]["epsilon"]
-    assert series["models"][0]["mpc_s"] > 0 and series["models"][0]["wall_s"] is None
-
-
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -230,14 +217,6 @@ def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) 
         ({**AUTO, "cap_epsilon": "1"}, "leaves nothing"),
         ({**AUTO, "cap": "9", "cap_epsilon": "0.1"}, "give both, or neither"),
         ({**AUTO, "max_count": "1"}, "no cap to choose"),
-        ({**AUTO, "horizon": "40"}, "which were shared with a cap; give --cap a number"),
-        ({"horizon": "1001"}, "--horizon"),
-        ({"horizon": "4", "privacy_unit": "client", "cap": "weight-one"}, "no uploads with --cap weight-one"),
-        (
-            {"horizon": "4", "privacy_unit": "client", "cap": "2", "noise": "distributed"},
-            "takes joint noise only",
-        ),
-        ({"horizon": "1000", "epsilon": "1e-7"}, "No noise fits"),
         (
             {**AUTO, "cap_epsilon": "0.99999", "security": "ring"},
             "No noise fits",

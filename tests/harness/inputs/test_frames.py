@@ -275,6 +275,6 @@ def test_rows_by_which_nobody_is_counted_twice() -> None:
     with pytest.raises(RecordsError, match=r"^Records are a data frame .*, not list\.$"):
         read_records([1, 2], None)
     with pytest.raises(
-        RecordsError, match=r"^The table has no column group; .*found: client_id, Group, label; write"
+        RecordsError, match=r"^The table has no column group \(did you mean Group\?\); .*, Group, label\)"
     ):
         read_records(_duckdb({"client_id": [1], "Group": ["a"], "label": [0]}), None)

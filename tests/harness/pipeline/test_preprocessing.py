@@ -31,7 +31,6 @@ from tests.support.surroundings import scratch_below, small_disk
 DOMAIN = RecordDomain(tuple(map(str, range(40))), tuple(map(str, range(50))))
 RECORDS = "client_id,group,label\n" + "".join(f"{i},{'ab'[i % 2]},{i % 3 % 2}\n" for i in range(60))
 REQUEST = ("weights", "--epsilon", "1", "--groups", "a,b", "--labels", "0,1", "--security", QUICKEST)
-OF_UPLOADS = ("weights", "--epsilon", "1", "--shares", "shares", "--arrivals", "epochs", "--offline")
 RUN = (*REQUEST, "--records", "records.csv", "--population", "people", "--offline")
 
 
@@ -154,7 +153,6 @@ def test_a_run_takes_a_piece_and_says_so(here: Path) -> None:
         ((*RUN, "--noise", "distributed"), "--offline is for joint noise"),
         ((*RUN, "--privacy-unit", "client", "--cap", "auto"), "--cap auto divides ε; leave that out"),
         ((*REQUEST, "--preprocess", "1", "--cap", "auto"), "--cap auto divides ε; leave that out"),
-        ((*OF_UPLOADS, "--horizon", "2"), "--arrivals divides ε; leave that out, or --offline"),
         (RUN, "make some beforehand by --preprocess"),
     ],
 )
