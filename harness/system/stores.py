@@ -2,10 +2,9 @@
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -24,11 +23,12 @@ class File(NamedTuple):
     read: Callable[[], BinaryIO]
 
 
-def files_in(place: Path | str, suffix: str) -> Iterator[File]:
+def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[File]:
     """Yield what is in a directory or, by its URL, in a store, and ends in a suffix, in any order.
 
     A directory is listed as it is gone through; a store's library lists all at once, by a kilobyte a file.
-    Raises: OSError: there is no such directory; ShareError: as `asked`; MissingPackageError.
+    Args: fetch: whether small files of a store are fetched, many at once, before they are read.
+    Raises: OSError: there is no such directory; ShareError: a store refuses; as `store_of`.
     """
     if isinstance(place, Path):
         with os.scandir(place) as entries:
@@ -38,20 +38,23 @@ def files_in(place: Path | str, suffix: str) -> Iterator[File]:
                     yield File(entry.name, size, partial(open_regular, Path(entry.path)))
         return
     store, root = store_of(place)
-    for about in asked(place, store.ls, root, detail=True, refresh=True):
-        path, size = about["name"], about["size"]
-        if path.endswith(suffix) and about["type"] == "file":
-            large = partial(asked, place, store.open, path)
-            read = large if size > _LARGE else partial(_whole, place, store, path)
-            yield File(path.rpartition("/")[2], size, read)
-
-
-def opened(files: Iterable[File], *, far: bool) -> Iterator[tuple[File, BinaryIO | OSError]]:
-    """Open files one after the other; many at once where each is a request to a store that is far away."""
-    files = iter(files)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        while some := list(islice(files, _AT_ONCE)):
-            yield from zip(some, (pool.map if far else map)(_opened, some), strict=True)
+    try:
+        listed = [
+            one
+            for one in store.ls(root, detail=True, refresh=True)
+            if one["name"].endswith(suffix) and one["type"] == "file"
+        ]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for start in range(0, len(listed), _AT_ONCE):
+                some = {one["name"]: one["size"] for one in listed[start : start + _AT_ONCE]}
+                small = [path for path, size in some.items() if fetch and size <= _LARGE]
+                bodies = dict(zip(small, pool.map(store.cat_file, small), strict=True))
+                for path, size in some.items():
+                    read = partial(io.BytesIO, bodies[path]) if path in bodies else partial(store.open, path)
+                    yield File(path.rpartition("/")[2], size, read)
+    except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
+        why = str(error) or type(error).__name__
+        raise ShareError(f"Cannot read {place}: {why}; see that it is there, and may be read.") from None
 
 
 def store_of(url: str) -> tuple[Any, str]:
@@ -70,23 +73,3 @@ def store_of(url: str) -> tuple[Any, str]:
     except ValueError as error:
         raise ShareError(f"{url} cannot be used: {error}; name s3://, gs:// or sftp://.") from None
     return store, path
-
-
-def asked(url: str, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Return a store's answer. Raises: ShareError: it refuses, or does not answer."""
-    try:
-        return request(*arguments, **options)
-    except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
-        why = str(error) or type(error).__name__
-        raise ShareError(f"Cannot read {url}: {why}; see that it is there, and may be read.") from None
-
-
-def _whole(url: str, store: Any, path: str) -> BinaryIO:
-    return io.BytesIO(asked(url, store.cat_file, path))
-
-
-def _opened(file: File) -> BinaryIO | OSError:
-    try:
-        return file.read()
-    except OSError as error:
-        return error

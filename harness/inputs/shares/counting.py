@@ -31,7 +31,7 @@ from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE, Uploa
 from harness.inputs.shares.task import Task
 from harness.system.files import append
 from harness.system.progress import tell
-from harness.system.stores import File, files_in, opened
+from harness.system.stores import File, files_in
 from protocols.arrays import Words
 from protocols.spec import SPLIT
 
@@ -177,7 +177,7 @@ class Count:
         Raises: ShareError: the place cannot be read, the checkpoint written, or the cluster used.
         """
         size = self._opener.task.envelope_bytes(self._opener.party)
-        total = sum(file.size for file in _files(place)) // size
+        total = sum(file.size for file in _files(place, fetch=False)) // size
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
         with _pool(processes, cluster) as (workers, most):
 
@@ -272,12 +272,10 @@ class Count:
 
     def _envelopes(self, place: Path | str, size: int) -> Iterator[bytes]:
         """Yield the envelopes in a place's files; what is none of its own is noted."""
-        for stored, file in opened(_files(place), far=isinstance(place, str)):
+        for stored in _files(place):
             name = stored.name.encode(errors="backslashreplace").decode()
             try:
-                if isinstance(file, OSError):
-                    raise file
-                with file:
+                with stored.read() as file:
                     while envelope := file.read(size):
                         if len(envelope) == size:
                             yield envelope
@@ -356,9 +354,9 @@ def _listed(identities: Identities) -> Iterator[bytes]:
         yield b" " * (number > 0) + (text.replace(" ", ":1:0 ") + ":1:0").encode()
 
 
-def _files(place: Path | str) -> Iterator[File]:
+def _files(place: Path | str, *, fetch: bool = True) -> Iterator[File]:
     """Yield the files of envelopes, unread. Raises: ShareError: the place cannot be listed."""
     try:
-        yield from files_in(place, SUFFIX)
+        yield from files_in(place, SUFFIX, fetch=fetch)
     except OSError as error:
         raise ShareError(f"Cannot read {place}: {error.strerror}; name what has the uploads.") from None
