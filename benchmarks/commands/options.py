@@ -164,7 +164,7 @@ class ReproduceOptions(Options):
         "capping (what caps on clients' records cost and save), gaps (a paper's tables and figures on local "
         "privacy), groupwise (privacy by the size of the group), plans (what `--plan` says, and what "
         "commands take), training (PrivFairFL's Table 3), trust (local DP, noise per aggregator and noise in "
-        "the computation), uploads (what sealed uploads cost), utility (what released score curves are worth) "
+        "the computation), uploads (what uploads cost), utility (what released score curves are worth) "
         "or weightings (what sample weights do to models)",
         "utility",
     )

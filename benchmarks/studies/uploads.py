@@ -63,9 +63,9 @@ def _measured(case: Case, place: Path) -> Row:
             bundle.write(seal_upload(task, values, None)[1][-1])
     sealed_s = time.process_time() - started
     with ProcessPoolExecutor(1, get_context("spawn")) as alone:
-        before, _ = alone.submit(_costs).result()
-        peak, added_s = alone.submit(_costs, Opener(task, 2, secrets_in(place), task.allowed), place).result()
-    size, each = task.envelope_bytes(2), (peak - before) / case.uploads
+        opener = Opener(task, 2, secrets_in(place), task.allowed)
+        peak, added_s = alone.submit(_costs, opener, place).result()
+    size = task.envelope_bytes(2)
     return {
         **case._asdict(),
         "clients' s": rounded(sealed_s),
@@ -74,15 +74,12 @@ def _measured(case: Case, place: Path) -> Row:
         "bytes of an upload": size,
         "of 10^8: hours": rounded(_MANY * added_s / case.uploads / 3600, 2),
         "disk, GB": rounded(_MANY * size / 1e9, 2),
-        "memory, GB, at most": rounded((before + _MANY * each) / 1e9, 2),
     }
 
 
-def _costs(opener: Opener | None = None, place: Path = Path()) -> tuple[float, float]:
-    """Add up what is in a place, if one is named; return bytes at most, and seconds."""
-    started = time.process_time()
-    if opener:
-        count = Count(opener)
-        count.add(place / "uploads", 0)
-        count.write(place / "aggregate")
+def _costs(opener: Opener, place: Path) -> tuple[float, float]:
+    """Add up what is in a place; return the most bytes of memory, and seconds."""
+    started, count = time.process_time(), Count(opener)
+    count.add(place / "uploads", 0)
+    count.write(place / "aggregate")
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, time.process_time() - started
