@@ -20,7 +20,6 @@ from harness.pipeline.chains import add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     of_noise,
-    policy_of,
     run_on_records,
     score_cut,
     settings_of,
@@ -80,7 +79,7 @@ def released(task: str, records: Any, **given: Any) -> Any:
         settings = settings_of(call)
         with steps(_STEPS[task]) as begin:
             if call.shares:
-                shares = SharesSource(call.shares, policy_of(call))
+                shares = SharesSource(call.shares)
                 run = run_release(statistic_of(settings.release), shares, settings, out, begin)
                 said = [*weights_view.chain(run.manifest), one_machine(False)]
                 return _result(run, call.population, said)

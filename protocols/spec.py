@@ -72,14 +72,6 @@ class InputForm:
         )
 
     @property
-    def leaves_out(self) -> bool:
-        """Whether parties leave out what is not sound at all of them; else clients are trusted to be right.
-
-        They are where a form keeps no client to a cap, unless shares are compared.
-        """
-        return self.capped == ENFORCED or self.path is REPLICATED
-
-    @property
     def exchangeable(self) -> bool:
         """Whether a party that changes its share of a slot puts a record of its choice into an empty one.
 

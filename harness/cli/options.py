@@ -16,14 +16,11 @@ from harness.request.base import (
 )
 from harness.request.calls import (
     BUDGET,
-    CLIENTS_PER_UPLOAD,
-    DOMAIN,
     LEDGER,
     OUT,
     RANGE,
     RECORDS,
     STEPS,
-    THRESHOLD,
     TIMEOUT,
     Records,
 )
@@ -32,7 +29,6 @@ from harness.request.readers import (
     as_given,
     in_module,
     one_of,
-    parse_choice,
     parse_names,
     parse_party,
     parse_path,
@@ -41,7 +37,7 @@ from harness.request.readers import (
     parse_unit,
     whole,
 )
-from harness.request.releases import CAP_OF_SHARES, INPUT_FORM, POSITIVE_LABEL
+from harness.request.releases import CAP_OF_SHARES, INPUT_FORM
 from harness.training.request import TrainRequest
 
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
@@ -71,63 +67,33 @@ UNIT_OF_A_POLICY = optional(
 )
 
 
-def _statistic_or_file(text: str, option: str) -> Any:
-    """Read what shares are for: a statistic's name, or a task's file. Raises: OptionError."""
-    names = in_module("harness.cli.commands.shares:TASKS")()
-    return parse_path(text, option) if text.endswith(".json") else parse_choice(option, text, [*names])
-
-
 class ShareOptions(
-    Records,
     Spending,
     epsilon={
         "example": "",
-        "help": "the most ε that all runs on this upload may spend together; a run that would spend more "
-        "leaves it out; default: no limit",
+        "help": "the most ε that all runs on this upload may spend together, if less than the task allows",
     },
     delta={"default": "", "help": f"with --epsilon: the most δ, likewise; default: {ACCEPTED_DELTA}"},
 ):
-    """Split records into shares: a client's step, one file per party."""
+    """Split and seal records for a task's parties, and send them: a client's step."""
 
-    also = "--domain domain.json"
+    also = "--to task"
+    task = required(parse_path, "the file that `task` made", "task.json")
     records: Any = required(parse_path, RECORDS.help, "my.csv").but(unless="to")
-    out = required(parse_path, "directory for one file per party", "results").but(unless="check")
-    task = usual(
-        "weights",
-        _statistic_or_file,
-        "what the shares are for: weights (default), confusion (records also have a column prediction), "
-        "thresholds (a column score), gap (columns client_id, group and value) or cap; or a file that `task` "
-        "made, whose uploads are sealed for their parties",
-    )
+    out = required(parse_path, "directory for one file per party and client", "results").but(unless="check")
     to = optional(
         as_given,
-        "with a task's file: where uploads are sent: task (the addresses in it), or an https:// URL per "
-        "party, separated by spaces; sends what is in --out and was not stored yet",
+        "where uploads are sent: task (the addresses in it), or an https:// URL per party, separated by "
+        "spaces; sends what is in --out and was not stored yet",
     )
     certificate = optional(
         parse_path, "with --to: a PEM file of this client's certificate and key, for servers that ask"
     )
-    shares: Any = None
-    clients_per_upload: Any = None
-    range = RANGE.but(help=f"with --task gap: {RANGE.help}")
-    steps = STEPS.but(help=f"with --task gap: {STEPS.help}")
-    security = SECURITY
-    input_path = INPUT_PATH_OF_SHARES
-    input_form = INPUT_FORM.but(
-        help=f"{INPUT_FORM.help}; for thresholds also keys (a key per record); with --cap slots (default for "
-        "weights, confusion and gap)"
-    )
-    threshold = THRESHOLD.but(
-        help="with --task confusion: predict the positive label from this score on; a column score "
-        "instead of prediction",
-    )
-    positive_label = POSITIVE_LABEL.but(help=f"with --threshold: {POSITIVE_LABEL.help}")
-    check = switch("say which records would be left out, and share nothing")
-    cap = CAP_OF_SHARES.but(help=f"to protect all records of a client: {CAP_OF_SHARES.help}")
+    check = switch("say what the task means and which records would be left out, and share nothing")
     counted = optional(
         parse_path,
-        "the client's own file of what it has shared: a file of records is refused a second time, and --cap "
-        "is for all uploads together",
+        "the client's own file of what it has shared: a file of records is refused a second time, and the "
+        "task's cap is for all uploads together",
     )
     for_tasks = FOR_TASKS
     privacy_unit = UNIT_OF_A_POLICY
@@ -157,13 +123,15 @@ class TaskOptions(
     )
     privacy_unit = UNIT_OF_A_POLICY.but(help="what a run has to protect at least: record (default) or client")
     shares: Any = None
-    clients_per_upload: Any = None
     range = RANGE
     steps = STEPS
     cap = CAP_OF_SHARES
     security = SECURITY
     input_path = INPUT_PATH_OF_SHARES
-    input_form = INPUT_FORM.but(help="as of `share`")
+    input_form = INPUT_FORM.but(
+        help=f"{INPUT_FORM.help}; with --cap slots (default for weights, confusion and gap), or keys, for "
+        "thresholds"
+    )
     records: Any = None
 
 
@@ -190,17 +158,17 @@ class OfTask(
     Spending,
     epsilon={
         "example": "",
-        "help": "with --task: what runs will spend in all on these uploads; those whose clients allow less "
-        "are left out; default: all that the task allows",
+        "help": "what runs will spend in all on these uploads; those whose clients allow less are left out; "
+        "default: all that the task allows",
     },
     delta={"default": "", "help": f"with --epsilon: likewise; default: {ACCEPTED_DELTA}"},
 ):
-    """What a party counts where clients share for a task."""
+    """What a party counts."""
 
     party = PARTY
     shares = SHARES_OF_A_PARTY
-    task = optional(parse_path, "the task that clients shared for, if they did")
-    keys = optional(parse_path, "with --task: the party's directory of sealing keys")
+    task = required(parse_path, "the task that clients shared for", "task.json")
+    keys = required(parse_path, "the party's directory of sealing keys", "keys")
     for_tasks = FOR_TASKS.but(help="with --epsilon: what the runs release; default: what the task allows")
     privacy_unit = UNIT_OF_A_POLICY
 
@@ -212,10 +180,6 @@ class UploadsOptions(OfTask):
         parse_path,
         "the list to write, party-<i>.uploads; bring all parties' lists together",
         "results",
-    )
-    domain = DOMAIN.but(help="the declared domain; uploads of another are not sound")
-    clients_per_upload = CLIENTS_PER_UPLOAD.but(
-        help="the most clients in one upload; larger ones are not sound"
     )
 
 

@@ -6,7 +6,6 @@ program, arguments and noise follow from it, and from the inputs that the host h
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,8 @@ from harness.engines.parties.certificates import fingerprint
 from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
 from harness.hosts.signed_results import Heard, Intent
-from harness.inputs.record_schema import RecordDomain, domain_from_json
+from harness.inputs.record_schema import RecordDomain
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import UploadReport
 from harness.pipeline.party_inputs import PartyInputs, new_uploads
 from harness.pipeline.preprocessing import charging_for
@@ -74,29 +74,18 @@ class Guard:
             if key_of(each.name) == key_of(str(self._population)) and each.budget != rule.budget:
                 self._ledger.set_budget(each.name, rule.budget)
 
-    def judged(self, report: UploadReport) -> UploadReport:
+    def judged(
+        self, report: UploadReport, policies: Mapping[str, ClientPolicy], domain: RecordDomain
+    ) -> UploadReport:
         """Return what this party has of uploads, without those whose clients do not allow the run.
 
-        Judges those of the domain that most are of; others are left out, or refused with the charge. Nor are
-        those in it that an earlier run of the chain counted, by this host's ledger.
-        Raises: UsedUploadsError: none is left of these.
+        Nor are those in it that an earlier run of the chain counted, by this host's ledger.
+        Args: policies: what each client allows, by identity; domain: of their records.
+        Raises: UsedUploadsError: none is left of these; as `prepared`.
         """
         counted = partial(self._ledger.counted, self._population, self.release.chain)
         report = new_uploads(report, counted)
-        domains = Counter(kind.domain for kind in report.sound.values())
-        if not report.policies or not domains:
-            return report
-        ((most, _),) = domains.most_common(1)
-        policies = {
-            batch: report.policies[batch]
-            for batch, kind in report.sound_batches.items()
-            if kind.domain == most and batch in report.policies
-        }
-        domain = domain_from_json(report.domains[most], "The uploads' header")
-        if domain.kind is not self.statistic.kind:
-            return report
-        prepared = self.statistic.prepare(self.release, domain)
-        event = event_of(prepared, self.statistic.name, self._directory)
+        event = event_of(self.prepared(domain), self.statistic.name, self._directory)
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:

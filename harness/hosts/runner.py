@@ -36,7 +36,6 @@ from harness.hosts.connection import Connection, checked
 from harness.hosts.fleet import at_once, connected
 from harness.hosts.inventory import Host
 from harness.hosts.signed_results import Signed, Statement, noise_of, read_signed, what_hosts_ran
-from harness.inputs.shares.party import ANY, UploadPolicy
 from harness.pipeline.party_inputs import PartyInputs, feed_heads
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, what_it_took
 from harness.pipeline.sources import RunContext, Source
@@ -206,22 +205,15 @@ class HostsRunner(Runner):
             made.append(what_it_took(result) | dict(result.preprocessing))
         return made
 
-    def feed(
-        self,
-        form: InputForm,
-        scratch: Path,
-        progress: Progress,
-        rules: UploadPolicy = ANY,
-    ) -> PartyInputs:
+    def feed(self, form: InputForm, scratch: Path, progress: Progress) -> PartyInputs:
         """Have each host aggregate its party's shares; return what is public of them.
 
         Hosts tell each other first, signed, which uploads are sound there, and which their clients' policies
         cover; which ones all take follows from that, at each by itself.
-        Args: rules: what uploads have to be.
         Raises: ShareError: they do not go together, or are for another model or input form.
         """
         progress("aggregate")
-        self._list_uploads(rules)
+        self._list_uploads()
         aggregates = at_once(
             lambda one: one.ask("aggregate", _ADDING_S, kind=_Aggregated, party=one.host.party),
             self._connections,
@@ -241,20 +233,14 @@ class HostsRunner(Runner):
                 f"{named('preprocess')}, or leave out {named('offline')}."
             )
         uploaded = tuple(aggregate.bytes for aggregate in aggregates)
-        inputs = feed_heads(heads, form, self.model, uploaded, rules)
+        inputs = feed_heads(heads, form, self.model, uploaded)
         # Hosts judge by themselves what clients' policies allow.
         return replace(inputs, excluded=aggregates[0].left_out, policies={})
 
-    def _list_uploads(self, rules: UploadPolicy) -> None:
+    def _list_uploads(self) -> None:
         """Have each host told of all others' uploads; what all take of them, each finds by itself."""
         signed = at_once(
-            lambda one: one.ask(
-                "check_uploads",
-                _ADDING_S,
-                kind=Signed | None,
-                party=one.host.party,
-                rules=rules.to_json(),
-            ),
+            lambda one: one.ask("check_uploads", _ADDING_S, kind=Signed | None, party=one.host.party),
             self._connections,
         )
         if None in signed:  # aggregates, of which parties agreed before
@@ -357,10 +343,9 @@ class HostsRunner(Runner):
 
 @dataclass(frozen=True)
 class HostsSource(Source):
-    """Shares that each host has, and aggregates there. Args: policy: what uploads have to be."""
+    """Uploads that each host has, or an aggregate of them."""
 
     hosts: HostsRunner
-    policy: UploadPolicy
 
     def describe(self, run: RunContext) -> PartyInputs:
-        return self.hosts.feed(run.release.form, run.scratch, run.progress, self.policy)
+        return self.hosts.feed(run.release.form, run.scratch, run.progress)

@@ -47,12 +47,10 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 class UploadList:
     """What a host has of uploads, and what it complains of. An identity stands for a digest of each share.
 
-    Attributes: nonce: the host's own, drawn for one run; rules: what uploads have to be, as the coordinator
-    says; uploads: as `UploadReport.to_json` says them.
+    Attributes: nonce: the host's own, drawn for one run; uploads: as `UploadReport.to_json` says them.
     """
 
     nonce: str
-    rules: dict[str, Any]
     uploads: dict[str, Any]
 
     def report(self, party: int) -> UploadReport:
@@ -189,16 +187,13 @@ def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[in
 
 
 def lists_of_others(
-    rules: Mapping[str, Any], signed: Mapping[int, Signed], certificates: Mapping[int, str]
+    signed: Mapping[int, Signed], certificates: Mapping[int, str]
 ) -> Iterator[tuple[int, UploadReport, Heard]]:
     """Yield what every other party's host has of uploads.
 
-    Args: rules: by which this host judged its own; others: as for `check_agreement`.
-    Raises: as `check_agreement`; `report`; HostUnfitError: another host judged by other rules.
+    Args: as for `check_agreement`. Raises: as `check_agreement`; `report`.
     """
-    for party, upload_list, refusal in _said_by(UploadList, signed, certificates, "its list of uploads"):
-        if upload_list.rules != rules:
-            refusal.say("it was told other rules for uploads than this host, or says so falsely")
+    for party, upload_list, _ in _said_by(UploadList, signed, certificates, "its list of uploads"):
         yield party, upload_list.report(party), heard_of(upload_list.nonce, signed[party].said)
 
 

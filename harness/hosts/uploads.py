@@ -1,6 +1,6 @@
 """What a host takes of uploads: it lists what it has, hears the other hosts' lists, adds up what follows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,17 @@ from harness.hosts.signed_results import (
     sign,
 )
 from harness.inputs.record_schema import RecordDomain
-from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, check_own, extract_values
-from harness.inputs.shares.party import (
-    UploadReport,
-    aggregate,
-    paths_of,
-    policy_from_json,
-    uploads_at,
-)
-from harness.pipeline.party_inputs import PartyInputs, agreed, inputs_in
+from harness.inputs.shares.aggregates import check_own, extract_values
+from harness.inputs.shares.counting import Count, Opener
+from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
+from harness.inputs.shares.party import UploadReport, common_uploads
+from harness.inputs.shares.task import read_task
+from harness.pipeline.party_inputs import PartyInputs, check_task, inputs_in
 from harness.pipeline.preprocessing import joint_noise_of, terms_of
 from protocols.spec import REPLICATED
 
-AGGREGATES = "aggregates"  # in a host's directory, by its owner
+AGGREGATES = "aggregates"  # in a host's directory, by its owner, as are the following
+SHARES, TASK, SEALING = "shares", "task.json", "sealing"  # uploads, what they are for, and the party's keys
 
 
 class Uploads:
@@ -57,10 +55,11 @@ class Uploads:
     ) -> None:
         self._directory, self._guard, self._keys = directory, guard, own
         self._scratch, self._nonce = scratch, nonce
-        self._shares = directory / "shares"  # where the owner has clients' uploads placed
+        self._shares = directory / SHARES  # where the owner has clients' uploads placed
+        self._opener: Opener | None = None
         self._report: UploadReport | None = None
-        self._rules: dict[str, Any] = {}  # by which that was judged
-        self._listed: Heard | None = None  # what it signed of both
+        self._policies: Mapping[str, ClientPolicy] = {}  # of the clients of these
+        self._listed: Heard | None = None  # what it signed of them
         self._told: dict[int, Signed] = {}  # by other parties' hosts
         self._adding = False  # whether it has begun to
         self.heard: dict[int, Heard] = {}
@@ -69,21 +68,31 @@ class Uploads:
         self.source = ""
         self.terms = ""
 
-    def check_uploads(self, party: int, rules: dict[str, Any]) -> dict[str, str] | None:
+    def check_uploads(self, party: int) -> dict[str, str] | None:
         """Say, signed, which uploads in the host's own directory are sound; None if they are aggregated.
 
-        Reveals: identities, names and kinds of uploads. Args: rules: what they have to be.
-        Raises: HostUnfitError: it has said that; as `keys.check_keys`.
+        Reveals: identities, and why others are left out.
+        Raises: HostUnfitError: it has said that; ShareError: it has no uploads for this run, or no key; as
+        `keys.check_keys`.
         """
         if self._aggregate_beside(self._shares) is not None:
             return None
         once(self._report, "listed its uploads")
         self._keys.check(party)
-        self._report = self._guard.judged(uploads_at(party, self._shares, policy_from_json(rules)))
-        self._rules = rules
-        signed = sign(UploadList(self._nonce, rules, self._report.to_json()), self._keys.own(party))
+        release, task = self._guard.release, read_task(self._directory / TASK)
+        check_task(task, release.form, release.security)
+        self._opener = Opener(task, party, task.secrets(party, self._directory / SEALING))
+        count = self._counted(self._opener)
+        self._policies = count.policies
+        self._report = self._guard.judged(count.report(), self._policies, task.domain)
+        signed = sign(UploadList(self._nonce, self._report.to_json()), self._keys.own(party))
         self._listed = heard_of(self._nonce, signed["said"])
         return signed
+
+    def _counted(self, opener: Opener, accepted: Collection[str] | None = None) -> Count:
+        count = Count(opener, accepted)
+        count.add(self._shares)
+        return count
 
     def take_list(self, of: int, signed: Signed) -> None:
         """Take what another party's host signed of its uploads; what all take follows from all lists."""
@@ -94,15 +103,15 @@ class Uploads:
     def aggregate(self, party: int) -> dict[str, Any]:
         """Aggregate this party's shares; return what all may know of them.
 
-        They are the one file in the host's own directory `aggregates`, else what lies in `shares`: of these
-        what all parties take by their lists, if it was told these; else all of them have to be sound.
+        They are the one file in the host's own directory `aggregates`; else of the uploads in `shares` those
+        that all parties take by their lists.
         Guarantees: replicated shares are added up here, each compared with its digest in the identity. So
         hosts that begin the same run have the same of each share.
         [test: tests/harness/hosts/test_replicated_shares.py]
         Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size; how
         many were left out, by why; the names of noise that was made ahead.
-        Raises: ShareError: there are none, one is not sound, more than one aggregate is there, or one of
-        replicated shares; as `lists_of_others`.
+        Raises: ShareError: there are none, or too few, more than one aggregate is there, or one of replicated
+        shares; as `lists_of_others`.
         """
         release, scratch, shares = self._guard.release, self._scratch, self._shares
         once(self._adding, "been asked to add its shares up")
@@ -111,19 +120,13 @@ class Uploads:
         if ready and release.form.path is REPLICATED:
             raise ShareError(
                 f"{ready.name} was added up before, and hosts compare replicated shares upload by upload; "
-                "give each host the files that `share` wrote for it instead."
+                "give each host the uploads instead."
             )
         aggregated = ready or scratch / f"party-{party}.aggregate"
-        accepted, left_out = self._agreed(party) if self._told else (None, {})
-        if not ready:
-            aggregate(party, shares, aggregated, accepted)
+        left_out = {} if ready else self._add_up(party, aggregated)
         inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.security)
-        if inputs.policies and not ready:  # each client's own, in place of what all of them allow
-            report = self._report if self._report and accepted is not None else uploads_at(party, shares)
-            if not set(inputs.batches) <= report.sound_batches.keys():
-                raise ShareError(f"Uploads in {shares} changed meanwhile; start again.")
-            allowed = {each: report.policies[each] for each in inputs.batches if each in report.policies}
-            inputs = replace(inputs, policies=allowed)
+        if not ready:  # each client's own, in place of what all of them allow
+            inputs = replace(inputs, policies={each: self._policies[each] for each in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS
         self.inputs = replace(inputs, excluded=left_out)
         self.values = extract_values(aggregated, scratch / "values")
@@ -141,22 +144,20 @@ class Uploads:
         self.terms = terms_of(joint_noise_of(self._guard.prepared(domain)), self._keys.fingerprints(party))
         return self._guard.stock.pieces(self.terms, party)
 
-    def _agreed(self, party: int) -> tuple[Sequence[Path] | None, Mapping[str, int]]:
-        """Return the uploads that all parties take by their lists, None for all that there are.
+    def _add_up(self, party: int, out: Path) -> Mapping[str, int]:
+        """Add up the uploads that all parties take by their lists; return how many are left out, by why.
 
-        Returns: beside them, how many were left out, by why. Raises: as `lists_of_others`.
+        Raises: as `aggregate`.
         """
-        if self._report is None or self._listed is None:
+        if self._report is None or self._listed is None or self._opener is None:
             raise HostUnfitError("It was told of others' uploads before it listed its own.")
-        release = self._guard.release
         reports, self.heard = {party: self._report}, {party: self._listed}
-        for other, report, heard in lists_of_others(self._rules, self._told, self._keys.others(party)):
+        for other, report, heard in lists_of_others(self._told, self._keys.others(party)):
             reports[other], self.heard[other] = report, heard
-        self._told.clear()  # a million uploads are 74 MB in each
-        agreement = agreed([reports[i] for i in sorted(reports)], release.form, release.security)
-        if agreement is None:
-            return None, {}
-        return paths_of(agreement.taken, self._report, self._shares), agreement.left_out
+        self._told.clear()  # a million uploads are 70 MB in each
+        agreement = common_uploads([reports[i] for i in sorted(reports)])
+        self._counted(self._opener, agreement.accepted).write(out)
+        return agreement.left_out
 
     def _aggregate_beside(self, shares: Path) -> Path | None:
         """Return the aggregate that the owner placed, None if there is none.

@@ -26,8 +26,6 @@ from harness.inputs.record_schema import (
     read_domain,
 )
 from harness.inputs.records import ClientRecords, ScoreCut, read_records
-from harness.inputs.shares.file_format import MAX_VALUES
-from harness.inputs.shares.party import UploadPolicy
 from harness.pipeline.run import Run, RunSettings, event_of, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Entry, Say, chosen_account, chosen_ledger, entry, nothing_said
@@ -35,7 +33,7 @@ from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
 from harness.releases.base import PreparedRelease, Statistic
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
-from harness.releases.registry import STATISTICS, statistic_of
+from harness.releases.registry import statistic_of
 from harness.request.base import Request
 from harness.request.calls import Records, ReleaseCall
 from harness.request.fields import as_text
@@ -140,8 +138,6 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
             f"{named('thresholds')} goes with {named('records')}: shares have those of the domain they were "
             "made for."
         )
-    if call.clients_per_upload and (call.records or call.invite):
-        raise OptionError(f"{named('clients_per_upload')} is about uploads; it goes with {named('shares')}.")
     if call.chain and (call.records or call.invite):
         raise OptionError(
             f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
@@ -161,6 +157,11 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
         )
     if call.cap == AUTO and call.records is None:
         parse_cap(AUTO)  # which says why not
+    declared = (call.domain, call.groups, call.labels, call.max_count, call.range, call.steps, call.cap)
+    if not (call.records or call.invite) and any(declared):
+        raise OptionError(
+            "The domain of uploads is that of the task that clients shared for; leave out the options for it."
+        )
     if call.cap_epsilon and not chooses_cap(call):
         raise OptionError(f"{named('cap_epsilon')} is for {named('cap', AUTO)}; give both, or neither.")
 
@@ -249,20 +250,6 @@ def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> Record
             f"(max_count in a domain file, or {named('max_count')})."
         )
     return replace(domain, cap=chosen)
-
-
-def policy_of(call: ReleaseCall) -> UploadPolicy:
-    """Return what uploads have to be. Raises: OptionError: a domain is declared otherwise than by a file."""
-    if any((call.groups, call.labels, call.max_count, call.range, call.steps, call.cap)):
-        raise OptionError(
-            f"With {named('shares')} the domain is the one that was shared; leave out the options for it, or "
-            f"name a file with it by {named('domain')}."
-        )
-    most = call.clients_per_upload or MAX_VALUES
-    if not call.domain:
-        return UploadPolicy(clients=most)
-    domain = read_domain(call.domain).with_kind(STATISTICS[call.task].kind)
-    return UploadPolicy(with_cap(domain, None, call.privacy_unit), most)
 
 
 def run_on_records(

@@ -1,5 +1,6 @@
 """One run, for every statistic: inputs, noise plan, charge, engine and result files; and its manifest."""
 
+import json
 import os
 import platform
 import re
@@ -21,7 +22,7 @@ from harness.engines.registry import engine_of
 from harness.errors import ShareError, UnsupportedError, named
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
-from harness.inputs.shares.file_format import ClientPolicy, domain_text
+from harness.inputs.shares.file_format import ClientPolicy
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
 from harness.pipeline.sources import RunContext, Source
@@ -221,7 +222,7 @@ def event_of(
     plan, release = prepared.plan, prepared.release
     noise = NoiseEvent(plan.noise, plan.changed) if plan.opened and plan.largest == 1 else None
     terms = (task, release.security.name, plan.exact, plan.unit, plan.relation, out, noise, uploads)
-    domain = domain_text(prepared.domain.to_json()) if release.chain else ""
+    domain = json.dumps(prepared.domain.to_json(), sort_keys=True) if release.chain else ""
     return PrivacyEvent(*terms, chain=release.chain or "", domain=domain)
 
 

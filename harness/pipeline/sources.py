@@ -5,7 +5,7 @@ Clients who send are told, and agree with, all that decides what is opened of th
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,16 +22,20 @@ from harness.errors import OptionError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.client import Client, in_uploads, split_into_shares
-from harness.inputs.shares.file_format import copies_of, extract_values, held_by
-from harness.inputs.shares.party import ANY, UploadPolicy, aggregate
+from harness.inputs.shares.aggregates import extract_values
+from harness.inputs.shares.client import in_uploads, split_into_shares
+from harness.inputs.shares.counting import Count, Opener
+from harness.inputs.shares.file_format import copies_of, held_by, pieces_of
+from harness.inputs.shares.party import common_uploads
+from harness.inputs.shares.task import read_task
 from harness.inputs.synthetic import Federation
 from harness.pipeline.party_inputs import (
     CountedUploads,
     PartyInputs,
     Uncovered,
+    check_task,
     feed_heads,
-    sound_uploads,
+    new_uploads,
 )
 from harness.request.base import Request
 from harness.request.releases import request_from_json
@@ -44,6 +48,7 @@ from protocols.spec import CLIENTS, SPLIT, InputForm
 
 BENCHMARK_TERMS = {"task": "benchmark"}  # which no client that has anything to protect takes for a release
 _OF_AN_UPLOAD = 64  # a part: so many values are shared at a time that they stay in a processor's cache
+TASK = "task.json"  # in a directory of uploads
 MAX_SENT = 2**18  # values that clients may send to a run: about 1 GB for each party in sy-rep-ring
 
 
@@ -115,48 +120,61 @@ class RecordsSource(Source):
             raise ShareError("No client has a record; there is nothing to compute.")
         run.progress("share")
         values, share_s = share_and_add_up(self.records, form, model, run.scratch, run.progress)
-        client = Client(form, shared_over(form, model.domain), model.parties)
-        return replace(described, values=values, uploaded=client.file_sizes(self.records), share_s=share_s)
+        shared = described.rows * count_columns(self.records.domain, form.name)
+        about = (copies_of(form, model.parties), shared * shared_over(form, model.domain).value_bytes)
+        uploaded = tuple(
+            sum(size for _, size in pieces_of(party, model.parties, *about, self.records.clients))
+            for party in range(model.parties)
+        )
+        return replace(described, values=values, uploaded=uploaded, share_s=share_s)
 
 
 @dataclass(frozen=True)
 class SharesSource(Source):
-    """What `share` or `aggregate` wrote, all parties on this machine.
+    """What `aggregate` wrote, all parties on this machine; or, for trials, uploads with all parties' keys.
 
-    Args: directory: with a directory `party-<i>` of share files per party, or a file `party-<i>.aggregate`
-    per party; it stays as it is; policy: what uploads have to be.
+    Args: directory: with a file `party-<i>.aggregate` per party; or with `task.json` and, for each party, its
+    uploads in `party-<i>` and its keys in `keys-<i>`. It stays as it is.
     """
 
     directory: Path
-    policy: UploadPolicy = ANY
 
     def describe(self, run: RunContext) -> PartyInputs:
         form, model = run.release.form, run.release.security
         aggregates = sorted(self.directory.glob("party-*.aggregate"))
-        parties = len(aggregates or [path for path in self.directory.glob("party-*") if path.is_dir()])
-        if not parties:
-            raise ShareError(
-                f"{self.directory} holds no shares: there is neither a directory party-0, as `share` makes, "
-                "nor a file party-0.aggregate, as `aggregate` does; name the directory that has all parties'."
-            )
-        if parties != model.parties:
-            raise ShareError(
-                f"{self.directory} holds shares for {parties} parties, model {model.name} has "
-                f"{model.parties}; bring what is missing, share for this model, or choose the one it was "
-                "shared for."
-            )
         run.progress("aggregate")
         if aggregates:
-            return replace(feed_heads(aggregates, form, model, policy=self.policy), values=aggregates)
-        uploads, excluded, policies = sound_uploads(
-            self.directory, form, model, self.policy, run.uncovered, run.counted
-        )
-        written = [run.scratch / f"party-{i}.aggregate" for i in range(parties)]
-        for i, (path, taken) in enumerate(zip(written, uploads, strict=True)):
-            with one_of(i, parties):
-                aggregate(i, self.directory / f"party-{i}", path, taken)
-        heads = feed_heads(written, form, model, policy=self.policy)
-        return replace(heads, values=written, excluded=excluded, policies=policies)
+            return replace(feed_heads(aggregates, form, model), values=aggregates)
+        if not (self.directory / TASK).exists():
+            raise ShareError(
+                f"{self.directory} holds no shares: there is neither party-0.aggregate, which `aggregate` "
+                f"makes, nor {TASK}, which clients shared for; name the directory that has all parties'."
+            )
+        task = read_task(self.directory / TASK)
+        check_task(task, form, model)
+        openers = [
+            Opener(task, i, task.secrets(i, self.directory / f"keys-{i}")) for i in range(model.parties)
+        ]
+        counts = self._counts(openers)
+        reports = [new_uploads(count.report(), run.counted) for count in counts]
+        policies = {name: policy for name, policy in counts[0].policies.items() if name in reports[0].sound}
+        uncovered = run.uncovered(task.domain, policies)
+        agreement = common_uploads([report.without(uncovered) for report in reports])
+        policies = {name: policy for name, policy in policies.items() if name in agreement.accepted}
+        if any(count.identities != agreement.accepted for count in counts):
+            counts = self._counts(openers, agreement.accepted)
+        written = [run.scratch / f"party-{i}.aggregate" for i in range(model.parties)]
+        for count, path in zip(counts, written, strict=True):
+            count.write(path)
+        heads = feed_heads(written, form, model)
+        return replace(heads, values=written, excluded=agreement.left_out, policies=policies)
+
+    def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[Count]:
+        counts = [Count(opener, accepted) for opener in openers]
+        for party, count in enumerate(counts):
+            with one_of(party, len(counts)):
+                count.add(self.directory / f"party-{party}")
+        return counts
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         aggregates = [path for path in described.values if path is not None]

@@ -28,7 +28,9 @@ from harness.request.releases import (
 )
 
 RECORDS = optional(parse_path, "CSV or Parquet, a file, directory or glob, with client_id, group, label")
-SHARES = optional(parse_path, "instead of --records: what `share` or `aggregate` wrote")
+SHARES = optional(
+    parse_path, "instead of --records: what parties' `aggregate` wrote; or uploads with all keys"
+)
 DOMAIN = optional(
     parse_path,
     'JSON file: {"groups": [...], "labels": [...], "max_count": n, "thresholds": t}, the last two '
@@ -45,10 +47,6 @@ STEPS = optional(
     "values are rounded to so many steps on each side of the range's center; default: 1000",
 )
 THRESHOLD = optional(parse_threshold, "predict the positive label from this score on")
-CLIENTS_PER_UPLOAD = optional(
-    whole(1, in_module("harness.inputs.shares.file_format:MAX_VALUES")),
-    "with --shares: the most clients in one upload, 1 if each client uploads for itself; default: any number",
-)
 BUDGET = optional(
     parse_budget,
     "the population's total ε, or ε,δ, for example 3 or 3,1e-6; refuses runs beyond it",
@@ -77,7 +75,6 @@ class Records(Options):
     groups = GROUPS
     labels: Any = LABELS
     max_count: Any = MAX_COUNT
-    clients_per_upload = CLIENTS_PER_UPLOAD
     # What not all releases have.
     range: Any = None
     steps: Any = None

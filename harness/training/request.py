@@ -78,7 +78,6 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
     objective = ThresholdsRequest.objective
     positive_label = ThresholdsRequest.positive_label
     shares: Any = None
-    clients_per_upload: Any = None
     privacy_unit = UNIT
     cap = CAP_OF_SHARES.but(help=f"for --with, where clients are the privacy unit: {CAP_OF_SHARES.help}")
     noise = NOISE

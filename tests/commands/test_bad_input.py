@@ -14,6 +14,7 @@ import pytest
 
 from harness.privacy.ledger.entries import default_path
 from tests.support.command import call, command, files_below, processes_below, start
+from tests.support.envelopes import VECTORS
 
 HEADER = "client_id,group,label\n"
 GOOD = HEADER + "c0,a,0\nc1,b,1\nc2,b,0\n"
@@ -29,6 +30,7 @@ factors.samples = [1, 2]
 """
 FILES = {
     "good.csv": GOOD,
+    "task.json": json.loads(VECTORS.read_text())[0]["task"],
     "no-group.csv": "client_id,label\nc0,0\n",
     "empty.csv": "",
     "capitals.csv": "Client_ID,Group,Label\nc0,a,0\nc1,b,1\n",
@@ -103,7 +105,10 @@ MODELS = [
 COMMANDS: list[Any] = [
     # What is typed.
     ("weights --records good.csv", "--epsilon is missing; give it a value, for example --epsilon 1"),
-    ("share --out shares", "--records is missing; give it a value, for example --records my.csv"),
+    (
+        "share --task task.json --out shares",
+        "--records is missing; give it a value, for example --records my.csv",
+    ),
     ("weights --record good.csv --epsilon 1", r"no option --record \(did you mean --records\?\)"),
     ("weigh --records good.csv --epsilon 1", r"There is no command 'weigh' \(did you mean weights\?\)"),
     # Where a run's values come from.
@@ -156,7 +161,7 @@ COMMANDS: list[Any] = [
         f"weights {INFERRED} good.csv --privacy-unit client --domain capped.json --cap 3",
         "The domain file says how much",
     ),
-    (f"share --records good.csv --cap auto {DECLARED} --out out", "Clients have to know the cap before"),
+    (f"task new.json --cap auto {DECLARED}", "Clients have to know the cap before"),
     (f"{AUTO} --cap-epsilon 20", "--cap-epsilon 20 leaves nothing of --epsilon 20"),
     (f"{AUTO} --max-count 1", "Client 'c0' has 2 records, over the declared maximum of 1"),
     (f"{AUTO} --out there", "there-cap exists already; name another directory"),
@@ -168,7 +173,10 @@ COMMANDS: list[Any] = [
     (f"{ONE_CAP} --release thresholds --variant records", "mpyc cannot do this"),
     (f"{ONE_CAP} --domain capped.json", "there is no cap to choose"),
     (f"{CAP} --epsilon 1 --release-epsilon 1e-30", "--release-epsilon 1e-30 is too small"),
-    (f"share --records good.csv {DECLARED} --task cap --cap 5 --out s", "there is no cap to choose"),
+    (
+        f"task new.json {DECLARED} --for-tasks cap --cap 5 --parties a,b --until 2999-01-01",
+        "there is no cap to choose",
+    ),
     # Other releases.
     (f"{CONFUSION} scored.csv", "has no column prediction"),
     (
@@ -210,21 +218,16 @@ COMMANDS: list[Any] = [
     ("noise --epsilon 1", "--n is missing"),
     ("noise --n 5 --epsilon 1 --delta 2^-200", "No noise fits"),
     # What clients and parties do by themselves.
-    ("share --records good.csv --out new", "share needs --domain, or --groups and --labels"),
-    (f"share --records no-group.csv {DECLARED} --out new", "has no column group"),
-    (f"share --records good.csv {DECLARED}", "--out is missing"),
-    (f"share --records good.csv {DECLARED} --threshold 0.5 --out s", "goes with --task confusion only"),
-    (f"share --records good.csv {DECLARED} --range 0,1 --out s", "go with --task gap only"),
-    (f"share --records good.csv {DECLARED} --for-tasks count --out s", "--for-tasks goes with --epsilon"),
+    ("share --records good.csv --out new", "--task is missing"),
+    ("share --task task.json --records no-group.csv --out new", "has no column group"),
+    ("share --task task.json --records good.csv", "--out is missing"),
+    ("task new.json --groups a,b --labels 0,1", "A task needs"),
     (
-        f"share --records good.csv {DECLARED} --cap weight-one --counted mine.json --out s",
-        "give --cap a number",
-    ),
-    (
-        f"share --records good.csv {DECLARED} --security spdz2k --input-path replicated --out s",
+        f"task new.json {DECLARED} --parties a,b --until 2999-01-01 --security spdz2k "
+        "--input-path replicated",
         "ps-rep-ring or rep4-ring",
     ),
-    ("aggregate --party 0 --shares nowhere --out new", "nowhere"),
+    ("aggregate --task task.json --party 0 --keys keys --shares nowhere --out new", "no sealing keys"),
     ("send --records good.csv --invitation domain.json", "is not an invitation of this version"),
     # Plans, audits, the quickstart, ledgers.
     (f"{PLAN} 9", r"--groups is missing; give it a value, for example --groups 2\."),

@@ -14,9 +14,11 @@ import pytest
 from harness.engines.parties.certificates import make_key
 from harness.errors import HostUnfitError, HostUnreachableError
 from harness.hosts.connection import Connection
+from harness.security_models import MODELS
 from tests.conftest import PROJECT
 from tests.support.command import call, files_below, refused, succeed
 from tests.support.coordinators import RULE, have_port, write_rules
+from tests.support.sharing import to_hosts, trial_by_command
 from tests.support.ssh import Site, copy_of_project, site, write_key
 
 ENGINES = ("embedded", "mp-spdz")
@@ -189,10 +191,11 @@ def test_owners_set_hosts_up_and_a_starter_may_start_their_agents_only(tmp_path:
             have_port(hosts.directory(i), hosts.hosts[i].port, hosts.hosts[i].client_port)
 
         (hosts.home / "records.csv").write_text("client_id,group,label\nme,a,0\nyou,b,1\n")
-        declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--security", "mpyc"]
-        succeed("share", "--records", "records.csv", "--out", "shares", *declared, cwd=hosts.home)
-        for i in range(3):
-            shutil.copytree(hosts.home / "shares" / f"party-{i}", hosts.directory(i) / "shares")
+        declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5"]
+        trial_by_command("shares", MODELS["mpyc"], *declared, cwd=hosts.home)
+        of_task = ("--task", "shares/task.json", "--records", "records.csv", "--out", "shares")
+        succeed("share", *of_task, cwd=hosts.home)
+        to_hosts(hosts.home / "shares", [hosts.directory(i) for i in range(3)])
         run = ["weights", "--hosts", "hosts.toml", "--security", "mpyc", "--epsilon", "1"]
         run += ["--population", "loans", "--out", "results"]
         assert "(party 0): Its policy lets 'alice' start nothing" in refused(*run, cwd=hosts.home)

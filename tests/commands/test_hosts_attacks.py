@@ -18,7 +18,6 @@ from harness.engines.parties.certificates import make_key
 from harness.engines.parties.supervisor import free_ports
 from harness.engines.registry import engine_of
 from harness.hosts.work import Work
-from harness.inputs.shares.party import ANY
 from harness.inputs.synthetic import Federation
 from harness.pipeline.sources import request_of_run, terms_of
 from harness.security_models import SecurityModel, get_model
@@ -238,8 +237,8 @@ def test_a_directory_takes_the_place_of_no_upload(tmp_path: Path) -> None:
     (host / "shares" / "party-0").mkdir()
     first.rename(host / "shares" / "party-0" / first.name)
     with agents([host]) as (agent,):
-        agent.ask("propose", asked=asked())
-        assert agent.ask("aggregate", party=0)["head"].splitlines()[1] == f"{second.stem}:1:0"
+        uploads = json.loads(list_of(agent, 0, asked())["said"])["uploads"]
+        assert (uploads["sound"], uploads["unsound"]) == ([second.stem], {})
 
 
 # What a coordinator may try to have the agent's process, and all that it starts, run with.
@@ -293,7 +292,7 @@ def variables_of(host: Path) -> dict[str, str]:
 
 def list_of(one: Agent, party: int, run: dict[str, str]) -> dict[str, str]:
     one.ask("propose", asked=run)
-    signed: dict[str, str] = one.ask("check_uploads", party=party, rules=ANY.to_json())
+    signed: dict[str, str] = one.ask("check_uploads", party=party)
     return signed
 
 

@@ -21,7 +21,8 @@ from harness.hosts import wire
 from harness.hosts.connection import Connection
 from harness.hosts.policy import FILE, LEDGER
 from harness.inputs.rings import RINGS
-from harness.inputs.shares.file_format import SALT_BYTES, read_header
+from harness.inputs.shares.file_format import SALT_BYTES, SEED_BYTES
+from harness.inputs.shares.task import BOUNDS_BYTES, read_task
 from harness.system.files import PREFIX
 from protocols.accounting.calibration import (
     NeighboringRelation,
@@ -41,6 +42,7 @@ from tests.support.command import (
     start,
     succeed,
 )
+from tests.support.envelopes import unsealed
 from tests.support.midway import charges, ended, have_party_0_stop, parent, party_on, wait_until_midway
 from tests.support.running import until
 from tests.support.ssh import Site, copy_of_project, set_up, site
@@ -116,16 +118,19 @@ def secrets_of(hosts: Site, drawn: Path) -> dict[str, list[bytes]]:
         "hashes": [],
     }
     for i in range(MODEL.parties):
-        keys = [path.read_bytes().split(b"\n")[1] for path in hosts.directory(i).rglob("*.key")]
-        secrets["keys"] += keys
-        (upload,) = (hosts.directory(i) / "shares").glob("*.share")
-        following, header = upload.read_bytes().split(b"\n", 1)[1], read_header(upload)
-        salt, payload = following[:SALT_BYTES], following[SALT_BYTES:]
+        host = hosts.directory(i)
+        secrets["keys"] += [path.read_bytes().split(b"\n")[1] for path in (host / "keys").rglob("*.key")]
+        secrets["keys"] += [path.read_bytes() for path in (host / "sealing").glob("*.key")]
+        upload, task = next((host / "shares").glob("*.share")), read_task(host / "task.json")
+        plain = unsealed(task, i, upload.read_bytes(), host / "sealing")
+        salted = plain[BOUNDS_BYTES + 32 * MODEL.parties :]
+        salt, payload = salted[:SALT_BYTES], salted[SALT_BYTES:]
         secrets["salts"] += [salt, salt.hex().encode()]
         secrets["hashes"] += hashes_of(payload)
-        if header.content == "seed":
+        if i < MODEL.parties - 1:
+            assert len(payload) == SEED_BYTES
             secrets["shares"] += [payload, payload.hex().encode()]
-            payload = header.domain.to_bytes(header.domain.expand(payload, header.values))
+            payload = task.ring.to_bytes(task.ring.expand(payload, task.columns))
             secrets["hashes"] += hashes_of(payload)
         size = RINGS[MODEL.domain.name].value_bytes
         values = [payload[at : at + size] for at in range(0, len(payload), size)]

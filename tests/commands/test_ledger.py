@@ -32,6 +32,7 @@ from tests.support.command import (
 )
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.running import QUICKEST, model_parameters, until
+from tests.support.sharing import aggregates_by_command, trial_by_command
 from tests.support.surroundings import Surroundings, small_disk
 
 BOTH = model_parameters(models=[MODELS["ring"], MODELS["mpyc"]])
@@ -40,6 +41,7 @@ ONE_RUN = guarantee(design_coins(Fraction(1), 40))
 RELEASE = PrivacyEvent(
     *("test", "ring", ONE_RUN, PrivacyUnit.RECORD, NeighboringRelation.ADD_OR_REMOVE_ONE, Path("out"))
 )
+SHARED = ("--task", "shares/task.json", "--records", "records.csv", "--out", "shares")
 UNCOUNTED = "Not tracked. ε adds up over runs on the same people."
 
 
@@ -119,8 +121,8 @@ def test_whoever_forgets_the_name_is_stopped_where_there_are_budgets(here: Path)
 def test_a_run_without_a_name_asks_about_populations_that_may_be_its_own(here: Path) -> None:
     """Not of a retired one, nor, where all records are at hand, of one of which only uploads were used."""
     model = MODELS[QUICKEST]
-    shared = ("--records", "records.csv", "--domain", "domain.json", "--security", "mpyc", "--out", "shares")
-    succeed("share", *shared, cwd=here)
+    trial_by_command("shares", MODELS["mpyc"], "--domain", "domain.json", cwd=here)
+    succeed("share", *SHARED, cwd=here)
     of_uploads = ("--shares", "shares", "--population", "trial", "--budget", "3", "--out", "trial")
     succeed(*weights(MODELS["mpyc"], *of_uploads), cwd=here)
     succeed(*weights(model, "--out", "first"), cwd=here)
@@ -146,18 +148,16 @@ def test_a_run_without_a_name_asks_about_populations_that_may_be_its_own(here: P
 @ON_BOTH_ENGINES
 def test_uploads_run_again_only_when_they_are_charged(model: SecurityModel, here: Path) -> None:
     """Also when the second run takes them aggregated, and together with others."""
-    share = ("share", "--records", "records.csv", "--domain", "domain.json", "--security", model.name)
-    succeed(*share, "--out", "shares", cwd=here)
+    trial_by_command("shares", model, "--domain", "domain.json", "--epsilon", "3", cwd=here)
+    succeed("share", *SHARED, cwd=here)
     succeed(*weights(model, "--shares", "shares", "--out", "first"), cwd=here)
-    old = next((here / "shares" / "party-0").iterdir()).stem
-    succeed(*share, "--out", "shares", cwd=here)
-    for i in range(model.parties):
-        added_up = ("--shares", "shares", "--out", f"all/party-{i}.aggregate")
-        succeed("aggregate", "--party", str(i), *added_up, cwd=here)
+    old = {path.stem for path in (here / "shares" / "party-0").iterdir()}
+    succeed("share", *SHARED, cwd=here)
+    aggregates_by_command("shares", model, "all", here)
     again = weights(model, "--shares", "all", "--out", "again")
     said = refused(*again, cwd=here)
-    assert f"1 of these 2 uploads went into a run before ({here / 'first'})" in said
-    assert f"sent an old upload again, as {old} may be" in said and "No party was started." in said
+    assert f"3 of these 6 uploads went into a run before ({here / 'first'})" in said
+    assert f"sent an old upload again, as {min(old)} may be" in said and "No party was started." in said
     assert in_ledger(here) == []
     succeed(*again, "--population", "loans", cwd=here)
     done = call(*weights(model, "--shares", "shares", "--population", "others"), cwd=here)

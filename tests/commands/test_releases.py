@@ -31,7 +31,7 @@ from protocols.mechanisms.count_tree import CountTree
 from protocols.noise.added import DistributedNoise
 from protocols.noise.truncated import error_bound
 from protocols.spec import SPLIT
-from tests.support.command import call, files_below, flat, processes_below, read_json, refused, succeed
+from tests.support.command import call, files_below, flat, processes_below, read_json, succeed
 from tests.support.requests import request_of
 from tests.support.running import (
     QUICKEST,
@@ -221,15 +221,14 @@ def test_records_to_thresholds(model: SecurityModel, scored: Path) -> None:
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"]]))
 def test_a_key_for_each_record(model: SecurityModel, scored: Path) -> None:
     """The parties bin the records; how many there are is public, so what one says is protected."""
-    options = ["--input-form", "keys", "--domain", "domain.json", "--security", model.name, "--out", "shares"]
-    succeed("share", "--task", "thresholds", "--records", "records.csv", *options, cwd=scored)
-    run = ("thresholds", "--shares", "shares", "--epsilon", "2", "--security", model.name)
+    given = ("--records", "records.csv", "--domain", "domain.json", "--security", model.name)
+    run = ("thresholds", *given, "--epsilon", "2")
     succeed(*run, "--variant", "records", "--out", "results", cwd=scored)
     check_curves(read_json(scored / "results" / "curves.json"))
     manifest = read_json(scored / "results" / "manifest.json")
     assert manifest["privacy"]["neighboring_relation"] == "replace_one"
     assert "number of records of each upload" in manifest["privacy"]["public"]
-    assert manifest["inputs"]["records"] == 2000 and "These shares are keys over" in refused(*run, cwd=scored)
+    assert manifest["inputs"]["records"] == 2000
 
 
 def test_curves_are_kept_where_no_thresholds_follow(scored: Path) -> None:
@@ -269,7 +268,7 @@ def test_garbage_in_one_cell_leaves_the_others(model: SecurityModel, tmp_path: P
             if name == "liar"
             else type(model.domain).encode,
         ):
-            share(records, SPLIT, model.domain, model.parties, tmp_path / "shares")
+            share(records, SPLIT, model, tmp_path / "shares")
     options = ("--epsilon", "20", "--population", "none", "--security", model.name, "--out", "out")
     done = call("weights", "--shares", "shares", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

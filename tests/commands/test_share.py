@@ -2,31 +2,38 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.inputs.shares.party import UNCOVERED
+from harness.inputs.shares.task import read_task
 from harness.security_models import MODELS, SecurityModel
 from tests.support.command import call, files_below, read_json, refused, succeed
+from tests.support.envelopes import changed
 from tests.support.running import QUICKEST, model_parameters
+from tests.support.sharing import aggregates_by_command, trial_by_command
 
-DECLARED = ("--groups", "a,b", "--labels", "0,1", "--max-count", "2", "--security", QUICKEST)
+DECLARED = ("--groups", "a,b", "--labels", "0,1", "--max-count")
+SHARE = ("share", "--task", "s/task.json", "--out", "s", "--records")
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """Return a directory with records of one client: two that count, one with another label, one too many."""
+    """Return a directory with a task, and records of one client: two that count, one with another label, one
+    too many.
+    """
     rows = "me,a,0\nme,a,2\nme,a,0\nme,a,0\n"
     (tmp_path / "mine.csv").write_text(f"client_id,group,label\n{rows}")
+    trial_by_command("s", MODELS[QUICKEST], *DECLARED, "2", "--epsilon", "3", cwd=tmp_path)
     return tmp_path
 
 
 def test_a_check_says_what_would_be_left_out_and_writes_nothing(here: Path) -> None:
     before = files_below(here)
-    done = call("share", "--records", "mine.csv", *DECLARED, "--check", cwd=here)
+    done = call(*SHARE, "mine.csv", "--check", cwd=here)
     assert done.returncode == 0 and files_below(here) == before
-    assert done.stdout == "2 records of 1 client would be shared; nothing was.\n"
+    assert done.stdout.endswith("2 records of 1 client would be shared; nothing was.\n")
+    assert f"Task {read_task(here / 's' / 'task.json').name}" in done.stdout
     assert "mine.csv, row 3: label '2' is not declared (declared: 0, 1); left out." in done.stderr
     assert "the maximum of 2, of which as many are drawn at random; 1 left out." in done.stderr
 
@@ -36,75 +43,39 @@ def test_files_of_a_directory_are_shared_together(here: Path) -> None:
     (here / "parts").mkdir()
     for name in ("me", "you"):
         (here / "parts" / f"{name}.csv").write_text(f"client_id,group,label\n{name},a,0\nme,b,1\n")
-    options = (*DECLARED[:4], "--max-count", "3", *DECLARED[-2:])
+    trial_by_command("t", MODELS[QUICKEST], *DECLARED, "3", cwd=here)
+    share = ("share", "--task", "t/task.json", "--records")
     for records in ("parts", "parts/*.csv"):
-        shared = succeed("share", "--records", records, *options, "--check", cwd=here)
-        assert shared == "4 records of 2 clients would be shared; nothing was.\n"
+        shared = succeed(*share, records, "--check", cwd=here)
+        assert shared.endswith("4 records of 2 clients would be shared; nothing was.\n")
     (here / "parts" / "they.csv").write_text("client_id,label,group\nthey,0,a\n")
-    message = refused("share", "--records", "parts", *options, "--out", "out", cwd=here)
+    message = refused(*share, "parts", "--out", "out", cwd=here)
     assert (
         "parts/they.csv has the columns client_id, label, group where parts/me.csv has client_id, g"
         in message
     )
 
 
-@pytest.mark.parametrize("form", ["split", "product"])
-def test_an_upload_is_as_long_whatever_was_left_out(form: str, here: Path) -> None:
-    (here / "other.csv").write_text("client_id,group,label\nme,b,1\n")
-    sizes = set()
-    for name in ("mine", "other"):
-        options = ("--records", f"{name}.csv", *DECLARED, "--input-form", form, "--out", name)
-        succeed("share", *options, cwd=here)
-        files = sorted((here / name).rglob("*.share"))
-        assert len(files) == 3
-        sizes.add(tuple(path.stat().st_size for path in files))
-    assert len(sizes) == 1
-
-
-def policies(shares: Path) -> list[Any]:
-    """Return the policies in the headers of one party's files."""
-    files = sorted((shares / "party-1").iterdir())
-    return [json.loads(path.read_bytes().partition(b"\n")[0])["policy"] for path in files]
-
-
-@pytest.mark.parametrize(
-    ("options", "policy"),
-    [
-        ((), None),
-        (("--epsilon", "1.5"), (["weights", "count"], "3/2", "1/1073741824", "record")),
-        (("--epsilon", "2", "--for-tasks", "count"), (["count"], "2", "1/1073741824", "record")),
-        (
-            ("--epsilon", "1e-1", "--delta", "1e-6", "--privacy-unit", "client"),
-            (["weights", "count"], "1/10", "1/1000000", "client"),
-        ),
-    ],
-)
-def test_what_a_client_allows_is_in_every_partys_file(
-    options: tuple[str, ...], policy: Any, here: Path
-) -> None:
-    said = succeed("share", "--records", "mine.csv", *DECLARED, *options, "--out", "s", cwd=here)
-    expected = policy and dict(zip(("tasks", "epsilon", "delta", "unit"), policy, strict=True))
-    assert policies(here / "s") == [expected]
-    assert ("Who has a file can read your policy in it: " in said) == (policy is not None)
+def test_an_earlier_upload_is_told(here: Path) -> None:
+    said = call(*SHARE, "mine.csv", cwd=here)
+    assert "Sealed 1 client for task" in said.stdout and "earlier" not in said.stderr
+    assert "s holds 1 earlier upload, too; if the same records" in call(*SHARE, "mine.csv", cwd=here).stderr
 
 
 def test_a_run_leaves_out_whoever_does_not_allow_it_and_counts_what_each_upload_spends(here: Path) -> None:
     """Of three clients one allows another task only, and one no second run."""
-    for policy in ((), ("--epsilon", "1"), ("--epsilon", "9", "--for-tasks", "count")):
-        options = ("--records", "mine.csv", *DECLARED, *policy, "--out", "s")
-        succeed("share", *options, cwd=here)
+    for policy in ((), ("--epsilon", "1"), ("--epsilon", "2", "--for-tasks", "count")):
+        succeed(*SHARE, "mine.csv", *policy, cwd=here)
     release = ("--security", QUICKEST, "--epsilon", "0.9", "--ledger", "ledger", "--population", "p")
     for run, left_out in (("first", 1), ("second", 2)):
         said = succeed("weights", "--shares", "s", *release, "--out", run, cwd=here)
         assert f"by all parties alike: {left_out} {UNCOVERED}." in said
         inputs = read_json(here / run / "manifest.json")["inputs"]
         assert inputs["clients"] == 3 - left_out and inputs["excluded_because"] == {UNCOVERED: left_out}
-    (here / "a").mkdir()
-    for party in "012":
-        options = ("--party", party, "--shares", "s", "--out", f"a/party-{party}.aggregate")
-        succeed("aggregate", *options, cwd=here)
-    told = refused("weights", "--shares", "a", *release, "--out", "third", cwd=here)
-    assert "The policies of clients do not cover this run, in 3 of its 3 uploads" in told
+    aggregates_by_command("s", MODELS[QUICKEST], "a", here)
+    succeed("weights", "--shares", "a", *release, "--out", "third", cwd=here)
+    told = refused("weights", "--shares", "a", *release, "--out", "fourth", cwd=here)
+    assert "The policies of clients do not cover this run, in 1 of its 1 uploads" in told
 
 
 ABLE = [model for model in MODELS.values() if model.replicated]
@@ -121,33 +92,26 @@ def of_three(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shared(of_three: Path, model: SecurityModel, form: str) -> list[Path]:
-    """Have all clients share; return the files of the last one, by party."""
-    known: set[Path] = set()
-    for name in ("one", "two", "three"):
-        known = {*(of_three / "shares").glob("party-*/*")}
-        share = ("share", *AT_REST, *NAMED, "--input-form", form, "--security", model.name)
-        said = succeed(*share, "--records", f"{name}.csv", "--out", "shares", cwd=of_three)
-        assert "Any 2 of these parties together can read what was shared" in said
-    return sorted({*(of_three / "shares").glob("party-*/*")} - known)
-
-
 @pytest.mark.parametrize("model", model_parameters(models=ABLE))
 @pytest.mark.parametrize("command", ["weights", "count"])
 def test_a_result_is_of_the_reports_that_nobody_changed(
     command: str, model: SecurityModel, of_three: Path
 ) -> None:
     """Products and logarithms of shares that wait for the run; one report is changed at the last party."""
-    form = "product" if command == "weights" else "split"
-    file = shared(of_three, model, form)[-1]
-    content = file.read_bytes()
-    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    form, known = ("product" if command == "weights" else "split"), set[Path]()
+    of_task = (*NAMED, "--max-count", "100", "--epsilon", "20", "--input-form", form, *AT_REST)
+    trial_by_command("s", model, *of_task, "--for-tasks", "weights,count", cwd=of_three)
+    for name in ("one", "two", "three"):
+        known = {*(of_three / "s").glob("party-*/*")}
+        succeed(*SHARE, f"{name}.csv", cwd=of_three)
+    file = max({*(of_three / "s").glob("party-*/*")} - known)
+    file.write_bytes(changed(file.read_bytes(), 100))
     chosen = ("--input-form", form) if command == "weights" else ()
-    run = (command, *AT_REST, "--shares", "shares", *chosen, "--security", model.name)
+    run = (command, *AT_REST, "--shares", "s", *chosen, "--security", model.name)
     said = succeed(*run, "--epsilon", "20", "--population", "none", "--verbose", "--out", "out", cwd=of_three)
     assert "that report is left out, or the run ends" in said
     manifest = json.loads((of_three / "out" / "manifest.json").read_text())
-    why = f"changed since it was shared, says party {model.parties - 1} alone"
+    why = f"that the party's key does not open, says party {model.parties - 1} alone"
     assert manifest["inputs"]["excluded_because"] == {why: 1} and manifest["inputs"]["clients"] == 2
     assert manifest["privacy"]["input_path"] == "replicated shares"
     result = json.loads((of_three / "out" / f"{command}.json").read_text())

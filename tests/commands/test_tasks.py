@@ -51,7 +51,7 @@ def test_clients_upload_and_leave(here: Path, monkeypatch: pytest.MonkeyPatch) -
     for i in range(3):
         out = ("--uploads", "lists", "--out", f"all/party-{i}.aggregate")
         said = succeed("aggregate", *own(i), "intake", *out, cwd=here)
-        assert f"Party {i}: 3 uploads of 3 clients" in said
+        assert f"Party {i}: 3 uploads in all/party-{i}.aggregate" in said
     run = ("weights", "--shares", "all", "--security", QUICKEST, "--epsilon")
     assert "policies" in refused(*run, "3.1", cwd=here)  # more than the task allows
     succeed(*run, "3", "--out", "r", cwd=here)
@@ -88,10 +88,10 @@ def test_a_client_may_allow_less(here: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("share", *TASK, "--records", "my.csv", "--out", "x", "--groups", "a,b"), "leave out --groups"),
         (("share", *TASK, "--to", "https://a/ https://b/", "--out", "x"), "3 parties"),
-        (("share", *TASK, "--to", "task", "--out", "x"), "no https:// URL"),
-        (("share", "--to", "task", "--out", "x"), "--task task.json"),
+        (("share", *TASK, "--to", "task", "--out", "x"), "is no URL to send to"),
+        (("share", "--to", "task", "--out", "x"), "--task is missing"),
+        (("share", *TASK, "--records", "my.csv", "--for-tasks", "gap", "--out", "x"), "goes with --epsilon"),
         (("aggregate", *own(0)[:-1], "--shares", "keys-0", "--out", "x"), "wait for more"),
         (
             ("aggregate", *TASK, "--party", "0", "--keys", "keys-1", "--shares", "keys-0", "--out", "x"),

@@ -26,6 +26,7 @@ from tests.support.command import (
     succeed,
 )
 from tests.support.running import QUICKEST, model_parameters
+from tests.support.sharing import aggregates_by_command, trial_by_command
 
 # Client c0 has records of two groups; nobody has (b, 1).
 RECORDS = [("c0", "a", "0")] * 3 + [("c0", "b", "0")] + [("c1", "a", "1")] * 2 + [("c2", "b", "0")] * 40
@@ -99,32 +100,32 @@ def test_records_to_weights(form: InputForm, model: SecurityModel, here: Path) -
 
 @pytest.mark.parametrize("model", model_parameters(models=[MODELS["ring"], MODELS["mpyc"]]))
 def test_shares_of_clients_who_left_to_weights(model: SecurityModel, here: Path) -> None:
-    """Two uploads, an aggregate per party, then two runs on the same shares.
+    """Three uploads, an aggregate per party, then two runs on the same shares.
 
     Two runs at epsilon = 1/100 open the same noise in all four cells with probability (sum p^2)^4 < 1e-9.
     """
+    trial_by_command("shares", model, "--domain", "domain.json", cwd=here)
     for name, clients in (("mine", ("c0",)), ("theirs", ("c1", "c2"))):
         write(here / f"{name}.csv", [record for record in RECORDS if record[0] in clients])
-        options = ["--domain", "domain.json", "--security", model.name, "--out", "shares"]
+        options = ["--task", "shares/task.json", "--out", "shares"]
         succeed("share", "--records", f"{name}.csv", *options, cwd=here)
     shares = files_below(here / "shares")
-    assert len(shares) == 3 * model.parties  # a directory and two files each
-    for i in range(model.parties):
-        options = ["--party", str(i), "--shares", f"shares/party-{i}", "--out", f"party-{i}.aggregate"]
-        assert f"Party {i}: 2 uploads of 3 clients" in succeed("aggregate", *options, cwd=here)
+    assert len(list((here / "shares").rglob("*.share"))) == 3 * model.parties
+    said = aggregates_by_command("shares", model, ".", here)
+    assert all(f"Party {i}: 3 uploads in party-{i}.aggregate" in said for i in range(model.parties))
     run = ["weights", "--epsilon", "0.01", "--security", model.name]
     succeed(*run, "--shares", ".", "--out", "first", cwd=here)
     succeed(*run, "--shares", "shares", "--population", "again", "--out", "second", cwd=here)
     first, second = (
         check_results(here / name, TRUTH, model, SPLIT, Fraction(1, 100)) for name in ("first", "second")
     )
-    inputs = {"clients": 3, "uploads": 2, "max_count": 100}
+    inputs = {"clients": 3, "uploads": 3, "max_count": 100}
     assert read_json(here / "first" / "manifest.json")["inputs"] == inputs
     assert "domain inferred from records" not in first["privacy"]["public"]
     assert first["noisy_counts"] != second["noisy_counts"] and files_below(here / "shares") == shares
     (here / "shares" / "party-1").rename(here / "lost")
     said = refused(*run, "--shares", "shares", "--out", "third", cwd=here)
-    assert f"shares holds shares for {model.parties - 1} parties, model {model.name} has" in said
+    assert "Cannot read shares/party-1" in said
 
 
 def test_security_has_the_documented_keys(here: Path) -> None:
@@ -174,8 +175,11 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(tmp_path: Path)
     assert processes_below(tmp_path) == {}
 
 
-GIVEN = ("--groups", "a,b", "--labels", "0,1", "--max-count", "100", "--security", QUICKEST)
-SHARE = ("share", "--records", "mine.csv", *GIVEN, "--out", "shares", "--counted", "mine.json")
+DECLARED = ("--groups", "a,b", "--labels", "0,1", "--max-count", "100", "--epsilon", "20")
+SHARE = (
+    *("share", "--task", "shares/task.json", "--records", "mine.csv", "--out", "shares"),
+    *("--counted", "mine.json"),
+)
 
 
 def arrive(place: Path, *cells: str) -> None:
@@ -187,6 +191,7 @@ def arrive(place: Path, *cells: str) -> None:
 
 def test_a_chain(tmp_path: Path) -> None:
     """Two runs of new uploads each, for one charge; then their counts added up, for none."""
+    trial_by_command("shares", MODELS[QUICKEST], *DECLARED, cwd=tmp_path)
     arrive(tmp_path, *["a0"] * 30, "b1")
     assert "mine.csv was shared before" in refused(*SHARE, cwd=tmp_path)
     asked = ("--epsilon", "20", "--security", QUICKEST, "--population", "people")

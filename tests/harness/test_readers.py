@@ -19,11 +19,13 @@ from harness.errors import (
 from harness.forecast.unit_costs import read_units
 from harness.hosts.inventory import read_hosts
 from harness.inputs.record_schema import read_domain
-from harness.inputs.shares.file_format import read_header
-from harness.inputs.shares.party import policy_from_json, read_lists
+from harness.inputs.shares.aggregates import read_header
+from harness.inputs.shares.party import read_lists
+from harness.inputs.shares.task import task_from_bytes
 from harness.pipeline.sources import read_terms
 from harness.postprocessing.reweighing.sample_weight import read_weights
 from harness.postprocessing.thresholds.rules import rule_from_json
+from tests.support.envelopes import VECTORS
 from tests.support.hostile import SECRET, check_file, check_refuses, spoilt
 
 DOMAIN: dict[str, Any] = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10}
@@ -44,27 +46,21 @@ INVITATION = {
     "servers": [SERVER, SERVER],
     "terms": {"epsilon": "1"},
 }
-KIND = {"form": "slots", "arithmetic": "xor64", "parties": 1, "domain": "x"}
+TASK = task_from_bytes(json.loads(VECTORS.read_text())[0]["task"].encode(), "the vector")
 LIST = {
-    "schema": 1,
+    "schema": 2,
     "party": 0,
-    "sound": [{**KIND, "uploads": ["a:1:0"]}],
-    "unsound": {"b": "for another party"},
+    "task": TASK.name,
+    "sound": ["0a" * 32],
+    "unsound": {"0b": "of another task"},
 }
 HEADER = {
-    "schema": 2,
-    "kind": "batch",
-    "batch": "0a",
-    "commitments": ["0a", "0b"],
-    "form": "split",
-    "arithmetic": "ring64",
+    "schema": 3,
     "party": 0,
-    "parties": 2,
-    "clients": 1,
-    "content": "seed",
-    "record_domain": DOMAIN,
-    "records": 0,
-    "batches": 1,
+    "uploads": 1,
+    "fingerprint": "0a",
+    "policy": TASK.policy,
+    "task": json.loads(TASK.text),
 }
 
 
@@ -83,20 +79,13 @@ def test_invitations(tmp_path: Path) -> None:
     check_refuses(read, ShareError, ((str(each), each) for each in wrong))
 
 
-def test_policies() -> None:
-    good, free = {"domain": DOMAIN, "clients": 3}, {"domain": None, "clients": 3}
-    assert policy_from_json(good).clients == policy_from_json(free).clients == 3
-    cases = [*spoilt(good, optional=("max_count",)), ("no clients", {**free, "clients": 0})]
-    check_refuses(policy_from_json, RecordDomainError, (case for case in cases if case[1] != free))
-
-
 def test_lists_of_uploads(tmp_path: Path) -> None:
     def read(path: Path) -> None:
-        read_lists(path.parent)
+        read_lists(path.parent, TASK)
 
-    path = tmp_path / "party-0.uploads"
-    path.touch()
-    check_file(read, ShareError, path, LIST, either=("unsound",), there=False)
+    for party in (1, 2):
+        (tmp_path / f"party-{party}.uploads").write_text(json.dumps({**LIST, "party": party}))
+    check_file(read, ShareError, tmp_path / "party-0.uploads", LIST, either=("unsound",), there=False)
 
 
 FIGURES = {"sent_bytes": {"run": 0.5}, "mpc_s": {"run": 0.5}}
@@ -124,12 +113,12 @@ FILES: dict[
         )
         for kind, good in DOMAINS.items()
     },
-    "a header": (
-        "0a.share",
+    "an aggregate": (
+        "0.aggregate",
         read_header,
-        ShareError,
+        FairSharesError,
         HEADER,
-        {"optional": ("schema", "records", "batches", "max_count")},
+        {"optional": ("schema", "max_count")},
     ),
     "unit costs": (
         "units.json",

@@ -15,7 +15,6 @@ import pytest
 from harness.engines.registry import engine_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.rings import XOR
 from harness.pipeline.run import RunSettings, run_release
 from harness.pipeline.sources import SharesSource
 from harness.releases.contribution_cap import CapStatistic, CapTarget, sizes_alone
@@ -28,7 +27,7 @@ from protocols.spec import PI_CAP, SLOTS
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.support.requests import request_of
 from tests.support.running import model_parameters, noise_of, opened_with
-from tests.support.sharing import share
+from tests.support.sharing import share, share_all
 from tests.support.slots import cells_of_words, changed, shares_of_words
 
 EPSILON, DELTA_BITS = "1/4", 45
@@ -149,9 +148,9 @@ def test_uploads_that_are_not_sound_are_out_at_every_party(model: SecurityModel,
     """All ways to misbehave, by a client each, towards one party or, every other one, all; and a copy."""
     shares, form = tmp_path / "shares", PI_CAP.input_forms[SLOTS.name]
     for sizes in (HONEST[:20], HONEST[20:], [50] * 5):
-        honest = share(records(sizes), form, XOR, model.parties, shares)
+        honest, *_ = share_all(records(sizes), form, model, shares)
     for i, what in enumerate(MISBEHAVIOURS.values()):
-        bad = share(records([50]), form, XOR, model.parties, shares)
+        bad = share(records([50]), form, model, shares)
         alike, party = what.at_all and i % 2, i % model.parties
         misbehave(what.change, shares, bad, range(model.parties) if alike else range(party, party + 1))
     copy_under_another_name(shares, honest, 1)
@@ -159,8 +158,8 @@ def test_uploads_that_are_not_sound_are_out_at_every_party(model: SecurityModel,
     source, settings = SharesSource(shares), RunSettings(request)
     run = run_release(STATISTIC, source, settings, tmp_path / "out", lambda step: None)
     inputs = run.manifest["inputs"]
-    assert (inputs["clients"], inputs["uploads"]) == (45, 3)
-    assert inputs["excluded_uploads"] == len(MISBEHAVIOURS) + 1 == sum(inputs["excluded_because"].values())
+    assert (inputs["clients"], inputs["uploads"]) == (45, 45)
+    assert inputs["excluded_uploads"] == len(MISBEHAVIOURS) == sum(inputs["excluded_because"].values())
     assert (run.found.above, run.found.cap) == (7, 6)  # 5 have more, and the others would be too many
     privacy = run.manifest["privacy"]
     assert (privacy["privacy_unit"], privacy["neighboring_relation"]) == ("client", "zero_out_one")

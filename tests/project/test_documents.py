@@ -107,9 +107,12 @@ def test_a_page_does_what_it_says(page: Page, tmp_path: Path, monkeypatch: pytes
         directory = tmp_path
         if "on hosts" in page.said:
             directory = stack.enter_context(site(tmp_path, choose_model(None).parties)).home
-            copying = tmp_path / "bin" / "scp"  # from `-r made-up/party-N` to that party's host
+            copying = tmp_path / "bin" / "scp"  # to the host that the address ends with
             copying.parent.mkdir()
-            copying.write_text(f'#!/bin/sh\nexec cp -r "$2" "{tmp_path}/host-${{2##*-}}/shares"\n')
+            copying.write_text(
+                '#!/bin/sh\n[ "$1" = -r ] && shift\nhost=${2%%:*}\n'
+                f'exec cp -r "$1" "{tmp_path}/host-${{host##*.1}}/${{2#*:/srv/fairshares/}}"\n'
+            )
             copying.chmod(0o700)
             monkeypatch.setenv("PATH", f"{copying.parent}:{os.environ['PATH']}")
         names = given(directory)

@@ -31,10 +31,9 @@ from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Signed, UploadList, sign
 from harness.hosts.work import Work
-from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.party import ANY, UploadPolicy, UploadReport
+from harness.inputs.shares.party import UploadReport
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.request.base import Request
@@ -43,7 +42,7 @@ from harness.security_models import SecurityModel, get_model
 from harness.system.documents import Refusal, call
 from protocols.spec import PI_RW, SHARES, InputPath
 from tests.conftest import PROJECT
-from tests.support.sharing import share
+from tests.support.sharing import share, to_hosts
 
 MODEL = get_model("mpyc")
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 10)
@@ -83,9 +82,9 @@ def make_hosts(
         write_rules(host, policy)
     form = PI_RW.input_forms["split"].by(path)
     for _ in range(clients):
-        share(records(), form, shared_over(form, model.domain), model.parties, directory / "shares")
-    for i, host in enumerate(hosts if clients else ()):
-        (directory / "shares" / f"party-{i}").rename(host / "shares")
+        share(records(), form, model, directory / "shares")
+    if clients:
+        to_hosts(directory / "shares", hosts)
     return hosts
 
 
@@ -115,25 +114,26 @@ class Coordinator:
         self.work.run._is_ready = True  # the party's process, in whose place is none
         self.work.run.go({name: Signed(**one) for name, one in signed.items()})
 
-    def tell(self, hosts: list[Path], run: dict[str, str], party: int = 0, rules: UploadPolicy = ANY) -> None:
-        """Have all hosts list their uploads for a proposed run, and tell this one the others' lists.
-
-        Args: rules: that the others are told.
-        """
-        self.work.release.uploads.check_uploads(party, ANY.to_json())
+    def tell(self, hosts: list[Path], run: dict[str, str], party: int = 0) -> None:
+        """Have all hosts list their uploads for a proposed run, and tell this one the others' lists."""
+        self.work.release.uploads.check_uploads(party)
         for i, host in enumerate(hosts):
             if i != party:
                 with ExitStack() as stack:
                     other = Coordinator(host, stack).work
                     other.propose(run)
-                    self.work.release.uploads.take_list(
-                        i, Signed(**(other.release.uploads.check_uploads(i, rules.to_json()) or {}))
-                    )
+                    signed = other.release.uploads.check_uploads(i)
+                    self.work.release.uploads.take_list(i, Signed(**(signed or {})))
+
+    def aggregated(self, run: dict[str, str], party: int = 0) -> dict[str, Any]:
+        """Have the host add its shares up for a run, by all hosts' lists; return what it says of that."""
+        self.work.propose(run)
+        self.tell(sorted(self.work.host.directory.parent.glob("host-*")), run, party)
+        return self.work.release.uploads.aggregate(party)
 
     def prepared(self, run: dict[str, str], party: int = 0) -> Work:
         """Return the host's work once a party is ready to start. Raises: whatever the host refuses by."""
-        self.work.propose(run)
-        self.work.release.uploads.aggregate(party)
+        self.aggregated(run, party)
         self.work.run.prepare("0" * 32, party, [("127.0.0.1", 0)] * MODEL.parties)
         return self.work
 
@@ -175,9 +175,9 @@ def let_go(coordinator: Coordinator, work: Work, hosts: list[Path], found: Party
     return made
 
 
-def listed(work: Work, party: int = 0, rules: UploadPolicy = ANY) -> UploadReport:
+def listed(work: Work, party: int = 0) -> UploadReport:
     """Return what a host says, signed, of its uploads."""
-    signed = work.release.uploads.check_uploads(party, rules.to_json())
+    signed = work.release.uploads.check_uploads(party)
     assert signed is not None
     return UploadList(**json.loads(signed["said"])).report(party)
 
@@ -284,7 +284,7 @@ def fed(hosts: Sequence[Agent], asked: dict[str, str]) -> None:
     """Propose a release, have hosts list what uploads they have, and add up what all take."""
     for one in hosts:
         one.ask("propose", asked=asked)
-    lists = [one.ask("check_uploads", party=i, rules=ANY.to_json()) for i, one in enumerate(hosts)]
+    lists = [one.ask("check_uploads", party=i) for i, one in enumerate(hosts)]
     for i, one in enumerate(hosts):
         for of, signed in enumerate(lists):
             if of != i:

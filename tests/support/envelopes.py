@@ -14,12 +14,13 @@ import numpy as np
 
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import Cap, RecordDomain
+from harness.inputs.shares import envelope as sealing
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.envelope import open_envelope, seal_upload
 from harness.inputs.shares.file_format import copies_of
-from harness.inputs.shares.keys import SealingParty, secrets_in
+from harness.inputs.shares.keys import SealingParty, secrets_in, unseal
 from harness.inputs.shares.party import OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
-from harness.inputs.shares.task import Task
+from harness.inputs.shares.task import HEAD_BYTES, Task
 from harness.security_models import get_model
 from protocols.arrays import Integers, Words
 from protocols.spec import INPUT_FORMS, PATHS
@@ -63,8 +64,8 @@ FORMS = [
 
 
 def opener(task: Task, party: int, directory: Path) -> Opener:
-    """Return what opens a party's envelopes, in runs of all that the task allows."""
-    return Opener(task, party, secrets_in(directory / f"keys-{party}"), task.allowed)
+    """Return what opens a party's envelopes, whatever their clients allow."""
+    return Opener(task, party, secrets_in(directory / f"keys-{party}"))
 
 
 def upload(task: Task, values: Integers | list[int], shares: Path) -> str:
@@ -76,12 +77,14 @@ def upload(task: Task, values: Integers | list[int], shares: Path) -> str:
     return identity
 
 
-def counts(task: Task, directory: Path, accepted: Collection[str] | None = None) -> list[Count]:
-    """Return each party's count of what is in `directory/shares/party-<i>/`."""
+def counts(
+    task: Task, directory: Path, accepted: Collection[str] | None = None, shares: Path | None = None
+) -> list[Count]:
+    """Return each party's count. Args: directory: of keys; shares: with `party-<i>`, if not beside them."""
     made = []
     for party in range(len(task.parties)):
         made.append(Count(opener(task, party, directory), accepted))
-        made[-1].add(directory / "shares" / f"party-{party}", 0)
+        made[-1].add((shares or directory / "shares") / f"party-{party}", 0)
     return made
 
 
@@ -102,6 +105,21 @@ def revealed(task: Task, parts: list[Words]) -> list[int]:
 def changed(envelope: bytes, at: int) -> bytes:
     """Return an envelope with one other byte."""
     return envelope[:at] + bytes([envelope[at] ^ 1]) + envelope[at + 1 :]
+
+
+def resealed(task: Task, party: int, envelope: bytes, secrets: Path, at: int) -> bytes:
+    """Return an envelope of which a client sealed one byte otherwise. Args: secrets: keys; at: where."""
+    head, key = envelope[:HEAD_BYTES], task.parties[party].keys[0]
+    plain = unsealed(task, party, envelope, secrets)
+    return head + key.seal(changed(plain, at % len(plain)), sealing._info(head, party))
+
+
+def unsealed(task: Task, party: int, envelope: bytes, secrets: Path) -> bytes:
+    """Return what is in an envelope, unchecked. Args: secrets: the party's keys."""
+    head, key = envelope[:HEAD_BYTES], task.parties[party].keys[0]
+    plain = unseal(secrets_in(secrets)[key.id], envelope[HEAD_BYTES:], sealing._info(head, party))
+    assert plain is not None
+    return plain
 
 
 def vectors(directory: Path) -> list[dict[str, object]]:

@@ -1,40 +1,96 @@
-"""One upload, what its client allows, and what a source of uploads knows of a run."""
+"""Uploads for a task of their directory, what clients allow, and what a source of uploads knows of a run."""
 
-from collections.abc import Collection, Mapping
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.rings import Ring
-from harness.inputs.shares.client import Client
+from harness.inputs.shares import envelope
 from harness.inputs.shares.file_format import ClientPolicy
+from harness.inputs.shares.task import Task, read_task
 from harness.pipeline.party_inputs import Uncovered
 from harness.pipeline.sources import RunContext
 from harness.request.base import Request
+from harness.security_models import SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee
 from protocols.spec import InputForm
-
-
-def share(
-    records: ClientRecords,
-    form: InputForm,
-    ring: Ring,
-    parties: int,
-    out: Path,
-    policy: ClientPolicy | None = None,
-) -> str:
-    """Write the files of one upload to `out/party-<i>/`; return its identity."""
-    (batch,) = Client(form, ring, parties, policy).share(records, out)
-    return batch
+from tests.support.command import succeed
+from tests.support.envelopes import made_task
 
 
 def allowing(
     tasks: tuple[str, ...], epsilon: str, delta: str, unit: PrivacyUnit = PrivacyUnit.RECORD
 ) -> ClientPolicy:
-    """Return a client's policy. Args: epsilon, delta: as a header has them."""
+    """Return a policy. Args: epsilon, delta: as files have them."""
     return ClientPolicy(tasks, Guarantee(Fraction(epsilon), Fraction(delta)), unit)
+
+
+ALL = allowing(("weights", "count", "confusion", "thresholds", "gap", "cap"), "1000", "1")
+
+
+def trial(
+    domain: RecordDomain,
+    form: InputForm,
+    model: SecurityModel,
+    out: Path,
+    policy: ClientPolicy = ALL,
+    least: int = 1,
+) -> Task:
+    """Return the task of a directory; it is made if it is not there, with all parties' keys beside it."""
+    file = out / "task.json"
+    if not file.exists():
+        made = made_task(out, form.name, form.path.name, model.name, domain=domain, least=least)
+        file.write_bytes(replace(made, policy=policy.to_json()).text)
+    return read_task(file)
+
+
+def share(
+    records: ClientRecords,
+    form: InputForm,
+    model: SecurityModel,
+    out: Path,
+    policy: ClientPolicy | None = None,
+) -> str:
+    """Write one client's upload to `out/party-<i>/`, for the task that is there; return its identity."""
+    (identity,) = envelope.share(trial(records.domain, form, model, out), records, out, policy)
+    return identity
+
+
+def share_all(records: ClientRecords, form: InputForm, model: SecurityModel, out: Path) -> list[str]:
+    """Write an upload of each client, as `share`; return their identities."""
+    return envelope.share(trial(records.domain, form, model, out), records, out)
+
+
+def trial_by_command(directory: str, model: SecurityModel, *options: str, cwd: Path) -> None:
+    """Make keys of all parties, and a task, in one directory. Args: options: of the task."""
+    until = ("--until", "2999-01-01")
+    for i in range(model.parties):
+        succeed("keys", "--directory", f"{directory}/keys-{i}", "--sealing", "x25519", *until, cwd=cwd)
+    parties = ",".join(f"{directory}/keys-{i}/party.json" for i in range(model.parties))
+    made = ("--parties", parties, "--least-uploads", "1", "--security", model.name, *until)
+    succeed("task", f"{directory}/task.json", *made, *options, cwd=cwd)
+
+
+def aggregates_by_command(directory: str, model: SecurityModel, out: str, cwd: Path) -> str:
+    """Have each party count the uploads of a directory; return what the commands printed."""
+    said = ""
+    for i in range(model.parties):
+        party = ("--task", f"{directory}/task.json", "--party", str(i), "--keys", f"{directory}/keys-{i}")
+        files = ("--shares", directory, "--out", f"{out}/party-{i}.aggregate")
+        said += succeed("aggregate", *party, *files, cwd=cwd)
+    return said
+
+
+def to_hosts(shares: Path, hosts: Sequence[Path]) -> None:
+    """Give each host the task, its party's keys and its uploads, as its owner would."""
+    for i, host in enumerate(hosts):
+        shutil.copy(shares / "task.json", host / "task.json")
+        shutil.copytree(shares / f"keys-{i}", host / "sealing", dirs_exist_ok=True)
+        shutil.copytree(shares / f"party-{i}", host / "shares", dirs_exist_ok=True)
 
 
 def all_covered(_domain: RecordDomain, _policies: Mapping[str, ClientPolicy]) -> Collection[str]:

@@ -21,6 +21,7 @@ from harness.security_models import SecurityModel
 from tests.conftest import PROJECT
 from tests.support.command import succeed
 from tests.support.running import until
+from tests.support.sharing import to_hosts, trial_by_command
 
 # Of an owner who takes part in all that these tests run.
 POLICY = """
@@ -139,10 +140,11 @@ def set_up(made: Site, model: SecurityModel, policy: str = POLICY) -> None:
     dealer.mkdir()
     rows = (f"c{i},{'a,0' if i < 30 else 'b,1'}\n" for i in range(50))
     (dealer / "records.csv").write_text("client_id,group,label\n" + "".join(rows))
-    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--security", model.name]
-    succeed("share", "--records", "records.csv", "--out", "shares", *declared, cwd=dealer)
-    for i in range(model.parties):
-        shutil.copytree(dealer / "shares" / f"party-{i}", made.directory(i) / "shares")
+    declared = ["--groups", "a,b", "--labels", "0,1", "--max-count", "5", "--epsilon", "20"]
+    trial_by_command("shares", model, *declared, cwd=dealer)
+    of_task = ("--task", "shares/task.json", "--records", "records.csv", "--out", "shares")
+    succeed("share", *of_task, cwd=dealer)
+    to_hosts(dealer / "shares", [made.directory(i) for i in range(model.parties)])
 
 
 def make_ssh_files(ssh: Path, names: Iterable[str]) -> None:

@@ -23,7 +23,6 @@ from harness.pipeline.release import (
     declared_domain,
     grid_of,
     of_noise,
-    policy_of,
     run_on_records,
     score_cut,
     settings_of,
@@ -106,11 +105,7 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
         if options.records:
             return run_on_records(options, options.records, settings, out, begin, _say_cap)
         statistic = statistic_of(settings.release)
-        source = (
-            _invited(options, settings)
-            if options.invite
-            else SharesSource(options.shares, policy_of(options))
-        )
+        source = _invited(options, settings) if options.invite else SharesSource(options.shares)
         return run_release(statistic, source, settings, out, begin)
 
 
@@ -132,7 +127,7 @@ def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progres
     hosts = settings.hosts
     assert isinstance(hosts, HostsRunner)
     request = settings.release.but(population=settings.account.population)
-    source = _invited(options, settings) if options.invite else HostsSource(hosts, policy_of(options))
+    source = _invited(options, settings) if options.invite else HostsSource(hosts)
     settings = replace(settings, release=request)
     with hosts.connected(begin):
         hosts.propose(request)

@@ -1,10 +1,10 @@
-"""`task` and `keys`; and `share`, `uploads` and `aggregate` where clients share for a task and leave."""
+"""`task` and `keys`, and `share`, `uploads` and `aggregate`: clients' and parties' steps."""
 
+from collections import Counter
 from pathlib import Path
 
-from harness.cli.commands import shares
-from harness.cli.commands.shares import counted, own, policy_in, tell_aggregate, tell_check, tell_uploads
 from harness.cli.options import (
+    ACCEPTED_DELTA,
     AggregateOptions,
     KeysOptions,
     OfTask,
@@ -14,29 +14,30 @@ from harness.cli.options import (
 )
 from harness.cli.terminal import announce, plain, say, steps
 from harness.clients.uploading import Outcome, send
-from harness.errors import OptionError, ShareError, named
+from harness.engines.registry import choose_model
+from harness.errors import OptionError, ShareError, UnsupportedError, named
 from harness.inputs.encoding import as_upload, shared_over
+from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
+from harness.inputs.shares import envelope
 from harness.inputs.shares.client import of_what_is_left
 from harness.inputs.shares.counting import Count, Opener
-from harness.inputs.shares.envelope import client_of
-from harness.inputs.shares.file_format import MAX_VALUES, SUFFIX, ClientPolicy, copies_of, write_file
-from harness.inputs.shares.keys import FILE, SealingParty, read_party, secrets_in
-from harness.inputs.shares.party import described, read_lists
+from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, copies_of, write_file
+from harness.inputs.shares.keys import FILE, SealingParty, read_party
+from harness.inputs.shares.party import described, read_lists, write_uploads
 from harness.inputs.shares.task import Task, read_task
-from harness.pipeline.release import declared_domain
+from harness.pipeline.party_inputs import check_task
+from harness.pipeline.release import declared_domain, with_cap
 from harness.privacy.ledger.populations import spent_text
 from harness.releases.registry import STATISTICS
+from harness.request.base import chosen_form
+from harness.request.readers import parse_choice, parse_delta
 from harness.request.releases import REQUESTS
 from harness.security_models import get_model
 from harness.views.run import STEPS
-from protocols.spec import INPUT_FORMS
-
-# What a task says for all clients, or has no place for.
-_NOT_OF_ONE_CLIENT = (
-    *("domain", "groups", "labels", "max_count", "range", "steps", "cap"),
-    *("security", "input_form", "input_path", "threshold", "positive_label"),
-)
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Guarantee
+from protocols.spec import INPUT_FORMS, PATHS, SLOTS
 
 
 def keys(options: KeysOptions) -> None:
@@ -77,7 +78,12 @@ def _made(options: TaskOptions) -> Task:
             f"A task needs {named('parties')}, {named('until')}, {named('for_tasks')} that there are, and "
             f"{named('domain')}, or {named('groups')} and {named('labels')}."
         )
-    domain, form, model = shares.encoding(domain.with_kind(statistic.kind), options, request.input_forms())
+    domain = with_cap(domain.with_kind(statistic.kind), options.cap, PrivacyUnit.RECORD)
+    model, forms = options.security or choose_model(None), request.input_forms()
+    slots = SLOTS.name if domain.cap and SLOTS.name in forms else None
+    form = chosen_form(forms, options.input_form or slots, options.input_path)
+    if (reason := model.refusal(form.path)) is not None:
+        raise UnsupportedError(reason)
     policy = policy_in(options.but(for_tasks=tasks), statistic.kind)
     assert policy is not None
     parties = [read_party(Path(name)) for name in options.parties]
@@ -101,9 +107,8 @@ def _made(options: TaskOptions) -> Task:
 def _meaning(task: Task) -> str:
     """Return what a task means to a client, in sentences. Raises: OptionError: no such model is known."""
     model, domain, allowed = get_model(task.security), task.domain, task.allowed
-    wanted = shared_over(INPUT_FORMS[task.form], model.domain) if task.copies == 1 else model.domain
-    if model.parties != len(task.parties) or wanted is not task.ring:
-        raise ShareError(f"The task's arithmetic or number of parties is not that of model {model.name}.")
+    path = PATHS["shares" if task.copies == 1 else "replicated"]
+    check_task(task, INPUT_FORMS[task.form].by(path), model)
     known = [name for name in allowed.tasks if name in REQUESTS]
     revealed = {each for name in known for spec in REQUESTS[name].specs().values() for each in spec.revealed}
     hybrid = task.parties[0].keys[0].hybrid
@@ -132,16 +137,8 @@ def _meaning(task: Task) -> str:
 
 
 def share(options: ShareOptions) -> None:
-    """Write one share file per party, for a task or for runs to come; send those of a task."""
-    if not isinstance(options.task, Path):
-        shares.share(options)
-        return
+    """Seal what a file's clients share for a task, or send what was sealed."""
     task = read_task(options.task)
-    given = [name for name in _NOT_OF_ONE_CLIENT if not options.is_usual(name)]
-    if given:
-        raise OptionError(
-            f"A task says that for all clients, or leaves no choice; leave out {named(given[0])}."
-        )
     meaning = _meaning(task)
     if options.records:
         task.check_open()
@@ -168,54 +165,94 @@ def share(options: ShareOptions) -> None:
 def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
     """Seal the records of a file, or say which would be. Raises: RecordsError; ShareError; OptionError."""
     assert options.records is not None
-    domain = task.domain
-    client = client_of(task, _stricter(options, task))
+    domain, bounds = task.domain, _stricter(options, task)
+    if options.counted and domain.cap and domain.cap.weight_one:
+        raise OptionError(
+            "--counted keeps all uploads of a client to one cap, and that of this task is no number."
+        )
     with steps(STEPS) as begin:
         begin("records")
         records = read_records(options.records, domain, may_be_empty=True, kind=domain.kind, say=announce)
-        records = as_upload(records, client.form, announce)
+        records = as_upload(records, INPUT_FORMS[task.form], announce)
         clients = counted(records.clients, "client")
         if options.check:
             say(meaning)
-            tell_check(records)
+            say(f"{records.sizes.sum():,} records of {clients} would be shared; nothing was.")
             return
         begin("share")
         if options.counted:
             records = of_what_is_left(records, options.records, options.counted)
-        client.share(records, options.out, MAX_VALUES)  # an upload for each
+        made = envelope.share(task, records, options.out, bounds)
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "
         "Share once: a second upload counts as another client's."
     )
+    if earlier := len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(made):
+        before = counted(earlier, "earlier upload")
+        announce(f"{options.out} holds {before}, too; if the same records are in both, remove one of them.")
 
 
 def uploads(options: UploadsOptions) -> None:
     """Write which uploads one party has and takes, for all parties to see."""
-    if options.task is None:
-        shares.uploads(options)
-        return
     with steps(STEPS) as begin:
         begin("aggregate")
         count = Count(_opener(options))
         count.add(own(options.shares, options.party))
-    tell_uploads(count.report(), options.out)
+    listed = count.report()
+    write_uploads(listed, options.out)
+    why = described(Counter(sorted(listed.unsound.values())))
+    say(
+        f"Party {listed.party}: {len(listed.sound)} uploads are sound here."
+        f"{f' Others: {why}.' if why else ''} List: {plain(str(options.out))}."
+    )
 
 
 def aggregate(options: AggregateOptions) -> None:
     """Write what one party feeds into a run."""
-    if options.task is None:
-        shares.aggregate(options)
-        return
-    accepted, left_out = None, ""
+    accepted, left_out, opener = None, "", _opener(options)
     if options.uploads:
-        agreement = read_lists(options.uploads)
-        accepted, left_out = agreement.batches, described(agreement.left_out)
+        agreement = read_lists(options.uploads, opener.task)
+        accepted, left_out = agreement.accepted, described(agreement.left_out)
     with steps(STEPS) as begin:
         begin("aggregate")
-        count = Count(_opener(options), accepted, options.out.with_name(f"{options.out.name}.partial"))
+        count = Count(opener, accepted, options.out.with_name(f"{options.out.name}.partial"))
         count.add(own(options.shares, options.party), cluster=options.cluster)
         header = count.write(options.out)
-    tell_aggregate(header, options.out, left_out)
+    if left_out:
+        say(f"Uploads left out, by all parties alike: {left_out}.")
+    say(
+        f"Party {header.party}: {counted(header.uploads, 'upload')} in {plain(str(options.out))}. "
+        f"Uploads' fingerprint, the same at every party: {header.fingerprint[:16]}."
+    )
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def own(place: Path | str, party: int) -> Path | str:
+    """Return where a party's files are: in a directory with all parties', or in a place of its own."""
+    if isinstance(place, str):
+        return place
+    of_party = place / f"party-{party}"
+    return of_party if of_party.is_dir() else place
+
+
+def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) -> ClientPolicy | None:
+    """Return what the client allows, None for every run. Raises: OptionError: options do not go together."""
+    if not options.epsilon:
+        for name in ("delta", "for_tasks", "privacy_unit"):
+            if getattr(options, name):
+                raise OptionError(
+                    f"{named(name)} goes with --epsilon, the most ε that runs on the upload may spend."
+                )
+        return None
+    fitting = [name for name, statistic in STATISTICS.items() if statistic.kind is kind]
+    tasks = [parse_choice("for_tasks", task, fitting) for task in options.for_tasks or fitting]
+    unit = options.privacy_unit or PrivacyUnit.RECORD
+    delta = options.delta or parse_delta(ACCEPTED_DELTA, "delta")
+    return ClientPolicy(tuple(tasks), Guarantee(options.epsilon, delta), unit)
 
 
 def _stricter(options: ShareOptions | OfTask, task: Task) -> ClientPolicy | None:
@@ -226,18 +263,11 @@ def _stricter(options: ShareOptions | OfTask, task: Task) -> ClientPolicy | None
 
 def _opener(options: OfTask) -> Opener:
     """Return what opens a party's envelopes. Raises: OptionError; ShareError: it has no key of the task."""
-    assert options.task is not None
     task = read_task(options.task)
     policy = _stricter(options, task) or task.allowed
     beyond = [each for each in policy.tasks if not task.allowed.covers(each, policy.unit, policy.total)]
     if beyond:
         raise OptionError(f"The task does not allow runs of {beyond[0]} that spend that much; ask for less.")
-    if options.keys is None or options.party >= len(task.parties):
-        raise OptionError(
-            f"Name the party's {named('keys')}, and one of the task's {len(task.parties)} parties."
-        )
-    held = secrets_in(options.keys)
-    own_keys = {key.id for key in task.parties[options.party].keys} & held.keys()
-    if not own_keys:
-        raise ShareError(f"{options.keys} holds no key of party {options.party} of this task; name its own.")
-    return Opener(task, options.party, {key: held[key] for key in own_keys}, policy)
+    if options.party >= len(task.parties):
+        raise OptionError(f"The task has {len(task.parties)} parties; name one of them by {named('party')}.")
+    return Opener(task, options.party, task.secrets(options.party, options.keys), policy)

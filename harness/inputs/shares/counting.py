@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import ShareError
+from harness.inputs.shares.aggregates import Header
 from harness.inputs.shares.envelope import identity_in, open_envelope
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, Header, write_file
+from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, write_file
 from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
 from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE, UploadReport
@@ -37,7 +38,7 @@ from protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes that a process opens before it is given more
 _CHECKPOINT_S = 30.0
-_Batch = tuple[list[str], Words]
+_Batch = tuple[list[str | ClientPolicy | None], Words]
 
 
 class Part(NamedTuple):
@@ -59,13 +60,14 @@ class Opener:
     Attributes:
         task, party: Of which task, at which party.
         keys: The party's secret keys, by ID.
-        policy: What the run may do with uploads; envelopes whose clients allow less are left out.
+        policy: What runs may do with uploads; envelopes whose clients allow less are left out. None: `bounds`
+            of a count say what clients allow, and whoever counts judges it.
     """
 
     task: Task
     party: int
     keys: dict[bytes, bytes] = field(repr=False)
-    policy: ClientPolicy
+    policy: ClientPolicy | None = None
 
     @property
     def summed(self) -> bool:
@@ -75,24 +77,22 @@ class Opener:
     def __call__(self, envelopes: bytes) -> _Batch:
         """Open envelopes that stand end to end.
 
-        Returns: for each, why it is left out, empty if it is not; of the others the values, shape
-        (columns held, clients or 1, words).
+        Returns: for each, why it is left out, or its client's bounds, None where there are none; of those
+        that are not left out the values, shape (columns held, clients or 1, words).
         """
-        faults, shares = [], []
-        size = self.task.envelope_bytes(self.party)
+        answers: list[str | ClientPolicy | None] = []
+        shares, size = [], self.task.envelope_bytes(self.party)
         for start in range(0, len(envelopes), size):
             envelope = envelopes[start : start + size]
             opened = open_envelope(self.task, self.party, self.keys, envelope)
             if isinstance(opened, str):
-                faults.append(opened)
-            elif opened.bounds and not all(
-                opened.bounds.covers(task, self.policy.unit, self.policy.total) for task in self.policy.tasks
-            ):
-                faults.append(UNCOVERED)
+                answers.append(opened)
+            elif self.policy and opened.bounds and not opened.bounds.covers_all(self.policy):
+                answers.append(UNCOVERED)
             else:
-                faults.append("")
+                answers.append(opened.bounds)
                 shares.append(opened.shares[:, np.newaxis])
-        return faults, self._joined(self.nothing.values, *shares)
+        return answers, self._joined(self.nothing.values, *shares)
 
     @property
     def nothing(self) -> Part:
@@ -128,6 +128,7 @@ class Count:
 
     Attributes:
         unsound: By claimed identity, or by file, why envelopes were left out.
+        bounds: By identity, what clients allow that allow less than the task.
     """
 
     def __init__(
@@ -139,11 +140,12 @@ class Count:
         self._unsaved: list[Part] = []
         self._saved = 0  # bytes of the checkpoint
         self.unsound: dict[str, str] = {}
+        self.bounds: dict[str, ClientPolicy] = {}
         self._batch: dict[bytes, bytes] = {}  # by identity
         self._waiting: deque[tuple[list[bytes], Callable[[], _Batch]]] = deque()
         self._pending: set[bytes] = set()
         self._kept = time.monotonic()
-        allowed = json.dumps(opener.policy.to_json()).encode()
+        allowed = json.dumps(opener.policy and opener.policy.to_json()).encode()
         chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.tobytes()).digest()
         bound = opener.task.digest + bytes([opener.party]) + chosen + allowed
         self._info = hashlib.sha256(b"fairshares:share:3:checkpoint\n" + bound).digest()
@@ -209,10 +211,16 @@ class Count:
             self._batch.clear()
         while len(self._waiting) > most:
             identities, result = self._waiting.popleft()
-            faults, values = result()
-            self.unsound |= {name.hex(): why for name, why in zip(identities, faults, strict=True) if why}
-            sound = b"".join(name for name, why in zip(identities, faults, strict=True) if not why)
-            self._take(self._opener.together(Part(digests_in(sound), values)))
+            answers, values = result()
+            sound = []
+            for identity, answer in zip(identities, answers, strict=True):
+                if isinstance(answer, str):
+                    self.unsound[identity.hex()] = answer
+                    continue
+                sound.append(identity)
+                if answer:
+                    self.bounds[identity.hex()] = answer
+            self._take(self._opener.together(Part(digests_in(b"".join(sound)), values)))
             self._pending.difference_update(identities)
             if time.monotonic() - self._kept > _CHECKPOINT_S:
                 self._save()
@@ -273,7 +281,7 @@ class Count:
     def _envelopes(self, place: Path | str, size: int) -> Iterator[bytes]:
         """Yield the envelopes in a place's files; what is none of its own is noted."""
         for stored in _files(place):
-            name = stored.name.encode(errors="backslashreplace").decode()
+            name = stored.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()
             try:
                 with stored.read() as file:
                     while envelope := file.read(size):
@@ -286,8 +294,14 @@ class Count:
 
     def report(self) -> UploadReport:
         """Return the party's list of what it can open, for all parties to see."""
-        sound = {f"{identity}:1:0": self._opener.task.kind for identity in self.identities}
-        return UploadReport(self._opener.party, sound, self.unsound)
+        return UploadReport(self._opener.party, self._opener.task.name, self.identities, self.unsound)
+
+    @property
+    def policies(self) -> dict[str, ClientPolicy]:
+        """What clients allow and the task does, by the identities of those that count."""
+        allowed = self._opener.task.allowed
+        bounds = {name: policy.and_also(allowed) for name, policy in self.bounds.items()}
+        return {name: bounds.get(name, allowed) for name in self.identities}
 
     def write(self, out: Path) -> Header:
         """Write what the party feeds into a run; the checkpoint goes.
@@ -295,7 +309,7 @@ class Count:
         Raises: ShareError: there are too few uploads, or too many; uploads that all parties take are gone;
         the file cannot be written.
         """
-        task, held = self._opener.task, self._opener.task.pieces(self._opener.party)
+        task = self._opener.task
         identities, digest = self.identities, hashlib.sha256()
         clients = len(identities)
         if self._accepted is not None and clients < len(self._accepted):
@@ -306,20 +320,8 @@ class Count:
         task.check_count(clients)
         for text in _listed(identities):  # as `hash_of` has it, in little memory
             digest.update(text.replace(b" ", b"\n"))
-        header = Header(
-            "aggregate",
-            digest.hexdigest(),
-            task.form,
-            task.arithmetic,
-            self._opener.party,
-            len(task.parties),
-            clients,
-            "values",
-            task.record_domain,
-            batches=clients,
-            policy=self._opener.policy.to_json(),
-            copies=len(held),
-        )
+        policy = (self._opener.policy or task.allowed).to_json()
+        header = Header(self._opener.party, clients, digest.hexdigest(), policy, task)
         write_file(out, header.line(), _listed(identities), b"\n", task.ring.to_bytes(self.values))
         if self._checkpoint:
             self._checkpoint.unlink(missing_ok=True)
@@ -351,7 +353,7 @@ def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Executor | None
 def _listed(identities: Identities) -> Iterator[bytes]:
     """Yield the line of an aggregate that has its uploads, in pieces."""
     for number, text in enumerate(identities.texts()):
-        yield b" " * (number > 0) + (text.replace(" ", ":1:0 ") + ":1:0").encode()
+        yield b" " * (number > 0) + text.encode()
 
 
 def _files(place: Path | str, *, fetch: bool = True) -> Iterator[File]:

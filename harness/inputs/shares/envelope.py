@@ -8,7 +8,8 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from harness.errors import ShareError
 from harness.inputs.encoding import columns_of
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.client import Client, split_into_shares
+from harness.inputs.shares.client import in_uploads, split_into_shares
 from harness.inputs.shares.file_format import (
     SALT_BYTES,
     SUFFIX,
@@ -29,13 +30,15 @@ from harness.inputs.shares.keys import unseal
 from harness.inputs.shares.party import CHANGED, OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
 from harness.inputs.shares.task import BOUNDS_BYTES, HEAD_BYTES, Task
 from harness.system.documents import Refusal, as_type, parse_json
-from harness.system.files import create_file
+from harness.system.files import create_file, scratch_directory, writable_by_others
+from harness.system.signals import uninterrupted
 from protocols.arrays import Integers, Words
 from protocols.spec import INPUT_FORMS
 
 _MAGIC = b"FSE\x03"
 _TAG = b"fairshares:share:3:%s\n"
 _IDENTITY_AT = slice(36, 68)
+_PARTS = 64  # of a file's clients that may be sealed at once, so that many take little room
 
 
 @dataclass(frozen=True)
@@ -84,26 +87,54 @@ def seal_upload(task: Task, values: Integers, bounds: ClientPolicy | None) -> tu
     return identity.hex(), envelopes
 
 
-@dataclass(frozen=True)
-class TaskClient(Client):
-    """Whoever shares for a task, one client's records in each upload.
+def share(task: Task, records: ClientRecords, out: Path, bounds: ClientPolicy | None = None) -> list[str]:
+    """Write an envelope per client and party to `out/party-<i>/`.
 
-    Attributes: task: What is shared for, and by which arithmetic.
+    Guarantees: all files appear, or none.  [test: tests/harness/inputs/test_shares_places.py]
+    Args: records: of the task's domain; bounds: tighter than the task's, None for the task's.
+    Returns: the uploads' identities.
+    Raises: RecordsError; ShareError: the files cannot be written; as `seal_upload`.
     """
+    names = [f"party-{i}" for i in range(len(task.parties))]
+    new = [path for path in (*(out / name for name in names), out, *out.parents) if not path.exists()]
+    arrived: list[Path] = []
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in names:
+            _check_private(out / name)
+        with scratch_directory(out) as partial:
+            for name in names:
+                (partial / name).mkdir()
+            identities = []
+            for part in in_uploads(records, INPUT_FORMS[task.form], _PARTS):
+                for values in columns_of(part, INPUT_FORMS[task.form]).T:
+                    identity, envelopes = seal_upload(task, values, bounds)
+                    identities.append(identity)
+                    for name, envelope in zip(names, envelopes, strict=True):
+                        create_file(partial / name / f"{identity}{SUFFIX}", envelope)
+            for file in sorted(partial.glob("party-*/*")):
+                arrived.append(out / file.relative_to(partial))
+                file.rename(arrived[-1])
+        return identities
+    except BaseException as error:
+        with uninterrupted():
+            for path in arrived:
+                path.unlink(missing_ok=True)
+            for directory in new:
+                with suppress(OSError):  # it holds another upload, or was not made
+                    directory.rmdir()
+        if isinstance(error, OSError):
+            raise ShareError(
+                f"Cannot write shares to {out}: {error.strerror}; nothing was left there."
+            ) from None
+        raise
 
-    task: Task = field(kw_only=True)
 
-    def _write_upload(self, records: ClientRecords, out: Path) -> str:
-        (values,) = columns_of(records, self.form).T
-        identity, envelopes = seal_upload(self.task, values, self.policy)
-        for party, envelope in enumerate(envelopes):
-            create_file(out / f"party-{party}" / f"{identity}{SUFFIX}", envelope)
-        return identity
-
-
-def client_of(task: Task, bounds: ClientPolicy | None = None) -> TaskClient:
-    """Return who shares for a task. Args: bounds: tighter than the task's, None for the task's."""
-    return TaskClient(INPUT_FORMS[task.form], task.ring, len(task.parties), bounds, task=task)
+def _check_private(directory: Path) -> None:
+    """Make a party's directory; refuse one in which others could put or take files."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if (reason := writable_by_others(directory)) is not None:
+        raise ShareError(f"{reason}, so others could replace shares; name another --out, or chmod go-w it.")
 
 
 def open_envelope(task: Task, party: int, keys: Mapping[bytes, bytes], envelope: bytes) -> Opened | str:

@@ -16,14 +16,11 @@ from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_js
 from harness.inputs.rings import RINGS, Ring
 from harness.inputs.shares.file_format import (
     MAX_VALUES,
-    SALT_BYTES,
-    SEED_BYTES,
     ClientPolicy,
-    UploadKind,
     client_policy_from_json,
-    held_by,
+    pieces_of,
 )
-from harness.inputs.shares.keys import SealingParty, is_date, today
+from harness.inputs.shares.keys import SealingParty, is_date, secrets_in, today
 from harness.system.documents import Refusal, as_type, parse_json
 from protocols.spec import ENFORCED, INPUT_FORMS
 
@@ -41,7 +38,7 @@ class Task:
         form, arithmetic: How a client's records become values, and what these are shared over.
         copies: How many parties hold each share.
         record_domain: What clients declare about their records, as in `domain.json`.
-        policy: What all clients allow, as in a share file.
+        policy: What all clients allow.
         parties: Who computes, in the order of their numbers.
         least_uploads: How many uploads a run has at least.
         until: The last day, UTC, on which clients share.
@@ -101,11 +98,6 @@ class Task:
         """How many values a client shares."""
         return count_columns(self.domain, self.form)
 
-    @property
-    def kind(self) -> UploadKind:
-        """Of which kind its uploads are; their domain is the task."""
-        return UploadKind(self.form, self.arithmetic, len(self.parties), self.name, self.copies)
-
     @cached_property
     def text(self) -> bytes:
         """The file: JSON with sorted keys and without spaces, and the end of a line."""
@@ -123,15 +115,22 @@ class Task:
 
     def pieces(self, party: int) -> list[tuple[int, int]]:
         """Return which shares a party holds, and how many bytes of salt and payload each has."""
-        sizes = [SEED_BYTES] * (len(self.parties) - 1) + [self.columns * self.ring.value_bytes]
-        held = held_by(party, len(self.parties), self.copies)
-        return [(number, SALT_BYTES + sizes[number]) for number in held]
+        values = self.columns * self.ring.value_bytes
+        return pieces_of(party, len(self.parties), self.copies, values)
 
     def envelope_bytes(self, party: int) -> int:
         """Return how long each envelope for a party is."""
         commitments = 32 * len(self.parties)
         sealed = BOUNDS_BYTES + commitments + sum(size for _, size in self.pieces(party))
         return HEAD_BYTES + self.parties[party].keys[0].overhead + sealed
+
+    def secrets(self, party: int, directory: Path) -> dict[bytes, bytes]:
+        """Return a party's secret keys of this task, by ID. Raises: ShareError: its directory has none."""
+        held = secrets_in(directory)
+        own_keys = {key.id for key in self.parties[party].keys} & held.keys()
+        if not own_keys:
+            raise ShareError(f"{directory} holds no key of party {party} of this task; name its own.")
+        return {key: held[key] for key in own_keys}
 
     def check_open(self) -> None:
         """Raise ShareError if the time to share is over, by this machine's clock."""

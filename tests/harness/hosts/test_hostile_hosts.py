@@ -22,7 +22,6 @@ from harness.hosts.connection import checked
 from harness.hosts.inventory import Host
 from harness.hosts.runner import HostsRunner, HostsSource
 from harness.hosts.signed_results import UPLOADS, Intent, Statement, sign
-from harness.inputs.shares.party import ANY
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
@@ -94,7 +93,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[Answers]:
 def release(runner: HostsRunner, out: Path) -> None:
     account = Account(Ledger(out.parent / "ledger.sqlite"), "loans")
     settings = RunSettings(RELEASE, timeout_s=600, account=account, hosts=runner)
-    run_release(WeightsStatistic(), HostsSource(runner, ANY), settings, out, lambda step: None)
+    run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
 
 
 def replay(said: list[Answers], party: int, request: str, answer: Any) -> list[Replaying]:

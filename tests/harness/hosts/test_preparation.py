@@ -13,7 +13,7 @@ import pytest
 
 from harness.engines.parties.working_directory import LOOPBACK
 from harness.errors import FairSharesError, HostUnfitError, PolicyError, ShareError
-from harness.hosts.party_run import Sending
+from harness.hosts.party_run import ReleaseRun, Sending
 from harness.hosts.policy import LEDGER, STOCK
 from harness.hosts.runner import HostsRunner
 from harness.hosts.signed_results import Intent, Signed, Statement, sign
@@ -69,7 +69,9 @@ def signed_by_all(said: Any, hosts: list[Path], **others: Any) -> dict[str, Sign
 
 def agreed(work: Work, hosts: list[Path], attempts: int = 1, **others: Any) -> dict[str, Signed]:
     """Have a host agree to its run; return what all hosts sign of that."""
-    work.run.agree([work.run.nonce, "1", "2"], now(), attempts)  # type: ignore[attr-defined]
+    heard = work.release.uploads.heard if isinstance(work.run, ReleaseRun) else {}
+    nonces = [work.run.nonce, *(heard[i].nonce if heard else f"{i}" for i in (1, 2))]
+    work.run.agree(nonces, now(), attempts)  # type: ignore[attr-defined]
     return signed_by_all(work.run.intent, hosts, **others)  # type: ignore[attr-defined]
 
 
@@ -245,7 +247,7 @@ def test_no_share_is_in_a_benchmark_run(trial: Trial, taking_part: list[Path], w
     for ask in (
         lambda: work.propose(asked()),
         lambda: work.release.uploads.aggregate(1),
-        lambda: work.release.uploads.check_uploads(1, {}),
+        lambda: work.release.uploads.check_uploads(1),
     ):
         with pytest.raises(HostUnfitError, match=r"No release was proposed|another run already"):
             ask()
@@ -318,8 +320,7 @@ class Opens(Party):
 def proposed(host: Path, stack: ExitStack) -> tuple[Coordinator, list[str]]:
     """Propose a run that takes noise; return the pieces that the host says it has."""
     coordinator = Coordinator(host, stack)
-    coordinator.work.propose(ASKED)
-    return coordinator, coordinator.work.release.uploads.aggregate(0)["pieces"]
+    return coordinator, coordinator.aggregated(ASKED)["pieces"]
 
 
 def took(host: Path, hosts: list[Path], opened: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from harness.errors import FairSharesError
 from harness.hosts.runner import HostsSource
-from harness.inputs.shares.party import ANY
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.releases.weights import WeightsStatistic
@@ -28,7 +27,7 @@ def run(hosts: list[Path], out: Path, epsilon: int) -> list[float]:
     release = request_of(MODEL, SPLIT, Fraction(epsilon)).but(population="loans")
     with hosts_runner(hosts, MODEL, release) as runner:
         settings = RunSettings(release, timeout_s=600, account=Account(population="loans"), hosts=runner)
-        done = run_release(WeightsStatistic(), HostsSource(runner, ANY), settings, out, lambda step: None)
+        done = run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
     return [float(count) for count in done.found.counts.table.ravel()]
 
 
@@ -40,9 +39,9 @@ def test_hosts_count_the_same_uploads_or_none(tmp_path: Path) -> None:
     for count, host in zip(made, hosts, strict=True):
         (host / "aggregates").mkdir()
         count.write(host / "aggregates" / "mine.aggregate")
-    one = counts(task, tmp_path / "task", {bytes.fromhex(names[0])})[1]
+    one = counts(task, tmp_path / "task", {names[0]})[1]
     one.write(hosts[1] / "aggregates" / "mine.aggregate")
-    with pytest.raises(FairSharesError, match="reached only some parties"):
+    with pytest.raises(FairSharesError, match="and they are not the same"):
         run(hosts, tmp_path / "differs", 1)
     made[1].write(hosts[1] / "aggregates" / "mine.aggregate")
     with pytest.raises(FairSharesError, match="policies of clients do not cover"):

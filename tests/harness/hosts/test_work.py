@@ -1,6 +1,5 @@
 """What a host's agent does not do, whoever asks it; which uploads it takes; what it cleans up."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -17,24 +16,23 @@ import numpy as np
 import pytest
 
 from harness.engines.base import PROJECT
-from harness.errors import BudgetError, HostUnfitError, PolicyError, ShareError, UsedUploadsError
+from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
 from harness.hosts import cleanup, wire
 from harness.hosts.policy import DEFAULT, FILE, LEDGER, write_policy
 from harness.hosts.work import Work
-from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.rings import XOR
 from harness.inputs.shares.file_format import ClientPolicy
-from harness.inputs.shares.party import ANY, UNCOVERED, UNREADABLE, UploadPolicy
+from harness.inputs.shares.party import UNCOVERED, WRONG_SIZE
 from harness.privacy.ledger.entries import Ledger
 from harness.request.releases import WeightsRequest
 from harness.system.files import PREFIX
 from harness.system.processes import birth
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import PI_RW, SLOTS
+from protocols.spec import PI_RW, SLOTS, SPLIT
 from tests.support.coordinators import (
     ANY_PORT,
+    DOMAIN,
     MODEL,
     RULE,
     Coordinator,
@@ -49,7 +47,7 @@ from tests.support.coordinators import (
     spent,
     write_rules,
 )
-from tests.support.sharing import allowing, share
+from tests.support.sharing import allowing, share, to_hosts, trial
 
 
 def make_host(directory: Path) -> None:
@@ -70,16 +68,15 @@ def work(tmp_path: Path) -> Iterator[Work]:
         yield made
 
 
-CAPPED = RecordDomain(("a", "b"), ("0", "1"), cap=Cap(2))
+CAPPED = RecordDomain(("a", "b"), ("0", "1"), 10, cap=Cap(2))
 
 
 def hosts_with_uploads(directory: Path, uploads: int) -> tuple[list[Path], list[str]]:
     """Return hosts that have their shares of uploads without records, and the uploads' identities."""
     hosts, none = make_hosts(directory, ANY_PORT + DEFAULT, clients=0), np.array([], dtype=np.int64)
     records = ClientRecords(CAPPED, np.array(["c"], dtype=object), none, none, none)
-    identities = [share(records, SLOTS, XOR, 3, directory / "shares") for _ in range(uploads)]
-    for i, host in enumerate(hosts):
-        shutil.copytree(directory / "shares" / f"party-{i}", host / "shares")
+    identities = [share(records, SLOTS, MODEL, directory / "shares") for _ in range(uploads)]
+    to_hosts(directory / "shares", hosts)
     return hosts, identities
 
 
@@ -87,12 +84,12 @@ def test_requests_out_of_order_are_refused(tmp_path: Path, work: Work) -> None:
     for request in (work.run.state, work.run.start, lambda: work.run.go({})):
         with pytest.raises(HostUnfitError, match="has prepared no party"):
             request()
-    with pytest.raises(ShareError, match="holds no share files"):
+    with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
         work.release.uploads.aggregate(0)
     with ExitStack() as stack:
         unasked = Work(tmp_path / "other", stack)
         for early in (
-            lambda: unasked.release.uploads.check_uploads(0, ANY.to_json()),
+            lambda: unasked.release.uploads.check_uploads(0),
             lambda: unasked.release.uploads.aggregate(0),
             lambda: unasked.run.prepare("0" * 32, 0, [("127.0.0.1", 1)] * 3),
         ):
@@ -104,7 +101,7 @@ def test_requests_out_of_order_are_refused(tmp_path: Path, work: Work) -> None:
 def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
     """A host judges its own; which of the sound ones stay out, follows at each from all hosts' lists."""
     hosts, (accepted, left, bad) = hosts_with_uploads(tmp_path, 3)
-    (hosts[0] / "shares" / f"{bad}.share").write_text("")
+    (hosts[0] / "shares" / f"{bad}.share").write_text("?")
     (hosts[1] / "shares" / f"{left}.share").unlink()
 
     def proposed(host: Path, stack: ExitStack) -> Coordinator:
@@ -113,21 +110,19 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
         return coordinator
 
     with ExitStack() as stack:
-        report = listed(proposed(hosts[0], stack).work, rules=UploadPolicy(CAPPED))
-        assert set(report.sound) == {f"{accepted}:1:0", f"{left}:1:0"} and report.unsound == {bad: UNREADABLE}
-    with ExitStack() as stack:
-        other = UploadPolicy(replace(CAPPED, cap=Cap(3)))
-        assert listed(proposed(hosts[0], stack).work, rules=other).sound == {}
+        report = listed(proposed(hosts[0], stack).work)
+        assert report.sound == {accepted, left} and report.unsound == {bad: WRONG_SIZE}
+        assert report.task == trial(CAPPED, SLOTS, MODEL, tmp_path / "shares").name
     for i, host in enumerate(hosts):
         with ExitStack() as stack:
             coordinator = proposed(host, stack)
             coordinator.tell(hosts, OF_SLOTS, i)
-            assert coordinator.work.release.uploads.aggregate(i)["head"].splitlines()[1] == f"{accepted}:1:0"
+            assert coordinator.work.release.uploads.aggregate(i)["head"].splitlines()[1] == accepted
     (hosts[0] / "shares").rename(hosts[0] / "shares-before")
     (hosts[0] / "aggregates").mkdir()
     (hosts[0] / "aggregates" / "party-0.aggregate").write_text("")
     with ExitStack() as stack:  # parties agreed before
-        assert proposed(hosts[0], stack).work.release.uploads.check_uploads(0, ANY.to_json()) is None
+        assert proposed(hosts[0], stack).work.release.uploads.check_uploads(0) is None
 
 
 def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None:
@@ -135,6 +130,7 @@ def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None
     hosts, _ = hosts_with_uploads(tmp_path, 1)
     for host in hosts[1:]:
         shutil.rmtree(host / "shares")
+        (host / "shares").mkdir()
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[0], stack)
         coordinator.work.propose(OF_SLOTS)
@@ -146,17 +142,26 @@ def test_shares_are_added_up_once_by_what_all_hosts_said(tmp_path: Path) -> None
         assert coordinator.work.release.uploads.values is None
 
 
-def test_hosts_judge_uploads_by_the_same_rules(tmp_path: Path) -> None:
-    """Else a coordinator could have one host complain alone of what all others take."""
-    hosts = make_hosts(tmp_path, ANY_PORT + DEFAULT)
-    with ExitStack() as stack:
-        coordinator = Coordinator(hosts[0], stack)
-        coordinator.work.propose(OF_SLOTS)
-        coordinator.tell(hosts, OF_SLOTS, rules=UploadPolicy(clients=1))
-        with pytest.raises(
-            HostUnfitError, match="What party 1 signed is not its list of uploads: it was told other rules"
-        ):
-            coordinator.work.release.uploads.aggregate(0)
+def test_hosts_count_uploads_of_one_task(tmp_path: Path) -> None:
+    """Else a party's owner could have a run of uploads whose clients agreed to something else."""
+    hosts = make_hosts(tmp_path)
+    other = replace(trial(DOMAIN, SPLIT, MODEL, tmp_path / "shares"), least_uploads=2)
+    (hosts[1] / "task.json").write_bytes(other.text)
+    with ExitStack() as stack, pytest.raises(ShareError, match="Party 1 lists uploads of task"):
+        Coordinator(hosts[0], stack).aggregated(asked())
+
+
+def test_a_run_has_at_least_as_many_uploads_as_the_task_says(tmp_path: Path) -> None:
+    hosts = make_hosts(tmp_path, clients=0)
+    trial(DOMAIN, SPLIT, MODEL, tmp_path / "shares", least=3)
+    for _ in range(2):
+        share(records(), SPLIT, MODEL, tmp_path / "shares")
+    to_hosts(tmp_path / "shares", hosts)
+    with (
+        ExitStack() as stack,
+        pytest.raises(ShareError, match=r"2 uploads can be .* has 3"),
+    ):
+        Coordinator(hosts[0], stack).aggregated(asked())
 
 
 _RUN: dict[str, Any] = {"do": "prepare", "run": "0" * 32, "party": 0}
@@ -169,8 +174,8 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"do": "listen", "port": "1"},
     {"do": "reach", "others": [["127.0.0.1", 1.0, "x"]]},
     {"do": "setup", "party": 0, "renew": 1},
+    {"do": "check_uploads", "party": True},
     {"do": "check_uploads", "party": 0, "rules": {}},
-    {"do": "check_uploads", "party": 0, "rules": {"domain": None, "clients": True}},
     {"do": "pin", "party": 0, "certificates": {"mpyc": {"x": ""}}},
     {**_RUN, "addresses": [], "clients": {"terms": {}}},
     {**_RUN, "protocol": "x", "addresses": [["127.0.0.1", 1]] * 3},
@@ -264,31 +269,27 @@ def test_a_starter_needs_inputs_of_the_hosts_own(hosts: list[Path], stack: ExitS
     work.propose(asked())
     with pytest.raises(HostUnfitError, match="before it had any inputs"):
         work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
-    shutil.rmtree(hosts[0] / "shares")
-    shutil.move(hosts[1] / "shares", hosts[0] / "shares")
-    with pytest.raises(ShareError):
-        work.release.uploads.aggregate(0)
+    shutil.rmtree(hosts[0] / "sealing")
+    shutil.copytree(hosts[1] / "sealing", hosts[0] / "sealing")
+    with pytest.raises(ShareError, match="holds no key of party 0"):
+        work.release.uploads.check_uploads(0)
 
 
 def test_clients_that_do_not_allow_a_run_are_left_out(hosts: list[Path], tmp_path: Path) -> None:
-    """What an upload has spent is added up by each host; a coordinator that leaves nobody out is refused."""
+    """What an upload has spent is added up by each host."""
     one = share_more(hosts, tmp_path, ALLOWED)
 
     def run(**changes: Any) -> tuple[str, ...]:
         with ExitStack() as stack:
             coordinator = Coordinator(hosts[0], stack)
             work = coordinator.work
-            work.propose(asked(**changes))
-            coordinator.tell(hosts, asked(**changes))
-            work.release.uploads.aggregate(0)
+            coordinator.aggregated(asked(**changes))
             work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
             assert work.release.uploads.inputs is not None
             let_go(coordinator, work, hosts)
             return work.release.uploads.inputs.batches
 
     assert one in run(epsilon="1/2") and one in run(epsilon="1/2") and one not in run(epsilon="1/2")
-    with pytest.raises(BudgetError, match="The policies of clients do not cover this run, in 1 of its 2"):
-        ran(hosts, epsilon="1/2")
 
 
 @pytest.mark.parametrize(
@@ -308,43 +309,32 @@ def test_a_client_says_for_what_its_upload_may_be_used(
     work = Coordinator(hosts[0], stack).work
     work.propose(asked())
     report = listed(work)
-    assert (one in report.sound_batches, report.unsound.get(one) == UNCOVERED) == (covered, not covered)
+    assert (one in report.sound, report.unsound.get(one) == UNCOVERED) == (covered, not covered)
 
 
 def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy | None) -> str:
     """Give each host its share of one more upload, with its client's policy; return its identity."""
-    form = PI_RW.input_forms["split"]
-    batch = share(records(), form, shared_over(form, MODEL.domain), MODEL.parties, tmp_path / "more", allowed)
-    for i, host in enumerate(hosts):
-        for path in (tmp_path / "more" / f"party-{i}").iterdir():
-            path.rename(host / "shares" / path.name)
+    batch = share(records(), PI_RW.input_forms["split"], MODEL, tmp_path / "shares", allowed)
+    to_hosts(tmp_path / "shares", hosts)
     return batch
 
 
-def test_another_files_header_changes_no_clients_policy(
-    hosts: list[Path], tmp_path: Path, stack: ExitStack
-) -> None:
-    """A file that is not what its name says has no say, in whatever order a directory lists them."""
-    one = share_more(hosts, tmp_path, replace(ALLOWED, tasks=("gap",)))
-    line, _, rest = (hosts[0] / "shares" / f"{one}.share").read_bytes().partition(b"\n")
-    lax = {**json.loads(line), "policy": json.loads(line)["policy"] | {"tasks": ["weights"]}}
-    for k in range(8):
-        (hosts[0] / "shares" / f"{k}.share").write_bytes(json.dumps(lax).encode() + b"\n" + rest)
-    work = Coordinator(hosts[0], stack).work
-    work.propose(asked())
-    assert listed(work).unsound[one] == UNCOVERED
-
-
-def test_uploads_that_come_after_the_check_are_judged_too(hosts: list[Path], tmp_path: Path) -> None:
-    share_more(hosts, tmp_path, ALLOWED)
-    with ExitStack() as stack:
-        work = Coordinator(hosts[0], stack).work
-        work.propose(asked())
-        work.release.uploads.check_uploads(0, ANY.to_json())
-        share_more(hosts, tmp_path / "late", replace(ALLOWED, tasks=("gap",)))
-        work.release.uploads.aggregate(0)
-        with pytest.raises(BudgetError, match="The policies of clients do not cover this run, in 1 of its 3"):
-            work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+def test_uploads_that_come_after_the_check_wait_for_the_next_run(hosts: list[Path], tmp_path: Path) -> None:
+    """And one that goes ends the run: no host leaves an upload out alone."""
+    one = share_more(hosts, tmp_path, ALLOWED)
+    for late in (True, False):
+        with ExitStack() as stack:
+            coordinator = Coordinator(hosts[0], stack)
+            coordinator.work.propose(asked())
+            coordinator.tell(hosts, asked())
+            if late:
+                new = share_more(hosts, tmp_path, replace(ALLOWED, tasks=("gap",)))
+                listed_uploads = coordinator.work.release.uploads.aggregate(0)["head"].splitlines()[1].split()
+                assert one in listed_uploads and new not in listed_uploads and len(listed_uploads) == 2
+            else:
+                (hosts[0] / "shares" / f"{one}.share").unlink()
+                with pytest.raises(ShareError, match="no longer has all uploads"):
+                    coordinator.work.release.uploads.aggregate(0)
 
 
 def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path], tmp_path: Path) -> None:
@@ -359,17 +349,10 @@ def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path]
         work.propose(asked(chain="monthly"))
         with pytest.raises(UsedUploadsError, match="counted all 1 uploads that are sound at party 0"):
             listed(work)
-    with (
-        ExitStack() as stack,
-        pytest.raises(UsedUploadsError, match="went into a run of chain 'monthly' before"),
-    ):
-        Coordinator(hosts[0], stack).prepared(asked(chain="monthly"))
     new = share_more(hosts, tmp_path, None)
     with ExitStack() as stack:
         coordinator = Coordinator(hosts[0], stack)
-        coordinator.work.propose(run := asked(chain="monthly"))
-        coordinator.tell(hosts, run)
-        coordinator.work.release.uploads.aggregate(0)
+        coordinator.aggregated(asked(chain="monthly"))
         work = coordinator.work
         work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
         assert let_go(coordinator, work, hosts).gone
@@ -379,11 +362,11 @@ def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path]
     assert ran(hosts).gone and len(spent(hosts[0])) == 2  # what is of no chain adds up
 
 
-def test_an_upload_of_another_kind_ends_nothing(hosts: list[Path], tmp_path: Path, stack: ExitStack) -> None:
+def test_uploads_for_another_statistic_are_refused(
+    hosts: list[Path], tmp_path: Path, stack: ExitStack
+) -> None:
     share_more(hosts, tmp_path, ALLOWED)
     work = Coordinator(hosts[0], stack).work
     work.propose(asked("gap", input_form="split"))
-    work.release.uploads.check_uploads(0, ANY.to_json())
-    work.release.uploads.aggregate(0)
     with pytest.raises(ShareError, match="gap needs"):
-        work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+        work.release.uploads.check_uploads(0)

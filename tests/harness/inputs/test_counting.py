@@ -14,9 +14,9 @@ import pytest
 
 from harness.errors import ShareError
 from harness.inputs.shares import counting
+from harness.inputs.shares.aggregates import check_aggregates, extract_values, read_uploads
 from harness.inputs.shares.counting import Count
 from harness.inputs.shares.envelope import seal_upload
-from harness.inputs.shares.file_format import check_aggregates, extract_values, read_uploads
 from harness.inputs.shares.party import (
     OTHER_KEY,
     UNCOVERED,
@@ -52,8 +52,8 @@ def test_a_run_takes_what_parties_wrote(task: Task, tmp_path: Path) -> None:
     files = [tmp_path / f"party-{party}.aggregate" for party in range(3)]
     made = counts(task, tmp_path)
     headers = [count.write(file) for count, file in zip(made, files, strict=True)]
-    assert check_aggregates(files).clients == 6 and headers[0].policy == task.policy
-    assert read_uploads(files[0]) == tuple(f"{name}:1:0" for name in sorted(names))
+    assert check_aggregates(files).uploads == 6 and headers[0].policy == task.policy
+    assert read_uploads(files[0]) == tuple(sorted(names))
     parts = [
         task.ring.from_bytes(extract_values(file, file.with_suffix(".values")).read_bytes()) for file in files
     ]
@@ -105,15 +105,15 @@ def test_servers_drop_repeat_reorder_bundle_and_swap(task: Task, tmp_path: Path)
     made = counts(task, tmp_path)
     assert made[0].unsound == {
         names[2]: OTHER_KEY,
-        f"{names[3]}.share": WRONG_SIZE,
-        "pipe.share": UNREADABLE,
-        "link.share": UNREADABLE,
+        names[3]: WRONG_SIZE,
+        "pipe": UNREADABLE,
+        "link": UNREADABLE,
     }
-    assert made[2].unsound == {"bundle.share": WRONG_SIZE}
+    assert made[2].unsound == {"bundle": WRONG_SIZE}
     reports = [report_from_json(count.report().to_json(), "a list") for count in made]
     agreement = common_uploads(reports)
-    assert agreement.batches == {*names} - {names[0], names[2], names[3]}
-    again = counts(task, tmp_path, agreement.batches)
+    assert agreement.accepted == {*names} - {names[0], names[2], names[3]}
+    again = counts(task, tmp_path, agreement.accepted)
     assert sums(task, again) == [2**8 - 1 - 2**0 - 2**2 - 2**3, 0, 5, 0]
 
 
@@ -129,7 +129,7 @@ def test_bytes_that_claim_an_identity_take_nothing_from_it(first: bool, task: Ta
     made = counts(task, tmp_path)
     assert [*made[0].identities] == [name] and sums(task, made) == [1, 0, 1, 0]
     assert made[0].unsound in ({}, {name: UNOPENED})
-    assert common_uploads([count.report() for count in made]).batches == {name}
+    assert common_uploads([count.report() for count in made]).accepted == {name}
 
 
 def test_what_a_client_does_not_allow_is_left_out_everywhere(task: Task, tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule,
 
 from harness.errors import ShareError
 from harness.inputs.shares import counting, envelope as envelopes_module
+from harness.inputs.shares.aggregates import read_uploads
 from harness.inputs.shares.counting import Count
-from harness.inputs.shares.file_format import read_uploads
 from harness.inputs.shares.keys import SealingKey
 from harness.inputs.shares.party import UploadReport, common_uploads
 from harness.inputs.shares.task import Task
@@ -213,7 +213,7 @@ class Agreement(RuleBasedStateMachine):
         if self.liar is not None:
             reports[self.liar] = self.lie(reports[self.liar], claimed, hides)
         try:
-            taken = common_uploads(reports).batches
+            taken = common_uploads(reports).accepted
         except ShareError:  # there is none that all have
             taken = frozenset()
         honest = [i for i in range(3) if i != self.liar]
@@ -229,8 +229,8 @@ class Agreement(RuleBasedStateMachine):
     def lie(self, report: UploadReport, claimed: bytes, hides: int) -> UploadReport:
         """Return a list that leaves some uploads out and names some that the party has not."""
         names = [claimed.hex(), *self.made]
-        sound = {f"{name}:1:0": self.task.kind for i, name in enumerate(names) if i != hides}
-        return UploadReport(report.party, sound, report.unsound)
+        sound = frozenset(name for i, name in enumerate(names) if i != hides)
+        return UploadReport(report.party, report.task, sound, report.unsound)
 
 
 SCHEDULES = settings(stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck))

@@ -19,12 +19,9 @@ from harness.inputs.record_schema import (
     grid_to_json,
 )
 from harness.inputs.records import ClientRecords, ScoreCut, read_records
-from harness.inputs.rings import RING
 from harness.inputs.shares import client as sharing
 from harness.inputs.shares.client import in_uploads
-from harness.inputs.shares.file_format import read_header
 from protocols.spec import PRODUCT, SPLIT
-from tests.support.sharing import share
 
 PAIRS = RecordDomain(("a", "b"), ("0", "1"), 5)
 GRID = (0.0, 0.25, 0.5, 1.0)
@@ -163,12 +160,6 @@ def test_a_row_per_record_where_predictions_are_multiplied(tmp_path: Path) -> No
     rows = [(*row[:3], str(i % 2)) for i, row in enumerate(ROWS)]
     records = read_records(write(tmp_path, rows, "prediction"), PAIRS, kind=RecordKind.PREDICTION)
     assert columns_of(records, PRODUCT).tolist() == [[1, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 1]]
-    batch = share(records, PRODUCT, RING, 2, tmp_path / "shares")
-    header = read_header(tmp_path / "shares" / "party-0" / f"{batch}.share")
-    assert (header.records, header.rows, header.clients, header.values) == (4, 4, 2, 12)
-    batch = share(records, SPLIT, RING, 2, tmp_path / "shares")
-    header = read_header(tmp_path / "shares" / "party-0" / f"{batch}.share")
-    assert (header.records, header.rows, header.clients, header.values) == (0, 2, 2, 16)
 
 
 def test_more_thresholds_than_an_upload_holds_are_refused() -> None:

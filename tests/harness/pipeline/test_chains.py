@@ -21,10 +21,9 @@ from harness.errors import (
     SignatureError,
     UsedUploadsError,
 )
-from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.party import COUNTED, UNCOVERED, aggregate
+from harness.inputs.shares.party import COUNTED, UNCOVERED
 from harness.pipeline.chains import add_up
 from harness.pipeline.run import SIGNATURES, Run, RunSettings, run_release
 from harness.pipeline.sources import SharesSource
@@ -38,9 +37,10 @@ from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Budget
 from protocols.noise.added import Several, mean_square_error, offset, singles
-from protocols.spec import HONEST
+from protocols.spec import HONEST, SPLIT
+from tests.support.envelopes import counts as counted_by_all
 from tests.support.rings import to_integers
-from tests.support.sharing import allowing, share
+from tests.support.sharing import allowing, share, trial
 
 MODEL = MODELS["mpyc"]
 DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100)
@@ -79,11 +79,10 @@ class Place:
         self.settings = RunSettings(request.but(security=MODEL, **more), account=account, hosts=self.runner)
 
     def upload(self, cell: int, clients: int = 1, domain: RecordDomain = DOMAIN, **policy: Any) -> str:
-        """Have clients arrive with a record each in a cell."""
-        who = np.arange(clients)
-        rows = ClientRecords(domain, who.astype(str), who, who * 0 + cell // 2, who * 0 + cell % 2)
-        form = self.settings.release.form
-        return share(rows, form, shared_over(form, MODEL.domain), MODEL.parties, self.at / "shares", **policy)
+        """Have clients arrive with a record each in a cell; return the last one's upload."""
+        zero, form = np.zeros(1, dtype=np.int64), self.settings.release.form
+        record = ClientRecords(domain, np.array(["c"]), zero, zero + cell // 2, zero + cell % 2)
+        return [share(record, form, MODEL, self.at / "shares", **policy) for _ in range(clients)][-1]
 
     def run(self) -> Run[Weights]:
         self.outs += 1
@@ -119,7 +118,7 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     assert (counts(first), counts(second)) == ([5, 0, 0, 0], [0, 2, 0, 3])
     assert place.spent == [Fraction(first.manifest["privacy"]["epsilon_exact"])]
     assert second.manifest["privacy"] == first.manifest["privacy"]
-    assert second.manifest["inputs"]["excluded_because"] == {COUNTED: 1}
+    assert second.manifest["inputs"]["excluded_because"] == {COUNTED: 5}
     found, files = add_up([first.out, second.out], no_hosts)
     (one,) = singles(first.found.counts.noise)
     assert found.counts.noise == Several((one, one))
@@ -128,9 +127,9 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     alone = REWEIGHINGS["kamiran-calders"](found.counts)
     assert np.array_equal(found.weights.interval, alone.interval)
     manifest = files["manifest.json"]
-    assert manifest["inputs"] == {"clients": 10, "uploads": 3}
+    assert manifest["inputs"] == {"clients": 10, "uploads": 10}
     assert manifest["privacy"] == first.manifest["privacy"] == files["weights.json"]["privacy"]
-    with pytest.raises(UsedUploadsError, match=r"counted all 3 uploads .* and it counts each once"):
+    with pytest.raises(UsedUploadsError, match=r"counted all 10 uploads .* and it counts each once"):
         place.run()
 
 
@@ -163,8 +162,9 @@ def test_policies_leave_out_what_they_do_not_cover(tmp_path: Path) -> None:
 def test_aggregates_of_counted_uploads_are_refused(place: Place) -> None:
     place.upload(0)
     place.run()
-    for i in range(MODEL.parties):
-        aggregate(i, place.at / "shares" / f"party-{i}", place.at / "shares" / f"party-{i}.aggregate")
+    shares, task = place.at / "shares", trial(DOMAIN, SPLIT, MODEL, place.at / "shares")
+    for i, count in enumerate(counted_by_all(task, shares, shares=shares)):
+        count.write(shares / f"party-{i}.aggregate")
     with pytest.raises(
         UsedUploadsError, match=r"1 of these 1 uploads went into a run of chain .* No party was"
     ):

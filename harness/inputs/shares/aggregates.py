@@ -1,0 +1,143 @@
+"""Aggregates: what a party feeds into a run, the values of those uploads of a task that all parties take.
+
+The first line is a header in JSON, the second lists the uploads' identities, and values follow.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from harness.errors import ShareError
+from harness.inputs.shares.file_format import ClientPolicy, client_policy_from_json, hash_of
+from harness.inputs.shares.task import Task
+from harness.system.documents import Refusal, as_type, parse_json
+from harness.system.files import create_file, open_regular
+from protocols.spec import SPLIT
+
+SCHEMA = 3
+
+
+@dataclass(frozen=True)
+class Header:
+    """What an aggregate says of itself in its first line; all of it is public.
+
+    Attributes:
+        party: Whose it is.
+        uploads: How many uploads are in it, one of each client.
+        fingerprint: SHA-256 of their identities, the same at every party.
+        policy: What all their clients allow.
+        task: What they shared for.
+    """
+
+    party: int
+    uploads: int
+    fingerprint: str
+    policy: dict[str, Any]
+    task: Task
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        if self.schema != SCHEMA or self.party not in range(len(self.task.parties)) or self.uploads < 1:
+            raise ShareError("It is no aggregate that this version knows.")
+        _ = self.allowed
+
+    @cached_property
+    def allowed(self) -> ClientPolicy:
+        """What all clients allow. Raises: ShareError: it is no policy."""
+        return client_policy_from_json(self.policy, _refusal("The aggregate's policy"))
+
+    @property
+    def size(self) -> int:
+        """How many bytes of values follow both lines."""
+        rows = 1 if self.task.form == SPLIT.name else self.uploads
+        values = len(self.task.pieces(self.party)) * self.task.columns * rows
+        return values * self.task.ring.value_bytes
+
+    def line(self) -> bytes:
+        """Return the first line of a file with this header."""
+        return json.dumps(asdict(self), sort_keys=True).encode() + b"\n"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[Header, BinaryIO]]:
+    """Yield an aggregate's header, and the file, read up to its end. Raises: ShareError: it is none."""
+    refusal = _refusal(str(path))
+    try:
+        with open_regular(path) as file:
+            line = file.readline(1 << 20)
+            if not line.endswith(b"\n"):
+                refusal.say("its first line has no end")
+            yield as_type(Header, parse_json(line, refusal), refusal), file
+    except OSError as error:
+        raise ShareError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def read_header(path: Path) -> Header:
+    """Return an aggregate's header. Raises: ShareError: it is not an aggregate of a version known here."""
+    with opened(path) as (header, _):
+        return header
+
+
+def read_uploads(path: Path) -> tuple[str, ...]:
+    """Return the identities of all uploads in an aggregate.
+
+    Raises: ShareError: they are not those that its header stands for.
+    """
+    with opened(path) as (header, file):
+        identities = tuple(file.readline().decode(errors="replace").split())
+    if (len(identities), hash_of(identities)) != (header.uploads, header.fingerprint):
+        raise ShareError(f"{path} is damaged: its list of uploads is not whole; aggregate again.")
+    return identities
+
+
+def check_aggregates(paths: Sequence[Path]) -> Header:
+    """Check that the parties' aggregates are of the same uploads; return the first party's header.
+
+    Raises: ShareError: says which party differs from party 0, and in what.
+    """
+    headers = [check_own(path, party) for party, path in enumerate(paths)]
+    first = headers[0]
+    if len(first.task.parties) != len(paths):
+        raise ShareError(
+            f"These are the aggregates of {len(paths)} parties, of a task for {len(first.task.parties)}; "
+            "bring those of all parties together."
+        )
+    for party, header in enumerate(headers):
+        if header.task != first.task:
+            raise ShareError(f"Party {party} counted uploads of another task than party 0; aggregate again.")
+        if (header.fingerprint, header.policy) != (first.fingerprint, first.policy):
+            raise ShareError(
+                f"Party {party} has {header.uploads} uploads, party 0 has {first.uploads}, and they are not "
+                "the same; aggregate again, at every party by the same lists of uploads."
+            )
+    return first
+
+
+def check_own(path: Path, party: int) -> Header:
+    """Return the header of a party's own aggregate. Raises: ShareError: it is another's, or none."""
+    header = read_header(path)
+    if header.party != party:
+        raise ShareError(f"{path} is not the aggregate of party {party}; run `aggregate` again.")
+    return header
+
+
+def extract_values(aggregate_file: Path, out: Path) -> Path:
+    """Write an aggregate's values alone, as engines read them; return `out`.
+
+    Raises: ShareError: the aggregate is damaged.
+    """
+    with opened(aggregate_file) as (header, file):
+        file.readline()
+        values = file.read()
+    if len(values) != header.size:
+        raise ShareError(f"{aggregate_file} is damaged: it has {len(values)} bytes of values.")
+    create_file(out, values)
+    return out
+
+
+def _refusal(where: str) -> Refusal:
+    return Refusal(ShareError, where, "an aggregate of this version", "run `aggregate` again")
