@@ -318,11 +318,13 @@ class Count:
                 "at every party."
             )
         task.check_count(clients)
-        for text in _listed(identities):  # as `hash_of` has it, in little memory
-            digest.update(text.replace(b" ", b"\n"))
+        for text in identities.texts():  # as `hash_of` has it, in little memory
+            digest.update(text.replace(" ", "\n").encode())
         policy = (self._opener.policy or task.allowed).to_json()
         header = Header(self._opener.party, clients, digest.hexdigest(), policy, task)
-        write_file(out, header.line(), _listed(identities), b"\n", task.ring.to_bytes(self.values))
+        write_file(
+            out, header.line(), map(str.encode, identities.texts()), b"\n", task.ring.to_bytes(self.values)
+        )
         if self._checkpoint:
             self._checkpoint.unlink(missing_ok=True)
         return header
@@ -348,12 +350,6 @@ def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Executor | None
             yield pool, 2 * processes  # this process ends them by itself when it is interrupted
     else:
         yield None, 0
-
-
-def _listed(identities: Identities) -> Iterator[bytes]:
-    """Yield the line of an aggregate that has its uploads, in pieces."""
-    for number, text in enumerate(identities.texts()):
-        yield b" " * (number > 0) + text.encode()
 
 
 def _files(place: Path | str, *, fetch: bool = True) -> Iterator[File]:
