@@ -13,7 +13,7 @@ _BYTES = 32
 _AT_ONCE = 4096
 
 
-def digests_in(raw: bytes) -> Digests:
+def digests_in(raw: bytes | bytearray) -> Digests:
     """Return the digests that stand in these bytes, end to end."""
     return np.frombuffer(raw, f"S{_BYTES}")
 
@@ -41,10 +41,10 @@ class Identities(AbstractSet[str]):
     @classmethod
     def read(cls, file: BinaryIO) -> "Identities":
         """Read what `texts` gave, up to the end of a file. Raises: ValueError: it is something else."""
-        pieces = [digests_in(b"")]
+        raw = bytearray()  # which grows in place
         while text := file.read((2 * _BYTES + 1) * _AT_ONCE):
-            pieces.append(digests_in(bytes.fromhex(text.decode())))
-        digests = np.concatenate(pieces)
+            raw += bytes.fromhex(text.decode())
+        digests = digests_in(raw)
         if (digests[1:] <= digests[:-1]).any():
             raise ValueError("not in order")
         return cls(digests)
