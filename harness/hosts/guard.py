@@ -88,6 +88,10 @@ class Guard:
         event = event_of(self.prepared(domain), self.statistic.name, self._directory)
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
 
+    def check_task(self, task: str) -> None:
+        """Raise PolicyError unless the owner allows uploads of a task now. Args: task: its name."""
+        policy.refuse_task(policy.read_policy(self._directory).rule_for(self.release), task)
+
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:
         """Return the release on records of a domain. Raises: ShareError; as `Statistic.prepare`."""
         check_kind(self.statistic, domain)

@@ -3,6 +3,7 @@
 Limits stand here only; what was spent of them is in the host's own ledger.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,6 +52,8 @@ delta_per_run = "2^-36"
 # relation = "zero_out_one"  # or "add_or_remove_one", "replace_one"; without this line, any
 # chains = true              # runs of a chain spend ε once together, as these clients share each record once.
                              # Without this line, there are no chains
+# upload_tasks = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]  # whose uploads count
+                             # Without this line, those of any task that is there
 """
 _WAY_OUT = f"correct it, or see what one may say by {COMMAND}"
 
@@ -69,6 +72,7 @@ Table = TypedDict(  # noqa: UP013  # the keys that the file has of a population,
         "unit": str,
         "relation": str,
         "chains": bool,
+        "upload_tasks": list[str],
     },
 )
 _UNLESS_GIVEN: dict[str, object] = {
@@ -79,6 +83,7 @@ _UNLESS_GIVEN: dict[str, object] = {
     "unit": "",
     "relation": "",
     "chains": False,
+    "upload_tasks": [],
 }
 
 
@@ -117,6 +122,12 @@ def _rule(table: Table) -> Rule:
                 raise PolicyError(
                     f"There is no {what} {name!r}{similar(name, names)}; it is one of {listed(names)}."
                 )
+    for name in table["upload_tasks"]:
+        if not re.fullmatch("[0-9a-f]{64}", name):
+            raise PolicyError(
+                f"upload_tasks of population {table['name']!r} must be names of tasks, of 64 hexadecimal "
+                f"digits, as ./inv task prints them; got {name[:80]!r}."
+            )
     return Rule(table, budget, per_run)
 
 
@@ -280,6 +291,15 @@ def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
                 f"needs {spent_text(event.exact)}. Ask for less with "
                 f"{named('epsilon')} or {named('delta')}."
             )
+
+
+def refuse_task(rule: Rule, task: str) -> None:
+    """Raise PolicyError if a rule names tasks, and none is the one of these uploads. Args: task: its name."""
+    if rule.table["upload_tasks"] and task not in rule.table["upload_tasks"]:
+        raise PolicyError(
+            f"Its policy names other tasks for population {rule.name!r} than {task}, which its uploads are "
+            "for; ask its owner to add this one to upload_tasks, or to bring other uploads."
+        )
 
 
 def read_policy(directory: Path) -> Policy:

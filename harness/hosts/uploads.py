@@ -81,6 +81,7 @@ class Uploads:
         self._keys.check(party)
         release, task = self._guard.release, read_task(self._directory / TASK)
         check_task(task, release.form, release.security)
+        self._guard.check_task(task.name)
         self._opener = Opener(task, party, task.secrets(party, self._directory / SEALING))
         count = self._counted(self._opener)
         self._policies = count.policies
@@ -124,7 +125,9 @@ class Uploads:
             )
         aggregated = ready or scratch / f"party-{party}.aggregate"
         left_out = {} if ready else self._add_up(party, aggregated)
-        inputs = inputs_in(check_own(aggregated, party), aggregated, release.form, release.security)
+        header = check_own(aggregated, party)
+        self._guard.check_task(header.task.name)
+        inputs = inputs_in(header, aggregated, release.form, release.security)
         if not ready:  # each client's own, in place of what all of them allow
             inputs = replace(inputs, policies={each: self._policies[each] for each in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS

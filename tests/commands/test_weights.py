@@ -120,7 +120,7 @@ def test_shares_of_clients_who_left_to_weights(model: SecurityModel, here: Path)
         check_results(here / name, TRUTH, model, SPLIT, Fraction(1, 100)) for name in ("first", "second")
     )
     inputs = {"clients": 3, "uploads": 3, "max_count": 100}
-    assert read_json(here / "first" / "manifest.json")["inputs"] == inputs
+    assert inputs.items() <= read_json(here / "first" / "manifest.json")["inputs"].items()
     assert "domain inferred from records" not in first["privacy"]["public"]
     assert first["noisy_counts"] != second["noisy_counts"] and files_below(here / "shares") == shares
     (here / "shares" / "party-1").rename(here / "lost")

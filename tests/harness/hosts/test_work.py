@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
@@ -47,6 +47,7 @@ from tests.support.coordinators import (
     spent,
     write_rules,
 )
+from tests.support.envelopes import counts
 from tests.support.sharing import allowing, share, to_hosts, trial
 
 
@@ -149,6 +150,31 @@ def test_hosts_count_uploads_of_one_task(tmp_path: Path) -> None:
     (hosts[1] / "task.json").write_bytes(other.text)
     with ExitStack() as stack, pytest.raises(ShareError, match="Party 1 lists uploads of task"):
         Coordinator(hosts[0], stack).aggregated(asked())
+
+
+def test_a_hosts_policy_names_the_tasks_whose_uploads_count(tmp_path: Path) -> None:
+    """By their digest, so that a task that somebody exchanged is none of them; of aggregates, too."""
+    hosts, shares = make_hosts(tmp_path), tmp_path / "shares"
+    task = trial(DOMAIN, SPLIT, MODEL, shares)
+    write_rules(hosts[0], f'{RULE}upload_tasks = ["{"0" * 64}"]\n')
+    said = f"names other tasks for population 'loans' than {task.name}"
+    with ExitStack() as stack, pytest.raises(PolicyError, match=said):
+        Coordinator(hosts[0], stack).aggregated(asked())
+    write_rules(hosts[0], f'{RULE}upload_tasks = ["{"0" * 64}", "{task.name}"]\n')
+    with ExitStack() as stack:
+        assert Coordinator(hosts[0], stack).aggregated(asked())["bytes"]
+    (hosts[0] / "aggregates").mkdir()
+    counts(task, shares, shares=shares)[0].write(hosts[0] / "aggregates" / "party-0.aggregate")
+    (hosts[0] / "shares").rename(hosts[0] / "elsewhere")
+    for digits, error in (("0" * 64, said), (task.name, "")):
+        write_rules(hosts[0], f'{RULE}upload_tasks = ["{digits}"]\n')
+        with ExitStack() as stack, pytest.raises(PolicyError, match=error) if error else nullcontext():
+            work = Coordinator(hosts[0], stack).work
+            work.propose(asked())
+            work.release.uploads.aggregate(0)
+    write_rules(hosts[0], f'{RULE}upload_tasks = ["{task.name[:16]}"]\n')
+    with ExitStack() as stack, pytest.raises(PolicyError, match="must be names of tasks, of 64"):
+        Coordinator(hosts[0], stack).work.propose(asked())
 
 
 def test_a_run_has_at_least_as_many_uploads_as_the_task_says(tmp_path: Path) -> None:
