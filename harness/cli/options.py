@@ -83,8 +83,8 @@ class ShareOptions(
     out = required(parse_path, "directory for one file per party and client", "results").but(unless="check")
     to = optional(
         as_given,
-        "where uploads are sent: task (the addresses in it), or an https:// URL per party, separated by "
-        "spaces; sends what is in --out and was not stored yet",
+        "where uploads are sent: task (the addresses in it), or a URL per party (https://…, s3://…, gs://…, "
+        "sftp://…), separated by spaces; sends what is in --out and was not stored yet",
     )
     certificate = optional(
         parse_path, "with --to: a PEM file of this client's certificate and key, for servers that ask"
@@ -143,7 +143,9 @@ class KeysOptions(Options):
         as_given, "makes a key that clients seal for up to this day, after the others: 2027-12-31"
     )
     name = usual("party", as_given, "with the first --until: whose keys these are, as clients read it")
-    address = optional(as_given, "with the first --until: where uploads are put, https://…/")
+    address = optional(
+        as_given, "with the first --until: where uploads are put, https://…/, or s3://…/ of an object store"
+    )
     sealing = usual(
         "hybrid",
         one_of(lambda: ("hybrid", "x25519")),
