@@ -144,6 +144,7 @@ STUDIES: dict[str, dict[str, str]] = {
     "plans": {"quick": "", "repetitions": "3", "units": ""},
     "training": {"movielens": "", "ads": "", "data": "", "quick": "", "resume": ""},
     "trust": {"quick": "", "repetitions": "1000"},
+    "uploads": {"quick": ""},
     "utility": {"quick": "", "repetitions": "10"},
     "weightings": {"quick": ""},
 }
@@ -163,11 +164,13 @@ class ReproduceOptions(Options):
         "capping (what caps on clients' records cost and save), gaps (a paper's tables and figures on local "
         "privacy), groupwise (privacy by the size of the group), plans (what `--plan` says, and what "
         "commands take), training (PrivFairFL's Table 3), trust (local DP, noise per aggregator and noise in "
-        "the computation), utility (what released score curves are worth) or weightings (what sample weights "
-        "do to models)",
+        "the computation), uploads (what uploads cost), utility (what released score curves are worth) "
+        "or weightings (what sample weights do to models)",
         "utility",
     )
-    quick = switch("gaps, plans, training, trust, utility, weightings: a small part of it, in seconds")
+    quick = switch(
+        "gaps, plans, training, trust, uploads, utility, weightings: a small part of it, in seconds"
+    )
     repetitions = Option[int](
         whole(1, 100_000),
         "plans, trust, utility: how often a command runs (default: 3), an error is simulated "

@@ -12,6 +12,7 @@ from benchmarks.studies import (
     groupwise as of_logarithms,
     plans as of_plans,
     trust as of_trust,
+    uploads as of_uploads,
     weightings as of_weightings,
 )
 from benchmarks.studies.capping import study as of_caps
@@ -63,6 +64,11 @@ def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome
     """Compare trust models by error and clients needed."""
     setting = of_trust.QUICK if options.quick else of_trust.Setting()
     return of_trust.study(setting, options.repetitions, begin.count)
+
+
+def _uploads(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
+    """Measure what sealed uploads cost."""
+    return of_uploads.study(of_uploads.QUICK if options.quick else of_uploads.WHOLE, begin.count)
 
 
 def _plans(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
@@ -132,6 +138,7 @@ STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal
     "plans": ({"measure": "plan and run commands"}, _plans),
     "training": ({"data": "data sets", "train": "train and test"}, _training),
     "trust": ({"measure": "compute and simulate errors, in the clear"}, _trust),
+    "uploads": ({"measure": "seal, and add up"}, _uploads),
     "utility": ({"measure": "release curves and choose thresholds, in the clear"}, _utility),
     "weightings": ({"measure": "fit and assess models, in the clear"}, _weightings),
 }

@@ -86,6 +86,17 @@ def test_trust_models_quickly(tmp_path: Path) -> None:
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
 
 
+def test_uploads_quickly(tmp_path: Path) -> None:
+    """Hybrid keys take 1,088 bytes more of each upload."""
+    hybrid, curve = json.loads(
+        succeed("reproduce", "uploads", "--quick", "--out", "found", "--json", cwd=tmp_path)
+    )
+    assert files_below(tmp_path / "found") == {"about.json", "samples.jsonl", "summary.csv"}
+    assert hybrid["bytes of an upload"] - curve["bytes of an upload"] == 1088
+    assert hybrid["a party's s"] > 0 and hybrid["clients' s"] > hybrid["a party's s"]
+    assert hybrid["of 10^8: hours"] == pytest.approx(10**5 * hybrid["a party's s"] / 3600, rel=0.1)
+
+
 def test_weightings_quickly(tmp_path: Path) -> None:
     """Its figures of the mortgage applications are those of the quickstart's evaluation."""
     shown = json.loads(
