@@ -136,10 +136,14 @@ class Table:
 
 def _in_brief(error: BaseException) -> str:
     """Return the first sentence of what an engine says, without its class."""
-    text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", str(error).strip())
+    said = str(getattr(error, "strerror", None) or error).strip()
+    text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", said)
     if extension := re.search(r"INSTALL (\w+)", text):
         return f'that takes an extension of DuckDB: duckdb.sql("INSTALL {extension[1]}") in Python, once'
-    return re.split(r"\.?\s*\n|\. ", text)[0].rstrip(".") or type(error).__name__
+    brief = re.split(r"\.?\s*\n|\. ", text)[0].rstrip(".") or type(error).__name__
+    return brief + "; give DuckDB a persistent secret that may read it" * bool(
+        re.search("HTTP 40[13]", brief)
+    )
 
 
 def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -> nw.LazyFrame[Any]:
@@ -220,9 +224,7 @@ def table_at(source: Any, names: Sequence[str]) -> Table:
         if Path(files[0]).suffix.lower() in _PARQUET:
             return _of_parquet(where, files, names)
         return _of_csv(where, files, names)
-    except OSError as error:
-        raise RecordsError(f"Cannot read {where}: {str(error.strerror or error).rstrip('.')}.") from None
-    except duckdb.Error as error:
+    except (OSError, duckdb.Error) as error:
         raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
 
 
@@ -339,11 +341,6 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
 
 def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
     connection = _engine().cursor()
-    for file in files:
-        if "://" not in file:
-            with Path(file).open("rb") as start:
-                if start.read(4) != b"PAR1":
-                    raise RecordsError(f"{file} is not a readable Parquet file.")
     schema = connection.sql(
         f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
     ).fetchall()

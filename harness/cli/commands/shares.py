@@ -73,7 +73,7 @@ def share(options: ShareOptions) -> None:
     policy = policy_in(options, kind)
     with steps(STEPS) as begin:
         begin("records")
-        records = read_records(options.records, domain, may_be_empty=True, kind=kind, cut=cut, say=announce)
+        records = read_records(options.records, domain, kind=kind, cut=cut, say=announce)
         records = as_upload(records, form, announce)
         clients = counted(records.clients, "client")
         if options.check:

@@ -172,7 +172,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
     client = client_of(task, _stricter(options, task))
     with steps(STEPS) as begin:
         begin("records")
-        records = read_records(options.records, domain, may_be_empty=True, kind=domain.kind, say=announce)
+        records = read_records(options.records, domain, kind=domain.kind, say=announce)
         records = as_upload(records, client.form, announce)
         clients = counted(records.clients, "client")
         if options.check:
