@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError, RecordsError, named
-from harness.inputs.column_values import shown
+from harness.inputs.column_values import alike, refuse_variants, shown
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
@@ -26,7 +26,7 @@ from harness.inputs.record_schema import (
     ValueGrid,
     even_grid,
 )
-from harness.inputs.tables import MISSING, Counted, Say, Table, alike, refuse_variants, table_at
+from harness.inputs.tables import MISSING, Counted, Say, Table, table_at
 
 MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)

@@ -11,7 +11,6 @@ import glob
 import re
 import shutil
 import tempfile
-import unicodedata
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, RecordsError, named
+from harness.errors import RecordsError, named
 from harness.inputs.column_values import as_text
 from harness.inputs.record_schema import Grid, even_grid
 from harness.system.spelling import similar
@@ -446,33 +445,3 @@ def _check_columns(path: Path | str, header: list[str], names: Sequence[str]) ->
     repeated = [name for name in names if header.count(name) > 1]
     if repeated:
         raise RecordsError(f"{path} has the column {repeated[0]} twice; keep one.")
-
-
-def refuse_variants(names: Sequence[str], what: str) -> None:
-    """Refuse names that differ in blanks, case, Unicode form or how a number is written: most often one.
-
-    Args: what: how the message calls them. Raises: RecordDomainError: names the two.
-    """
-    by_plain_name: dict[object, str] = {}
-    for name in names:
-        other = by_plain_name.setdefault(_plain(name), name)
-        if other != name:
-            raise RecordDomainError(
-                f"{what} {other!r} and {name!r}, which look like one; write them alike, or declare both "
-                f"with {named('domain')}."
-            )
-
-
-def alike(name: str, declared: Sequence[str]) -> str:
-    """Say, for the end of a message, which declared name looks like this one; nothing if none does."""
-    same = [other for other in declared if _plain(other) == _plain(name)]
-    return (
-        f"; only blanks, case or Unicode form set it apart from {same[0]!r}: write them alike" if same else ""
-    )
-
-
-def _plain(name: str) -> object:
-    try:
-        return float(name)
-    except ValueError:
-        return " ".join(unicodedata.normalize("NFKC", name).split()).casefold()
