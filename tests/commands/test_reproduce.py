@@ -78,7 +78,7 @@ def test_utility_quickly(tmp_path: Path) -> None:
 def test_trust_models_quickly(tmp_path: Path) -> None:
     options = ("--quick", "--repetitions", "200", "--out", "found", "--json")
     shown = json.loads(succeed("reproduce", "trust", *options, cwd=tmp_path))
-    files = {"about.json", "clients.csv", "samples.jsonl", "summary.csv", "trust.png"}
+    files = {"about.json", "clients.csv", "summary.csv", "trust.png"}
     assert files_below(tmp_path / "found") == files
     assert [len(shown["errors"]), len(shown["clients"])] == [3 * len(MODELS), len(MODELS)]
     assert all(each["epsilon_exact"] <= 1 or each["model"] == PUBLISHED for each in shown["errors"])
