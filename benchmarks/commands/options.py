@@ -111,13 +111,12 @@ class RunOptions(Options):
 
 
 class ValidateOptions(Options):
-    """Judge measured runs: whole, in order, linear, how far from PrivFairFL's figures; write a report."""
+    """Judge measured runs: whole, in order, linear, how far from PrivFairFL's figures."""
 
     results = optional(
         parse_path,
         "a directory that a suite wrote, or one of such directories; default: those of the repository",
     )
-    out = optional(parse_path, "a new directory for a report, one HTML file, and its figures")
     prints = "all findings as JSON"
 
 
@@ -140,8 +139,8 @@ class CompareOptions(Options):
 STUDIES: dict[str, dict[str, str]] = {
     "capping": {"clients": "1000,10000,100000", "exponents": "1.5,2", "movielens": "", "held_out": ""},
     "gaps": {"data": "", "quick": ""},
-    "intervals": {"quick": "", "repetitions": "200"},
     "groupwise": {},
+    "intervals": {"quick": "", "repetitions": "200"},
     "plans": {"quick": "", "repetitions": "3", "units": ""},
     "training": {"movielens": "", "ads": "", "data": "", "quick": "", "resume": ""},
     "trust": {"quick": "", "repetitions": "1000"},

@@ -1,4 +1,4 @@
-"""Tables of docs/paper.md and README, from what is recorded: `python -m benchmarks.report.paper`."""
+"""Tables and figures of pages, from what is recorded: `python -m benchmarks.report.paper`."""
 
 import csv
 import json
@@ -16,6 +16,7 @@ from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
 from benchmarks.literal import iterations
 from benchmarks.measure.cell import error_ratio
 from benchmarks.papers import FigureClaim, privfairfl, table3
+from benchmarks.report.plots import drawings
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan
@@ -286,5 +287,7 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
 if __name__ == "__main__":
     recorded_runs = Measured.read(RESULTS)
     appendix_d(recorded_runs).savefig(RESULTS / TABLE2[0] / "appendix-d.png", dpi=110)
+    for name, figure in drawings(recorded_runs, rows(recorded_runs)):
+        figure.savefig(RESULTS / "report" / f"{name}.png", dpi=110)
     for path in PAGES:
         path.write_text(filled(path.read_text(encoding="utf-8"), recorded_runs), encoding="utf-8")
