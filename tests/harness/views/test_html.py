@@ -11,7 +11,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from matplotlib.figure import Figure as Drawn
 from rich.console import Console
 
 from harness.engines.registry import security_models
@@ -31,7 +30,6 @@ from harness.views import ledger as ledger_view, run as run_view
 from harness.views.audit import audit
 from harness.views.parts import (
     Bad,
-    Figure,
     Findings,
     Good,
     Heading,
@@ -89,8 +87,6 @@ def written(title: str, subtitle: str, view: list[Part], directory: Path) -> Pag
 
 
 def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -> None:
-    drawn = Drawn()
-    drawn.subplots().plot([0, 1])
     rows = [["a", "1.0"], [], [Good("b"), Stacked("2.0\n3.0")]]
     view: list[Part] = [
         Findings(["It is 2.0."]),
@@ -100,7 +96,7 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
         Sentences(["first", "second"]),
         Table(["group", "weight"], rows, title="a title", caption="a caption"),
         Line("Results", "runs/1"),
-        Figure("curve", drawn, "a line", "One line."),
+        Picture("curve", lambda axes: axes.plot([0, 1]), "a line", "One line.", 2.0),
         Picture("dots", lambda axes: axes.plot([1, 2], "o"), "dots", "Two dots.", 2.0),
     ]
     page = written("Title", "subtitle", view, tmp_path)
@@ -141,7 +137,7 @@ def test_text_stays_text(tmp_path: Path) -> None:
         Sentences([HOSTILE]),
         Line(HOSTILE, HOSTILE),
         Table([HOSTILE], [[HOSTILE], [Bad(HOSTILE)], [Stacked(f"{HOSTILE}\n{HOSTILE}")]], caption=HOSTILE),
-        Figure("curve", Drawn(), HOSTILE, HOSTILE),
+        Picture("curve", lambda _: None, HOSTILE, HOSTILE, 2.0),
     ]
     page = written(HOSTILE, HOSTILE, view, tmp_path)
     assert "script" not in page.tags and page.open == [] and "".join(page.texts).count(HOSTILE) == 18
