@@ -23,8 +23,7 @@ from tests.support.command import call, files_below, read_json, refused, succeed
 
 def test_gaps_quickly(tmp_path: Path) -> None:
     said = succeed("reproduce", "gaps", "--quick", "--out", "found", cwd=tmp_path)
-    figures = (f"figure-{number}.png" for number in range(1, 5))
-    assert files_below(tmp_path / "found") == {"about.json", "gaps.json", *figures}
+    assert files_below(tmp_path / "found") == {"about.json", "gaps.json", "figure-1.png"}
     shown = read_json(tmp_path / "found" / "gaps.json")
     assert all(cell["agrees"] for cell in shown["table1"] + shown["table2"]) and "SYNTHETIC" in said
     assert read_json(tmp_path / "found" / "about.json")["command"] == "./inv reproduce gaps --quick"
