@@ -47,8 +47,7 @@ def weights(
     cap_epsilon: Number | None = None,
     neighboring_relation: Relation | None = None,
     shares: Path | str | None = None,
-    arrivals: Path | str | None = None,
-    horizon: int | None = None,
+    chain: str | None = None,
     offline: bool = False,
     stock: Path | str | None = None,
     security: Security | None = None,
@@ -91,9 +90,9 @@ def weights(
         privacy_unit: what is protected: a "record", or a "client", all of its records together, of which
             `cap` count: a number, "weight-one", or "auto", which spends `cap_epsilon` (a fifth of ε) on it.
         neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
-        shares, arrivals, horizon: instead of records: the directory in which uploads arrive, a folder of your
-            choice, and how many such calls share ε and δ, which the first one charges; each gives the weights
-            of all that has arrived.
+        shares: instead of records: the directory in which uploads arrive. chain: a name of your choice; calls
+            that have it count new uploads each, and spend ε once together, if clients share each record once.
+            `load` adds up their results.
         offline, stock: whether to take noise that `preprocess` made, and the directory that it is in.
         security: one that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
         population: whose records these are, a name of your choice, which is charged; "none": nobody counts.
@@ -253,7 +252,7 @@ def gap(
         True
 
     Args: as `weights`, and
-        value: how well the model works for the client: a number, or a fraction of counts as "17/20".
+        value: how well the model works for the client: a number, a fraction of counts as "17/20", or truth.
         range: the ends of the range that values may have, declared.
         steps: values are rounded to so many on each side of the range's center; default: 1000.
     Returns: gaps by pair of groups, means and sizes by group.
@@ -349,6 +348,9 @@ def train(
     *,
     features: Mapping[str, Any] | Path | str,
     epsilon: Number,
+    client_id: Column = None,
+    group: Column = None,
+    label: Column = None,
     with_: Sequence[str] | None = None,
     fairness: str | None = None,
     rounds: int = 40,
@@ -387,7 +389,7 @@ def train(
         [0, 1]
 
     Args: as `weights`, and
-        records: has the columns client_id, group and label, and one for each feature.
+        records: has columns of group and label, and one for each feature.
         features: ranges and categories by column, {"age": {"low": 18, "high": 99}, "sector": {"categories":
             ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
         with_: "weights" (of everybody), "thresholds" (of one client in four, which training does not see),

@@ -48,7 +48,8 @@ def plan(
         task: "weights", "confusion", "thresholds", "gap", "count" or "cap".
         network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit"; None: one machine.
         error: between 0 and 1; what it takes for that is said, too.
-        of_the_task: what `fairshares weights --help`, say, lists of that task, as reweighing="label".
+        of_the_task: what `fairshares weights --help`, say, lists of that task, as reweighing="label"; and
+            columns of `from_records`, as group="race".
     Returns: figures by model, and what is expected of the release.
     Raises: FairSharesError: there is no such release.
     """
@@ -110,12 +111,17 @@ def ledger(
     return spent(population=population, budget=budget, retire=retire, ledger=ledger)
 
 
-def load(directory: Path | str) -> Any:
+def load(directory: Path | str, *others: Path | str) -> Any:
     """Read what a call has saved, or a command has written into its directory.
 
-    Args: directory: of a run of weights, confusion, thresholds, gap, count, cap or train.
+    Args: directory: of a run of weights, confusion, thresholds, gap, count, cap or train; others: of further
+    runs of its chain of weights, whose counts are added up.
     Returns: what that call returned. Raises: ResultFileError: it is of something else, or damaged.
     """
+    if others:
+        from fairshares._run import added_up
+
+        return added_up(*map(Path, (directory, *others)))
     from fairshares import _results
 
     return _results.load(Path(directory))

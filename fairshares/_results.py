@@ -22,9 +22,7 @@ from harness.releases.score_curves import choice_of
 from harness.releases.weights import Weights
 from harness.request.releases import ThresholdsRequest
 from harness.system.result_files import read_result, write_files
-from harness.training.logistic import FILE, LogisticModel
-from harness.training.run import TASK, Trained
-from harness.views import run as run_view, training as training_view
+from harness.views import run as run_view
 from harness.views.parts import Part
 from harness.views.releases import (
     cap as cap_view,
@@ -38,6 +36,8 @@ from harness.views.releases import (
 if TYPE_CHECKING:
     from fairshares._types import Constraint, Objective
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
+    from harness.training.logistic import LogisticModel
+    from harness.training.run import Trained
 
 Values = Mapping[str, Mapping[str, Any]]
 NAMES: Values = {}  # which stand for themselves
@@ -381,7 +381,9 @@ class TrainResult(Result):
         return [(part.manifest["task"], part) for part in (self.weights, self.thresholds) if part]
 
     def _shown(self) -> Iterable[Part]:
-        return training_view.training(
+        from harness.views.training import training  # of scikit-learn, which takes a second to load
+
+        return training(
             self.model,
             self.manifest,
             *(None if part is None else part._found for part in (self.weights, self.thresholds)),
@@ -435,8 +437,10 @@ def training_of(trained: Trained, notes: Sequence[Part] = (), values: Values = N
 
 def load(directory: Path) -> Result:
     """Return an earlier run's result. Raises: ResultFileError."""
-    if read_result(directory / MANIFEST, MANIFEST).get("task") != TASK:
+    if read_result(directory / MANIFEST, MANIFEST).get("task") != "train":
         return _read(directory)
+    from harness.training.logistic import FILE, LogisticModel
+
     parts: dict[str, Any] = {
         name: _read(directory / name) for name in ("weights", "thresholds") if (directory / name).is_dir()
     }

@@ -1,6 +1,8 @@
 """From a call's arguments to a request, and from its run to a result."""
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,27 +15,29 @@ from fairshares._progress import steps
 from harness.errors import OptionError, RecordsError, as_keyword, named, naming
 from harness.forecast.requested import planned as plan_of
 from harness.inputs.column_values import as_names, values_of
-from harness.inputs.tables import TABLE, table_at, table_of
+from harness.inputs.tables import ROLES, TABLE, Named, frame_of, table_at, table_of
+from harness.pipeline.chains import add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     of_noise,
-    run_on_arrivals,
+    policy_of,
     run_on_records,
     score_cut,
     settings_of,
     stock_of,
 )
-from harness.pipeline.run import MANIFEST, Run
+from harness.pipeline.run import MANIFEST, Run, run_release
+from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
-from harness.request.calls import CALLS, Account, WeightsCall
+from harness.releases.registry import statistic_of
+from harness.request.calls import CALLS, Account
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
 from harness.request.releases import REQUESTS
 from harness.system.result_files import write_json
 from harness.training.features import features_from_json, read_features
 from harness.training.request import TrainRequest
-from harness.training.run import TASK, trained as train_on
-from harness.views import ledger as ledger_view, plan as plan_view, training as training_view
+from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import (
     cap as cap_view,
     confusion as confusion_view,
@@ -54,7 +58,6 @@ _STEPS = {
     "cap": cap_view.STEPS,
 }
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
-COLUMNS = ("client_id", "group", "label", "score", "prediction", "value")
 _EACH_ROW = (
     "Without client_id each row is a client of its own: the number of rows is public, and whoever has "
     "several is protected in each, not as a person."
@@ -66,31 +69,36 @@ def released(task: str, records: Any, **given: Any) -> Any:
 
     Args: task: of `CALLS`; given: by name, the columns and the call's fields. Raises: FairSharesError.
     """
-    columns = {name: given.pop(name) for name in COLUMNS if name in given}
+    columns = _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
-        given, source = _with_domain(given), _source(records, columns)
-        each_row = not isinstance(source, Path) and _without_clients(records, columns)
-        if not isinstance(source, Path) and each_row:
-            source = _of_clients_alone(source, given)
+        given = _with_domain(given)
+        source, of_rows = _with_clients(_source(records, columns), given)
         values = _values_in(source, given)
-        series = bool(given.get("arrivals") or given.get("horizon"))
-        place = None if series and records is None else TABLE
+        place = None if given.get("shares") and records is None else TABLE
         call = CALLS[task](**_as_in_columns(given), records=place)  # what it is, is said beside it
         out = call.out or Path(scratch) / task
-        if series:
-            assert isinstance(call, WeightsCall)
-            with steps(_STEPS[task]) as begin:
-                run = run_on_arrivals(call, out, begin)
-            return _result(run, call.population, [weights_view.arrivals(run.manifest), one_machine(False)])
+        settings = settings_of(call)
         with steps(_STEPS[task]) as begin:
-            run = run_on_records(call, source, settings_of(call), out, begin)
+            if call.shares:
+                shares = SharesSource(call.shares, policy_of(call))
+                run = run_release(statistic_of(settings.release), shares, settings, out, begin)
+                said = [*weights_view.chain(run.manifest), one_machine(False)]
+                return _result(run, call.population, said)
+            run = run_on_records(call, source, settings, out, begin)
         cut = score_cut(call) if task == "confusion" else None
         notes = [confusion_view.direction(cut, run.found.counts.domain)] if cut else []
-        notes += [_EACH_ROW] if each_row else []
-        result = _result(run, call.population, [*notes, one_machine(True)], values)
+        result = _result(run, call.population, [*notes, *of_rows, one_machine(True)], values)
         if call.out:
             write_json(out / MANIFEST, result.manifest)  # with the values that names stand for
         return result
+
+
+def added_up(*directories: Path) -> Any:
+    """Return the result of a chain's runs added up. Raises: ResultFileError; SignatureError."""
+    from harness.hosts.signed_results import verify  # it loads what signs
+
+    found, files = add_up(directories, verify)
+    return _results.result_of(files, found, weights_view.chain(files[MANIFEST]))
 
 
 def _result(
@@ -100,69 +108,78 @@ def _result(
     return _results.result_of(run.files, run.found, notes, values)
 
 
-def _without_clients(records: Any, columns: Mapping[str, Any]) -> bool:
-    """Return whether nothing says whose rows are whose, and no column may be meant to."""
-    return columns.get("client_id") is None and not any(
-        name.strip().lower() == "client_id" for name in _names_in(records)
-    )
-
-
 def _names_in(records: Any) -> list[str]:
-    """Return which columns a frame has, or a mapping, or None."""
-    frame = nw.from_native(records, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        return frame.collect_schema().names()
-    return [] if records is None else [str(name) for name in getattr(frame, "columns", records)]
+    """Return which columns a frame has; none of what is no frame."""
+    if records is None or isinstance(records, Path):
+        return []
+    return [str(name) for name in frame_of(records).collect_schema().names()]
 
 
-def _of_clients_alone(table: Any, given: Mapping[str, Any]) -> Any:
-    """Return a table in which each row is a client's. Raises: OptionError: clients' rows count together."""
+def _columns_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Take the columns out of a call's arguments."""
+    return {name: given.pop(name) for name in ROLES if name in given}
+
+
+def _with_clients(source: Named, given: Mapping[str, Any]) -> tuple[Named, list[str]]:
+    """Return records, each of a client of its own if nothing says whose they are; and what to say of that.
+
+    Raises: OptionError: clients' rows count together.
+    """
+    names = _names_in(source.records)
+    if not names or {"client_id"} & {*source.names, *(name.strip().lower() for name in names)}:
+        return source, []
     if given.get("privacy_unit") == "client" or given.get("cap"):
         raise OptionError(
             "Without client_id each row is a client of its own, so none has several to be protected "
             "together; name the column of clients by client_id=, or leave out privacy_unit= and cap=."
         )
-    if isinstance(table, pd.DataFrame):
-        return table.assign(client_id=range(len(table)))
-    return nw.from_native(table).lazy().with_row_index("client_id", order_by=_names_in(table)[:1]).to_native()
+    frame = frame_of(source.records)
+    order = {} if isinstance(frame, nw.DataFrame) else {"order_by": names[:1]}
+    return replace(source, records=frame.with_row_index("client_id", **order).to_native()), [_EACH_ROW]
 
 
-def _values_in(source: Any, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what names of groups and labels stand for, in a table or as they are declared."""
-    columns = [pd.Series(given.get(f"{name}s") or [], dtype=object, name=name) for name in ("group", "label")]
-    if not isinstance(source, Path):
-        for name in {"group", "label"} & {*_names_in(source)}:
-            pandas = isinstance(source, pd.DataFrame)
-            values = source[name] if pandas else table_at(source, [name]).counted([name]).values[name]
-            columns.append(pd.Series(values, name=name))
-    return {str(column.name): values_of(column) for column in columns}
+def _values_in(source: Named, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what names of groups and labels stand for, in a frame or as they are declared."""
+    theirs = {name: source.names.get(name, name) for name in ("group", "label")}
+    present = [name for name, of in theirs.items() if of in _names_in(source.records)]
+    values: Mapping[str, Any] = {name: given.get(f"{name}s") or [] for name in theirs}
+    if isinstance(source.records, pd.DataFrame):  # of objects it has the values themselves
+        values = {**values, **{name: source.records[theirs[name]] for name in present}}
+    elif present:
+        values = {**values, **table_at(source, present).counted(present).values}
+    return {name: values_of(pd.Series(of, dtype=object)) for name, of in values.items()}
 
 
 def trained(**given: Any) -> _results.TrainResult:
     """Train a model. Args: given: the records, and fields of `TrainRequest`. Raises: FairSharesError."""
-    records, declared = given.pop("records"), given.pop("features")
+    from harness.training.run import TASK, trained as train_on  # scikit-learn takes a second to load
+    from harness.views.training import STEPS
+
+    records, declared, columns = given.pop("records"), given.pop("features"), _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
-        given, source = _with_domain(given), _source(records, {})
-        if not isinstance(source, Path | pd.DataFrame):
-            source = nw.from_native(source).lazy().collect(backend="pandas").to_native()
+        given = _with_domain(given)
+        source, of_rows = _with_clients(_source(records, columns), given)
+        values = _values_in(source, given)
         paths = isinstance(declared, str | Path)
-        features = read_features(Path(declared)) if paths else features_from_json(declared, "features")
+        plain = declared if paths else json.loads(json.dumps(declared, default=_plain))
+        features = read_features(Path(plain)) if paths else features_from_json(plain, named("features"))
         request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
         out = request.out or Path(scratch) / TASK
-        with steps(training_view.STEPS) as begin:
-            model = train_on(request, source, features, out, begin)
-        notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
-        return _results.training_of(model, notes, _values_in(source, given))
+        with steps(STEPS) as begin:
+            model = train_on(request, source, features, out, begin, values=values["label"])
+        uncharged = request.population == UNCHARGED
+        notes = [*of_rows, one_machine(True), ledger_view.charge(model.charging, uncharged)]
+        return _results.training_of(model, notes, values)
 
 
 def planned(**given: Any) -> _shown.Plan:
     """Plan a release. Args: given: of whom, and fields of its request. Raises: TypeError: an unknown one."""
-    table, task = given.pop("from_records"), given.pop("task")
+    table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
     with naming(as_keyword):
         kind = REQUESTS[parse_choice("task", task, list(REQUESTS))]
         if unknown := set(given) - {*Expected.declared, *kind.declared, *_OF_MOST}:
             raise TypeError(f"There is no argument {min(unknown)!r} here.")
-        source = None if table is None else _source(table, {})
+        source = None if table is None else _source(table, columns)
         request = kind(**_as_in_columns(given))
         expected = Expected(**given, from_records=None if table is None else TABLE)
         plan = plan_of(request, expected, source)
@@ -192,16 +209,23 @@ def _with_domain(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises: OptionError: it has others, or they are given twice.
     """
-    given = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in given.items()}
-    if not isinstance(domain := given.get("domain"), Mapping):
-        return given
-    for name in domain:
-        if name not in _OF_DOMAIN or given.get(name) is not None:
-            raise OptionError(
-                f"{named('domain')} has {name!r}; it may have {', '.join(_OF_DOMAIN)}, which are not given "
-                "beside it."
-            )
-    return {**given, **domain, "domain": None}
+    if isinstance(domain := given.get("domain"), Mapping):
+        for name in domain:
+            if name not in _OF_DOMAIN or given.get(name) is not None:
+                raise OptionError(
+                    f"{named('domain')} has {name!r}; it may have {', '.join(_OF_DOMAIN)}, which are not "
+                    "given beside it."
+                )
+        given = {**given, **domain, "domain": None}
+    return {name: _plain(value) for name, value in given.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return an array as a list, and a number of an array as Python's."""
+    for way in ("tolist", "to_list", "to_pylist"):
+        if hasattr(value, way):
+            return getattr(value, way)()
+    return value
 
 
 def _as_in_columns(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,6 +233,8 @@ def _as_in_columns(given: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if isinstance(value, str | Sequence) and not value:
             raise OptionError(f"{named(name)} is empty; leave it out, or give it a value.")
+        if name in ("groups", "labels") and isinstance(value, str):
+            raise OptionError(f"{named(name)} is a list of names, as {value.split(',')}; got {value!r}.")
     names = {
         name: as_names(pd.Series(list(given[name]))).tolist()
         for name in ("groups", "labels")
@@ -219,33 +245,27 @@ def _as_in_columns(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **names}
 
 
-def _source(records: Any, columns: Mapping[str, Any]) -> Any:
-    """Return the records' file, or a table of their columns, lazy if the frame is.
+def _source(records: Any, columns: Mapping[str, Any]) -> Named:
+    """Return the records with columns under our names, as `table_at` takes them.
 
-    Args: columns: None for the table's column of that name, the name of another of its columns, or values.
-    Raises: RecordsError: they do not belong to the same rows, or the table has no such column.
+    Args: columns: None for the column of that name, the name of another one, or values.
+    Raises: RecordsError: they do not belong to the same rows, or to rows that have no order.
     """
-    if isinstance(records, str | Path):
-        return Path(records)
-    names, frame = _names_in(records), nw.from_native(records, pass_through=True)
-    for name, column in columns.items():
-        if isinstance(column, str) and column not in names:
+    names = {name: column for name, column in columns.items() if isinstance(column, str)}
+    arrays = {name: column for name, column in columns.items() if column is not None and name not in names}
+    if isinstance(records, Mapping):
+        records = table_of(records)
+    elif isinstance(records, str):
+        records = Path(records)
+    if arrays and records is None:
+        records = table_of(arrays)
+    elif arrays:
+        frame = None if isinstance(records, Path) else frame_of(records)
+        if not isinstance(frame, nw.DataFrame):
             raise RecordsError(
-                f"The table has no column {column}, the value of {name}= (found: {', '.join(names)})."
+                f"Rows of a file or a lazy frame have no order: name the column that is {min(arrays)}."
             )
-    chosen = {name: name if column is None else column for name, column in columns.items()}
-    chosen = {name: of for name, of in chosen.items() if not isinstance(of, str) or of in names}
-    if columns:  # of more than two labels, a score for each
-        chosen |= {name: name for name in names if name.startswith("score_")}
-    if isinstance(frame, nw.DataFrame | nw.LazyFrame) and not isinstance(records, pd.DataFrame):
-        if not chosen:
-            return records
-        beside = [name for name, of in chosen.items() if not isinstance(of, str)]
-        if not beside:
-            return frame.select(**{name: nw.col(of) for name, of in chosen.items()}).to_native()
-        if isinstance(frame, nw.LazyFrame):
-            raise RecordsError(f"A lazy frame's rows have no order: name the column that is {beside[0]}.")
-        records = frame.to_pandas()
-    table = pd.DataFrame() if records is None else pd.DataFrame(records)
-    arrays = {name: table[of] if isinstance(of, str) else of for name, of in chosen.items()}
-    return table_of(arrays) if arrays else table
+        table = frame.to_pandas()
+        rows = table_of({TABLE.lower(): table.index.to_series(), **arrays})
+        records = table.assign(**{name: rows[name] for name in arrays})
+    return Named(records, names)

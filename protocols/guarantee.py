@@ -80,12 +80,6 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
     return sum(guarantees, NOTHING)
 
 
-def weakest(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the largest epsilon and the largest delta: each of these releases keeps to them."""
-    listed = list(guarantees)
-    return Guarantee(max(each.epsilon for each in listed), max(each.delta for each in listed))
-
-
 def renyi_order(epsilon: Fraction, delta: Fraction) -> int:
     """Return the order that lets most runs alike into this budget, if their losses are nearly Gaussian.
 

@@ -27,7 +27,7 @@ OF_ALL = {
     "quiet": "print the answer only, and on standard error errors only",
     "verbose": "print all that there is to say of privacy, cost and where it ran",
 }
-OF_RUNS = ("shares", "hosts", "invite", "clients", "arrivals")  # of a release that is run, not of its plan
+OF_RUNS = ("shares", "hosts", "invite", "clients", "chain")  # of a release that is run, not of its plan
 _WAY_OUT = "it gives options by name, `epsilon = 1`, to all commands, or under [weights] to one"
 
 

@@ -121,8 +121,8 @@ class ShareOptions(
     cap = CAP_OF_SHARES.but(help=f"to protect all records of a client: {CAP_OF_SHARES.help}")
     counted = optional(
         parse_path,
-        "with --cap: the client's own file of how many of its records earlier uploads hold; the cap is then "
-        "for all uploads together",
+        "the client's own file of what it has shared: a file of records is refused a second time, and --cap "
+        "is for all uploads together",
     )
     for_tasks = FOR_TASKS
     privacy_unit = UNIT_OF_A_POLICY
@@ -339,10 +339,6 @@ class AuditOptions(
     cap = optional(
         whole(1, in_module("harness.inputs.record_schema:MAX_CAP")),
         "of a release under zero_out_one: how many records of a client count; default: 10",
-    )
-    horizon = optional(
-        whole(1, in_module("protocols.mechanisms.counts_so_far:MAX_HORIZON")),
-        "of weights while records arrive: how many epochs share ε and δ, which are audited together",
     )
     plot = PLOT
     out = OUT

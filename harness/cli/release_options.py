@@ -14,7 +14,7 @@ from harness.request.calls import (
 )
 from harness.request.fields import Options, optional
 from harness.request.plans import parse_plan
-from harness.request.readers import parse_path, whole
+from harness.request.readers import parse_names, parse_path, whole
 
 _RUNS = "harness.cli.commands"
 
@@ -27,9 +27,14 @@ PREPROCESS = optional(
 
 
 class ReleaseOptions(Options):
-    """What a command takes besides its call. Attributes: place: of the function that runs it."""
+    """What a command takes besides its call.
+
+    Attributes: place: of the function that runs it; earlier: the option that takes earlier results in place
+    of a run, if there is one, and the options of the release that go with it.
+    """
 
     place: ClassVar[str]
+    earlier: ClassVar[tuple[str, ...]] = ()
     preprocess: Any = None
     also = "--records my.csv"
 
@@ -47,11 +52,29 @@ class ReleaseOptions(Options):
     )
     plot = PLOT
 
+    def __init__(self, **given: Any) -> None:
+        """Read what is given, as `Options` does. Raises: OptionError: one is for a new run only."""
+        again = self.earlier[:1]
+        of_both = {*self.earlier, "out", "plot"}
+        for name, text in given.items() if any(map(given.get, again)) else ():
+            if text not in ("", False, self.declared[name].default) and name not in of_both:
+                raise OptionError(
+                    f"{named(name)} is for a new run, and {named(again[0])} for what earlier runs revealed: "
+                    "leave one of them out."
+                )
+        super().__init__(**given)
 
-class WeightsOptions(ReleaseOptions, WeightsCall):
+
+class WeightsOptions(ReleaseOptions, WeightsCall, epsilon={"unless": "add"}):
     """Compute DP sample weights per group and label (π_RW)."""
 
     place = f"{_RUNS}.weights:weights"
+    earlier = ("add",)
+    add = optional(
+        parse_names,
+        "instead of --records: the directories of runs of one --chain, as runs/a,runs/b; adds up what they "
+        "counted, for no ε",
+    )
     preprocess = PREPROCESS
     invite = INVITE
     clients = CLIENTS
@@ -70,24 +93,13 @@ class ThresholdsOptions(ReleaseOptions, ThresholdsCall, epsilon={"unless": "curv
     """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
 
     place = f"{_RUNS}.thresholds:thresholds"
+    earlier = ("curves", "constraint", "objective", "tolerance", "deterministic", "positive_label")
     preprocess = PREPROCESS
     curves = optional(
         parse_path,
         "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
     )
     prints = "thresholds.json"
-
-    def __init__(self, **given: Any) -> None:
-        """Read what is given, as `Options` does. Raises: OptionError: with --curves, one is for a new run."""
-        of_both = {"constraint", "objective", "tolerance", "deterministic", "positive_label", "curves"}
-        of_both |= {"out", "plot"}
-        for name, text in given.items() if given.get("curves") else ():
-            if text not in ("", False, self.declared[name].default) and name not in of_both:
-                raise OptionError(
-                    f"{named(name)} is for a new run; --curves chooses on the curves of an earlier one: "
-                    "leave one of them out."
-                )
-        super().__init__(**given)
 
 
 class GapOptions(ReleaseOptions, GapCall):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.engines.emulated_network.profiles import Network
-from harness.errors import OptionError, RecordDomainError, RecordsError, named
+from harness.errors import OptionError, named
 from harness.forecast.plan import (
     ModelPlan,
     PlannedRelease,
@@ -30,8 +30,8 @@ from harness.inputs.record_schema import (
     RecordKind,
     caps_to_choose_from,
 )
-from harness.inputs.records import MOST_INFERRED
-from harness.inputs.tables import table_at
+from harness.inputs.records import read_records
+from harness.inputs.tables import Named
 from harness.pipeline.release import cap_and_release, request_of_cap
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.registry import STATISTICS, statistic_of
@@ -142,27 +142,18 @@ def _counted(
     given = [named(name) for name in _OF_SHARES if getattr(expected, name) is not None]
     if given:
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
-    columns = ["client_id", "group", *([] if kind is RecordKind.VALUE else ["label"])]
-    opened = table_at(table, columns)
-    counted = opened.counted(columns)
-    size = int(counted.records.sum())
-    if not size:
-        raise RecordsError(f"{opened.where} has no records: there is no row below the header.")
-    shares: dict[str, dict[str, Fraction]] = {"label": {}}
-    places = [np.unique(counted.texts["client_id"], return_inverse=True)[1]]
-    for name in columns[1:]:
-        names, place = np.unique(counted.texts[name], return_inverse=True)
-        if not 2 <= len(names) <= MOST_INFERRED:
-            raise RecordDomainError(
-                f"{opened.where} has {len(names):,} different {name}s; a plan is for 2 to {MOST_INFERRED}."
-            )
-        rows = np.bincount(place, weights=counted.records)
-        shares[name] = {str(each): Fraction(int(n), size) for each, n in zip(names, rows, strict=True)}
-        places.append(place)
-    counts = np.zeros([int(place.max()) + 1 for place in places], dtype=np.int64)
-    np.add.at(counts, tuple(places), counted.records)
-    shape = (len(counts), len(shares["group"]), len(shares["label"]) or 1)
-    return counts.reshape(shape), shares["group"], shares["label"]
+    valued = kind is RecordKind.VALUE
+    records = read_records(Named(table, {"label": "group"} if valued else {}), None)
+    domain, size = records.domain, int(records.sizes.sum())
+    counts = np.moveaxis(records.counts_per_client().reshape(*domain.shape, -1), -1, 0)
+    if valued:
+        counts = counts.sum(axis=2, keepdims=True)
+
+    def shares(names: Sequence[str], sizes: npt.NDArray[np.int64]) -> dict[str, Fraction]:
+        return {name: Fraction(n, size) for name, n in zip(names, sizes.tolist(), strict=True)}
+
+    groups = shares(domain.groups, counts.sum(axis=(0, 2)))
+    return counts, groups, {} if valued else shares(domain.labels, counts.sum(axis=(0, 1)))
 
 
 def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
@@ -182,11 +173,6 @@ def _refuse_strangers(request: Request, expected: Expected) -> None:
     given = {named(name): tasks for name, tasks in of.items() if getattr(expected, name) is not None}
     if request.cap == AUTO:
         given[named("cap", AUTO)] = CAPPED_RELEASES
-        if getattr(request, "horizon", None):
-            raise OptionError(
-                f"{named('horizon')} is of uploads, which were shared with a cap; give {named('cap')} a "
-                "number."
-            )
     for field, tasks in given.items():
         if task not in tasks:
             raise OptionError(f"{field} goes with {' or '.join(tasks)}, not with {task}.")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness.hosts import policy
 from harness.hosts.signed_results import Heard, Intent
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.shares.party import UploadReport
-from harness.pipeline.party_inputs import PartyInputs
+from harness.pipeline.party_inputs import PartyInputs, new_uploads
 from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.run import RunSettings, check_kind, event_of, make_job
 from harness.pipeline.sources import read_terms, request_of_run, sent_inputs, terms_of
@@ -76,8 +77,12 @@ class Guard:
     def judged(self, report: UploadReport) -> UploadReport:
         """Return what this party has of uploads, without those whose clients do not allow the run.
 
-        Judges those of the domain that most are of; others are left out, or refused with the charge.
+        Judges those of the domain that most are of; others are left out, or refused with the charge. Nor are
+        those in it that an earlier run of the chain counted, by this host's ledger.
+        Raises: UsedUploadsError: none is left of these.
         """
+        counted = partial(self._ledger.counted, self._population, self.release.chain)
+        report = new_uploads(report, counted)
         domains = Counter(kind.domain for kind in report.sound.values())
         if not report.policies or not domains:
             return report

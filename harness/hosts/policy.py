@@ -49,6 +49,8 @@ delta_per_run = "2^-36"
 # security = ["ring"]          # see `./inv security`; without this line, all
 # unit = "client"            # or "record"; without this line, either
 # relation = "zero_out_one"  # or "add_or_remove_one", "replace_one"; without this line, any
+# chains = true              # runs of a chain spend ε once together, as these clients share each record once.
+                             # Without this line, there are no chains
 """
 _WAY_OUT = f"correct it, or see what one may say by {COMMAND}"
 
@@ -66,6 +68,7 @@ Table = TypedDict(  # noqa: UP013  # the keys that the file has of a population,
         "security": list[str],
         "unit": str,
         "relation": str,
+        "chains": bool,
     },
 )
 _UNLESS_GIVEN: dict[str, object] = {
@@ -75,6 +78,7 @@ _UNLESS_GIVEN: dict[str, object] = {
     "security": [*MODELS],
     "unit": "",
     "relation": "",
+    "chains": False,
 }
 
 
@@ -237,6 +241,12 @@ class Policy:
                     f"Its policy does not allow {value!r} for population {rule.name!r} ({name}: "
                     f"{listed(allowed)}); ask its owner, or choose another one."
                 )
+        if request.chain and not rule.table["chains"]:
+            raise PolicyError(
+                f"Its policy allows no chains for population {rule.name!r}; ask its owner for chains = true "
+                f"in its table, if these clients share each record once, or leave out {named('chain')}: each "
+                "run is then charged."
+            )
         return rule
 
     def _rule(self, population: str) -> Rule:

@@ -280,6 +280,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
     manifest = {
         "schema": MANIFEST_SCHEMA,
         "task": release.task,
+        "request": ran.asked,
         "security": release.security.name,
         "engine": release.security.engine,
         "engine_version": ran.engine_version,

@@ -32,6 +32,7 @@ from harness.inputs.tables import MISSING, Counted, Say, Table, alike, refuse_va
 MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 _COLUMNS = ("client_id", "group", "label")
+_TRUTH = {"true": "1", "false": "0"}
 
 
 _ONE = np.ones((), dtype=np.int64)  # each
@@ -414,8 +415,8 @@ def _numbers(texts: Sequence[str]) -> npt.NDArray[np.float64]:
 
 
 def _values(texts: Sequence[str], grid: ValueGrid, check: _Check) -> npt.NDArray[np.float64]:
-    """Return the column's numbers, or fractions of counts as 17/20; they have to be in the range."""
-    parts = [text.partition("/") for text in texts]
+    """Return the column's numbers, truth as 1, or fractions of counts as 17/20; they are in the range."""
+    parts = [_TRUTH.get(text.lower(), text).partition("/") for text in texts]
     top = _numbers([above for above, _, _ in parts])
     bottom = _numbers([below if slash else "1" for _, slash, below in parts])
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -15,7 +15,7 @@ import unicodedata
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
@@ -28,12 +28,21 @@ import numpy.typing as npt
 from harness.errors import RecordDomainError, RecordsError, named
 from harness.inputs.column_values import as_text
 from harness.inputs.record_schema import Grid, even_grid
+from harness.system.spelling import similar
 
 if TYPE_CHECKING:  # pandas takes a second to load, as does duckdb: functions that need them load them
     import duckdb
     import pandas as pd
 
 TABLE = "The table"  # what messages call one that is no file
+ROLES = (
+    "client_id",
+    "group",
+    "label",
+    "score",
+    "prediction",
+    "value",
+)  # of columns; calls take others' names for them
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
 _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(?:")
@@ -89,6 +98,8 @@ class Table:
         frame, binned = self.frame.select(*names, *scores), [f"bin of {name}" for name in scores]
         for name, bin_name in zip(scores, binned, strict=True):
             frame = _with_bins(frame, name, grid, bin_name)
+            wrong = nw.when(nw.col(bin_name) < 0).then(nw.col(name))
+            frame = frame.with_columns(wrong.alias(name))
         keys, shown = [*names, *binned], [nw.col(name).min() for name in scores]
         values = self._collected(frame.group_by(*keys).agg(nw.len().alias("records"), *shown), say)
         records, bins = values.pop("records"), [values.pop(name) for name in binned]
@@ -102,20 +113,25 @@ class Table:
 
     def first(self, name: str, wrong: Sequence[Any]) -> tuple[str, str]:
         """Return how messages call the first row with one of these values, or the table; and the value."""
-        texts = dict(zip(map(str, wrong), as_text(wrong), strict=True))
+        texts = {as_text([value])[0] for value in wrong}
         for place, value in self.in_order(name):
-            if str(value) in texts or ("" in texts.values() and as_text([value]) == [""]):
-                return place, texts.get(str(value), "")
-        return self.where, min(texts.values())
+            if (text := as_text([value])[0]) in texts:
+                return place, text
+        return self.where, min(texts)
 
     def _collected(self, frame: nw.LazyFrame[Any], say: Say | None) -> dict[str, list[Any]]:
         try:
-            collected = frame.collect()
+            if frame.implementation is nw.Implementation.DUCKDB:  # without an Arrow table between
+                relation = frame.to_native()
+                rows = relation.fetchall()
+                values = {name: [row[i] for row in rows] for i, name in enumerate(relation.columns)}
+            else:
+                values = frame.collect().to_dict(as_series=False)
         except Exception as error:  # noqa: BLE001  engines have no class in common
             where = self.where.replace(TABLE, TABLE.lower())
             raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
         self.faults(say)
-        return {name: collected[name].to_list() for name in collected.columns}
+        return values
 
 
 def _in_brief(error: BaseException) -> str:
@@ -136,11 +152,10 @@ def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -
     if frame.collect_schema()[name] == nw.String:
         text = score.str.strip_chars()
         missing = score.is_null() | text.str.to_lowercase().is_in(["", "nan"])
-        number = nw.when(text.str.contains(_NUMBER)).then(text).cast(nw.Float64)
+        frame = _with_number_of_text(frame, name)
     else:
-        number = score.cast(nw.Float64)
-        missing = number.is_null() | number.is_nan()
-    frame = frame.with_columns(number=number, missing=missing.fill_null(False))
+        missing = score.is_null() | score.cast(nw.Float64).is_nan()
+        frame = frame.with_columns(number=score.cast(nw.Float64))
     score, inside, steps = nw.col("number"), nw.col("inside"), len(grid) - 1
     frame = frame.with_columns(inside=((score >= 0) & (score <= 1)).fill_null(False))
     if grid == even_grid(len(grid)):
@@ -151,8 +166,19 @@ def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -
         place = guess.cast(nw.Int64) + too_low.cast(nw.Int64) - too_high.cast(nw.Int64)
     else:
         place = _by_halves(score, grid, 0, len(grid))
-    outside = nw.when(nw.col("missing")).then(nw.lit(MISSING)).otherwise(nw.lit(WRONG))
+    outside = nw.when(missing.fill_null(False)).then(nw.lit(MISSING)).otherwise(nw.lit(WRONG))
     return frame.with_columns(nw.when(inside).then(place).otherwise(outside).cast(nw.Int64).alias(bin_name))
+
+
+def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[Any]:
+    """Add the number that a text is, null where it is none; DuckDB reads it as fast as it is told."""
+    if frame.implementation is nw.Implementation.DUCKDB:
+        column = _quoted(name)
+        number = f"CASE WHEN contains({column}, '_') THEN NULL ELSE TRY_CAST({column} AS DOUBLE) END"
+        numbered: nw.LazyFrame[Any] = nw.from_native(frame.to_native().project(f"*, {number} AS number"))
+        return numbered
+    text = nw.col(name).str.strip_chars()
+    return frame.with_columns(number=nw.when(text.str.contains(_NUMBER)).then(text).cast(nw.Float64))
 
 
 def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
@@ -164,13 +190,26 @@ def _by_halves(score: nw.Expr, grid: Grid, low: int, high: int) -> nw.Expr:
     return nw.when(score >= grid[middle]).then(upper).otherwise(lower)
 
 
+@dataclass(frozen=True)
+class Named:
+    """Records with other names of columns. Attributes: records: see `table_at`; names: theirs, by ours."""
+
+    records: Any
+    names: Mapping[str, str]
+
+
 def table_at(source: Any, names: Sequence[str]) -> Table:
     """Return records as a table with these columns; nothing is read but what columns there are.
 
     Args: source: the path of a CSV or Parquet file, of a directory or glob of either, or any frame that
-    narwhals knows.
+    narwhals knows; or either, `Named`.
     Raises: RecordsError: it cannot be read, or lacks a column.
     """
+    if isinstance(source, Named):
+        theirs = {name: source.names.get(name, name) for name in names}
+        table = table_at(source.records, [*dict.fromkeys(theirs.values())])
+        frame = table.frame.select(**{name: nw.col(of) for name, of in theirs.items()})
+        return replace(table, frame=frame, in_order=lambda name: table.in_order(theirs[name]))
     if not isinstance(source, Path):
         return _of_frame(source, names)
     import duckdb
@@ -208,6 +247,10 @@ def _engine() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"temp_directory": "", "autoinstall_known_extensions": False})
 
 
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _sql(files: Sequence[str]) -> str:
     """Return a list of files as SQL has it, each as its own name and no pattern unless it is elsewhere."""
     names = [(file if "://" in file else glob.escape(file)).replace("'", "''") for file in files]
@@ -229,9 +272,10 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
                 "that are read together have the same, in the same order."
             )
     columns = [f"c{place}" for place in range(len(header))]
+    # Without an empty text as null, which DuckDB takes for a value that may be one too many.
     relation = connection.sql(
         f"SELECT * FROM read_csv({_sql(paths)}, columns={dict.fromkeys(columns, 'VARCHAR')}, header=true, "
-        f"force_not_null={columns}, delim=',', quote='\"', escape='\"', auto_detect=false, "
+        f"nullstr='\x01', delim=',', quote='\"', escape='\"', auto_detect=false, "
         "strict_mode=true, store_rejects=true, compression='none')"
     )
     frame = nw.from_native(relation).select(**{name: nw.col(columns[header.index(name)]) for name in names})
@@ -315,7 +359,7 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table
             )
 
     def in_order(name: str) -> Iterator[tuple[str, Any]]:
-        column, cursor = '"' + name.replace('"', '""') + '"', connection.cursor()
+        column, cursor = _quoted(name), connection.cursor()
         for file in files:
             cursor.execute(f"SELECT {column} FROM read_parquet({_sql([file])})")
             values = chain.from_iterable(iter(partial(cursor.fetchmany, 10**5), []))
@@ -325,17 +369,24 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table
     return Table(where, nw.from_native(relation), in_order)
 
 
-def _of_frame(source: Any, names: Sequence[str]) -> Table:
-    if nw.dependencies.is_pandas_dataframe(source):  # which may have columns of one name
-        _check_columns(TABLE, list(map(str, source.columns)), names)
-        source = source[list(names)]
-    frame = nw.from_native(source, pass_through=True)
+def frame_of(source: Any) -> Any:
+    """Return a frame as narwhals has it. Raises: RecordsError: it is none, or two columns have one name."""
+    try:
+        frame = nw.from_native(source, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        repeated = " and ".join(re.findall(r"'(.*)' \d+ times", str(error)))
+        raise RecordsError(f"{TABLE} has the column {repeated} twice; keep one.") from None
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         raise RecordsError(
             f"Records are a data frame that narwhals knows, as of pandas, Polars or DuckDB, or the path of a "
             f"file, not {type(source).__name__}."
         )
-    _check_columns(TABLE, frame.collect_schema().names(), names)
+    return frame
+
+
+def _of_frame(source: Any, names: Sequence[str]) -> Table:
+    frame = frame_of(source)
+    _check_columns(TABLE, [str(name) for name in frame.collect_schema().names()], names)
     if isinstance(frame, nw.LazyFrame):
         return Table(TABLE, frame)
     index = nw.maybe_get_index(frame)
@@ -384,16 +435,16 @@ def _check_columns(path: Path | str, header: list[str], names: Sequence[str]) ->
     if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
         raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
     if missing:
-        cased = [name for name in missing if any(name == other.strip().lower() for other in header)]
-        so = "; write them exactly so, in small letters, without blanks" if cased else ""
         hints = {
-            "client_id": "; number the rows if each is of another client",
-            "prediction": f"; by {named('threshold', 0.5)} it follows from a column score",
+            "client_id": "add it, the same in all rows of one client, or the rows' numbers",
+            "prediction": f"rename yours, or give a column score and {named('threshold', 0.5)}",
         }
-        hint = "" if so or len(missing) > 1 else hints.get(missing[0], "")
+        by_name = path == TABLE and missing[0] in ROLES
+        usual = f"rename yours, or name it by {named(missing[0])}" if by_name else "rename yours"
+        without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
         raise RecordsError(
-            f"{path} has no column {' and no column '.join(missing)}; it needs {', '.join(names)} "
-            f"(found: {', '.join(header)}{so}){hint}."
+            f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "
+            f"{hints.get(missing[0], usual) if len(missing) == 1 else usual}."
         )
     repeated = [name for name in names if header.count(name) > 1]
     if repeated:

@@ -199,7 +199,8 @@ def found_in(files: Files, directory: Path) -> Any:
         ) from None
 
 
-def _domain(fields: Fields, kind: RecordKind = RecordKind.NONE) -> RecordDomain:
+def domain_of(fields: Fields, kind: RecordKind = RecordKind.NONE) -> RecordDomain:
+    """Return the domain that a result file is of, but for the most records of a client."""
     cap = fields["privacy"].get("cap")
     stated_cap = None if cap is None else cap_from_json(cap, MANIFEST)
     return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap)
@@ -207,7 +208,7 @@ def _domain(fields: Fields, kind: RecordKind = RecordKind.NONE) -> RecordDomain:
 
 def _weights(files: Files, _: Path) -> GroupWeights:
     fields = files["weights.json"]
-    domain = _domain(fields)
+    domain = domain_of(fields)
     return GroupWeights(
         domain=domain,
         noisy_counts=np.array(fields["noisy_counts"]) * scale_of(domain.cap),
@@ -220,7 +221,7 @@ def _weights(files: Files, _: Path) -> GroupWeights:
 
 def _confusion(files: Files, _: Path) -> Confusion:
     fields = files["confusion.json"]
-    domain = _domain(fields, RecordKind.PREDICTION)
+    domain = domain_of(fields, RecordKind.PREDICTION)
     counts = NoisyCounts(domain, np.array(fields["noisy_counts"]) * scale_of(domain.cap), ())
     cells = [fields["rates"][group][label] for group in domain.groups for label in domain.labels]
     rates = _rates(cells, (len(domain.groups), len(domain.labels)))
@@ -280,7 +281,7 @@ def _count(files: Files, _: Path) -> GroupCounts:
     target = ErrorTarget(*(fields[name] for name in ("relative_error", "error_from", "error_to")))
     counts, intervals = _floats(fields["counts"]), _floats(fields["counts_interval"])
     return GroupCounts(
-        _domain(fields), counts, intervals, fields["offset"], target, fields["privacy_by_size"]
+        domain_of(fields), counts, intervals, fields["offset"], target, fields["privacy_by_size"]
     )
 
 

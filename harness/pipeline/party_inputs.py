@@ -1,13 +1,13 @@
 """The inputs of a run as everybody sees them, and which clients' uploads they are of."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.clients.session import ClientInputs
-from harness.errors import ShareError, named
+from harness.errors import ShareError, UsedUploadsError, named
 from harness.inputs.encoding import is_per_record, shared_over
 from harness.inputs.record_schema import RecordDomain, domain_from_json
 from harness.inputs.shares.file_format import (
@@ -17,11 +17,13 @@ from harness.inputs.shares.file_format import (
     UploadKind,
     check_aggregates,
     copies_of,
+    hash_of,
     read_header,
     read_uploads,
 )
 from harness.inputs.shares.party import (
     ANY,
+    COUNTED,
     HINT,
     UNCOVERED,
     Agreement,
@@ -37,6 +39,8 @@ from protocols.spec import REPLICATED, InputForm
 
 # Of uploads of a domain, by `batch`: those whose clients' policies do not cover the run.
 Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
+
+CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that the run's chain counted before
 
 Uploads = Sequence[Sequence[Path] | None]  # each party's, None for all that there are
 
@@ -78,7 +82,13 @@ class PartyInputs:
 
     def public(self, form: InputForm) -> dict[str, Any]:
         """Return the numbers that the execution shows."""
-        numbers = {"clients": self.clients, "uploads": self.uploads, "max_count": self.domain.max_count}
+        numbers: dict[str, Any] = {
+            "clients": self.clients,
+            "uploads": self.uploads,
+            "max_count": self.domain.max_count,
+        }
+        if self.batches:
+            numbers["uploads_sha256"] = hash_of(self.batches)
         if is_per_record(self.domain, form.name):
             numbers["records"] = self.rows
         if self.domain.cap:
@@ -94,18 +104,24 @@ def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dic
 
 
 def sound_uploads(
-    shares: Path, form: InputForm, model: SecurityModel, policy: UploadPolicy, uncovered: Uncovered
+    shares: Path,
+    form: InputForm,
+    model: SecurityModel,
+    policy: UploadPolicy,
+    uncovered: Uncovered,
+    counted: CountedUploads = lambda _: (),
 ) -> tuple[Uploads, Mapping[str, int], Mapping[str, ClientPolicy]]:
     """Choose the uploads that all parties take of what `share` wrote.
 
     Those that are not sound at every party, or of another kind than most, are left out, or an error, by
-    their form. In all forms those are left out whose clients' policies do not cover the run.
-    Args: policy: what uploads have to be; uncovered: as for a `Source`.
+    their form. In all forms those are left out whose clients' policies do not cover the run, or that its
+    chain counted before.
+    Args: policy: what uploads have to be; uncovered, counted: as for a `RunContext`.
     Returns: each party's, None for all that there are; how many are left out, by why; the clients' policies.
-    Raises: ShareError: none is left.
+    Raises: ShareError: none is left; UsedUploadsError: as `new_uploads`.
     """
     own = [shares / f"party-{i}" for i in range(model.parties)]
-    reports = [uploads_at(i, directory, policy) for i, directory in enumerate(own)]
+    reports = [new_uploads(uploads_at(i, each, policy), counted) for i, each in enumerate(own)]
     policies = {batch: policy for report in reports for batch, policy in report.policies.items()}
     kinds = set(reports[0].sound.values())
     agreement = agreed(reports, form, model)
@@ -131,17 +147,34 @@ def sound_uploads(
     return paths, left_out, kept
 
 
+def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
+    """Return a party's report without what its run's chain counted before.
+
+    Raises: UsedUploadsError: there is nothing else.
+    """
+    before = counted(report.sound_batches)
+    new = report.without(before, COUNTED)
+    if before and not new.sound:
+        raise UsedUploadsError(
+            f"Earlier runs of this chain counted all {len(before)} uploads that are sound at party "
+            f"{report.party}, and it counts each once. Go on when others have arrived; {named('add')} adds "
+            "up the results so far."
+        )
+    return new
+
+
 def agreed(reports: Sequence[UploadReport], form: InputForm, model: SecurityModel) -> Agreement | None:
     """Choose the uploads that all parties take; None: all that there are, which all have to be sound.
 
     Where clients are trusted, see `InputForm.leaves_out`, only those are left out that their own policies
-    keep from the run.
+    keep from the run, or that its chain counted before.
     Raises: ShareError: none is left; or others are not sound, where clients are trusted.
     """
-    if not form.leaves_out and not any(UNCOVERED in report.unsound.values() for report in reports):
+    left_out = (UNCOVERED, COUNTED)
+    if not form.leaves_out and not any({*left_out} & {*report.unsound.values()} for report in reports):
         return None
     agreement = common_uploads(reports, kind_of_run(form, model))
-    others = {why: n for why, n in agreement.left_out.items() if not why.startswith(UNCOVERED)}
+    others = {why: n for why, n in agreement.left_out.items() if not why.startswith(left_out)}
     if others and not form.leaves_out:
         raise ShareError(
             f"Parties have uploads that are not sound: {described(others)}; remove them at every party, or "

@@ -28,21 +28,19 @@ from harness.inputs.record_schema import (
 from harness.inputs.records import ClientRecords, ScoreCut, read_records
 from harness.inputs.shares.file_format import MAX_VALUES
 from harness.inputs.shares.party import UploadPolicy
-from harness.pipeline.arrivals import Arrivals, alone, read_arrivals, run_epoch
 from harness.pipeline.run import Run, RunSettings, event_of, run_release
-from harness.pipeline.sources import RecordsSource, SharesSource
+from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Entry, Say, chosen_account, chosen_ledger, entry, nothing_said
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.privacy.stock import Stock
 from harness.releases.base import PreparedRelease, Statistic
 from harness.releases.contribution_cap import CAP_SHARE, CapStatistic, CapTarget, ChosenCap, sizes_alone
 from harness.releases.registry import STATISTICS, statistic_of
-from harness.releases.weights import WeightsSeries
 from harness.request.base import Request
-from harness.request.calls import Records, ReleaseCall, WeightsCall
+from harness.request.calls import Records, ReleaseCall
 from harness.request.fields import as_text
 from harness.request.readers import parse_cap, parse_choice
-from harness.request.releases import CapRequest, ThresholdsRequest, request_from_json
+from harness.request.releases import CapRequest, ThresholdsRequest
 from harness.system.result_files import check_new
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee, compose
@@ -108,11 +106,9 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
 
 def _check_undivided(call: ReleaseCall) -> None:
     """Raise OptionError if several releases divide ε, and noise of all of it would fit none of them."""
-    divided = [named("cap", AUTO)] if call.cap == AUTO else []
-    divided += [named(name) for name in ("arrivals", "horizon") if getattr(call, name, None)]
-    if divided:
+    if call.cap == AUTO:
         raise OptionError(
-            f"Noise is made ahead for one release that spends all of ε, and {divided[0]} divides ε; "
+            f"Noise is made ahead for one release that spends all of ε, and {named('cap', AUTO)} divides ε; "
             f"leave that out, or {named('offline')}."
         )
 
@@ -146,6 +142,11 @@ def _check_sources(call: ReleaseCall, *, at_hosts: bool) -> None:
         )
     if call.clients_per_upload and (call.records or call.invite):
         raise OptionError(f"{named('clients_per_upload')} is about uploads; it goes with {named('shares')}.")
+    if call.chain and (call.records or call.invite):
+        raise OptionError(
+            f"{named('chain')} counts each upload once, and knows uploads alone: it goes with "
+            f"{named('shares')}, or with --hosts that have some."
+        )
     if bool(call.invite) != bool(call.clients):
         raise OptionError("--invite and --clients (how many) go together.")
     if not (call.records or call.invite) and call.input_path is CLIENTS:
@@ -400,51 +401,3 @@ def _check_unread(
     if settings.account.population is not None:
         event = event_of(statistic.prepare(request, domain), statistic.name, out)
         Entry(settings.account).check(replace(event, exact=total or event.exact))
-
-
-_FIXED = (  # by the first epoch, for all
-    *("epsilon", "delta", "horizon", "security", "input_form", "input_path", "neighboring_relation"),
-    *("privacy_unit", "noise"),
-)
-
-
-def run_on_arrivals(call: WeightsCall, out: Path, progress: Progress, say: Say = nothing_said) -> Run[Any]:
-    """Run one epoch of a series of weights, by what its first epoch fixed.
-
-    Args: out: a new directory for the files. Raises: FairSharesError.
-    """
-    if call.arrivals is None or call.shares is None or call.records or call.invite:
-        raise OptionError(
-            f"{named('arrivals')} counts uploads: give it, a folder, together with {named('shares')}, and "
-            f"neither {named('records')} nor --invite; {named('horizon')} is for the first epoch."
-        )
-    with alone(call.arrivals) as folder:
-        state = read_arrivals(folder)
-        if state is not None:
-            call = _as_begun(call, request_from_json(state.options))
-        if call.horizon is None or call.epsilon is None:
-            raise OptionError(
-                f"{call.arrivals} is new: give {named('horizon')}, the number of epochs, and "
-                f"{named('epsilon')}, for all of them together."
-            )
-        settings = settings_of(call, say=say)
-        series = statistic_of(settings.release)
-        assert isinstance(series, WeightsSeries)
-        assert call.shares is not None
-        if state is None:
-            state = Arrivals(settings.release.to_json(), series.schedule.to_json())
-        source = SharesSource(call.shares, policy_of(call))
-        series = replace(series, schedule=state.schedule)
-        return run_epoch(series, source, settings, folder, state, out, progress)
-
-
-def _as_begun(call: WeightsCall, begun: Request) -> WeightsCall:
-    """Return the call with what was fixed. Raises: OptionError: it contradicts that."""
-    for name in _FIXED:
-        given, fixed = getattr(call, name), getattr(begun, name)
-        if not call.is_usual(name) and given != fixed:
-            raise OptionError(
-                f"{call.arrivals} was begun with {named(name, as_text(fixed))} for all epochs, not "
-                f"{as_text(given)}; leave {named(name)} out, or begin with another folder."
-            )
-    return call.but(**{name: getattr(begun, name) for name in _FIXED})

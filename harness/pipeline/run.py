@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, reduce
+from functools import cache, partial as part_of, reduce
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -21,7 +21,7 @@ from harness.engines.registry import engine_of
 from harness.errors import ShareError, UnsupportedError, named
 from harness.inputs.encoding import count_columns
 from harness.inputs.record_schema import RecordDomain
-from harness.inputs.shares.file_format import ClientPolicy
+from harness.inputs.shares.file_format import ClientPolicy, domain_text
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.preprocessing import charging_for, joint_noise_of, taken
 from harness.pipeline.sources import RunContext, Source
@@ -35,7 +35,7 @@ from harness.request.base import Request
 from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
 from protocols.guarantee import Guarantee
-from protocols.spec import KEYS, ProtocolSpec
+from protocols.spec import HONEST, KEYS, ProtocolSpec
 
 MANIFEST = "manifest.json"
 SIGNATURES = "signatures.json"  # of the hosts of a run
@@ -129,7 +129,9 @@ def run_release(
             event = event_of(prepared_for(domain), task, out)
             return uncovered(policies, event, settings.account.ledger.spent_on(policies))
 
-        context = RunContext(release, partial, progress, settings.timeout_s, not_covered)
+        account = settings.account
+        of_chain = part_of(account.ledger.counted, account.population, release.chain)
+        context = RunContext(release, partial, progress, settings.timeout_s, not_covered, of_chain)
         described = source.describe(context)
         domain = described.domain
         prepared = prepared_for(domain)  # refused before anything is shared
@@ -196,10 +198,13 @@ def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:
 def privacy_of(prepared: PreparedRelease[Any], compared: int, attempts: int = 0) -> PrivacyStatement:
     """Return what a release states of its privacy. Args: compared, attempts: see `state_privacy`."""
     release, plan, domain = prepared.release, prepared.plan, prepared.domain
-    return state_privacy(
+    stated = state_privacy(
         *(prepared.program, release.form, release.security, plan, domain.inferred, domain.cap),
         *(domain.max_count, compared, attempts),
     )
+    if release.chain and domain.cap:  # a form keeps one upload to it, and a client may have several
+        return replace(stated, cap_kept_by=HONEST)
+    return stated
 
 
 def result_files(
@@ -213,9 +218,11 @@ def event_of(
     prepared: PreparedRelease[Any], task: str, out: Path, uploads: tuple[str, ...] = ()
 ) -> PrivacyEvent:
     """Return what a ledger is told of a release."""
-    plan, model = prepared.plan, prepared.release.security.name
+    plan, release = prepared.plan, prepared.release
     noise = NoiseEvent(plan.noise, plan.changed) if plan.opened and plan.largest == 1 else None
-    return PrivacyEvent(task, model, plan.exact, plan.unit, plan.relation, out, noise, uploads)
+    terms = (task, release.security.name, plan.exact, plan.unit, plan.relation, out, noise, uploads)
+    domain = domain_text(prepared.domain.to_json()) if release.chain else ""
+    return PrivacyEvent(*terms, chain=release.chain or "", domain=domain)
 
 
 def make_job(prepared: PreparedRelease[Any], inputs: PartyInputs) -> Job:

@@ -26,7 +26,13 @@ from harness.inputs.shares.client import Client, in_uploads, split_into_shares
 from harness.inputs.shares.file_format import copies_of, extract_values, held_by
 from harness.inputs.shares.party import ANY, UploadPolicy, aggregate
 from harness.inputs.synthetic import Federation
-from harness.pipeline.party_inputs import PartyInputs, Uncovered, Uploads, feed_heads, sound_uploads
+from harness.pipeline.party_inputs import (
+    CountedUploads,
+    PartyInputs,
+    Uncovered,
+    feed_heads,
+    sound_uploads,
+)
 from harness.request.base import Request
 from harness.request.releases import request_from_json
 from harness.security_models import SecurityModel
@@ -51,6 +57,7 @@ class RunContext:
         progress: Told the name of each step as it begins.
         seconds: How long the parties may take.
         uncovered: Says which uploads to leave out, as their clients do not allow the run.
+        counted: Says which of some uploads to leave out, as the run's chain counted them before.
     """
 
     release: Request
@@ -58,6 +65,7 @@ class RunContext:
     progress: Progress
     seconds: float
     uncovered: Uncovered
+    counted: CountedUploads = lambda _: ()
 
 
 class Source(ABC):
@@ -122,10 +130,6 @@ class SharesSource(Source):
     directory: Path
     policy: UploadPolicy = ANY
 
-    def taken(self, uploads: Uploads) -> Uploads:
-        """Return which of these the run takes: all, unless it is about some of them."""
-        return uploads
-
     def describe(self, run: RunContext) -> PartyInputs:
         form, model = run.release.form, run.release.security
         aggregates = sorted(self.directory.glob("party-*.aggregate"))
@@ -144,9 +148,11 @@ class SharesSource(Source):
         run.progress("aggregate")
         if aggregates:
             return replace(feed_heads(aggregates, form, model, policy=self.policy), values=aggregates)
-        uploads, excluded, policies = sound_uploads(self.directory, form, model, self.policy, run.uncovered)
+        uploads, excluded, policies = sound_uploads(
+            self.directory, form, model, self.policy, run.uncovered, run.counted
+        )
         written = [run.scratch / f"party-{i}.aggregate" for i in range(parties)]
-        for i, (path, taken) in enumerate(zip(written, self.taken(uploads), strict=True)):
+        for i, (path, taken) in enumerate(zip(written, uploads, strict=True)):
             with one_of(i, parties):
                 aggregate(i, self.directory / f"party-{i}", path, taken)
         heads = feed_heads(written, form, model, policy=self.policy)

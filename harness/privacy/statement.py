@@ -335,7 +335,6 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
         stated.get("if_replaced"),
         [stated.get(each.name) for each in fields(DistributedNoiseStatement)],
     )
-    epochs = manifest["arrivals"]["horizon"] if "arrivals" in manifest else 1
     return PrivacyStatement(
         model=get_model(manifest["security"]),
         exact=Guarantee(Fraction(stated["epsilon_exact"]), Fraction(stated["delta_exact"])),
@@ -354,7 +353,7 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
         distributed_noise=DistributedNoiseStatement(*distributed_noise) if "noise" in stated else None,
         made_ahead=stated.get("made_ahead", False),
         assumed=stated.get("assumed"),
-        releases=len(manifest["parts"]) if "parts" in manifest else epochs,
+        releases=len(manifest["parts"]) if "parts" in manifest else 1,
     )
 
 

@@ -63,16 +63,13 @@ class ExpectedError:
 
     Attributes: count: of an opened count, in records; of score curves, of the records at or above a
     threshold; of performance values, of a group's size in clients; what: what `each` is an error of; each: by
-    group, and label where it has one; gap: mean difference between groups that are alike, None for weights;
-    epochs: of a series, whose last epoch all else is of, `count` and the worst of `each` after every epoch,
-    where as many records arrive in each.
+    group, and label where it has one; gap: mean difference between groups that are alike, None for weights.
     """
 
     count: float
     what: str
     each: Mapping[str, float]
     gap: float | None = None
-    epochs: tuple[tuple[float, float], ...] = ()
 
     @property
     def worst(self) -> float:

@@ -1,10 +1,6 @@
-"""π_RW as a statistic: noisy counts per (group, label), and the sample weights that follow from them.
+"""π_RW as a statistic: noisy counts per (group, label), and the sample weights that follow from them."""
 
-While records arrive it is released epoch by epoch, and the counts so far add up.
-"""
-
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from harness.errors import OptionError, named
@@ -25,8 +21,7 @@ from harness.releases.base import (
 from harness.request.base import Request
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats
-from protocols.mechanisms.counts_so_far import Schedule, best_schedule
-from protocols.noise.added import Noise, Several, Single
+from protocols.noise.added import Noise
 from protocols.spec import PI_RW, PI_RW_SLOTS, ProtocolSpec
 
 
@@ -60,12 +55,11 @@ class WeightsStatistic(Statistic[Weights]):
 
     @classmethod
     def of(cls, request: Any) -> "WeightsStatistic":
-        if request.horizon:
-            schedule = best_schedule(request.horizon)
-            return WeightsSeries(request.reweighing, request.spec, schedule=schedule)
         return WeightsStatistic(request.reweighing, request.spec)
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Weights]:
+        if release.chain:
+            _check_chain(release, domain)
         arguments = {"groups": len(domain.groups), "labels": len(domain.labels)}
         plan = plan_release(self.spec, arguments, release, domain)
 
@@ -79,56 +73,18 @@ class WeightsStatistic(Statistic[Weights]):
         return expected_weight_error(prepared.plan.noise, prepared.domain, sizes, self.reweighing)
 
 
-@dataclass(frozen=True)
-class WeightsSeries(WeightsStatistic):
-    """Weights of all that has arrived, after each of several epochs.
-
-    As a statistic it is of all epochs together: their guarantee, with the program of the costliest one.
-    Args: schedule: what each epoch releases.
-    """
-
-    schedule: Schedule = field(kw_only=True)
-
-    def at(self, share: Fraction, whole: Request) -> Request:
-        """Return the release of an epoch with this share. Args: whole: of all epochs together."""
-        return whole.spending(whole.guarantee * share)
-
-    def part(self, share: Fraction, whole: Request, domain: RecordDomain) -> PreparedRelease[Weights]:
-        """Work out that release. Raises: OptionError: no noise fits it."""
-        return super().prepare(self.at(share, whole), domain)
-
-    def noises(self, whole: Request, domain: RecordDomain) -> list[Single]:
-        """Return what is in the counts of each epoch's release."""
-        of_share = {share: self.part(share, whole, domain).plan.noise for share in self.schedule.shares}
-        return [of_share[part.share] for part in self.schedule.parts]
-
-    def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Weights]:
-        if domain.cap and domain.cap.weight_one:
-            raise OptionError(
-                f"A series takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
-                f"depend on its client's later ones; share with a number, {named('cap', 10)} for example."
-            )
-        if release.privacy_unit is PrivacyUnit.CLIENT and release.own_distribution:
-            raise OptionError(
-                f"A series with {named('privacy_unit', 'client')} takes joint noise only: what "
-                f"distributed noise protects of a client in several epochs is "
-                f"not worked out; leave out {named('noise')}."
-            )
-        most = self.part(min(self.schedule.shares), release, domain)
-        exact = self.schedule.total(lambda share: self.part(share, release, domain).plan.exact)
-        plan = replace(most.plan, exact=exact, requested_epsilon=release.epsilon)
-        return replace(most, release=release, plan=plan)
-
-    def expected_error(self, prepared: PreparedRelease[Any], sizes: Floats) -> ExpectedError:
-        domain, horizon = prepared.domain, len(self.schedule.parts)
-        noises = self.noises(prepared.release, domain)
-        after = [
-            Several(tuple(noises[t] for t in self.schedule.adds_up(n)[0])) for n in range(1, horizon + 1)
-        ]
-        error = expected_weight_error(after[-1], domain, sizes, self.reweighing)
-        counts = [deviation(noise, domain) for noise in after]
-        worst = [error.worst * count / error.count * horizon / n for n, count in enumerate(counts, 1)]
-        return replace(error, epochs=tuple(zip(counts, worst, strict=True)))
+def _check_chain(release: Request, domain: RecordDomain) -> None:
+    """Raise OptionError where theorem 16 does not say what a chain's runs protect together."""
+    if domain.cap and domain.cap.weight_one:
+        raise OptionError(
+            f"A chain takes no uploads with {named('cap', 'weight-one')}: what a record weighs would "
+            f"depend on its client's later ones; share with a number, {named('cap', 10)} for example."
+        )
+    if release.privacy_unit is PrivacyUnit.CLIENT and release.own_distribution:
+        raise OptionError(
+            f"A chain with {named('privacy_unit', 'client')} takes joint noise only: what distributed noise "
+            f"protects of a client in several runs is not worked out; leave out {named('noise')}."
+        )
 
 
 def expected_weight_error(

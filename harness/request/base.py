@@ -112,6 +112,7 @@ class Request(Spending):
     cap: Any = None
     cap_epsilon: Any = None
     variant: Any = ""
+    chain: Any = None
 
     @classmethod
     def of(cls, options: Options) -> Self:

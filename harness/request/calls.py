@@ -114,17 +114,12 @@ class ReleaseCall(Run, Account, Records, Request):
         return self.requested.of(self)
 
 
-class WeightsCall(ReleaseCall, WeightsRequest, epsilon={"unless": "arrivals"}):
+class WeightsCall(ReleaseCall, WeightsRequest):
     """A `WeightsRequest`, with what it takes to run it."""
 
     requested = WeightsRequest
 
     stock = STOCK
-    arrivals = optional(
-        parse_path,
-        "with --shares: a folder for a series of runs, epochs; each counts what arrived since the last, and "
-        "gives the weights of all so far",
-    )
 
 
 class ConfusionCall(ReleaseCall, ConfusionRequest):

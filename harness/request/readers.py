@@ -185,7 +185,7 @@ def parse_range(text: str | Sequence[float], option: str = "range") -> tuple[flo
     ends = [float(end) for end in numbers if end is not None]
     if not len(numbers) == len(ends) == 2 or not ends[0] < ends[1]:
         raise OptionError(
-            f"{named(option)} must be two numbers, the lower first, for example 0,1; got {text!r}."
+            f"{named(option)} must be two numbers, the lower first, as {named(option, '0,1')}; got {text!r}."
         )
     return ends[0], ends[1]
 
@@ -262,7 +262,7 @@ def parse_names(given: str | Sequence[object], option: str) -> list[str]:
     stripped = [name.strip() for name in names]
     if "" in stripped:
         raise OptionError(
-            f"{named(option)} must be names separated by commas, for example a,b; got {as_text(given)!r}."
+            f"{named(option)} must be names, as {named(option, 'a,b')}; got {as_text(given)!r}."
         )
     return stripped
 
@@ -290,10 +290,10 @@ def parse_budget(given: str | Sequence[object], option: str = "budget") -> Budge
         good = good and (counted or rule == "renyi") and 0 < (epsilon or 0) <= MAX_EPSILON
     if not good or len(rest) > 2:
         raise OptionError(
-            f"{named(option)} must be a total ε, of at least 0, and after a comma a total δ if that is "
-            "limited too, "
-            f"for example 3 or 3,1e-6, and after another one how runs add up, if not by their sum: renyi, or "
-            f"how many runs alike, at most {MAX_RUNS}, for example 3,1e-9,renyi; got {text!r}."
+            f"{named(option)} must be a total ε, of at least 0, then a total δ if that is limited too, as "
+            f"{named(option, 3)} or {named(option, '3,1e-6')}, and then how runs add up, if not by their "
+            f"sum: renyi, or how many runs alike, at most {MAX_RUNS}, as {named(option, '3,1e-9,renyi')}; "
+            f"got {text!r}."
         )
     assert epsilon is not None
     if rule is None:

@@ -24,6 +24,7 @@ from harness.request.readers import (
     parse_choice,
     parse_epsilon,
     parse_input_path,
+    parse_population,
     parse_share,
     parse_tolerance,
     whole,
@@ -85,9 +86,10 @@ class WeightsRequest(Request):
         one_of(in_module("harness.postprocessing.reweighing.formulas:REWEIGHINGS")),
         "kamiran-calders (default), balanced or label; all from the same noisy counts",
     )
-    horizon = optional(
-        whole(1, in_module("protocols.mechanisms.counts_so_far:MAX_HORIZON")),
-        "how many epochs share ε and δ, while records arrive; they are charged before the first",
+    chain = optional(
+        parse_population,
+        "a name of your choice, with --shares or --hosts: runs that have it count new uploads each, and "
+        "spend ε once together, if clients share each record once",
     )
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -113,12 +113,26 @@ def _lock(descriptor: int, operation: int) -> bool:
     return True
 
 
-def create_file(path: Path, *parts: bytes) -> None:
+def create_file(path: Path, *parts: bytes | Iterable[bytes]) -> None:
     """Write a new file that only its owner reads, through to the disk. Raises: OSError: it is there, too."""
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
+    _write(path, 0, parts, os.O_EXCL)
+
+
+def append(path: Path, at: int, *parts: bytes) -> None:
+    """Write behind the first bytes of a file, new or not, in place of what is there. Raises: OSError.
+
+    Args: at: how many bytes stay.
+    """
+    _write(path, at, parts)
+
+
+def _write(path: Path, at: int, parts: Iterable[bytes | Iterable[bytes]], flags: int = 0) -> None:
+    descriptor = os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_WRONLY | flags, 0o600)
     with os.fdopen(descriptor, "wb") as file:
+        file.truncate(at)
+        file.seek(at)
         for part in parts:
-            file.write(part)
+            file.writelines([part] if isinstance(part, bytes) else part)
         file.flush()
         os.fsync(file.fileno())
 
@@ -145,7 +159,7 @@ def open_regular(path: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, "it is no file, or a link to one; put the file itself there", os.fspath(path))
 
 
-def write_whole(path: Path, *parts: bytes) -> None:
+def write_whole(path: Path, *parts: bytes | Iterable[bytes]) -> None:
     """Write a file that only its owner reads, all or nothing of it, over an older one. Raises: OSError."""
     with scratch_directory(path.parent) as partial:
         create_file(partial / path.name, *parts)

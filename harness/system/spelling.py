@@ -7,5 +7,6 @@ def similar(word: str, known: Iterable[str]) -> str:
     """Return the known name that a word is like, as a question to add; empty if there is none."""
     from difflib import get_close_matches  # only mistakes should pay for it
 
-    close = get_close_matches(word, list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    plain = {name.strip().lower(): name for name in known}
+    close = get_close_matches(word.strip().lower(), plain, n=1)
+    return f" (did you mean {plain[close[0]]}?)" if close else ""

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from harness.engines.base import EngineResult, Progress, times_of
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import OptionError
-from harness.inputs.column_values import values_of
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -224,7 +222,10 @@ def train(
             },
             "training": asdict(chosen.how)
             | (fairgrad.hyperparameters() if fairgrad else {})
-            | {"rho": float_up(session.plan.loss.rho), "rho_delta": float_up(session.plan.loss.delta)},
+            | {
+                "rho": float_up(session.plan.loss.rho),
+                "rho_delta": float_up(session.plan.loss.certain + session.plan.loss.apart),
+            },
             "wall_s": time.monotonic() - started,
         }
         labels = [chosen.values.get(name, name) for name in domain.labels]
@@ -354,13 +355,14 @@ def _own_manifest(
 
 def trained(
     request: TrainRequest,
-    source: Path | pd.DataFrame,
+    source: Any,
     features: Features,
     target: Path,
     begin: Progress,
     say: Say = nothing_said,
+    values: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train on the records of a file or a table. Args: target: a new directory for the files."""
+    """Train on records, see `table_at`. Args: target: a new directory; values: as `Training.values`."""
     check_new(target)
     model, domain = request.security or choose_model(None), declared_domain(request)
     account = chosen_account(request.population, request.budget, request.ledger, say, of_records=True)
@@ -388,7 +390,7 @@ def trained(
         **parts,
         fairness=request.sought,
         positive=request.positive_label or "",
-        values={} if isinstance(source, Path) or "label" not in source else values_of(source["label"]),
+        values=values or {},
     )
     begin("records")
     records, rows = read_singly(source, [*features.by_name], domain, request.max_count or DEFAULT_MAX_COUNT)

@@ -135,7 +135,7 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
         [
             [
                 rule["name"],
-                _all_or(rule["tasks"], STATISTICS),
+                _all_or(rule["tasks"], STATISTICS) + "; in chains" * rule["chains"],
                 _all_or(rule["security"], MODELS),
                 rule["unit"] or "any",
                 rule["relation"] or "any",

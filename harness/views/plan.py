@@ -1,12 +1,11 @@
 """A plan: what to expect of each release, and what all cost in each model."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from harness.engines.emulated_network.profiles import Network
-from harness.forecast.plan import ModelPlan, PlannedRelease, ReleasePlan
+from harness.forecast.plan import SQUARE_ROOT, ModelPlan, PlannedRelease, ReleasePlan
 from harness.forecast.requested import Plan
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
@@ -18,7 +17,6 @@ from harness.releases.base import (
     ExpectedError,
     by_cell,
 )
-from harness.releases.weights import WeightsSeries
 from harness.system.result_files import SCHEMA
 from harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from harness.views.releases.cap import doubt_of, noise_moves
@@ -137,9 +135,15 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         yield f"{described[0].upper()}{described[1:]}"
         if not cap.weight_one and stage.records > stage.clients * cap.slots:
             yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
-    yield from _epochs(errors)
     what = _COUNTED.get(stage.statistic.kind, "of a group and label")
     yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
+    if by_noise := release.by_noise:
+        best = min(by_noise.keys() - {SQUARE_ROOT}, key=by_noise.__getitem__)
+        yield (
+            "By kind of noise, at this δ: "
+            + "; ".join(f"{name}, {error:,.3g}" for name, error in by_noise.items())
+            + f" (ideal, not built). Best here: {best}."
+        )
     worst = max(errors.each, key=errors.each.__getitem__)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
     if len(errors.each) > _MOST_ROWS:
@@ -171,23 +175,6 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
         )
 
 
-def _epochs(errors: ExpectedError) -> Iterator[Part]:
-    """View what to expect after some of the epochs of a series; nothing where there are none."""
-    if not (after := list(enumerate(errors.epochs, 1))):
-        return
-    mean = math.sqrt(sum(count**2 for _, (count, _) in after) / len(after))
-    worst, (most, _) = max(after, key=lambda each: each[1])
-    yield (
-        f"Counts so far are off by {mean:,.3g} over all {len(after)} epochs, most after epoch {worst}: by "
-        f"{most:,.3g} (RMS). As many records are to arrive in each."
-    )
-    step = -(-len(after) // (_MOST_ROWS // 2))
-    shown = [(n, each) for n, each in after if n in (1, worst, len(after)) or n % step == 0]
-    rows = [[str(n), f"{count:,.3g}", _share(weight)] for n, (count, weight) in shown]
-    yield Table(["after epoch", "count off by (RMS)", f"worst {errors.what} (RMS)"], rows, "rrr")
-    yield "After the last epoch:"
-
-
 def _unit(release: PlannedRelease) -> str:
     return "clients" if release.by_clients else "records"
 
@@ -201,9 +188,7 @@ def _costs(
 ) -> Iterator[Part]:
     where = "all parties on one machine" if network is None else f"network {network.name}"
     both = f", {' and '.join(each.request.task for each in stages)} together" if len(stages) > 1 else ""
-    series = isinstance(stages[-1].statistic, WeightsSeries)
-    what = "What an epoch would cost at most" if series else "What it would cost"
-    yield Heading(what, f", {where}{both}")
+    yield Heading("What it would cost", f", {where}{both}")
     rows = [
         [
             each.model.name,
@@ -312,6 +297,7 @@ def _release_json(release: ReleasePlan) -> dict[str, Any]:
             "privacy_unit": str(noise.unit),
         },
         "errors": _errors_json(release.found),
+        **({"count_rmse_by_noise": dict(release.by_noise)} if release.by_noise else {}),
         "needed": needed
         and {
             "error": needed.error,
@@ -347,7 +333,6 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
         "rmse": dict(errors.each),
         "gap": errors.gap,
         "known": errors.known,
-        **({"epochs": [{"count_rmse": c, "worst": w} for c, w in errors.epochs]} if errors.epochs else {}),
     }
 
 

@@ -70,7 +70,7 @@ TRAIN = "train --records good.csv --features features.json --epsilon 9 --securit
 
 RECORDS = [
     ("no-group.csv", r"no-group\.csv has no column group; it needs client_id, group, label"),
-    ("capitals.csv", "write them exactly so, in small letters"),
+    ("capitals.csv", "no column group .did you mean Group.."),
     ("empty.csv", r"empty\.csv is empty"),
     ("no-records.csv", r"no-records\.csv has no records"),
     (f"undeclared-label.csv {DECLARED}", r"row 5: label '2' is not declared \(declared: 0, 1\)"),
@@ -91,7 +91,7 @@ RECORDS = [
     ("good.csv --out there", "there exists already; name another directory"),
     ("good.csv --out good.csv/results", r"Cannot write to good\.csv, which is not a directory"),
     ("good.csv --shares there", "either --records .* or --shares"),
-    ("good.csv --horizon 2", "--arrivals counts uploads"),
+    ("good.csv --chain monthly", "--chain counts each upload once"),
     ("good.csv --delta 2^-200", r"No noise fits .* 2\^-128"),
 ]
 MODELS = [
@@ -124,8 +124,11 @@ COMMANDS: list[Any] = [
         "--noise distributed",
         "joint noise only",
     ),
-    ("weights --hosts hosts.toml --epsilon 1 --horizon 2", "Hosts keep no series of epochs"),
-    ("weights --shares there --arrivals new --security mpyc --horizon 2", "give --horizon"),
+    (
+        "weights --add there --epsilon 1",
+        "--epsilon is for a new run, and --add for what earlier runs revealed",
+    ),
+    ("weights --add there", "No such file"),
     (f"{INVITE} 3 {DECLARED} --hosts hosts.toml", "need a client_port of every host in hosts.toml; host h0"),
     ("hosts.setup --party 0", "--party and --pin are for one host"),
     ("hosts.setup --directory host", "say by --party which party's"),
@@ -213,7 +216,10 @@ COMMANDS: list[Any] = [
     (f"share --records good.csv {DECLARED} --threshold 0.5 --out s", "goes with --task confusion only"),
     (f"share --records good.csv {DECLARED} --range 0,1 --out s", "go with --task gap only"),
     (f"share --records good.csv {DECLARED} --for-tasks count --out s", "--for-tasks goes with --epsilon"),
-    (f"share --records good.csv {DECLARED} --counted mine.json --out s", "to one cap: give --cap, a number"),
+    (
+        f"share --records good.csv {DECLARED} --cap weight-one --counted mine.json --out s",
+        "give --cap a number",
+    ),
     (
         f"share --records good.csv {DECLARED} --security spdz2k --input-path replicated --out s",
         "ps-rep-ring or rep4-ring",
@@ -225,6 +231,7 @@ COMMANDS: list[Any] = [
     (f"{PLAN} many --groups 2", "--plan must be how many clients there would be"),
     (f"{PLAN} 9,network=fast --groups 2", "network= must be lan, wan, none"),
     (f"{PLAN} 9 --records good.csv", "or give a number of clients, and no records"),
+    (f"{PLAN} 9 --groups 2 --chain monthly", "--plan runs nothing: leave out --chain"),
     (f"{PLAN} file", "--plan file is of the clients of --records: give both"),
     (f"{PLAN} file --records good.csv --groups 2", "--plan file replaces --groups;"),
     (f"{PLAN} 9 --groups 2 --hosts h.toml", "--plan runs nothing: leave out --hosts"),
@@ -234,7 +241,6 @@ COMMANDS: list[Any] = [
     ("audit --release weights --thresholds 11", "--thresholds does not go with --release weights"),
     ("audit --release weights --epsilon 1e-8", "No noise fits --epsilon 1e-8"),
     ("audit --epsilon 1", "--epsilon does not go with the reference set"),
-    ("audit --release confusion --horizon 4", "--horizon does not go with --release confusion"),
     (
         "audit --release count --noise distributed --security ring",
         "pi_count has no place for distributed noise",

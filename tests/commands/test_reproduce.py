@@ -207,7 +207,6 @@ def test_reference_set_as_json(tmp_path: Path) -> None:
         ("--release thresholds --thresholds 101", "thresholds"),
         ("--sampler published --epsilon 2", "published, rounded (MP-SPDZ)"),
         ("--release weights --groups 3 --labels 2 --neighboring-relation replace_one", "replace_one"),
-        ("--release weights --horizon 40", "weights, 40 epochs"),
         *(
             (f"--release thresholds --noise {noise} --security mpyc", "holds, by this second derivation")
             for noise in ("distributed", "distributed-gaussian")

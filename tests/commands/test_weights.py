@@ -1,4 +1,4 @@
-"""The main job from the command line: records or shares in, two files out, also while records arrive."""
+"""The main job from the command line: records or shares in, two files out, also of a chain."""
 
 import json
 import re
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+import fairshares
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.security_models import MODELS, SecurityModel
 from harness.views.quickstart import TOLD
 from protocols.circuits.coins import design_coins
-from protocols.mechanisms.counts_so_far import Part, Schedule
 from protocols.noise.truncated import error_bound
 from protocols.spec import SPLIT, InputForm
 from tests.support.command import (
@@ -25,7 +25,7 @@ from tests.support.command import (
     refused,
     succeed,
 )
-from tests.support.running import model_parameters
+from tests.support.running import QUICKEST, model_parameters
 
 # Client c0 has records of two groups; nobody has (b, 1).
 RECORDS = [("c0", "a", "0")] * 3 + [("c0", "b", "0")] + [("c1", "a", "1")] * 2 + [("c2", "b", "0")] * 40
@@ -174,63 +174,42 @@ def test_quickstart_tells_the_private_result_from_the_evaluation(tmp_path: Path)
     assert processes_below(tmp_path) == {}
 
 
-def arrive(series: Path, *cells: str, model: str) -> None:
+GIVEN = ("--groups", "a,b", "--labels", "0,1", "--max-count", "100", "--security", QUICKEST)
+SHARE = ("share", "--records", "mine.csv", *GIVEN, "--out", "shares", "--counted", "mine.json")
+
+
+def arrive(place: Path, *cells: str) -> None:
     """Have a client arrive with a record in each of these cells, "a0" for example."""
     rows = [f"c,{cell[0]},{cell[1]}\n" for cell in cells]
-    (series / "mine.csv").write_text("client_id,group,label\n" + "".join(rows))
-    given = (
-        "--groups",
-        "a,b",
-        "--labels",
-        "0,1",
-        "--max-count",
-        "100",
-        "--security",
-        model,
-        "--out",
-        "shares",
-    )
-    succeed("share", "--records", "mine.csv", *given, cwd=series)
+    (place / "mine.csv").write_text("client_id,group,label\n" + "".join(rows))
+    succeed(*SHARE, cwd=place)
 
 
-CONTRADICTIONS = [
-    ("--epsilon", "2", "20"),
-    ("--horizon", "2", "3"),
-    ("--delta", "1e-9", "2^-40"),
-    ("--noise", "distributed", "joint"),
-]
-
-
-@pytest.mark.parametrize("model", model_parameters())
-def test_two_epochs(model: SecurityModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of which the second counts the first again, each with half of ε."""
-    half, whole = Fraction(1, 2), Fraction(1)
-    schedule = Schedule((Part(0, half), Part(0, half), Part(2, whole)))
-    monkeypatch.setattr("harness.releases.weights.best_schedule", lambda horizon: schedule)
-    arrive(tmp_path, *["a0"] * 30, "b1", model=model.name)
-    run = ("weights", "--shares", "shares", "--arrivals", "series")
-    new = ("--horizon", "3", "--epsilon", "20", "--security", model.name, "--population", "people")
-    succeed(*run, *new, "--out", "first", cwd=tmp_path)
-    arrive(tmp_path, *["a1"] * 40, model=model.name)
-    for option, other, began in CONTRADICTIONS:
-        said = refused(*run, "--out", "second", option, other, cwd=tmp_path)
-        assert f"was begun with {option} {began} for all epochs, not {other}" in said
+def test_a_chain(tmp_path: Path) -> None:
+    """Two runs of new uploads each, for one charge; then their counts added up, for none."""
+    arrive(tmp_path, *["a0"] * 30, "b1")
+    assert "mine.csv was shared before" in refused(*SHARE, cwd=tmp_path)
+    asked = ("--epsilon", "20", "--security", QUICKEST, "--population", "people")
+    run = ("weights", "--shares", "shares", "--chain", "monthly", *asked)
+    succeed(*run, "--out", "first", cwd=tmp_path)
+    assert "counted all 1 uploads" in refused(*run, "--out", "second", cwd=tmp_path)
+    arrive(tmp_path, *["a1"] * 40)
+    said = refused(*run, "--out", "second", "--noise", "distributed", cwd=tmp_path)
+    assert "was begun with another ε, δ or noise" in said
     said = succeed(*run, "--out", "second", cwd=tmp_path)
-    assert "Epoch 2 of 3: the counts are of all epochs so far together." in said
-    assert "Charged to population 'people'" in said and "Spent in 1 run: ε" in said
-    bound = error_bound(
-        design_coins(Fraction(9), 41), Fraction(1, 10**10)
-    )  # of at least half of ε = 20 and δ
-    for out, truth in (("first", (30, 0, 0, 1)), ("second", (30, 40, 0, 1))):
+    assert "New uploads that were counted: 1." in said and "Spent in 1 run: ε" in said
+    said = succeed("weights", "--add", "first,second", "--out", "both", cwd=tmp_path)
+    assert "Runs added up: 2, of 2 clients." in said
+    bound = 2 * error_bound(design_coins(Fraction(19), 41), Fraction(1, 10**10))
+    for out, truth in (("first", (30, 0, 0, 1)), ("second", (0, 40, 0, 0)), ("both", (30, 40, 0, 1))):
         assert all(abs(a - b) <= bound for a, b in zip(noisy(tmp_path / out), truth, strict=True))
-    first, second = (read_json(tmp_path / out / "manifest.json") for out in ("first", "second"))
-    assert second["inputs"]["clients"] == 2
-    assert second["privacy"] == first["privacy"] and second["security"] == model.name
-    assert files_below(tmp_path / "second") == {
-        *("manifest.json", "weights.json", "epoch", "epoch/manifest.json", "epoch/weights.json")
-    }
-    assert {path.name for path in (tmp_path / "series").iterdir()} == {"arrivals.json"}
-    assert processes_below(tmp_path) == {}
+    privacy = [read_json(tmp_path / out / "manifest.json")["privacy"] for out in ("first", "second", "both")]
+    assert privacy[0] == privacy[1] == privacy[2]
+    assert files_below(tmp_path / "both") == {"manifest.json", "weights.json"}
     (population,) = Ledger().populations()
     assert [charge.status for charge in population.charges] == [Status.DONE]
-    assert "All 2 uploads in shares went into epochs of" in refused(*run, "--out", "third", cwd=tmp_path)
+    added, loaded = (
+        fairshares.load(tmp_path / "first", tmp_path / "second"),
+        fairshares.load(tmp_path / "both"),
+    )
+    assert added.weights.equals(loaded.weights) and added.intervals.equals(loaded.intervals)

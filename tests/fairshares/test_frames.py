@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
 
 import fairshares as fs
-from fairshares._run import _of_clients_alone, _source, _values_in
-from harness.inputs.record_schema import RecordKind
+from fairshares._run import _source, _values_in, _with_clients
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import read_records
 from harness.inputs.tables import TABLE
 
@@ -23,20 +25,18 @@ COLUMNS: dict[str, list[Any]] = {
     "score": [(i // 2 % 2 + i / ROWS) / 2 for i in range(ROWS)],
 }
 
+NO_RANGES: Any = ["score"]
+
 
 def lazy(columns: dict[str, list[Any]]) -> Any:
     return duckdb.connect().from_arrow(pa.table(columns))
 
 
-def polars(columns: dict[str, list[Any]]) -> Any:
-    return pytest.importorskip("polars", reason="Polars is not installed").DataFrame(columns)
-
-
 FRAMES: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
     "pandas": pd.DataFrame,
     "pyarrow": pa.table,
-    "polars": polars,
-    "polars, lazy": lambda columns: polars(columns).lazy(),
+    "polars": polars.DataFrame,
+    "polars, lazy": polars.LazyFrame,
     "duckdb": lazy,
 }
 
@@ -52,23 +52,76 @@ def test_a_source_is_the_same_records_whatever_the_frame(frame: str) -> None:
     )
     assert records.client_ids.tolist() == expected.client_ids.tolist()
     assert records.counts_per_client().tolist() == expected.counts_per_client().tolist()
-    alone = read_records(_of_clients_alone(_source(table, {}), {}), None)
+    alone = read_records(_with_clients(_source(table, {}), {})[0], None)
     assert alone.clients == ROWS and alone.counts_per_client().sum(axis=1).tolist() == [50] * 4
-    with pytest.raises(
-        fs.RecordsError, match=rf"^{TABLE} has no column shop, the value of client_id= \(found: branch, "
-    ):
-        _source(table, {"client_id": "shop"})
+    with pytest.raises(fs.RecordsError, match=rf"^{TABLE} has no column shop; it needs .*found: branch, "):
+        read_records(_source(table, {"client_id": "shop"}), None)
 
 
 def test_arrays_beside_a_frame(tmp_path: Path) -> None:
     """Of a lazy frame there are no rows that they could belong to."""
     beside = {"client_id": COLUMNS["branch"], "group": None, "label": None}
-    records = read_records(_source(polars(COLUMNS), beside), None)
+    records = read_records(_source(polars.DataFrame(COLUMNS), beside), None)
     assert records.client_ids.tolist() == sorted(COLUMNS["branch"])
     with pytest.raises(
-        fs.RecordsError, match=r"^A lazy frame's rows have no order: name the column that is client_id\.$"
+        fs.RecordsError, match=r" or a lazy frame have no order: name the column that is client_id\.$"
     ):
         _source(lazy(COLUMNS), beside)
+
+
+def test_columns_of_a_file_have_other_names(tmp_path: Path) -> None:
+    """Also where it has a column of our name, which is another one."""
+    table = pd.DataFrame({**COLUMNS, "race": COLUMNS["group"]}).assign(group="x")
+    table.to_csv(tmp_path / "my.csv", index=False)
+    named = {"client_id": "branch", "group": "race", "label": None}
+    for records in (table, tmp_path / "my.csv"):
+        found = read_records(_source(records, named), None)
+        assert found.domain.groups == ("a", "b") and found.counts_per_client().sum() == ROWS
+    with pytest.raises(fs.RecordsError, match=r"my\.csv, row 2: group 'a' is not declared"):
+        read_records(_source(tmp_path / "my.csv", named), RecordDomain(("b", "c"), ("0", "1")))
+
+
+@pytest.mark.parametrize("frame", [*FRAMES, "file"])
+@pytest.mark.parametrize(
+    ("renamed", "said"),
+    [
+        ({"group": "Group"}, "has no column group (did you mean Group?); it needs "),
+        (
+            {"group": "grp", "label": "LABEL"},
+            "group (did you mean grp?) and no column label (did you mean LABEL?); ",
+        ),
+        (
+            {"group": "race"},
+            "has no column group; it needs client_id, group, label (found: client_id, race, label",
+        ),
+    ],
+)
+def test_a_column_that_is_named_otherwise_is_listed(
+    frame: str, renamed: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    columns = {
+        renamed.get(name, name): values
+        for name, values in {"client_id": COLUMNS["branch"], **COLUMNS}.items()
+    }
+    columns.pop("branch")
+    pd.DataFrame(columns).to_csv(tmp_path / "my.csv", index=False)
+    records = tmp_path / "my.csv" if frame == "file" else FRAMES[frame](columns)
+    with pytest.raises(fs.RecordsError) as refusal:
+        fs.weights(records, epsilon=1, security="mpyc")
+    assert said in str(refusal.value)
+    assert ("or name it by group=" in str(refusal.value)) == (frame != "file")
+
+
+def test_two_columns_of_one_name() -> None:
+    rows = [["k", "a", 0, 0], ["l", "b", 1, 1]]
+    twice = pd.DataFrame(rows, columns=["client_id", "group", "label", "label"])
+    for records in (
+        twice,
+        pa.Table.from_arrays([*map(pa.array, zip(*rows, strict=True))], names=[*twice.columns]),
+    ):
+        for group in (None, ["a", "b"]):
+            with pytest.raises(fs.RecordsError, match=rf"^{TABLE} has the column label twice; keep one\.$"):
+                fs.weights(records, epsilon=1, security="mpyc", group=group)
 
 
 def test_calls_on_a_lazy_frame() -> None:
@@ -79,7 +132,59 @@ def test_calls_on_a_lazy_frame() -> None:
 
 
 def test_training_takes_the_rows_of_a_frame() -> None:
-    table = polars({"client_id": COLUMNS["branch"], **COLUMNS})
+    table = polars.DataFrame({"client_id": COLUMNS["branch"], **COLUMNS})
     declared = {"score": {"low": 0, "high": 1}}
     r = fs.train(table, features=declared, epsilon=20, rounds=2, security="mpyc")
     assert r.model.classes_.tolist() == [0, 1]
+
+
+def test_truth_is_a_value_of_a_gap() -> None:
+    table = pd.DataFrame(
+        {"client_id": range(ROWS), "group": COLUMNS["group"], "value": [True, False, True, True] * 50}
+    )
+    domain = RecordDomain(("a", "b"), (), 1, kind=RecordKind.VALUE, values=ValueGrid(0, 1, 10))
+    for values in (
+        table,
+        table.astype({"value": object}),
+        pa.table(table),
+        table.assign(value=table.value.astype(str)),
+    ):
+        records = read_records(_source(values, {}), domain, kind=RecordKind.VALUE)
+        assert records.detail is not None and records.detail.sum() == 10 * (150 - 50)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda df: fs.weights(df, epsilon=1, groups="a,b"),
+            "groups= is a list of names, as ['a', 'b']; got 'a,b'.",
+        ),
+        (lambda df: fs.weights(df[df.group == "a"], epsilon=1), 'Declare all with groups=["a", "b"].'),
+        (
+            lambda df: fs.gap(df, epsilon=1, value="score", groups=["a", "b"], range=(1, 0)),
+            "as range=[0, 1]; got",
+        ),
+        (
+            lambda df: fs.weights(df, epsilon=1, population="p", budget="x"),
+            "as budget=3 or budget=[3, 1e-6], and",
+        ),
+        (
+            lambda df: fs.train(df, features=NO_RANGES, epsilon=1),
+            "features= is not a declaration of features: ",
+        ),
+    ],
+)
+def test_a_mistake_in_python_is_answered_in_python(call: Callable[[pd.DataFrame], Any], said: str) -> None:
+    with pytest.raises(fs.FairSharesError) as refusal:
+        call(pd.DataFrame(COLUMNS))
+    assert said in str(refusal.value)
+
+
+def test_numbers_of_arrays_declare_features_and_domains() -> None:
+    """As they come out of frames: the ends of a range, and the groups of a domain."""
+    df, polars_frame = pd.DataFrame(COLUMNS), polars.DataFrame(COLUMNS)
+    features = {"score": {"low": df.score.min(), "high": np.int64(1)}}
+    declared = {"groups": polars_frame["group"].unique(), "labels": df.label.unique()}
+    said: Any = {"epsilon": 20, "rounds": 1, "security": "mpyc", "client_id": "branch", "domain": declared}
+    assert fs.train(df, features=features, **said).model.classes_.tolist() == [0, 1]

@@ -174,12 +174,12 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
     )
     yield "manifest.json", json.loads((out / "manifest.json").read_text())
     yield "<counted>.json", json.loads((place / "counted.json").read_text())
-    out = release(
-        place, "weights", "--shares", "shares", "--privacy-unit", "client", "--ledger", "series.sqlite",
-        "--arrivals", "series", "--horizon", "2",
+    chain = release(
+        place, "weights", "--shares", "shares", "--privacy-unit", "client", "--ledger", "chain.sqlite",
+        "--chain", "monthly", "--population", "people",
     )  # fmt: skip
-    yield "manifest.json", json.loads((out / "manifest.json").read_text())
-    yield "arrivals.json", json.loads((place / "series" / "arrivals.json").read_text())
+    made(place, "weights", "--add", str(chain), "--out", "added")
+    yield "manifest.json", json.loads((place / "added" / "manifest.json").read_text())
 
 
 def others(place: Path) -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,7 @@ from protocols.accounting.calibration import (
     unit_of,
 )
 from protocols.circuits.coins import MAX_DELTA_BITS, Coin, edge_mass, worst_ratio
-from protocols.guarantee import NOTHING, Budget, Guarantee, compose, weakest
+from protocols.guarantee import NOTHING, Budget, Guarantee, compose
 from protocols.noise.truncated import guarantee, probability_mass
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
@@ -246,8 +246,7 @@ def test_guarantees_are_scaled_subtracted_and_compared_in_both_figures() -> None
     assert less_epsilon * 3 == compose([less_epsilon] * 3)
     assert less_epsilon * Fraction(1, 2) == Guarantee(Fraction(1, 2), Fraction(1, 8))
     assert less_delta - less_epsilon == Guarantee(Fraction(2), Fraction(-1, 8))
-    both = weakest([less_epsilon, less_delta])
-    assert both == Guarantee(Fraction(3), Fraction(1, 4))
+    both = Guarantee(Fraction(3), Fraction(1, 4))
     assert less_epsilon.within(both) and less_delta.within(both) and both.within(both)
     assert not less_epsilon.within(less_delta) and not less_delta.within(less_epsilon)
 

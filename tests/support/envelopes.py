@@ -76,7 +76,7 @@ def upload(task: Task, values: Integers | list[int], shares: Path) -> str:
     return identity
 
 
-def counts(task: Task, directory: Path, accepted: Collection[bytes] | None = None) -> list[Count]:
+def counts(task: Task, directory: Path, accepted: Collection[str] | None = None) -> list[Count]:
     """Return each party's count of what is in `directory/shares/party-<i>/`."""
     made = []
     for party in range(len(task.parties)):

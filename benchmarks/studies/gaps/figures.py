@@ -1,4 +1,4 @@
-"""Figures 1 to 4 on gaps under local privacy: what the paper reads off them, judged; Figure 1 is drawn anew."""
+"""Figures 1 to 4 on gaps under local privacy: what the paper reads off them, judged; Figure 1 drawn anew."""
 
 import math
 from collections.abc import Sequence

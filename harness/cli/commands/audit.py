@@ -9,7 +9,7 @@ from harness.cli.terminal import show
 from harness.errors import AuditError, OptionError
 from harness.pipeline.noise_samples import open_noise
 from harness.pipeline.run import RunSettings
-from harness.privacy.audit.releases import RELEASES, SERIES, audit_command, reference_set
+from harness.privacy.audit.releases import RELEASES, audit_command, reference_set
 from harness.privacy.audit.samplers import (
     LOGARITHMS,
     Audited,
@@ -95,15 +95,12 @@ def _release(name: str, options: AuditOptions) -> Audited:
     offered += ["cap"] * (target.counts_records and relation is NeighboringRelation.ZERO_OUT_ONE)
     distribution = distribution_of(options.noise or JOINT)
     offered += ["noise", *(["security"] if distribution else [])]
-    of_clients = relation is NeighboringRelation.ZERO_OUT_ONE
-    offered += ["horizon"] * (name in SERIES and not (distribution and of_clients))
     _only(options, f"--release {name} under {relation}", *offered)
     model = chosen_model(options.security) if distribution else None
     distributed = (distribution, model.parties, model.corruptions) if distribution and model else None
     typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
     epsilon = options.epsilon or Fraction(1)
-    delta, horizon = options.delta or DELTA, options.horizon
-    return audit_command(name, typed, relation, epsilon, delta, options.cap, distributed, horizon)
+    return audit_command(name, typed, relation, epsilon, options.delta or DELTA, options.cap, distributed)
 
 
 def noise(options: NoiseOptions) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,12 +97,6 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
         return None
     hosts = None
     if options.hosts:
-        if getattr(options, "arrivals", None) or getattr(options, "horizon", None):
-            raise OptionError(
-                "Hosts keep no series of epochs (docs/decisions/0043-arrivals.md says why); leave out "
-                "--arrivals and --horizon: each run on hosts then counts all uploads, and is charged by "
-                "itself."
-            )
         options, hosts = _at_hosts(options)
     settings = settings_of(options, hosts, cli.announce)
     out = options.out or default_out(options.task)
@@ -138,6 +133,7 @@ def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progres
     assert isinstance(hosts, HostsRunner)
     request = settings.release.but(population=settings.account.population)
     source = _invited(options, settings) if options.invite else HostsSource(hosts, policy_of(options))
+    settings = replace(settings, release=request)
     with hosts.connected(begin):
         hosts.propose(request)
         return run_release(statistic_of(request), source, settings, out, begin)

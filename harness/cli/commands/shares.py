@@ -68,8 +68,8 @@ def share(options: ShareOptions) -> None:
     cut = score_cut(options)
     if cut is not None and kind is not RecordKind.PREDICTION:
         raise OptionError("--threshold makes predictions from scores; it goes with --task confusion only.")
-    if options.counted and (domain.cap is None or domain.cap.weight_one):
-        raise OptionError("--counted keeps all uploads of a client to one cap: give --cap, a number, too.")
+    if options.counted and domain.cap and domain.cap.weight_one:
+        raise OptionError("--counted keeps all uploads of a client to one cap: give --cap a number.")
     policy = policy_in(options, kind)
     with steps(STEPS) as begin:
         begin("records")
@@ -80,8 +80,8 @@ def share(options: ShareOptions) -> None:
             tell_check(records)
             return
         begin("share")
-        if options.counted and domain.cap:
-            records = of_what_is_left(records, domain.cap, options.counted)
+        if options.counted:
+            records = of_what_is_left(records, options.records, options.counted)
         over = shared_over(form, model.domain)
         batches = Client(form, over, model.parties, policy).share(records, options.out)
     earlier = len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(batches)

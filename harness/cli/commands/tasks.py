@@ -180,8 +180,8 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
             tell_check(records)
             return
         begin("share")
-        if options.counted and domain.cap:
-            records = of_what_is_left(records, domain.cap, options.counted)
+        if options.counted:
+            records = of_what_is_left(records, options.records, options.counted)
         client.share(records, options.out, MAX_VALUES)  # an upload for each
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "
@@ -209,7 +209,7 @@ def aggregate(options: AggregateOptions) -> None:
     accepted, left_out = None, ""
     if options.uploads:
         agreement = read_lists(options.uploads)
-        accepted, left_out = {*map(bytes.fromhex, agreement.batches)}, described(agreement.left_out)
+        accepted, left_out = agreement.batches, described(agreement.left_out)
     with steps(STEPS) as begin:
         begin("aggregate")
         count = Count(_opener(options), accepted, options.out.with_name(f"{options.out.name}.partial"))

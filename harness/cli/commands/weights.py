@@ -1,20 +1,33 @@
-"""`weights`: DP sample weights, of records at hand or of those that have arrived so far."""
+"""`weights`: DP sample weights, of one run, or of the counts of a chain's runs added up."""
 
-from harness.cli import terminal as cli
-from harness.cli.commands.releases import conclude, released
+from pathlib import Path
+
+from harness.cli.commands.releases import conclude, present, released
 from harness.cli.release_options import WeightsOptions
-from harness.pipeline.release import run_on_arrivals
-from harness.system.result_files import default_out
+from harness.pipeline.chains import add_up
+from harness.pipeline.run import MANIFEST
+from harness.system.result_files import default_out, write_files
 from harness.views.releases import weights as view
+from harness.views.run import in_short, privacy
 
 
 def weights(options: WeightsOptions) -> None:
-    """Run π_RW on a records file or on shares."""
-    if options.hosts or options.plan is not None or not (options.arrivals or options.horizon):
-        if (run := released(options, view.STEPS)) is not None:
-            conclude(options, run, view.weights(run.found.weights), "weights")
+    """Run π_RW on a records file or on shares, or add up what runs of it counted."""
+    if options.add:
+        _add_up(list(map(Path, options.add)), options)
         return
-    with cli.steps(view.STEPS) as begin:
-        out = options.out or default_out(options.task)
-        epoch = run_on_arrivals(options, out, begin, cli.announce)
-    conclude(options, epoch, view.weights(epoch.found.weights), "weights", [view.arrivals(epoch.manifest)])
+    if (run := released(options, view.STEPS)) is not None:
+        conclude(options, run, view.weights(run.found.weights), "weights", view.chain(run.manifest))
+
+
+def _add_up(directories: list[Path], options: WeightsOptions) -> None:
+    from harness.hosts.signed_results import verify  # it loads what signs
+
+    target = options.out or default_out("weights")
+    found, files = add_up(directories, verify)
+    write_files(target, files)
+    manifest, answer = files[MANIFEST], list(view.weights(found.weights))
+    said = view.chain(manifest)
+    present(
+        options, manifest, target, "Weights", answer, [in_short(manifest), *said], [*privacy(manifest), *said]
+    )

@@ -5,18 +5,18 @@ holds all but the one that has its number: each share is at r - 1 parties, so th
 it, and any two parties have all of them. From here on, no message holds a value.
 """
 
+import hashlib
 import json
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from harness.errors import RecordsError, ShareError
+from harness.errors import RecordsError, ShareError, named
 from harness.inputs.encoding import columns_of, count_columns, count_rows, is_per_record
-from harness.inputs.record_schema import Cap
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import Ring
 from harness.inputs.shares.file_format import (
@@ -36,7 +36,7 @@ from harness.system.signals import uninterrupted
 from protocols.arrays import Words
 from protocols.spec import InputForm
 
-COUNTED_SCHEMA = 1  # of the file that says how many records earlier uploads hold
+COUNTED_SCHEMA = 2  # of the file that says what earlier uploads hold
 
 
 def split_into_shares(values: Words, ring: Ring, parties: int) -> Iterator[tuple[bytes, Words]]:
@@ -178,33 +178,46 @@ def _check_private(directory: Path) -> None:
 
 @dataclass(frozen=True)
 class _Counted:
-    """What the file holds: by client, how many of its records went into uploads."""
+    """What the file holds: by client, how many of its records were shared; hashes of files of records."""
 
-    records: dict[str, int]
+    records: dict[str, int] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
 
 
-def of_what_is_left(records: ClientRecords, cap: Cap, file: Path) -> ClientRecords:
+def of_what_is_left(records: ClientRecords, source: Path, file: Path) -> ClientRecords:
     """Return the records that may be shared: no more of a client than its cap leaves after earlier uploads.
 
     The file is written before anything is shared: records of an upload that then fails count as shared.
-    Guarantees: all uploads of a client that were made with this file, several at once, too, hold `cap`
-    records of it at most.  [test: tests/harness/inputs/test_counted.py]
-    Args: file: made if it is not there. Raises: RecordsError: it holds something else, or cannot be written.
+    Guarantees: all uploads of a client that were made with this file, several at once, too, hold as many
+    records of it as the domain's cap at most, if it has one; no two are of the same file of records.
+    [test: tests/harness/inputs/test_counted.py]
+    Args: source: the file that the records are from; file: made if it is not there.
+    Raises: RecordsError: it holds something else, or cannot be written, or the records were shared before.
     """
     refusal = Refusal(RecordsError, str(file), "what share --counted writes", "restore it, or name another")
     names = list(map(str, records.client_ids))
-    before: dict[str, int] = {}
+    before, cap = _Counted(), records.domain.cap
+    if not source.is_file():
+        raise RecordsError(f"{named('counted')} knows records by their file, and {source} is none; name one.")
     try:
+        with source.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
         with in_turn(file.parent):
             if file.exists():
-                before = as_type(_Counted, read_json(file, refusal, COUNTED_SCHEMA), refusal).records
-            if any(count < 0 for count in before.values()):
+                before = as_type(_Counted, read_json(file, refusal, COUNTED_SCHEMA), refusal)
+            if any(count < 0 for count in before.records.values()):
                 refusal.say("a client has fewer than no records")
-            counted = np.array([before.get(name, 0) for name in names])
-            shared = records.at_most(np.maximum(cap.slots - counted, 0))
+            if digest in before.files:
+                raise RecordsError(
+                    f"{source} was shared before, by {file}, and each record is shared once. If these are "
+                    "other records that happen to be equal, give the file a column that says so, a date say."
+                )
+            counted = np.array([before.records.get(name, 0) for name in names])
+            shared = records.at_most(np.maximum(cap.slots - counted, 0)) if cap else records
             counted = counted + shared.sizes
             now = {name: count for name, count in zip(names, counted.tolist(), strict=True) if count}
-            text = json.dumps({"schema": COUNTED_SCHEMA, "records": {**before, **now}})
+            after = _Counted({**before.records, **now}, [*before.files, digest])
+            text = json.dumps({"schema": COUNTED_SCHEMA, **vars(after)})
             write_whole(file, text.encode() + b"\n")
     except OSError as error:
         raise RecordsError(f"Cannot write {file}: {error.strerror}; nothing was shared.") from None

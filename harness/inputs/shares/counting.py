@@ -10,23 +10,26 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import ShareError
 from harness.inputs.shares.envelope import identity_in, open_envelope
 from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, Header, write_file
+from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
 from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE, UploadReport
 from harness.inputs.shares.task import Task
-from harness.system.files import open_regular
+from harness.system.files import append, open_regular
 from harness.system.progress import tell
 from protocols.arrays import Words
 from protocols.spec import SPLIT
@@ -34,6 +37,18 @@ from protocols.spec import SPLIT
 _AT_ONCE = 512  # envelopes that a process opens before it is given more
 _CHECKPOINT_S = 30.0
 _Batch = tuple[list[str], Words]
+
+
+class Part(NamedTuple):
+    """Uploads that count.
+
+    Attributes:
+        digests: Their identities, in order.
+        values: Shape (columns held, clients or 1, words), clients in that order.
+    """
+
+    digests: Digests
+    values: Words
 
 
 @dataclass(frozen=True)
@@ -74,53 +89,79 @@ class Opener:
             else:
                 faults.append("")
                 shares.append(opened.shares[:, np.newaxis])
-        return faults, self.joined(self.nothing, *shares)
+        return faults, self._joined(self.nothing.values, *shares)
 
     @property
-    def nothing(self) -> Words:
-        """The values of no client."""
+    def nothing(self) -> Part:
+        """No upload."""
         held = len(self.task.pieces(self.party)) * self.task.columns
-        return np.zeros((held, int(self.summed), self.task.ring.words), dtype=np.uint64)
+        values = np.zeros((held, int(self.summed), self.task.ring.words), dtype=np.uint64)
+        return Part(digests_in(b""), values)
 
-    def joined(self, *parts: Words) -> Words:
-        """Return the values of several calls as of one."""
-        values = np.concatenate(parts, axis=1)
-        return self.task.ring.total(values)[:, np.newaxis] if self.summed else values
+    def together(self, *parts: Part) -> Part:
+        """Return parts without common uploads as one. Args: parts: of which a single one may lack order."""
+        digests = np.concatenate([part.digests for part in parts])
+        values = self._joined(*(part.values for part in parts))
+        if not self.summed:
+            values = values[:, np.argsort(digests)]
+        digests.sort(kind="stable")  # of what stands in order, part by part
+        return Part(digests, values)
+
+    def _joined(self, *values: Words) -> Words:
+        joined = np.concatenate(values, axis=1)
+        return self.task.ring.total(joined)[:, np.newaxis] if self.summed else joined
 
 
 class Count:
     """A party's count of the uploads that it has.
 
+    An upload takes 32 bytes of memory, and those of its row where rows are not added up.
     Guarantees: an identity is in `identities` if and only if its values are in `values`, once, also after
-    the process was killed at any point.  [test: tests/harness/inputs/test_counting.py]
+    the process was killed at any point.  [test: tests/harness/inputs/test_exactly_once.py]
     Args:
         opener: What opens envelopes.
         accepted: The identities that all parties take, None for all that can be opened.
         checkpoint: A file that keeps the count, sealed for the party itself, in case the process dies.
 
     Attributes:
-        identities: Of the uploads that count, with the places of their values.
-        values: Shape (columns held, clients or 1, words).
         unsound: By claimed identity, or by file, why envelopes were left out.
     """
 
     def __init__(
-        self, opener: Opener, accepted: Collection[bytes] | None = None, checkpoint: Path | None = None
+        self, opener: Opener, accepted: Iterable[str] | None = None, checkpoint: Path | None = None
     ) -> None:
-        self._opener, self._accepted, self._checkpoint = opener, accepted, checkpoint
-        self.identities: dict[bytes, int] = {}
-        self.values = opener.nothing
+        self._opener, self._checkpoint = opener, checkpoint
+        self._accepted = None if accepted is None else Identities.of(accepted)
+        self._parts = [opener.nothing]  # each twice as large as the next, at least
+        self._unsaved: list[Part] = []
+        self._saved = 0  # bytes of the checkpoint
         self.unsound: dict[str, str] = {}
         self._batch: dict[bytes, bytes] = {}  # by identity
         self._waiting: deque[tuple[list[bytes], Callable[[], _Batch]]] = deque()
         self._pending: set[bytes] = set()
         self._kept = time.monotonic()
         allowed = json.dumps(opener.policy.to_json()).encode()
-        chosen = b"" if accepted is None else hashlib.sha256(b"".join(sorted(accepted))).digest()
+        chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.tobytes()).digest()
         bound = opener.task.digest + bytes([opener.party]) + chosen + allowed
         self._info = hashlib.sha256(b"fairshares:share:3:checkpoint\n" + bound).digest()
         if checkpoint and checkpoint.exists():
-            self._resume(checkpoint.read_bytes())
+            self._resume(checkpoint)
+
+    @property
+    def identities(self) -> Identities:
+        """The uploads that count."""
+        return Identities(self._whole.digests)
+
+    @property
+    def values(self) -> Words:
+        """Their values, shape (columns held, clients or 1, words), clients in the order of identities."""
+        return self._whole.values
+
+    @property
+    def _whole(self) -> Part:
+        if len(self._parts) > 1:
+            self._parts = [self._opener.together(*self._parts)]
+        return self._parts[0]
 
     def add(self, directory: Path, processes: int | None = None) -> None:
         """Count what is in a directory's files.
@@ -152,9 +193,6 @@ class Count:
                 identity = identity_in(envelope)
                 if identity in self._pending:  # the envelope before may be no good, and this one the upload
                     self._finish(start, 0)
-                foreign = self._accepted is not None and identity not in self._accepted
-                if foreign or identity in self.identities:
-                    continue
                 self._pending.add(identity)
                 self._batch[identity] = envelope
                 if len(self._batch) == _AT_ONCE:
@@ -164,39 +202,76 @@ class Count:
 
     def _finish(self, start: Callable[[list[bytes]], Callable[[], _Batch]], most: int) -> None:
         """Have the batch opened; take what was opened. Args: most: how many batches may wait."""
+        names = [*self._batch]
+        for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
+            if not wanted:
+                del self._batch[identity]
+                self._pending.remove(identity)
         if self._batch:
-            self._waiting.append((list(self._batch), start(list(self._batch.values()))))
+            self._waiting.append(([*self._batch], start([*self._batch.values()])))
             self._batch.clear()
         while len(self._waiting) > most:
             identities, result = self._waiting.popleft()
             faults, values = result()
-            for identity, fault in zip(identities, faults, strict=True):
-                if fault:
-                    self.unsound[identity.hex()] = fault
-                else:
-                    self.identities[identity] = len(self.identities)
-            self.values = self._opener.joined(self.values, values)
+            self.unsound |= {name.hex(): why for name, why in zip(identities, faults, strict=True) if why}
+            sound = b"".join(name for name, why in zip(identities, faults, strict=True) if not why)
+            self._take(self._opener.together(Part(digests_in(sound), values)))
             self._pending.difference_update(identities)
-            if self._checkpoint and time.monotonic() - self._kept > _CHECKPOINT_S:
-                counted = [len(self.identities).to_bytes(8, "big"), *self.identities]
-                values_now = self._opener.task.ring.to_bytes(self.values)
-                (key, _) = self._own_key()
-                write_file(self._checkpoint, key.seal(b"".join([*counted, values_now]), self._info))
-                self._kept = time.monotonic()
+            if time.monotonic() - self._kept > _CHECKPOINT_S:
+                self._save()
+
+    def _wanted(self, digests: Digests) -> NDArray[np.bool_]:
+        """Return which of these identities all parties take that does not count yet."""
+        counted = [Identities(part.digests).has(digests) for part in self._parts]
+        wanted: NDArray[np.bool_] = ~np.logical_or.reduce(counted)
+        return wanted if self._accepted is None else wanted & self._accepted.has(digests)
+
+    def _take(self, part: Part) -> None:
+        self._parts.append(part)
+        while len(self._parts) > 1 and len(self._parts[-2].digests) < 2 * len(self._parts[-1].digests):
+            self._parts[-2:] = [self._opener.together(*self._parts[-2:])]
+        if self._checkpoint:
+            self._unsaved.append(part)
+
+    def _save(self) -> None:
+        """Add to the checkpoint what is not in it yet, in a seal that names all before it."""
+        self._kept = time.monotonic()
+        if self._checkpoint is None or not self._unsaved:
+            return
+        digests, values = self._opener.together(*self._unsaved)
+        plain = len(digests).to_bytes(8, "big") + digests.tobytes() + self._opener.task.ring.to_bytes(values)
+        sealed = self._own_key()[0].seal(plain, self._info)
+        try:
+            self._checkpoint.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            append(self._checkpoint, self._saved, len(sealed).to_bytes(8, "big"), sealed)
+        except OSError as error:
+            raise ShareError(f"Cannot write {self._checkpoint}: {error.strerror}.") from None
+        self._unsaved.clear()
+        self._went_on(sealed)
+
+    def _went_on(self, sealed: bytes) -> None:
+        self._saved += 8 + len(sealed)
+        self._info = hashlib.sha256(self._info + sealed).digest()
 
     def _own_key(self) -> tuple[SealingKey, bytes]:
         published = self._opener.task.parties[self._opener.party].keys
         return next((key, self._opener.keys[key.id]) for key in published if key.id in self._opener.keys)
 
-    def _resume(self, sealed: bytes) -> None:
-        """Go on from a checkpoint, if it is of the same count."""
-        plain = unseal(self._own_key()[1], sealed, self._info)
-        if plain is None:
-            return
-        end = 8 + 32 * int.from_bytes(plain[:8], "big")
-        self.identities = {plain[at : at + 32]: at // 32 for at in range(8, end, 32)}
-        values = self._opener.task.ring.from_bytes(plain[end:])
-        self.values = values.reshape(len(self.values), -1, values.shape[-1])
+    def _resume(self, checkpoint: Path) -> None:
+        """Go on from a checkpoint, up to where it is none of this count."""
+        ring, columns = self._opener.task.ring, len(self._opener.nothing.values)
+        with checkpoint.open("rb") as file:
+            left = os.fstat(file.fileno()).st_size
+            while True:
+                sealed = file.read(min(int.from_bytes(file.read(8), "big"), left))
+                plain = unseal(self._own_key()[1], sealed, self._info)
+                if plain is None:
+                    return
+                end = 8 + 32 * int.from_bytes(plain[:8], "big")
+                values = ring.from_bytes(plain[end:]).reshape(columns, -1, ring.words)
+                self._take(Part(digests_in(plain[8:end]), values))
+                self._unsaved.clear()
+                self._went_on(sealed)
 
     def _envelopes(self, directory: Path, size: int) -> Iterator[bytes]:
         """Yield the envelopes in a directory's files; what is none of its own is noted."""
@@ -214,7 +289,7 @@ class Count:
 
     def report(self) -> UploadReport:
         """Return the party's list of what it can open, for all parties to see."""
-        sound = {f"{identity.hex()}:1:0": self._opener.task.kind for identity in self.identities}
+        sound = {f"{identity}:1:0": self._opener.task.kind for identity in self.identities}
         return UploadReport(self._opener.party, sound, self.unsound)
 
     def write(self, out: Path) -> Header:
@@ -224,20 +299,16 @@ class Count:
         the file cannot be written.
         """
         task, held = self._opener.task, self._opener.task.pieces(self._opener.party)
-        if self._accepted is not None and len(self.identities) < len(self._accepted):
+        identities, digest = self.identities, hashlib.sha256()
+        clients = len(identities)
+        if self._accepted is not None and clients < len(self._accepted):
             raise ShareError(
                 f"Party {self._opener.party} no longer has all uploads of the lists; run ./inv uploads again "
                 "at every party."
             )
-        task.check_count(len(self.identities))
-        clients, names, digest = len(self.identities), sorted(self.identities), hashlib.sha256()
-        blocks = [
-            "".join(f"{name.hex()}:1:0 " for name in names[start : start + _AT_ONCE]).encode()
-            for start in range(0, clients, _AT_ONCE)
-        ]
-        blocks[-1] = blocks[-1].rstrip()
-        for block in blocks:  # as `hash_of` has it, in little memory
-            digest.update(block.replace(b" ", b"\n"))
+        task.check_count(clients)
+        for text in _listed(identities):  # as `hash_of` has it, in little memory
+            digest.update(text.replace(b" ", b"\n"))
         header = Header(
             "aggregate",
             digest.hexdigest(),
@@ -252,13 +323,16 @@ class Count:
             policy=self._opener.policy.to_json(),
             copies=len(held),
         )
-        values = self.values
-        if not self._opener.summed:
-            values = values[:, [self.identities[name] for name in names]]
-        write_file(out, header.line(), *blocks, b"\n", task.ring.to_bytes(values))
+        write_file(out, header.line(), _listed(identities), b"\n", task.ring.to_bytes(self.values))
         if self._checkpoint:
             self._checkpoint.unlink(missing_ok=True)
         return header
+
+
+def _listed(identities: Identities) -> Iterator[bytes]:
+    """Yield the line of an aggregate that has its uploads, in pieces."""
+    for number, text in enumerate(identities.texts()):
+        yield b" " * (number > 0) + (text.replace(" ", ":1:0 ") + ":1:0").encode()
 
 
 def _files(directory: Path) -> Iterator[os.DirEntry[str]]:

@@ -342,7 +342,7 @@ def read_file(path: Path) -> tuple[Header, bytes]:
         return header, file.read()
 
 
-def write_file(out: Path, *parts: bytes) -> None:
+def write_file(out: Path, *parts: bytes | Iterable[bytes]) -> None:
     """Write a party's file whole, or not at all. Raises: ShareError: it cannot be written."""
     try:
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -53,6 +53,7 @@ CROWDED = "of more clients than one may be of"
 UNDECLARED = "of another domain than was declared"
 FOREIGN = "of another domain or input form"
 UNCOVERED = "whose client's policy does not cover this run"
+COUNTED = "that an earlier run of this chain counted"
 NOT_THE_SAME = "not the same at every party"
 OTHER_TASK = "of another task"
 OTHER_KEY = "sealed for a key that this party does not have"
@@ -69,6 +70,7 @@ _UNSOUND = (
     CROWDED,
     UNDECLARED,
     UNCOVERED,
+    COUNTED,
     OTHER_TASK,
     OTHER_KEY,
     UNOPENED,
@@ -119,10 +121,10 @@ class UploadReport:
         """The kinds of those that it would take, by `batch`."""
         return {batch_of(identity): kind for identity, kind in self.sound.items()}
 
-    def without(self, uncovered: Collection[str]) -> "UploadReport":
-        """Return the report of a run that some policies do not cover. Args: uncovered: `batch` of each."""
-        sound = {each: kind for each, kind in self.sound.items() if batch_of(each) not in uncovered}
-        why = dict.fromkeys((batch_of(each) for each in self.sound.keys() - sound.keys()), UNCOVERED)
+    def without(self, left_out: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
+        """Return the report of a run that leaves some out. Args: left_out: `batch` of each."""
+        sound = {each: kind for each, kind in self.sound.items() if batch_of(each) not in left_out}
+        why = dict.fromkeys((batch_of(each) for each in self.sound.keys() - sound.keys()), reason)
         return replace(self, sound=sound, unsound={**self.unsound, **why})
 
     def to_json(self) -> dict[str, Any]:

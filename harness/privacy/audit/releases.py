@@ -40,7 +40,6 @@ from protocols.accounting.exact_privacy import (
 from protocols.accounting.losses import LossDistribution, loss_distribution
 from protocols.circuits.coins import exp_bounds
 from protocols.guarantee import Guarantee
-from protocols.mechanisms.counts_so_far import Schedule, best_schedule
 from protocols.noise.added import BITS, NoiseDistribution
 from protocols.noise.truncated import log_upper_bound
 from protocols.published_baselines import composed_laplace, protocol_4
@@ -56,7 +55,6 @@ _JOINT_VALUES = 3  # of more values the joint distribution has too many likeliho
 _STEPS = 8000  # of the loss, in epsilon: finer than what chose an distributed noise's table
 _MOST_SPREADS = 12  # records of a client, whose 77 ways to spread are listed
 
-SERIES = ("weights", "weights-of-clients", "weights-of-clients-active")  # that go on epoch by epoch
 
 RELEASES = {name: target for each in STATISTICS.values() for name, target in each.audited.items()}
 _protocol_4 = cache(protocol_4)  # of a thousand thresholds, which takes a second
@@ -203,13 +201,11 @@ def audit_command(
     delta: Fraction,
     cap: int | None = None,
     distributed: tuple[NoiseDistribution, int, int] | None = None,
-    horizon: int | None = None,
 ) -> Audited:
     """Audit what a command releases.
 
     Args: sizes: those that are not its defaults; cap: as for `audit_release`; 10, or 1 of one value a client;
-    distributed: the distribution of distributed noise, how many parties there are, how many may be corrupt;
-    horizon: of a series of `SERIES`, how many epochs share epsilon and delta.
+    distributed: the distribution of distributed noise, how many parties there are, how many may be corrupt.
     Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells; or there is no
     place for distributed noise.
     """
@@ -219,12 +215,6 @@ def audit_command(
         raise OptionError(f"An audit lists all cells, here {cells}; at most {_MAX_CELLS}.")
     if relation not in release.relations:
         raise OptionError(f"{name} is released under {' or '.join(release.relations)}, not {relation}.")
-    if horizon is not None:
-
-        def of_part(epsilon: Fraction, delta: Fraction) -> Audited:
-            return audit_command(name, sizes, relation, epsilon, delta, cap, distributed)
-
-        return audit_series(best_schedule(horizon), epsilon, delta, of_part)
     if cap is None:
         several = relation is NeighboringRelation.ZERO_OUT_ONE and release.counts_records
         cap = DEFAULT_CAP if several else 1
@@ -239,47 +229,6 @@ def audit_command(
     if not spec.distributed_noise:
         raise no_place(spec)
     return audit_distributed_noise(*terms, *distributed)
-
-
-def audit_series(
-    schedule: Schedule,
-    epsilon: Fraction,
-    delta: Fraction,
-    audit_part: Callable[[Fraction, Fraction], Audited],
-) -> Audited:
-    """Audit all epochs of a series together: what they give away of the records of one, whichever that is.
-
-    Computes: for each epoch, which parts count it, and the sums of what these give away, each by its own
-    noise's distribution; where few values move in all, also the joint distribution's own curve, which is
-    exact. Args: epsilon, delta: of all epochs; audit_part: audits a release that is to keep to so much.
-    """
-    each = {share: audit_part(epsilon * share, delta * share) for share in schedule.shares}
-    ways = {
-        tuple(sorted(part.share for t, part in enumerate(schedule.parts) if part.first <= epoch <= t))
-        for epoch in range(len(schedule.parts))
-    }
-
-    def most(figure: str) -> Fraction:
-        sums = [[Fraction(each[share].figures[figure] or 0) for share in way] for way in ways]
-        return max(sum(one, Fraction(0)) for one in sums)
-
-    exact, moved = Guarantee(most("epsilon"), most("delta")), int(most("values_moved"))
-    claim = schedule.total(
-        lambda share: Guarantee(*(Fraction(each[share].figures[name] or 0) for name in ("epsilon", "delta")))
-    )
-    first, horizon = each[schedule.parts[0].share], len(schedule.parts)
-    figures: dict[str, Figure] = {"values_moved": moved, "epsilon": exact.epsilon, "delta": exact.delta}
-    joint = None
-    if moved <= _JOINT_VALUES and all(one.curve for one in each.values()):
-        of_ways = [composed([curve for share in way if (curve := each[share].curve)]) for way in ways]
-        joint = PrivacyCurve(tuple(pair for curve in of_ways for pair in curve.pairs))
-    figures |= _at_small_deltas(joint)
-    fault = next((one.fault for one in each.values() if one.fault), None)
-    if exact.epsilon > min(epsilon, claim.epsilon) or exact.delta > min(delta, claim.delta):
-        fault = f"its {horizon} epochs take more than the ε and δ that are claimed of all together"
-    requested, parameters = Guarantee(epsilon, delta), {**first.parameters, "horizon": horizon}
-    subject, name = f"{first.subject}.series", f"{first.name}, {horizon} epochs"
-    return Audited(subject, name, requested, parameters, figures, joint, True, fault)
 
 
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
@@ -350,9 +299,6 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
         for name, release in RELEASES.items()
         for relation in release.relations
     ),
-    partial(audit_command, "weights", {}, _ADD, _ONE, _DELTA, horizon=100),
-    partial(audit_command, "weights", {}, _REPLACE, _ONE, _DELTA, horizon=100),
-    partial(audit_command, "weights-of-clients", {}, _ZERO_OUT, _ONE, _DELTA, horizon=100),
     *(  # three parties, one of which may be corrupt
         partial(
             audit_command,

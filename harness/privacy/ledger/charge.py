@@ -142,7 +142,7 @@ class Entry:
 
     def check(self, release: PrivacyEvent) -> None:
         """Raise what `start` would raise now, before a run does any work."""
-        account, release = self.account, self.of(release)
+        account, release = self.account, self.whole or release
         if self._charged_before:
             return
         if account.population is not None or release.uploads or release.piece:
@@ -154,7 +154,7 @@ class Entry:
 
         A run that is counted for nobody leaves a mark only that its uploads were used.
         """
-        account, release = self.account, self.of(release)
+        account, release = self.account, self.whole or release
         if self._charged_before:
             return
         SPENT.append(_spent(account, release))  # first, as it may be interrupted right after the charge
@@ -168,10 +168,6 @@ class Entry:
                 SPENT.pop()
                 raise
         self.out = str(release.out)
-
-    def of(self, release: PrivacyEvent) -> PrivacyEvent:
-        """Return what is charged for a run: what it opens, or the whole that it is a part of."""
-        return self.whole or release
 
     @property
     def _charged_before(self) -> bool:
@@ -201,6 +197,11 @@ def _spent(account: Account, release: PrivacyEvent) -> str:
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"
+    if release.chain:
+        charged += (
+            f", once for all runs of chain {release.chain!r}; this run's uploads go into no other, so their "
+            "records are not shared again"
+        )
     return f"Spent: {spent_text(release.exact)} by {release.task}, as its parties had started; {charged}."
 
 
@@ -216,13 +217,12 @@ def nothing_started() -> Iterator[None]:
 
 
 @contextmanager
-def entry(account: Account, made: Entry | None = None) -> Iterator[Entry]:
+def entry(account: Account) -> Iterator[Entry]:
     """Yield a run's entry; settle it as done, or as aborted if the run ends in an exception.
 
-    Args: made: an entry of its own kind.
     Raises: LedgerError: the run came to its end, but that could not be written.
     """
-    made = made or Entry(account)
+    made = Entry(account)
     try:
         yield made
     except BaseException:

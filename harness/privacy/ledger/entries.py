@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-from harness.errors import PopulationError, UsedNoiseError
+from harness.errors import PopulationError, UsedNoiseError, named
 from harness.privacy.ledger.accountants import noise_of, noise_text
 from harness.privacy.ledger.database import Database
 from harness.privacy.ledger.populations import (
@@ -26,19 +26,22 @@ from harness.privacy.ledger.populations import (
     Use,
     key_of,
     refuse_contradictions,
-    refuse_elsewhere,
+    refuse_counted,
     refuse_late_rule,
     refuse_misspelt,
+    refuse_other_terms,
     refuse_overspending,
     refuse_uncovered,
     refuse_used,
-    spent_text,
 )
 from harness.system.processes import birth
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee, compose
 
-_OF_A_CHARGE = "population, time, task, model, epsilon, delta, unit, relation, noise, out, status, process"
+_OF_A_CHARGE = (
+    "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, status, "
+    "process"
+)
 
 TIMEOUT_S = 20.0
 
@@ -58,7 +61,7 @@ class Ledger(Database):
     Raises: LedgerError: the file is locked, damaged, not a ledger, or cannot be written.
     """
 
-    schema = 4
+    schema = 5
     tables = """
     CREATE TABLE populations (
         key TEXT PRIMARY KEY,
@@ -79,6 +82,8 @@ class Ledger(Database):
         relation TEXT NOT NULL,
         noise TEXT,
         out TEXT NOT NULL,
+        chain TEXT NOT NULL,
+        domain TEXT NOT NULL,
         status TEXT NOT NULL,
         process TEXT NOT NULL
     );
@@ -86,10 +91,6 @@ class Ledger(Database):
         upload TEXT,
         charge INTEGER REFERENCES charges,
         PRIMARY KEY (upload, charge)
-    ) WITHOUT ROWID;
-    CREATE TABLE epochs (
-        id TEXT PRIMARY KEY,
-        charge INTEGER REFERENCES charges
     ) WITHOUT ROWID;
     CREATE TABLE pieces (
         name TEXT PRIMARY KEY,
@@ -117,6 +118,14 @@ class Ledger(Database):
         with self.reading() as connection:
             return _spent_on(connection, uploads)
 
+    def counted(self, name: str | None, chain: str, uploads: Iterable[str]) -> frozenset[str]:
+        """Return which of these uploads runs of a population's chain used."""
+        if not (name and chain):
+            return frozenset()
+        with self.reading() as connection:
+            population = _find(connection, name)
+            return _counted(connection, population.chain(chain) if population else None, uploads)
+
     def set_budget(self, name: str, budget: Budget) -> None:
         """Give a population this budget instead of the one that it has, if any."""
         with self.writing() as connection:
@@ -138,7 +147,9 @@ class Ledger(Database):
     ) -> tuple[int, Population | None]:
         """Write a charge, and that its uploads were used; return its number and what its population has now.
 
-        What the uploads spent when nobody was named is charged to the population, too.
+        What the uploads spent when nobody was named is charged to the population, too. A chain is charged for
+        its first run; a further one only adds its uploads to that charge.
+        [test: tests/harness/privacy/test_ledger_chains.py]
 
         Args:
             name: the population; None for a run that is counted for nobody.
@@ -147,55 +158,18 @@ class Ledger(Database):
         Raises: PopulationError; BudgetError; UsedUploadsError: nothing is written then.
         """
         with self.writing() as connection:
-            self._refuse(connection, name, budget, release)
-            if name is None:
-                return _insert(connection, None, release), None
-            if budget is not None or _find(connection, name) is None:
+            begun = self._refuse(connection, name, budget, release)
+            if name is not None and (budget is not None or _find(connection, name) is None):
                 _set_budget(connection, name, budget)
-            _adopt(connection, name, _uncounted(connection, release.uploads))
-            return _insert(connection, name, release), _find(connection, name)
-
-    def add(
-        self, name: str | None, release: PrivacyEvent, epochs: Mapping[str, Sequence[str]]
-    ) -> tuple[int, Population | None]:
-        """Write that one more epoch begins of a series whose first one was charged; return as `charge`.
-
-        Guarantees: of copies of what a series keeps only one goes on, and it is the latest.
-        [test: tests/harness/privacy/test_ledger_series.py]
-        Args:
-            name: as for `charge`.
-            release: the new epoch's.
-            epochs: all that began, this one last: by identity, which uploads each was the first to count. A
-                crash may have kept some from here.
-        Raises: LedgerError: another ledger has the charge, it is of another ε or δ, or this ledger knows of
-        more epochs; PopulationError; BudgetError; UsedUploadsError: another run had one. Nothing is written
-        then.
-        """
-        with self.writing() as connection:
-            charge = _charge_of(connection, next(iter(epochs)), release.exact)
-            if charge is None:
-                raise self.error(
-                    f"it has no charge of {spent_text(release.exact)} for the series in {release.out}; go on "
-                    "with the ledger and the version that it was begun with"
-                )
-            number, key, began = charge
-            if name is not None and key != key_of(name):
-                raise PopulationError(
-                    f"{release.out} was not charged to {name!r}; name the population that it was begun with, "
-                    "or none."
-                )
-            if began - epochs.keys():
-                raise self.error(
-                    f"an epoch began that {release.out} does not know, which is a copy from before it; go on "
-                    "with the latest one"
-                )
-            new = [epoch for epoch in epochs if epoch not in began]
-            uploads = sorted(upload for epoch in new for upload in epochs[epoch])
-            refuse_elsewhere(_uses(connection, uploads), key, release.out, uploads)
-            refuse_uncovered(release, _spent_on(connection, release.policies))
-            _add(connection, number, uploads, new)
+            if name is not None:
+                _adopt(connection, name, _uncounted(connection, release.uploads))
+            number = _insert(connection, name, release) if begun is None else begun.id
+            uses = ((upload, number) for upload in release.uploads)
+            connection.executemany("INSERT OR IGNORE INTO uses VALUES (?, ?)", uses)
+            if release.piece:
+                connection.execute("INSERT INTO pieces VALUES (?, ?)", (release.piece, number))
             _set_status(connection, number, Status.RUNNING)
-            return number, None if key is None else _populations(connection, key)[0]
+            return number, None if name is None else _find(connection, name)
 
     def last_charge(self) -> int:
         """Return the number of the last charge, 0 if there is none."""
@@ -220,7 +194,14 @@ class Ledger(Database):
 
     def _refuse(
         self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
-    ) -> None:
+    ) -> Charge | None:
+        """Raise what refuses a charge; return that of the chain, if an earlier run of it was charged."""
+        begun = None
+        if release.chain and not (name and release.uploads):
+            raise PopulationError(
+                f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
+                f"{named('population', 'NAME')}."
+            )
         if name is not None:
             population = _find(connection, name)
             if population is None and budget is None:
@@ -230,7 +211,12 @@ class Ledger(Database):
             refuse_late_rule(Population(name, charges=unnamed), budget or population.budget)
             population = replace(population, charges=population.charges + unnamed)
             refuse_contradictions(population, budget, release)
-            refuse_overspending(replace(population, budget=budget or population.budget), release.loss)
+            if (begun := population.chain(release.chain)) is not None:
+                refuse_other_terms(begun, release)
+                refuse_counted(_counted(connection, begun, release.uploads), release)
+            others = tuple(charge for charge in population.charges if charge is not begun)
+            population = replace(population, charges=others, budget=budget or population.budget)
+            refuse_overspending(population, release.loss)
         refuse_used(_uses(connection, release.uploads), name, release.uploads)
         used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (release.piece,)).fetchone()
         if used is not None:
@@ -238,6 +224,7 @@ class Ledger(Database):
                 f"Run {used[0]} of {self.path} used this noise, so the stock is a copy from before that."
             )
         refuse_uncovered(release, _spent_on(connection, release.policies))
+        return begun
 
 
 def _find(connection: sqlite3.Connection, name: str) -> Population | None:
@@ -290,9 +277,9 @@ def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None
 
 
 def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
-    """Write a charge, and what it uses; return its number. Args: name: of its population, None of nobody."""
+    """Write a charge; return its number. Args: name: of its population, None of nobody."""
     number = connection.execute(
-        f"INSERT INTO charges ({_OF_A_CHARGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO charges ({_OF_A_CHARGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             None if name is None else key_of(name),
             datetime.now(UTC).isoformat(timespec="seconds"),
@@ -304,21 +291,14 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
             str(release.relation),
             noise_text(release.noise),
             str(release.out.absolute()),
+            release.chain,
+            release.domain,
             str(Status.RUNNING),
             json.dumps(_process(os.getpid())),
         ),
     ).lastrowid
     assert number is not None
-    _add(connection, number, release.uploads, [release.epoch] if release.epoch else [])
-    if release.piece:
-        connection.execute("INSERT INTO pieces VALUES (?, ?)", (release.piece, number))
     return number
-
-
-def _add(connection: sqlite3.Connection, charge: int, uploads: Iterable[str], epochs: Iterable[str]) -> None:
-    """Write that uploads went into a charge, and that epochs begin under it."""
-    connection.executemany("INSERT OR IGNORE INTO uses VALUES (?, ?)", ((each, charge) for each in uploads))
-    connection.executemany("INSERT INTO epochs VALUES (?, ?)", ((each, charge) for each in epochs))
 
 
 def _adopt(connection: sqlite3.Connection, name: str, unnamed: Iterable[Charge]) -> None:
@@ -336,19 +316,13 @@ def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> 
     )
 
 
-def _charge_of(
-    connection: sqlite3.Connection, epoch: str, exact: Guarantee
-) -> tuple[int, str | None, set[str]] | None:
-    """Return an epoch's charge of this ε and δ, its population's key, and all epochs under it."""
-    rows = connection.execute(
-        "SELECT charges.id, population FROM epochs JOIN charges ON charges.id = charge "
-        "WHERE epochs.id = ? AND (epsilon, delta) = (?, ?)",
-        (epoch, str(exact.epsilon), str(exact.delta)),
-    ).fetchone()
-    if rows is None:
-        return None
-    began = connection.execute("SELECT id FROM epochs WHERE charge = ?", rows[:1])
-    return *rows, {epoch for (epoch,) in began}
+def _counted(connection: sqlite3.Connection, begun: Charge | None, uploads: Iterable[str]) -> frozenset[str]:
+    """Return which of these uploads a chain's charge has; none before its first run."""
+    with _asked(connection, uploads):
+        rows = connection.execute(
+            "SELECT upload FROM asked JOIN uses USING (upload) WHERE charge = ?", (begun and begun.id,)
+        ).fetchall()
+    return frozenset(upload for (upload,) in rows)
 
 
 def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[Use]:
@@ -409,6 +383,8 @@ def _charge(
     relation: str,
     noise: str | None,
     out: str,
+    chain: str,
+    domain: str,
     status: str,
     process: str,
 ) -> Charge:
@@ -425,6 +401,8 @@ def _charge(
         unit=PrivacyUnit(unit),
         relation=NeighboringRelation(relation),
         out=Path(out),
+        chain=chain,
+        domain=domain,
         noise=noise_of(noise),
         status=_running_or_not(*json.loads(process)) if settled is Status.RUNNING else settled,
     )

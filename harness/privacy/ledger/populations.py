@@ -5,7 +5,7 @@ neighbouring relation: only then do their epsilons and deltas add up to a guaran
 """
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -44,8 +44,8 @@ class PrivacyEvent:
         noise: its noise; None where one record moves a value by more than 1, or not all of it is of one kind.
         uploads: the identities of those that it uses.
         policies: of the uploads whose clients have one, by identity.
-        epoch: its identity; "" where the run is of no series.
         piece: the name of the noise made ahead that it uses; "" if it makes its own.
+        chain: the name of the chain that it is a run of, "" if of none; domain: that of the chain, as text.
     """
 
     task: str
@@ -57,8 +57,9 @@ class PrivacyEvent:
     noise: NoiseEvent | Concentrated | None = None
     uploads: tuple[str, ...] = ()
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
-    epoch: str = ""
     piece: str = ""
+    chain: str = ""
+    domain: str = ""
 
     @property
     def loss(self) -> Loss:
@@ -68,7 +69,7 @@ class PrivacyEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge(PrivacyEvent):
-    """A run in the ledger, without its uploads.
+    """A run in the ledger, or all runs of a chain, without their uploads.
 
     Attributes:
         id: its number.
@@ -106,9 +107,13 @@ class Population:
         """What all its runs protect it under; None before the first."""
         return self.charges[0].relation if self.charges else None
 
+    def chain(self, name: str) -> Charge | None:
+        """Return the charge of the chain of that name; None before its first run, and without a name."""
+        return next((charge for charge in self.charges if name and charge.chain == name), None)
+
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What each of its runs spent, whatever became of it."""
+        """What each of its runs spent, whatever became of it; all of a chain as one: theorem 16."""
         return tuple(charge.loss for charge in self.charges)
 
     @property
@@ -263,20 +268,24 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
         )
 
 
-def refuse_elsewhere(uses: Sequence[Use], key: str | None, out: Path, uploads: Sequence[str]) -> None:
-    """Raise UsedUploadsError where another population's run, or nobody's, had uploads of a series.
+def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
+    """Raise PopulationError where a run is not what its chain was begun with."""
+    for name in ("task", "model", "loss", "domain"):
+        if getattr(begun, name) != getattr(release, name):
+            what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
+            raise PopulationError(
+                f"Chain {release.chain!r} was begun with another {what} than this run has, and spends "
+                f"{spent_text(begun.exact)} once. Repeat what its first run ({begun.out}) was asked for, or "
+                f"begin another chain by {named('chain', 'NAME')}, which is charged by itself."
+            )
 
-    Args:
-        uses: the last charges of these uploads.
-        key: the population's that the series is charged to; None for nobody's.
-        out: where the series is.
-        uploads: that are new in it.
-    """
-    others = [use for use in uses if use.key is None or use.key != key]
-    if others:
+
+def refuse_counted(counted: Collection[str], release: PrivacyEvent) -> None:
+    """Raise UsedUploadsError where runs of a chain had some of a further run's uploads."""
+    if counted:
         raise UsedUploadsError(
-            f"{sum(use.uploads for use in others)} of these {len(uploads)} new uploads went into another run "
-            f"before ({others[-1].out}), which {out} is not charged with; {_sent_again(others[-1])}."
+            f"{len(counted)} of these {len(release.uploads)} uploads went into a run of chain "
+            f"{release.chain!r} before; {min(counted)} is one. A chain counts each upload once: leave it out."
         )
 
 

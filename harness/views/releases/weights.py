@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.errors import named
 from harness.inputs.record_schema import RecordDomain
 from harness.postprocessing.reweighing.formulas import GroupWeights
 from harness.releases.base import by_cell
@@ -64,13 +65,17 @@ def weights(result: GroupWeights) -> Iterator[Part]:
         yield (f"A noisy count below {step} was raised to {step}, so its weight means little.")
 
 
-def arrivals(manifest: Mapping[str, Any]) -> str:
-    """Say which epochs the counts are of."""
-    series = manifest["arrivals"]
-    sentence = f"Epoch {series['epoch']} of {series['horizon']}: the counts are of all epochs so far together"
-    if series["missing"]:
-        sentence += f", but for what epochs {', '.join(map(str, series['missing']))} were the first to count"
-    return f"{sentence}. All ε was charged before the first epoch; the others charge nothing."
+def chain(manifest: Mapping[str, Any]) -> list[str]:
+    """Say what the runs of a chain protect together, if the run is of one, or runs were added up."""
+    if not (name := manifest["request"].get("chain")):
+        return []
+    what = f"New uploads that were counted: {manifest['inputs']['uploads']:,}"
+    if runs := manifest.get("added_up"):
+        what = f"Runs added up: {len(runs)}, of {manifest['inputs']['clients']:,} clients"
+    return [
+        f"{what}. All runs of chain {name!r} spend its ε once together, as long as each record is shared "
+        f"once, and each client keeps to one cap, if there is one ({named('counted')} sees to both)."
+    ]
 
 
 def ends_shown(ends: Floats, decimals: int) -> str:

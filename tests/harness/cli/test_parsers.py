@@ -82,7 +82,7 @@ REFUSED: dict[Callable[..., Any], tuple[str, Sequence[str]]] = {
         [*NO_NUMBER, "0", "-5", "1e8", "1e400", "9e99"],
     ),
     readers.parse_relation: ("--x must be add_or_remove_one, replace_one or", ["add_remove", "a\nb\x1b"]),
-    readers.parse_names: ("--x must be names separated by commas", ["", "a,", ",a", "a,,b", " "]),
+    readers.parse_names: ("--x must be names, as --x a,b", ["", "a,", ",a", "a,,b", " "]),
     readers.parse_budget: (
         "--x must be a total ε, of at least 0",
         ["", "x", "-1", "nan", "inf", "1,", ",1e-6", "1,0", "1,1", "1,-1e-6", "1,1e-6,1e-6", "1;1e-6"],

@@ -1,7 +1,6 @@
 """`plan`: its options, what it refuses, what it prints and says as JSON; no party is started."""
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -158,16 +157,24 @@ def test_clients_can_be_the_unit(
     assert refused == ({"mpyc"} if form == "keys" else set())
 
 
-def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) -> None:
-    """Up to 26 epochs each is counted by itself, with all of ε: so the counts' variance grows by as much."""
-    given = {"clients": "26000", "records": None, "security": "mpyc"}
-    once, series = only(planned(capsys, **given)), planned(capsys, **given, horizon="26")
-    release = only(series)
-    assert release["privacy"] == once["privacy"]
-    for n, epoch in enumerate(release["errors"]["epochs"], 1):
-        assert epoch["count_rmse"] == pytest.approx(once["errors"]["count_rmse"] * math.sqrt(n))
-    assert release["needed"]["epsilon"] > once["needed"]["epsilon"]
-    assert series["models"][0]["mpc_s"] > 0 and series["models"][0]["wall_s"] is None
+def test_a_plan_of_curves_says_which_noise_is_best_at_this_delta(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where records are replaced, what is not built would be best at a large delta alone."""
+    given = {"task": "thresholds", "neighboring_relation": "replace_one"}
+    errors = {}
+    for delta in ("1e-9", "1e-5"):
+        release = planned(capsys, **given, delta=delta, security="ring")["releases"][0]
+        errors[delta] = release["count_rmse_by_noise"]
+        assert release["errors"]["count_rmse"] == min(list(errors[delta].values())[:-1])
+    assert [name.partition(",")[0] for name in errors["1e-9"]] == [
+        *("joint", "distributed", "distributed-gaussian", "square-root factorization")
+    ]
+    joint, _, _, root = errors["1e-9"].values()
+    assert root > joint
+    joint, _, _, root = errors["1e-5"].values()
+    assert joint / root == pytest.approx(1.06, abs=0.01)
+    show_plan(**{**GIVEN, **given, "security": "ring"})
+    assert "Best here: joint, blocks of" in " ".join(capsys.readouterr().out.split())
+    assert "count_rmse_by_noise" not in only(planned(capsys, security="ring"))
 
 
 @pytest.mark.parametrize(
@@ -230,14 +237,6 @@ def test_a_series_is_planned_epoch_by_epoch(capsys: pytest.CaptureFixture[str]) 
         ({**AUTO, "cap_epsilon": "1"}, "leaves nothing"),
         ({**AUTO, "cap": "9", "cap_epsilon": "0.1"}, "give both, or neither"),
         ({**AUTO, "max_count": "1"}, "no cap to choose"),
-        ({**AUTO, "horizon": "40"}, "which were shared with a cap; give --cap a number"),
-        ({"horizon": "1001"}, "--horizon"),
-        ({"horizon": "4", "privacy_unit": "client", "cap": "weight-one"}, "no uploads with --cap weight-one"),
-        (
-            {"horizon": "4", "privacy_unit": "client", "cap": "2", "noise": "distributed"},
-            "takes joint noise only",
-        ),
-        ({"horizon": "1000", "epsilon": "1e-7"}, "No noise fits"),
         (
             {**AUTO, "cap_epsilon": "0.99999", "security": "ring"},
             "No noise fits",

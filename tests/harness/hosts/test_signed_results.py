@@ -44,6 +44,7 @@ def results(tmp_path: Path, keys: list[Path]) -> Path:
     ran: dict[str, Any] = {
         "task": "weights",
         "security": "mpyc",
+        "request": asked(),
         "engine": MODEL.engine,
         "engine_version": "MPyC",
     }

@@ -17,13 +17,9 @@ import numpy as np
 import pytest
 
 from harness.engines.base import PROJECT
-from harness.errors import (
-    BudgetError,
-    HostUnfitError,
-    ShareError,
-)
+from harness.errors import BudgetError, HostUnfitError, PolicyError, ShareError, UsedUploadsError
 from harness.hosts import cleanup, wire
-from harness.hosts.policy import DEFAULT, FILE, write_policy
+from harness.hosts.policy import DEFAULT, FILE, LEDGER, write_policy
 from harness.hosts.work import Work
 from harness.inputs.encoding import shared_over
 from harness.inputs.record_schema import Cap, RecordDomain
@@ -31,6 +27,7 @@ from harness.inputs.records import ClientRecords
 from harness.inputs.rings import XOR
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import ANY, UNCOVERED, UNREADABLE, UploadPolicy
+from harness.privacy.ledger.entries import Ledger
 from harness.request.releases import WeightsRequest
 from harness.system.files import PREFIX
 from harness.system.processes import birth
@@ -39,6 +36,7 @@ from protocols.spec import PI_RW, SLOTS
 from tests.support.coordinators import (
     ANY_PORT,
     MODEL,
+    RULE,
     Coordinator,
     Refused,
     agents,
@@ -48,6 +46,8 @@ from tests.support.coordinators import (
     make_hosts,
     ran,
     records,
+    spent,
+    write_rules,
 )
 from tests.support.sharing import allowing, share
 
@@ -311,7 +311,7 @@ def test_a_client_says_for_what_its_upload_may_be_used(
     assert (one in report.sound_batches, report.unsound.get(one) == UNCOVERED) == (covered, not covered)
 
 
-def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy) -> str:
+def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy | None) -> str:
     """Give each host its share of one more upload, with its client's policy; return its identity."""
     form = PI_RW.input_forms["split"]
     batch = share(records(), form, shared_over(form, MODEL.domain), MODEL.parties, tmp_path / "more", allowed)
@@ -345,6 +345,38 @@ def test_uploads_that_come_after_the_check_are_judged_too(hosts: list[Path], tmp
         work.release.uploads.aggregate(0)
         with pytest.raises(BudgetError, match="The policies of clients do not cover this run, in 1 of its 3"):
             work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+
+
+def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path], tmp_path: Path) -> None:
+    """Whatever the coordinator says, an upload that its ledger has of the chain goes into no other run."""
+    with ExitStack() as stack, pytest.raises(PolicyError, match="allows no chains for population 'loans'"):
+        Coordinator(hosts[0], stack).work.propose(asked(chain="monthly"))
+    for host in hosts:
+        write_rules(host, RULE + "chains = true\n")
+    assert ran(hosts, chain="monthly").gone
+    with ExitStack() as stack:
+        work = Coordinator(hosts[0], stack).work
+        work.propose(asked(chain="monthly"))
+        with pytest.raises(UsedUploadsError, match="counted all 1 uploads that are sound at party 0"):
+            listed(work)
+    with (
+        ExitStack() as stack,
+        pytest.raises(UsedUploadsError, match="went into a run of chain 'monthly' before"),
+    ):
+        Coordinator(hosts[0], stack).prepared(asked(chain="monthly"))
+    new = share_more(hosts, tmp_path, None)
+    with ExitStack() as stack:
+        coordinator = Coordinator(hosts[0], stack)
+        coordinator.work.propose(run := asked(chain="monthly"))
+        coordinator.tell(hosts, run)
+        coordinator.work.release.uploads.aggregate(0)
+        work = coordinator.work
+        work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties)
+        assert let_go(coordinator, work, hosts).gone
+    assert len(spent(hosts[0])) == 1
+    counted = Ledger(hosts[0] / LEDGER).counted("loans", "monthly", [new])
+    assert counted == {new}
+    assert ran(hosts).gone and len(spent(hosts[0])) == 2  # what is of no chain adds up
 
 
 def test_an_upload_of_another_kind_ends_nothing(hosts: list[Path], tmp_path: Path, stack: ExitStack) -> None:

@@ -81,7 +81,6 @@ GOOD: dict[str, str | bytes] = {
     "byte order mark": b"\xef\xbb\xbf" + (HEADER + "k,a,0\nl,b,1\n").encode(),
     "quotes": '"client_id","group","label"\n"k","a","0"\n"l","b","1"\n',
     "other columns": "score,label,group,client_id\n0.5,0,a,k\n,1,b,l\n",
-    "a comma after the last value": HEADER + "k,a,0,\nl,b,1\n",
     "other column twice": "x,client_id,group,label,x\n,k,a,0,\n,l,b,1,\n",
     "blank lines": HEADER + "\nk,a,0\n   \nl,b,1\n\n\n",
 }
@@ -130,7 +129,11 @@ NO_UTF8 = "FILE is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 NEEDS = "it needs client_id, group, label"
 SEPARATED = "FILE seems to separate columns by semicolons or tabs; save it with commas."
 NO_COLUMN = f"FILE has no column client_id and no column group and no column label; {NEEDS}"
-SMALL = "; write them exactly so, in small letters, without blanks)."
+MEANT = (
+    "FILE has no column client_id (did you mean CLIENT_ID?) and no column group (did you mean GROUP?) and no "
+    "column label (did you mean LABEL?); it needs client_id, group, label (found: CLIENT_ID, GROUP, LABEL); "
+    "rename yours."
+)
 NOT_CSV = "FILE is not a well-formed CSV file after row"
 QUOTED = "; a value with a comma or a line break in it begins and ends with a quotation mark."
 
@@ -158,16 +161,19 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "empty": ("", "FILE is empty; it needs a header with the columns client_id, group, label."),
     "header only": (HEADER, "FILE has no records: there is no row below the header."),
     "header and blank lines": (HEADER + "\n\n", "FILE has no records: there is no row below the header."),
-    "no label": ("client_id,group\nk,a\n", f"FILE has no column label; {NEEDS} (found: client_id, group)."),
+    "no label": (
+        "client_id,group\nk,a\n",
+        f"FILE has no column label; {NEEDS} (found: client_id, group); rename yours.",
+    ),
     "no client_id": (
         "group,label\na,0\n",
-        f"FILE has no column client_id; {NEEDS} (found: group, label); number the rows if each is of another "
-        "client.",
+        f"FILE has no column client_id; {NEEDS} (found: group, label); add it, the same in all rows of one "
+        "client, or the rows' numbers.",
     ),
-    "no header": ("k,a,0\n", f"{NO_COLUMN} (found: k, a, 0)."),
+    "no header": ("k,a,0\n", f"{NO_COLUMN} (found: k, a, 0); rename yours."),
     "semicolons": ("client_id;group;label\nk;a;0\n", SEPARATED),
     "tabs": ("client_id\tgroup\tlabel\nk\ta\t0\n", SEPARATED),
-    "upper case": ("CLIENT_ID,GROUP,LABEL\nk,a,0\n", f"{NO_COLUMN} (found: CLIENT_ID, GROUP, LABEL{SMALL}"),
+    "upper case": ("CLIENT_ID,GROUP,LABEL\nk,a,0\n", MEANT),
     "column twice": ("client_id,group,group,label\nk,a,b,0\n", "FILE has the column group twice; keep one."),
     "undeclared label": (HEADER + "k,a,0\nl,b,2\n", undeclared(3, "label", "2")),
     "undeclared group": (HEADER + "k,c,0\n", undeclared(2, "group", "c")),
@@ -184,6 +190,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "spaces for a label": (HEADER + "k,a,  \n", nothing(2, "label")),
     "NaN label": (HEADER + "k,a,0\nk,a,0\nl,b,NaN\n", nothing(4, "label")),
     "row too short": (HEADER + "k,a,0\nl,b\n", ragged(3, 2)),
+    "a comma after the last value": (HEADER + "k,a,0,\nl,b,1\n", ragged(2, 4)),
     "row too long": (HEADER + "k,a,0\nl,b,1,7\n", ragged(3, 4)),
     "comma in a name": (HEADER + "Doe, J,a,0\n", ragged(2, 4)),
     "quote never closed": (HEADER + 'k,a,0\n"l,b,1\n', f"{NOT_CSV} 2{QUOTED}"),
@@ -327,7 +334,10 @@ def test_bad_parquet(parquet: Path) -> None:
         parquet.write_bytes(content)
         assert refused_parquet(parquet) == "FILE is not a readable Parquet file."
     pa.parquet.write_table(pa.table({"client_id": [1], "group": ["a"]}), parquet)
-    assert refused_parquet(parquet) == f"FILE has no column label; {NEEDS} (found: client_id, group)."
+    assert (
+        refused_parquet(parquet)
+        == f"FILE has no column label; {NEEDS} (found: client_id, group); rename yours."
+    )
     columns = [pa.array(["k"]), pa.array(["a"]), pa.array(["b"]), pa.array([0])]
     pa.parquet.write_table(pa.Table.from_arrays(columns, ["client_id", "group", "group", "label"]), parquet)
     assert refused_parquet(parquet) == "FILE has the column group twice; keep one."

@@ -136,7 +136,9 @@ def test_a_score_outside_its_range_is_named(tmp_path: Path, score: str) -> None:
 
 
 def test_records_without_the_column_are_refused(csv: Path) -> None:
-    with pytest.raises(RecordsError, match=r"no column prediction; .*\); by --threshold 0.5 it follows"):
+    with pytest.raises(
+        RecordsError, match=r"no column prediction; .*\); .* give a column score and --threshold 0.5"
+    ):
         read_records(csv, PAIRS, kind=RecordKind.PREDICTION)
 
 

@@ -31,7 +31,6 @@ from tests.support.surroundings import scratch_below, small_disk
 DOMAIN = RecordDomain(tuple(map(str, range(40))), tuple(map(str, range(50))))
 RECORDS = "client_id,group,label\n" + "".join(f"{i},{'ab'[i % 2]},{i % 3 % 2}\n" for i in range(60))
 REQUEST = ("weights", "--epsilon", "1", "--groups", "a,b", "--labels", "0,1", "--security", QUICKEST)
-OF_UPLOADS = ("weights", "--epsilon", "1", "--shares", "shares", "--arrivals", "epochs", "--offline")
 RUN = (*REQUEST, "--records", "records.csv", "--population", "people", "--offline")
 
 
@@ -154,7 +153,6 @@ def test_a_run_takes_a_piece_and_says_so(here: Path) -> None:
         ((*RUN, "--noise", "distributed"), "--offline is for joint noise"),
         ((*RUN, "--privacy-unit", "client", "--cap", "auto"), "--cap auto divides ε; leave that out"),
         ((*REQUEST, "--preprocess", "1", "--cap", "auto"), "--cap auto divides ε; leave that out"),
-        ((*OF_UPLOADS, "--horizon", "2"), "--arrivals divides ε; leave that out, or --offline"),
         (RUN, "make some beforehand by --preprocess"),
     ],
 )
@@ -170,9 +168,9 @@ def statements(name: str) -> list[str]:
 def test_programs_are_these() -> None:
     """No value is opened without noise, no noise is opened, and checks come before what they guard."""
     assert statements("pi_preprocess") == [
-        "_, parties, nodes, epsilon, delta_bits = program.args",
+        "_, parties, nodes, *law = program.args",
         "parties, nodes = (int(parties), int(nodes))",
-        "noise = default_noise(sint, sbitvec, parties, nodes, epsilon, delta_bits)",
+        "noise = noise_by_law(sint, sbitvec, parties, nodes, *law)",
         "check_point()",
         "sint.write_to_file(noise)",
         "print_ln('OUT made %s', cint(nodes))",

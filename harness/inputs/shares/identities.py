@@ -1,0 +1,71 @@
+"""Sets of uploads' identities in arrays, 32 bytes for each: a party may have a hundred million."""
+
+from collections.abc import Iterable, Iterator, Set as AbstractSet
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Digests = NDArray[np.bytes_]
+"""Digests of 32 bytes; numpy compares them byte by byte."""
+
+_BYTES = 32
+_AT_ONCE = 4096
+
+
+def digests_in(raw: bytes) -> Digests:
+    """Return the digests that stand in these bytes, end to end."""
+    return np.frombuffer(raw, f"S{_BYTES}")
+
+
+class Identities(AbstractSet[str]):
+    """A set of identities, as hexadecimal digits, that takes 32 bytes for each.
+
+    Args: digests: In order, each once.
+    """
+
+    def __init__(self, digests: Digests) -> None:
+        self.digests = digests
+
+    @classmethod
+    def of(cls, names: Iterable[Any]) -> "Identities":
+        """Return the set of these, of 64 hexadecimal digits each."""
+        if isinstance(names, Identities):
+            return names
+        return cls(np.unique(digests_in(b"".join(map(bytes.fromhex, names)))))
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> AbstractSet[Any]:
+        return cls.of(it)
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    def __iter__(self) -> Iterator[str]:
+        for text in self.texts():
+            yield from text.split()
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(self.has(digests_in(bytes.fromhex(name)))[0])
+
+    def has(self, digests: Digests) -> NDArray[np.bool_]:
+        """Return which of these digests are in the set, in their order."""
+        if not len(self):
+            return np.zeros(len(digests), dtype=bool)
+        places = np.searchsorted(self.digests, digests)
+        same: NDArray[np.bool_] = self.digests[np.minimum(places, len(self) - 1)] == digests
+        return same
+
+    def __and__(self, other: AbstractSet[Any]) -> "Identities":
+        return Identities(self.digests[Identities.of(other).has(self.digests)])
+
+    def __sub__(self, other: AbstractSet[Any]) -> "Identities":
+        return Identities(self.digests[~Identities.of(other).has(self.digests)])
+
+    def __le__(self, other: AbstractSet[Any]) -> bool:
+        return bool(Identities.of(other).has(self.digests).all())
+
+    def texts(self) -> Iterator[str]:
+        """Yield the members in order, some thousands at a time, with spaces between these."""
+        for start in range(0, len(self), _AT_ONCE):
+            yield self.digests[start : start + _AT_ONCE].tobytes().hex(" ", _BYTES)

@@ -1,0 +1,33 @@
+"""Sets of identities in arrays are sets: they do what Python's own do."""
+
+import hashlib
+
+from hypothesis import given, strategies as st
+
+from harness.inputs.shares.identities import Identities, digests_in
+
+# Few, so that sets have members in common; some end with zeros, which numpy's texts would lose.
+NAMES = [
+    "00" * 32,
+    "ff" * 32,
+    *(hashlib.sha256(bytes([i])).hexdigest()[: 64 - i] + "0" * i for i in range(9)),
+]
+SETS = st.frozensets(st.sampled_from(NAMES))
+
+
+@given(SETS, SETS)
+def test_they_do_what_sets_do(first: frozenset[str], second: frozenset[str]) -> None:
+    one, two = Identities.of(first), Identities.of(second)
+    assert [*one] == sorted(first) and len(one) == len(first)
+    assert {*(one & two)} == first & second and {*(one - two)} == first - second
+    assert one & second == one & two and one - second == one - two
+    assert (one <= two, one == two) == (first <= second, first == second)
+    assert [name in one for name in NAMES] == [name in first for name in NAMES]
+    raw = b"".join(map(bytes.fromhex, NAMES))
+    assert one.has(digests_in(raw)).tolist() == [name in first for name in NAMES]
+
+
+def test_many_are_told_in_parts() -> None:
+    names = sorted(hashlib.sha256(i.to_bytes(4, "big")).hexdigest() for i in range(10_000))
+    made = Identities.of(reversed(names))
+    assert " ".join(made.texts()) == " ".join(names) and [*made] == names

@@ -1,0 +1,250 @@
+"""Runs of a chain: what each counts and costs, what a failed one leaves, and their results added up.
+
+Parties are stood in for by a sum in the clear, without noise: what is revealed is then the count itself.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.engines.base import EngineResult, Job, Runner
+from harness.errors import (
+    OptionError,
+    PartyFailedError,
+    ResultFileError,
+    SignatureError,
+    UsedUploadsError,
+)
+from harness.inputs.encoding import shared_over
+from harness.inputs.record_schema import WEIGHT_ONE, Cap, RecordDomain, cap_from_json
+from harness.inputs.records import ClientRecords
+from harness.inputs.shares.party import COUNTED, UNCOVERED, aggregate
+from harness.pipeline.chains import add_up
+from harness.pipeline.run import SIGNATURES, Run, RunSettings, run_release
+from harness.pipeline.sources import SharesSource
+from harness.postprocessing.reweighing.formulas import REWEIGHINGS
+from harness.privacy.ledger.charge import SPENT, Account
+from harness.privacy.ledger.entries import Ledger
+from harness.releases.registry import statistic_of
+from harness.releases.weights import Weights
+from harness.request.releases import WeightsRequest
+from harness.security_models import MODELS, SecurityModel
+from protocols.accounting.calibration import PrivacyUnit
+from protocols.guarantee import Budget
+from protocols.noise.added import Several, mean_square_error, offset, singles
+from protocols.spec import HONEST
+from tests.support.rings import to_integers
+from tests.support.sharing import allowing, share
+
+MODEL = MODELS["mpyc"]
+DOMAIN = RecordDomain(("a", "b"), ("0", "1"), 100)
+
+
+@dataclass
+class InTheClear(Runner):
+    """Parties that reveal the sums of their columns. Attributes: fails: after they started."""
+
+    fails: bool = False
+    counted: list[int] = field(default_factory=list)
+
+    def supports(self, *_: object) -> str | None:
+        return None
+
+    def run(self, job: Job, model: SecurityModel, *_: object, **given: Any) -> EngineResult:
+        given["starting"]()
+        if self.fails:
+            raise PartyFailedError("after")
+        columns = [model.domain.from_bytes(path.read_bytes()) for path in job.party_inputs if path]
+        total = columns[0]
+        for column in columns[1:]:
+            total = model.domain.add(total, column)
+        values = tuple(to_integers(model.domain, total))
+        self.counted.append(sum(values))
+        return EngineResult(model, {"counts": values}, program_hash="")
+
+
+class Place:
+    """A directory in which uploads arrive, a ledger, and runs of a chain there."""
+
+    def __init__(self, at: Path, chain: str = "monthly", **more: Any) -> None:
+        self.at, self.runner, self.outs = at, InTheClear(), 0
+        account = Account(Ledger(at / "ledger.sqlite", timeout_s=0.2), "people", Budget(Fraction(1)))
+        request = WeightsRequest(epsilon=1, chain=chain, population="people", input_form="split")
+        self.settings = RunSettings(request.but(security=MODEL, **more), account=account, hosts=self.runner)
+
+    def upload(self, cell: int, clients: int = 1, domain: RecordDomain = DOMAIN, **policy: Any) -> str:
+        """Have clients arrive with a record each in a cell."""
+        who = np.arange(clients)
+        rows = ClientRecords(domain, who.astype(str), who, who * 0 + cell // 2, who * 0 + cell % 2)
+        form = self.settings.release.form
+        return share(rows, form, shared_over(form, MODEL.domain), MODEL.parties, self.at / "shares", **policy)
+
+    def run(self) -> Run[Weights]:
+        self.outs += 1
+        statistic, out = statistic_of(self.settings.release), self.at / f"out-{self.outs}"
+        return run_release(statistic, SharesSource(self.at / "shares"), self.settings, out, lambda step: None)
+
+    @property
+    def spent(self) -> list[Fraction]:
+        return [each.spent.epsilon for each in self.settings.account.ledger.populations()]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def counts(run: Run[Weights]) -> list[float]:
+    """Return a run's counts, less what makes up for noise, of which there is none here."""
+    exact: list[float] = (run.found.counts.table - offset(run.found.counts.noise)).ravel().tolist()
+    return exact
+
+
+def no_hosts(_: Path) -> None:
+    raise AssertionError("nothing was signed")
+
+
+def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
+    place.upload(0, 5)
+    first = place.run()
+    place.upload(1, 2)
+    place.upload(3, 3)
+    second = place.run()
+    assert (counts(first), counts(second)) == ([5, 0, 0, 0], [0, 2, 0, 3])
+    assert place.spent == [Fraction(first.manifest["privacy"]["epsilon_exact"])]
+    assert second.manifest["privacy"] == first.manifest["privacy"]
+    assert second.manifest["inputs"]["excluded_because"] == {COUNTED: 1}
+    found, files = add_up([first.out, second.out], no_hosts)
+    (one,) = singles(first.found.counts.noise)
+    assert found.counts.noise == Several((one, one))
+    assert mean_square_error(found.counts.noise) == 2 * mean_square_error(one)
+    assert (found.counts.table - offset(found.counts.noise)).ravel().tolist() == [5, 2, 0, 3]
+    alone = REWEIGHINGS["kamiran-calders"](found.counts)
+    assert np.array_equal(found.weights.interval, alone.interval)
+    manifest = files["manifest.json"]
+    assert manifest["inputs"] == {"clients": 10, "uploads": 3}
+    assert manifest["privacy"] == first.manifest["privacy"] == files["weights.json"]["privacy"]
+    with pytest.raises(UsedUploadsError, match=r"counted all 3 uploads .* and it counts each once"):
+        place.run()
+
+
+def test_a_run_that_fails_costs_its_own_uploads_only(place: Place) -> None:
+    place.upload(0)
+    place.run()
+    place.upload(1)
+    place.runner.fails = True
+    with pytest.raises(PartyFailedError):
+        place.run()
+    assert "once for all runs of chain 'monthly'; this run's uploads go into no other" in SPENT[-1]
+    place.runner.fails = False
+    place.upload(2)
+    assert counts(place.run()) == [0, 0, 1, 0]
+    assert place.runner.counted == [1, 1] and place.spent == [place.spent[0]]
+
+
+def test_policies_leave_out_what_they_do_not_cover(tmp_path: Path) -> None:
+    place = Place(tmp_path, privacy_unit=PrivacyUnit.CLIENT)
+    capped = replace(DOMAIN, cap=Cap(3))
+    place.upload(0, domain=capped, policy=allowing(("weights",), "1", "1", PrivacyUnit.CLIENT))
+    first = place.run()
+    assert first.manifest["privacy"]["cap_kept_by"] == HONEST
+    assert first.manifest["privacy"]["neighboring_relation"] == "zero_out_one"
+    place.upload(1, domain=capped, policy=allowing(("weights",), "1", "1", PrivacyUnit.RECORD))
+    place.upload(2, domain=capped, policy=allowing(("weights",), "1/2", "1", PrivacyUnit.CLIENT))
+    assert place.run().manifest["inputs"]["excluded_because"] == {UNCOVERED: 1, COUNTED: 1}
+
+
+def test_aggregates_of_counted_uploads_are_refused(place: Place) -> None:
+    place.upload(0)
+    place.run()
+    for i in range(MODEL.parties):
+        aggregate(i, place.at / "shares" / f"party-{i}", place.at / "shares" / f"party-{i}.aggregate")
+    with pytest.raises(
+        UsedUploadsError, match=r"1 of these 1 uploads went into a run of chain .* No party was"
+    ):
+        place.run()
+
+
+@pytest.mark.parametrize(
+    ("changes", "cap", "said"),
+    [
+        ({"privacy_unit": PrivacyUnit.CLIENT, "noise": "distributed"}, Cap(2), "takes joint noise only"),
+        (
+            {"privacy_unit": PrivacyUnit.CLIENT},
+            cap_from_json(WEIGHT_ONE, ""),
+            "no uploads with --cap weight-one",
+        ),
+    ],
+)
+def test_what_is_not_worked_out_of_clients_is_refused(
+    tmp_path: Path, changes: dict[str, Any], cap: Cap, said: str
+) -> None:
+    place = Place(tmp_path, **changes)
+    place.upload(0, domain=replace(DOMAIN, cap=cap))
+    with pytest.raises(OptionError, match=said):
+        place.run()
+    assert place.spent == []
+
+
+def edited(name: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    """Return what changes a field of a result file."""
+
+    def edit(directory: Path) -> None:
+        fields = json.loads((directory / name).read_text())
+        change(fields)
+        (directory / name).write_text(json.dumps(fields))
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (edited("weights.json", lambda f: f.pop("noisy_counts")), "is not the result of a run of a chain"),
+        (edited("weights.json", lambda f: f["noisy_counts"].pop()), "is not the result of a run of a chain"),
+        (
+            edited("weights.json", lambda f: f["privacy"].update(delta=0)),
+            "is not the result of a run of a chain",
+        ),
+        (
+            edited("manifest.json", lambda f: f["request"].pop("chain")),
+            "is not the result of a run of a chain",
+        ),
+        (
+            edited("manifest.json", lambda f: f["request"].update(epsilon="2")),
+            "is not the result of a run of a",
+        ),
+        (edited("manifest.json", lambda f: f["request"].update(chain="other")), "is of another chain than"),
+        (edited("manifest.json", lambda f: f["ledger"].update(charge=2)), "is of another chain than"),
+        (edited("manifest.json", lambda f: f["inputs"].update(max_count=99)), "is of another chain than"),
+    ],
+)
+def test_only_runs_of_one_chain_add_up(place: Place, damage: Callable[[Path], None], said: str) -> None:
+    place.upload(0)
+    first = place.run()
+    place.upload(1)
+    second = place.run()
+    damage(second.out)
+    with pytest.raises(ResultFileError, match=said):
+        add_up([first.out, second.out], no_hosts)
+
+
+def test_a_run_adds_up_once_and_what_hosts_signed_is_verified(place: Place) -> None:
+    place.upload(0)
+    first = place.run()
+    copy = first.out.rename(place.at / "moved")
+    with pytest.raises(ResultFileError, match="Two of these directories hold the same run"):
+        add_up([copy, copy], no_hosts)
+    (copy / SIGNATURES).write_text("{}")
+
+    def refuse(directory: Path) -> None:
+        raise SignatureError(str(directory))
+
+    with pytest.raises(SignatureError, match="moved"):
+        add_up([copy], refuse)

@@ -1,0 +1,165 @@
+"""Chains: charged once for all their runs, each upload in one of these; all else of a population adds up."""
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from harness.errors import BudgetError, FairSharesError, PopulationError, UsedNoiseError, UsedUploadsError
+from harness.privacy.ledger.accountants import NoiseEvent
+from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.populations import PrivacyEvent, Status
+from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
+from protocols.circuits.coins import Coin
+from protocols.guarantee import NOTHING, Budget, Guarantee, compose
+from tests.support.sharing import allowing
+
+SPENT = Guarantee(Fraction(1), Fraction(1, 1 << 40))
+RUN = PrivacyEvent(
+    "weights",
+    "ring",
+    SPENT,
+    PrivacyUnit.RECORD,
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Path("/first"),
+    NoiseEvent((Coin(1, 2), Coin(1, 3)), 1),
+)
+
+
+def event(*uploads: str, chain: str = "monthly", **changes: Any) -> PrivacyEvent:
+    return replace(RUN, uploads=uploads, chain=chain, domain="a,b" if chain else "", **changes)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger.sqlite", timeout_s=0.2)
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["", "one", "two"]), st.sets(st.sampled_from("abcd"), max_size=3)),
+        max_size=6,
+    )
+)
+def test_a_population_spends_the_sum_of_all_runs_but_a_chain_once(runs: list[tuple[str, set[str]]]) -> None:
+    """Whatever is run in whichever order; and no upload spends more than its population."""
+    with TemporaryDirectory() as place:
+        ledger, alone, chains = Ledger(Path(place) / "ledger.sqlite"), 0, dict[str, Counter[str]]()
+        plain = Counter[str]()
+        for chain, uploads in runs:
+            repeated = bool(chain) and bool(uploads & set(chains.get(chain, ())))
+            if repeated or (chain and not uploads):
+                with pytest.raises((UsedUploadsError, PopulationError)):
+                    ledger.charge("people", None, event(*sorted(uploads), chain=chain))
+                continue
+            ledger.charge("people", None, event(*sorted(uploads), chain=chain))
+            alone += not chain
+            (chains.setdefault(chain, Counter()) if chain else plain).update(uploads)
+        spent = compose(each.spent for each in ledger.populations())
+        assert spent == SPENT * (alone + len(chains))
+        of_uploads = {u: plain[u] + sum(counted[u] for counted in chains.values()) for u in "abcd"}
+        assert ledger.spent_on("abcd") == {u: SPENT * n for u, n in of_uploads.items() if n}
+        assert all(counted.total() == len(counted) for counted in chains.values())
+        assert max(of_uploads.values()) <= alone + len(chains) and (spent != NOTHING or not alone)
+        for chain, counted in chains.items():
+            assert ledger.counted("People", chain, "abcd") == counted.keys()
+
+
+def test_an_upload_of_an_earlier_run_is_refused_whatever_it_went_into_since(ledger: Ledger) -> None:
+    ledger.charge("people", Budget(Fraction(2)), event("a"))
+    ledger.charge("people", None, event("b"))
+    ledger.charge("people", None, event("a", chain=""))
+    with pytest.raises(
+        UsedUploadsError, match="1 of these 2 uploads went into a run of chain 'monthly' before; a"
+    ):
+        ledger.charge("people", None, event("a", "c"))
+    assert "c" not in ledger.spent_on("c")
+    with pytest.raises(BudgetError, match=r"has ε = 0 left of its budget of 2, after 2 runs"):
+        ledger.charge("people", None, event("d", chain=""))
+    ledger.charge("people", None, event("d"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"exact": replace(SPENT, epsilon=Fraction(2))}, "ε, δ or noise"),
+        ({"exact": replace(SPENT, delta=Fraction(1, 1 << 39))}, "ε, δ or noise"),
+        ({"noise": NoiseEvent((Coin(1, 2), Coin(1, 3)), 2)}, "ε, δ or noise"),
+        ({"task": "confusion"}, "task"),
+        ({"model": "mpyc"}, "security model"),
+        ({"domain": "a,b,c"}, "domain"),
+    ],
+)
+def test_all_runs_are_what_the_first_was(ledger: Ledger, changes: dict[str, Any], what: str) -> None:
+    ledger.charge("people", None, event("a"))
+    other = replace(event("b"), **changes)
+    with pytest.raises(PopulationError, match=f"Chain 'monthly' was begun with another {what} than .* once"):
+        ledger.charge("people", None, other)
+    ledger.charge("people", None, replace(other, chain="another"))
+    assert [each.spent.epsilon for each in ledger.populations()] == [1 + other.exact.epsilon]
+
+
+def test_a_chain_is_of_uploads_and_of_a_population(ledger: Ledger) -> None:
+    for name, release in ((None, event("a")), ("people", event())):
+        with pytest.raises(PopulationError, match="A chain is of uploads, and charged to a population"):
+            ledger.charge(name, None, release)
+    ledger.charge("people", None, event("a"))
+    ledger.charge("others", None, event("b"))  # a chain of that name of its own
+    ledger.charge(None, None, event("c", chain=""))
+    with pytest.raises(PopulationError, match="charged to 'others', not to 'people'"):
+        ledger.charge("people", None, event("b", "d"))
+    ledger.charge("people", None, event("c"))  # what it spent before is the population's, too
+    assert [each.spent.epsilon for each in ledger.populations("people")] == [2]
+    assert ledger.counted(None, "monthly", "a") == ledger.counted("people", "weekly", "a") == frozenset()
+
+
+def test_a_run_that_fails_costs_its_own_uploads_and_no_more(ledger: Ledger) -> None:
+    number, _ = ledger.charge("people", Budget(Fraction(1)), event("a", piece="p"))
+    ledger.settle(number, Status.ABORTED)
+    with pytest.raises(UsedUploadsError):
+        ledger.charge("people", None, event("a"))
+    with pytest.raises(UsedNoiseError):
+        ledger.charge("people", None, event("b", piece="p"))
+    again, population = ledger.charge("people", None, event("b", piece="q"))
+    assert population is not None and population.spent == SPENT
+    assert again == number and population.charges[0].status is Status.RUNNING
+
+
+def admits(ledger: Ledger, budget: Budget) -> int:
+    """Return how many runs that are of no chain fit what is left."""
+    for n in range(10):
+        try:
+            ledger.charge("people", budget, event(f"x{n}", chain="", noise=None))
+        except BudgetError:
+            return n
+    return 10
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [Budget(Fraction(4), Fraction(1, 1 << 20), order=8), Budget(Fraction(4), Fraction(1, 1 << 20), runs=3)],
+)
+def test_a_chain_is_one_run_of_a_budget_with_a_rule(ledger: Ledger, budget: Budget) -> None:
+    for upload in "abcdef":
+        ledger.charge("people", budget, event(upload, noise=None))
+    alone = Ledger(ledger.path.with_name("alone.sqlite"))
+    admitted = [admits(each, budget) for each in (ledger, alone)]
+    assert admitted[0] + 1 == admitted[1] < 10
+
+
+def test_a_client_has_to_allow_the_run_and_a_lower_budget_ends_the_chain(ledger: Ledger) -> None:
+    ledger.charge("people", Budget(Fraction(1)), event("a"))
+    policy = allowing(("weights",), "1/2", "1/2", PrivacyUnit.RECORD)
+    with pytest.raises(
+        FairSharesError, match="policies of clients do not cover this run, in 1 of its 2 uploads"
+    ):
+        ledger.charge("people", None, event("b", "c", policies={"c": policy}))
+    ledger.set_budget("people", Budget(Fraction(1, 2)))
+    with pytest.raises(BudgetError):
+        ledger.charge("people", None, event("b"))
