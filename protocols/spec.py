@@ -13,6 +13,7 @@ from protocols.accounting.calibration import (
     sums_from_ends,
 )
 from protocols.circuits.coins import design_coins
+from protocols.circuits.gaussian import JOINT_ARGUMENTS, JointGaussian
 from protocols.circuits.noise import KEPT_ARGUMENTS, OWN_ARGUMENTS, fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
 from protocols.mechanisms.count_tree import CountTree
@@ -87,7 +88,9 @@ class InputForm:
         return self.capped == ENFORCED and not self.path.authenticated
 
 
-def _of_default_noise(arguments: Mapping[str, str]) -> int:
+def _of_joint_noise(arguments: Mapping[str, str]) -> int:
+    if "shape" in arguments:
+        return JointGaussian.of(arguments["shape"]).bits
     return fair_bits_per_sample(design_coins(Fraction(arguments["epsilon"]), int(arguments["delta_bits"])))
 
 
@@ -131,7 +134,7 @@ class ProtocolSpec:
     uses_edabits: bool = True
     linear: bool = True
     slot_bits: Callable[[Mapping[str, str]], int] | None = None
-    fair_bits: Callable[[Mapping[str, str]], int] = _of_default_noise
+    fair_bits: Callable[[Mapping[str, str]], int] = _of_joint_noise
     compared: Callable[[Mapping[str, str]], int] = lambda _: 0
     distributed_noise: bool = False
     makes_piece: bool = False
@@ -364,6 +367,8 @@ PI_PREPROCESS = ProtocolSpec(
     makes_piece=True,
 )
 
+PI_PREPROCESS_ROUNDS = replace(PI_PREPROCESS, arguments=("parties", "nodes", *JOINT_ARGUMENTS))
+
 PI_SUM_OFFLINE = replace(
     PI_SUM,
     name="pi_sum_offline",
@@ -375,7 +380,7 @@ PI_SUM_OFFLINE = replace(
 PI_ROUNDS = ProtocolSpec(
     name="pi_rounds",
     source="secure aggregation with distributed noise (Dwork et al. 2006), round by round",
-    arguments=("parties", "rounds", "coordinates", "epsilon", "delta_bits"),
+    arguments=("parties", "rounds", "coordinates", *JOINT_ARGUMENTS),
     input_forms={NO_INPUT.name: NO_INPUT},
     outputs=("sums",),
     revealed=("in each round the noisy sum of the clients' vectors, to all parties",),

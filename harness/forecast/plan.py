@@ -46,12 +46,13 @@ from harness.pipeline.preprocessing import joint_noise_of, noise_job
 from harness.pipeline.run import make_job, sum_if_known
 from harness.pipeline.sources import share_and_add_up
 from harness.releases.base import ExpectedCap, ExpectedCounts, ExpectedError, PreparedRelease, Statistic
-from harness.request.base import Request
+from harness.request.base import DISTRIBUTED, DISTRIBUTED_GAUSSIAN, JOINT, Request
 from harness.security_models import SecurityModel
 from protocols.accounting.calibration import LinearQueries
 from protocols.arrays import Floats
 from protocols.circuits.coins import MAX_EPSILON
 from protocols.guarantee import Guarantee
+from protocols.mechanisms.count_tree import square_root_error
 from protocols.spec import KEYS, SLOTS
 
 _RECORDS = 20_000  # that are read
@@ -70,6 +71,7 @@ Shares = Mapping[str, Fraction]
 _NONE = 1e-9  # records of a cell that has none: any error is more than all of them
 MOST_PLANNED = 10**5  # records or keys that parties handle one by one: beyond this nothing was measured
 MOST_SLOTS = 10**6  # the same of slots
+SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums, which nothing here releases by
 
 
 @dataclass(frozen=True)
@@ -302,13 +304,16 @@ class ReleasePlan:
     """What to expect of a release in models that add the same noise.
 
     Attributes: needed: None where the release keeps to an error of its own, or opens nothing with one;
-    alone: whether all models are here; design_s, derive_s: as `WallClock` has them.
+    by_noise: of curves, the RMS error of a count by each kind of noise, each with the tree that is best for
+    it, and by what is known and not built; alone: whether all models are here; design_s, derive_s: as
+    `WallClock` has them.
     """
 
     models: tuple[SecurityModel, ...]
     asked: PlannedRelease
     found: ExpectedError | ExpectedCap | ExpectedCounts
     needed: Needed | None
+    by_noise: Mapping[str, float]
     alone: bool
     design_s: float
     derive_s: float
@@ -333,8 +338,24 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
             people = expected.records_for(here.people, error)
             needed = Needed(error, people, guarantee_for(here, error))
         alone = len(alike) == len(models)
-        plans.append(ReleasePlan(tuple(alike), here, expected, needed, alone, design_s, derive_s))
+        others = errors_by_noise(here) if here.statistic.kind is RecordKind.SCORE else {}
+        plans.append(ReleasePlan(tuple(alike), here, expected, needed, others, alone, design_s, derive_s))
     return plans
+
+
+def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
+    """Return the RMS error of a count of curves, as `ReleasePlan` has it, without noise that does not fit."""
+    request, domain, errors = asked.request, asked.domain, dict[str, float]()
+    for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
+        one = replace(asked, request=request.but(noise=noise))
+        with suppress(OptionError):
+            one.request.program_of(one.statistic.spec)
+            expected = one.statistic.expected_error(one.prepared, one.sizes)
+            assert isinstance(expected, ExpectedError)
+            errors[f"{noise}, blocks of {one.prepared.arguments['blocks']} bins"] = expected.count
+    share = domain.score_columns
+    terms = (request.neighbors_in(domain), request.epsilon / share, request.delta / share)
+    return errors | {SQUARE_ROOT: square_root_error(len(domain.thresholds), *terms)}
 
 
 def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:

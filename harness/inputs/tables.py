@@ -121,12 +121,17 @@ class Table:
 
     def _collected(self, frame: nw.LazyFrame[Any], say: Say | None) -> dict[str, list[Any]]:
         try:
-            collected = frame.collect()
+            if frame.implementation is nw.Implementation.DUCKDB:  # without an Arrow table between
+                relation = frame.to_native()
+                rows = relation.fetchall()
+                values = {name: [row[i] for row in rows] for i, name in enumerate(relation.columns)}
+            else:
+                values = frame.collect().to_dict(as_series=False)
         except Exception as error:  # noqa: BLE001  engines have no class in common
             where = self.where.replace(TABLE, TABLE.lower())
             raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
         self.faults(say)
-        return {name: collected[name].to_list() for name in collected.columns}
+        return values
 
 
 def _in_brief(error: BaseException) -> str:

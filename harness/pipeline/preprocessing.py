@@ -16,30 +16,30 @@ from harness.privacy.stock import Piece, Stock, new_name, shares_of
 from harness.releases.base import PreparedRelease
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
-from protocols.circuits.coins import Coin
+from protocols.circuits.gaussian import JOINT_GAUSSIAN
 from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.spec import PI_PREPROCESS
+from protocols.spec import PI_PREPROCESS, PI_PREPROCESS_ROUNDS
 
 
 @dataclass(frozen=True)
 class JointNoise:
     """What a piece holds.
 
-    Attributes: values: how many samples; law: epsilon and delta_bits of each, as programs take them, from
-    which its coins follow.
+    Attributes: values: how many samples; law: the distribution of each, as programs take it; fair_bits: that
+    one takes of each party.
     """
 
     security: SecurityModel
     values: int
     law: tuple[str, ...]
-    coins: Sequence[Coin]
+    fair_bits: int
 
 
 def joint_noise_of(prepared: PreparedRelease[Any]) -> JointNoise:
     """Return the noise of a release."""
     plan = prepared.plan
     law = (str(plan.node_epsilon), str(plan.node_delta_bits))
-    return JointNoise(prepared.release.security, plan.nodes, law, plan.coins)
+    return JointNoise(prepared.release.security, plan.nodes, law, fair_bits_per_sample(plan.coins))
 
 
 def preprocess(
@@ -81,11 +81,11 @@ def noise_job(noise: JointNoise, directories: Sequence[Path]) -> Job:
     """Return the job that makes a piece. Args: directories: for each party's shares of it."""
     parties = noise.security.parties
     return Job(
-        spec=PI_PREPROCESS,
+        spec=PI_PREPROCESS_ROUNDS if noise.law[0] == JOINT_GAUSSIAN else PI_PREPROCESS,
         source=PROGRAMS / f"{PI_PREPROCESS.name}.mpc",
         arguments=(str(parties), str(noise.values), *noise.law),
         party_inputs=(None,) * parties,
-        fair_bits=tuple((width, noise.values) for width in input_widths(fair_bits_per_sample(noise.coins))),
+        fair_bits=tuple((width, noise.values) for width in input_widths(noise.fair_bits)),
         pieces=tuple(directories),
     )
 

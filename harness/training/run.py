@@ -222,7 +222,10 @@ def train(
             },
             "training": asdict(chosen.how)
             | (fairgrad.hyperparameters() if fairgrad else {})
-            | {"rho": float_up(session.plan.loss.rho), "rho_delta": float_up(session.plan.loss.delta)},
+            | {
+                "rho": float_up(session.plan.loss.rho),
+                "rho_delta": float_up(session.plan.loss.certain + session.plan.loss.apart),
+            },
             "wall_s": time.monotonic() - started,
         }
         labels = [chosen.values.get(name, name) for name in domain.labels]

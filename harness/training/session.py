@@ -31,8 +31,7 @@ from harness.training.updates import Floats, Integers, UpdateRule, units_for
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.accounting.rounding import exact_number
 from protocols.accounting.rounds import RoundsPlan, plan_rounds
-from protocols.circuits.noise import fair_bits_per_sample, input_widths
-from protocols.noise import added
+from protocols.circuits.noise import input_widths
 from protocols.noise.added import DistributedNoise
 from protocols.spec import NO_INPUT, PI_ROUNDS, with_distributed_noise, with_noise_made_ahead
 
@@ -107,8 +106,8 @@ class SumSession:
             epsilon, delta: of all rounds together.
             unit, rows: who is protected, "client" or "record"; and whose vector each row is. Where records
                 are protected and rows are clients', noise is doubled.
-            noise: "joint", which nobody knows, or "distributed": each party adds Gaussian noise, for long
-                vectors.
+            noise: "joint", Gaussian noise that nobody knows, or "distributed": each party adds its own, for
+                long vectors.
             offline, stock: whether to take joint noise that `preprocess` of a session like this one made for
                 all rounds, and the directory that it is in; default: stock, beside the ledger.
             population, budget, ledger: who is charged; their ε in all, or (ε, δ); the file that it is
@@ -163,7 +162,7 @@ class SumSession:
                 if units == 1:
                     raise OptionError(f"ε and δ of {epsilon} and {delta}: {error}.") from None
                 units //= 2
-        self.rule.check_sums(clients, max(-added.smallest(self.plan.noise), added.largest(self.plan.noise)))
+        self.rule.check_sums(clients, self.plan.noise.largest)
         self._account = _account(population, budget, ledger) if starting is None else Account()
         self._stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
         self._starting = starting
@@ -252,7 +251,7 @@ class SumSession:
             if isinstance(error, FairSharesError):
                 error.args = (f"{error} Round {number} of {self.rounds} ended the session; all are spent.",)
             raise
-        return self.rule.decode(np.array(sums, dtype=np.float64) + added.offset(self.plan.noise))
+        return self.rule.decode(np.array(sums, dtype=np.float64))
 
     def close(self) -> None:
         """End the parties; nothing is left running. A session that is closed stays closed.
@@ -290,7 +289,7 @@ class SumSession:
         if isinstance(self.plan.noise, DistributedNoise):
             raise OptionError("Parties draw distributed noise in the round itself; make joint noise ahead.")
         number = self.rounds * self.rule.coordinates
-        return JointNoise(self.model, number, self.plan.distribution, self.plan.noise)
+        return JointNoise(self.model, number, self.plan.distribution, self.plan.noise.bits)
 
     @property
     def event(self) -> PrivacyEvent:
@@ -306,11 +305,10 @@ class SumSession:
     @property
     def job(self) -> Job:
         """What the parties run."""
-        plan, parties, d = self.plan, self.model.parties, self.rule.coordinates
-        noise_input = DistributedNoiseInput(d, d) if isinstance(plan.noise, DistributedNoise) else None
-        own = isinstance(plan.noise, DistributedNoise) or self._offline
-        bits = () if own else input_widths(fair_bits_per_sample(plan.noise))
-        law = ("0",) if self._offline else plan.distribution
+        noise, parties, d = self.plan.noise, self.model.parties, self.rule.coordinates
+        noise_input = DistributedNoiseInput(d, d) if isinstance(noise, DistributedNoise) else None
+        bits = () if isinstance(noise, DistributedNoise) or self._offline else input_widths(noise.bits)
+        law = ("0",) if self._offline else self.plan.distribution
         arguments = (str(parties), str(self.rounds), str(d), *law)
         source = PROGRAMS / f"{self._spec.name}.mpc"
         fair_bits = tuple((width, d) for width in bits)

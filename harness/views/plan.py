@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.engines.emulated_network.profiles import Network
-from harness.forecast.plan import ModelPlan, PlannedRelease, ReleasePlan
+from harness.forecast.plan import SQUARE_ROOT, ModelPlan, PlannedRelease, ReleasePlan
 from harness.forecast.requested import Plan
 from harness.forecast.unit_costs import Cost, UnitCosts
 from harness.inputs.record_schema import RecordKind
@@ -137,6 +137,13 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
             yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
     what = _COUNTED.get(stage.statistic.kind, "of a group and label")
     yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
+    if by_noise := release.by_noise:
+        best = min(by_noise.keys() - {SQUARE_ROOT}, key=by_noise.__getitem__)
+        yield (
+            "By kind of noise, at this δ: "
+            + "; ".join(f"{name}, {error:,.3g}" for name, error in by_noise.items())
+            + f" (ideal, not built). Best here: {best}."
+        )
     worst = max(errors.each, key=errors.each.__getitem__)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
     if len(errors.each) > _MOST_ROWS:
@@ -290,6 +297,7 @@ def _release_json(release: ReleasePlan) -> dict[str, Any]:
             "privacy_unit": str(noise.unit),
         },
         "errors": _errors_json(release.found),
+        **({"count_rmse_by_noise": dict(release.by_noise)} if release.by_noise else {}),
         "needed": needed
         and {
             "error": needed.error,

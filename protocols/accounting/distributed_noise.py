@@ -18,7 +18,8 @@ from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 RATE_GRID = 10**15  # a rate is rounded down to this grid
 _STEPS = 256  # of the loss, in its standard deviation over all values that move
 TRIES = 100
-MAX_ORDER = 1 << 12  # of a Renyi divergence
+_COARSEST = Fraction(1, 5)  # a rate that `gaussian_square` covers
+_PRECISION = 256  # bits
 SHRINK = Fraction(1999, 2000)  # of a rate that protects a little too little
 _FIXED = 256
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down
@@ -67,7 +68,7 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
     Computes: Laplace: epsilon is the rate times all units that move; delta the sum of bounds of the moved
     values' own, each at its share of epsilon, which are largest where they do not spread. Gaussian: at the
     given epsilon, the delta of all values' losses together, however a value shares its amount with others;
-    where a client has several records, which spread in too many ways, of `rho` and `distance`.
+    where a client has several records, which spread in too many ways, by Gaussian DP and `distance`.
     Guarantees: upper bounds, of the exact distribution of the sum.  [test:
     tests/protocols/test_distributed_noise.py]
     """
@@ -75,7 +76,7 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
         return Guarantee(noise.rate * moves.units, _laplace_delta(noise, moves))
     if moves.cap > 1:
         apart = moves.values * noise.honest * distance(noise)
-        spent = renyi_delta(rho(noise) * moves.squares, epsilon)
+        spent = gaussian_delta(gaussian_square(2 * rho(noise)) * moves.squares, epsilon)
         return Guarantee(epsilon, min(Fraction(1), spent + (1 + exp_bounds(epsilon)[1]) * apart))
     spread = math.sqrt(2 * float(noise.rate) * moves.squares)
     step = Fraction(max(1, round(spread / _STEPS * RATE_GRID)), RATE_GRID)
@@ -144,12 +145,12 @@ def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistributi
 
 
 def rho(noise: DistributedNoise) -> Fraction:
-    """Return rho such that D_alpha <= alpha rho s^2 for the ideal sum and that moved by any integer s.
+    """Return rho such that D_alpha <= alpha rho s^2, alpha whole, for the ideal sum and that moved by s.
 
-    The ideal: `honest` independent discrete Gaussians with the table's ratio. Two bounds, the smaller holds:
-    one of the noises moves by s, the others follow (data processing): rho = 1 / (2 sigma_i^2). Or: the sum is
-    within a factor e^(+-tau) of the discrete Gaussian of the sum's variance, and Renyi divergences of such
-    distributions add up under the root: rho = (sqrt(1 / (2 sigma^2)) + sqrt(2) tau)^2.
+    The ideal: `honest` independent discrete Gaussians with the table's ratio. -ln of its probabilities is
+    convex by at most 2 rho. Two bounds, the smaller holds: that of one of the noises, 1 / (2 sigma_i^2). Or:
+    the sum is within a factor e^(+-tau) of the discrete Gaussian of the sum's variance, 1 / (2 sigma^2), and
+    four of its probabilities are compared.
     Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_distributed_noise.py]
     """
     one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
@@ -163,7 +164,7 @@ def rho(noise: DistributedNoise) -> Fraction:
         if eta >= Fraction(1, 4):
             return one
         tau += 4 * eta / (1 - 2 * eta)  # >= ln((1 + 2 eta) / (1 - 2 eta))
-    return min(one, noise.rate + 3 * _root_up(noise.rate) * tau + 2 * tau**2)
+    return min(one, noise.rate + 2 * tau)
 
 
 def _root_up(x: Fraction) -> Fraction:
@@ -188,23 +189,29 @@ def _power_below(exponent: Fraction) -> Fraction:
     return slack / (exp_bounds(rest)[0] * exp_bounds(Fraction(32))[0] ** min(whole, 8))
 
 
-def renyi_delta(total: Fraction, epsilon: Fraction) -> Fraction:
-    """Return a delta at epsilon of a mechanism with D_alpha <= alpha total for all alpha.
+def gaussian_square(curvature: Fraction) -> Fraction:
+    """Return mu^2: noise is s mu-Gaussian DP for a move by s, of which -ln P is convex by at most this.
 
-    Source: Canonne, Kamath and Steinke 2020, Proposition 12, at a whole alpha.
+    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_rounds.py]
+    Raises: ValueError: the curvature is above 1/2.
     """
-    best = (float(epsilon) / float(total) + 1) / 2
-    orders = {min(MAX_ORDER, max(2, math.floor(best) + i)) for i in range(-1, 3)}
-    return min(renyi_tail(order, order * total, epsilon) for order in orders)
+    if curvature > Fraction(1, 2):
+        raise ValueError(
+            "so little noise is coarser than the grid of sums; less ε, or more rounds, takes more"
+        )
+    return curvature * (1 + curvature / 2)
 
 
-def renyi_tail(order: int, divergence: Fraction, epsilon: Fraction) -> Fraction:
-    """Return delta at epsilon where D_order <= divergence, order an integer > 1; at most 1, rounded up."""
-    exponent = (order - 1) * (epsilon - divergence)
-    if exponent <= 0:
-        return Fraction(1)
-    factor = Fraction((order - 1) ** (order - 1), order**order)
-    return factor / exp_bounds(min(exponent, Fraction(64)))[0]
+def gaussian_delta(square: Fraction, epsilon: Fraction) -> Fraction:
+    """Return delta at epsilon of sqrt(square)-Gaussian DP, rounded up.
+
+    Source: Balle and Wang 2018, Theorem 8; Dong, Roth and Su 2022, Corollary 1.
+    """
+    with gmpy2.context(precision=_PRECISION):
+        mu, loss = gmpy2.sqrt(gmpy2.mpq(square)), gmpy2.mpfr(gmpy2.mpq(epsilon))
+        near, far = (gmpy2.erfc((loss / mu + sign * mu / 2) / gmpy2.sqrt(2)) / 2 for sign in (-1, 1))
+        delta = (near - gmpy2.exp(loss) * far).as_integer_ratio()
+    return Fraction(*map(int, delta)) + Fraction(1, 1 << _PRECISION - 100)
 
 
 def design_distributed(
@@ -232,6 +239,8 @@ def design_distributed(
         rate = Fraction(epsilon * RATE_GRID // moves.units, RATE_GRID)
     else:
         rate = Fraction(int(gaussian_rate(moves, epsilon, delta) * RATE_GRID), RATE_GRID)
+        if moves.cap > 1:
+            rate = min(_COARSEST, Fraction(RATE_GRID * rate // (1 + rate), RATE_GRID))
     if not 0 < rate <= MAX_EPSILON:
         raise ValueError(f"no table has a rate of {float(rate):.3g}; at most {MAX_EPSILON}, and more than 0")
     margin = (float(gmpy2.log(float(64 * moves.values * honest / delta))) + float(epsilon)) / float(rate)
@@ -257,11 +266,8 @@ def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
     low, high = 1e-9, 1e3  # of the move over sigma
     for _ in range(60):
         middle = math.sqrt(low * high)
-        if moves.cap > 1:
-            reached = float(renyi_delta(Fraction(middle * middle / 2), epsilon)) * 1.05
-        else:
-            far = float(epsilon) / middle
-            near, over = (gmpy2.erfc((far + sign * middle / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
-            reached = float(near - gmpy2.exp(float(epsilon)) * over)
+        far = float(epsilon) / middle
+        near, over = (gmpy2.erfc((far + sign * middle / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
+        reached = float(near - gmpy2.exp(float(epsilon)) * over)
         low, high = (middle, high) if reached <= delta else (low, middle)
     return low * low / (2 * moves.squares)

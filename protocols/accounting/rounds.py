@@ -1,4 +1,4 @@
-"""What many rounds of noisy sums protect together, and the noise that this takes: by zCDP, exactly.
+"""What many rounds of noisy sums protect together, and the noise that this takes: by Gaussian DP, exactly.
 
 A round opens sums of vectors of integers, whose neighbours' are apart by a bounded norm. Each round may
 depend on what earlier ones opened.
@@ -8,37 +8,48 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import accumulate
 
-from protocols.accounting.calibration import bits_at_most
-from protocols.accounting.distributed_noise import RATE_GRID, SHRINK, TRIES, distance, renyi_delta, rho
-from protocols.circuits.coins import Coin, design_coins, edge_mass, exp_bounds, worst_ratio
+from protocols.accounting.distributed_noise import (
+    RATE_GRID,
+    SHRINK,
+    TRIES,
+    distance,
+    gaussian_delta,
+    gaussian_square,
+    rho,
+)
+from protocols.circuits.coins import exp_bounds
+from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.guarantee import Guarantee
 from protocols.noise.added import BITS, MAX_EDGE, DistributedNoise, NoiseDistribution
-from protocols.noise.truncated import log_upper_bound
 
-_GRID = 10**12  # a coin's epsilon is rounded down to this grid
 _RHO_GRID = 10**15  # a rho is rounded up to this grid
-_FARTHER = 1 << 40  # times less than joint noise a table is apart: a longer one costs its parties nothing
-_LOST = Fraction(1, 256)  # of delta, for what truncated noise is apart from what zCDP is shown for
+_FARTHER = 1 << 40  # times less than needed a table is apart: a longer one costs its parties nothing
+_LOST = Fraction(1, 256)  # of delta, for what truncated noise is apart from what Gaussian DP is shown for
+_FINE = 16  # the least variance of a coarse joint sample, below which its refinements show
+_MAX_LEVELS = 11  # of a table of 2^17 values or so
+_LARGEST = 60  # -ln of a probability that joint noise has
+
+RoundNoise = JointGaussian | DistributedNoise
 
 
 @dataclass(frozen=True)
 class Concentrated:
-    """What rounds lose, as approximate zCDP (Bun and Steinke 2016): theorem 5.
+    """What rounds lose: sqrt(2 rho)-Gaussian DP (Dong, Roth and Su 2022), so rho-zCDP, but for a little mass.
 
-    Attributes: rho: D_alpha <= alpha rho for every alpha > 1, of all but so much mass; certain: mass that one
-    of two neighbours alone may have; apart: the distance in total variation from distributions of which all
-    this holds.
+    Attributes: rho: D_alpha <= alpha rho for every alpha > 1, and delta at epsilon is at most that of
+    `gaussian_delta`; certain: mass of either neighbour that this leaves out; apart: the distance in total
+    variation from distributions of which all this holds.
     """
 
     rho: Fraction
     certain: Fraction
     apart: Fraction
 
-    @property
-    def delta(self) -> Fraction:
-        """The delta' that goes with rho."""
-        return self.certain + self.apart
+    def delta(self, epsilon: Fraction, times: int = 1) -> Fraction:
+        """Return delta at epsilon of so many times the same, together."""
+        return gaussian_delta(2 * times * self.rho, epsilon) + times * self.lost_at(epsilon)
 
     def lost_at(self, epsilon: Fraction) -> Fraction:
         """Return what of delta is lost at epsilon: what is apart counts for both neighbors."""
@@ -53,7 +64,7 @@ class RoundsPlan:
     protects in all rounds together, at the epsilon that was asked; loss: the same at every epsilon.
     """
 
-    noise: tuple[Coin, ...] | DistributedNoise
+    noise: RoundNoise
     distribution: tuple[str, ...]
     exact: Guarantee
     loss: Concentrated
@@ -74,93 +85,99 @@ def plan_rounds(
     Args:
         squares: the most that the squares by which two neighbours' sums of a round differ add up to.
         distributed: how many parties there are, and how many of them nobody corrupts, where each adds
-            discrete Gaussian noise of its own; None for joint, discrete Laplace noise.
+            discrete Gaussian noise of its own; None for joint noise.
     Raises: ValueError: no noise reaches epsilon and delta; the message says why.
     """
     if not (0 < epsilon <= 32 and 0 < delta < 1 and rounds >= 1 and squares >= 1):
         raise ValueError("epsilon must be above 0 and at most 32, delta between 0 and 1")
-    total = largest_rho(epsilon, delta * (1 - _LOST))
-    if renyi_delta(total, epsilon) > delta:
-        raise ValueError("so small an epsilon takes a larger delta, by the bound that is used")
-    lost = delta * _LOST / (1 + exp_bounds(epsilon)[1]) / rounds  # what a round may be apart
+    allowed = aim = 2 * largest_rho(epsilon, delta * (1 - _LOST))
+    values = rounds * min(coordinates, squares)  # that move
+    lost = delta * _LOST / values / (1 + exp_bounds(epsilon)[1] if distributed else 1)  # of one of them
     for _ in range(TRIES):
-        per_unit = total / (rounds * squares)
-        noise, distribution = (
-            _coins(per_unit, squares, coordinates, lost)
-            if distributed is None
-            else _table(per_unit, squares, lost, *distributed)
+        per_unit = aim / (rounds * squares)
+        noise: RoundNoise = _table(per_unit, lost, *distributed) if distributed else _joint(per_unit, lost)
+        square, apart = gaussian_loss(noise, lost, math.isqrt(squares))
+        certain = Fraction(0) if distributed else values * apart
+        rho_of_all = rounds * squares * square / 2 + certain
+        loss = Concentrated(
+            Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID), certain, values * apart - certain
         )
-        rho_of_all, apart = zcdp(noise, squares, coordinates, rounds)
-        spent = renyi_delta(rho_of_all, epsilon) + (1 + exp_bounds(epsilon)[1]) * apart
-        if spent <= delta:
-            rounded = Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID)
-            masses = (Fraction(0), apart) if distributed else (apart, Fraction(0))
-            return RoundsPlan(noise, distribution, Guarantee(epsilon, spent), Concentrated(rounded, *masses))
-        total *= SHRINK
+        if (spent := loss.delta(epsilon)) <= delta:
+            law = tuple(map(str, noise.arguments().values()))
+            return RoundsPlan(noise, law, Guarantee(epsilon, spent), loss)
+        aim *= SHRINK * min(Fraction(1), allowed / (2 * loss.rho))
     raise ValueError(f"none of {TRIES} noises does")
 
 
-def zcdp(
-    noise: tuple[Coin, ...] | DistributedNoise, squares: int, coordinates: int, rounds: int
-) -> tuple[Fraction, Fraction]:
-    """Return rho and delta': how well what the rounds open tells two neighbours apart.
+def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
+    """Return mu^2 and d: noise is s mu-Gaussian DP for a move by s, but for d.
 
-    It is within total variation distance delta' of two distributions that have D_alpha <= alpha rho, both
-    ways, for every alpha > 1.
-    Computes: joint noise: on the values that both neighbours' noise can reach, which are as likely under
-    either, a coordinate that moves by s is s ln(r)-DP, r the worst ratio of neighbouring atoms, hence
-    (s ln r)^2 / 2-zCDP (Bun and Steinke 2016, Proposition 3.3), and squares add up over coordinates; what is
-    left are the s outermost atoms of each, by at most e^(ln r s) of the last one each. Distributed noise: as
-    `distributed_noise.rho` and `distance`, of every honest party's table. Both add up over rounds, also
-    where a round depends on earlier ones (Bun and Steinke, Lemma 2.3; noise is coupled, round by round).
-    Guarantees: upper bounds.  [test: tests/protocols/test_rounds.py]
+    Computes: L, the most by which -ln P is convex: ln(P(x)^2 / (P(x - 1) P(x + 1))) is from 0 to L for all x.
+    Then mu^2 is at most L (1 + L / 2). Of joint noise, L of its table, but for its ends, whose mass is d; of
+    distributed noise twice its rho, and d the `distance` in total variation of all honest parties' tables.
+    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_rounds.py]
+    Args: lost: how much joint noise may lose, about; farthest: the largest s.
+    Raises: ValueError: there is no such L below 1/2.
     """
     if isinstance(noise, DistributedNoise):
-        apart = min(coordinates, squares) * noise.honest * distance(noise)
-        return rounds * squares * rho(noise), rounds * apart
-    unit, farthest, moved = (
-        log_upper_bound(worst_ratio(noise)),
-        math.isqrt(squares),
-        _moved(squares, coordinates),
-    )
-    apart = edge_mass(noise) * moved * exp_bounds(unit * farthest)[1]
-    return rounds * squares * unit**2 / 2, rounds * apart
+        curvature, apart = 2 * rho(noise), noise.honest * distance(noise)
+    else:
+        curvature, apart = _curvature(noise, lost, farthest)
+    return gaussian_square(curvature), apart
+
+
+def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
+    """Return L of a table, but for its ends, and what these lose: where one of two neighbours is in them."""
+    weights, total = noise.weights, 1 << noise.bits
+    ends = sum(1 for mass in accumulate(weights[: noise.largest]) if 8 * mass <= lost * total)
+    first, curvature = max(0, ends - farthest), Fraction(0)
+    for x in range(first + 1, noise.largest + 1):
+        outer, middle, inner = weights[x - 1 : x + 2]
+        excess = middle * middle - outer * inner
+        if excess < 0 or outer >= middle:
+            raise ValueError("joint noise of so few units falls unevenly; less ε, or more rounds, takes more")
+        if excess * curvature.denominator > curvature.numerator * outer * inner:
+            curvature = Fraction(excess, outer * inner)
+    last, next_ = weights[first : first + 2]
+    beyond = sum(weights[: first + farthest]) + Fraction(2 * last * last, next_ - last)
+    return curvature, 2 * beyond / total
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return about the largest rho whose delta at epsilon is at most this."""
-    low, high = 1e-12, float(epsilon)
-    for _ in range(50):
+    """Return about the largest rho such that sqrt(2 rho)-Gaussian DP has at most this delta at epsilon."""
+    low, high = 1e-16, 1e3
+    for _ in range(60):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if renyi_delta(Fraction(middle), epsilon) <= delta else (low, middle)
+        low, high = (
+            (middle, high) if gaussian_delta(Fraction(2 * middle), epsilon) <= delta else (low, middle)
+        )
     return Fraction(low)
 
 
-def _moved(squares: int, coordinates: int) -> int:
-    """Return by how much whole coordinates move in all, at most (Cauchy and Schwarz)."""
-    return min(squares, math.isqrt(squares * coordinates))
+def _joint(per_unit: Fraction, lost: Fraction) -> JointGaussian:
+    variance, levels = 1 / per_unit, 1
+    while levels < _MAX_LEVELS and variance >= _FINE << 2 * (levels + 1):
+        levels += 1
+    if variance >= _FINE << 2 * (_MAX_LEVELS + 1):
+        raise ValueError("no joint noise is as large; more ε, or fewer rounds, needs less")
+    added = sum(Fraction(bits, 4 << 2 * i) for i, bits in enumerate(refinements(levels), 1))
+    rate = Fraction(int(RATE_GRID / (2 * max(Fraction(1, 2), variance / 4**levels - added))), RATE_GRID)
+    steps = math.sqrt(min(_log(64 / lost), _LARGEST) / float(rate)) - Fraction(1, 2)
+    return JointGaussian(rate, math.ceil(steps), levels)
 
 
-def _coins(
-    each: Fraction, squares: int, coordinates: int, lost: Fraction
-) -> tuple[tuple[Coin, ...], tuple[str, ...]]:
-    unit = Fraction(int(math.sqrt(2 * each) * _GRID), _GRID)
-    inward = exp_bounds(unit * math.isqrt(squares))[1]
-    bits = bits_at_most(lost / (_moved(squares, coordinates) * inward))
-    return design_coins(unit, bits), (str(unit), str(bits))
-
-
-def _table(
-    each: Fraction, squares: int, lost: Fraction, parties: int, honest: int
-) -> tuple[DistributedNoise, tuple[str, ...]]:
-    rate = Fraction(int(each * RATE_GRID), RATE_GRID)
+def _table(per_unit: Fraction, lost: Fraction, parties: int, honest: int) -> DistributedNoise:
+    rate = Fraction(int(per_unit / 2 * RATE_GRID), RATE_GRID)
     if not rate:
         raise ValueError("no table has so much noise; more ε, or fewer rounds, needs less")
-    need = 4 * squares * honest / lost
+    need = 4 * honest / lost
     needed, farther = (
-        math.ceil(math.sqrt(float((Decimal(n.numerator) / n.denominator).ln()) / float(rate * honest)))
+        math.ceil(math.sqrt(_log(n) / float(rate * honest)))
         for n in (need, min(need * _FARTHER, Fraction(1 << BITS - 24)))  # a table has its ends' probabilities
     )
     edge = max(needed, min(farther, MAX_EDGE))
-    noise = DistributedNoise(NoiseDistribution.GAUSSIAN, rate, edge, parties, honest)
-    return noise, (str(noise.distribution), str(rate), str(noise.edge))
+    return DistributedNoise(NoiseDistribution.GAUSSIAN, rate, edge, parties, honest)
+
+
+def _log(x: Fraction) -> float:
+    return float((Decimal(x.numerator) / x.denominator).ln())

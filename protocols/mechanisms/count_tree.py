@@ -192,6 +192,26 @@ def node_variance(
     return 2 * ratio / (ratio - 1) ** 2
 
 
+def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta: Fraction) -> float:
+    """Return the RMS error of cumulative counts by the square-root factorization, with ideal Gaussian noise.
+
+    Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
+    Computes: the matrix of cumulative sums is R R, R lower triangular with c_k = (2k choose k)/4^k on its
+    k-th diagonal. R x has noise; a record moves R x by a column of R at most, one that is replaced by two.
+    In floats: it is for plans, and nothing is released by it.
+    [test: tests/protocols/test_count_tree.py]
+    """
+    squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)
+    moved = neighbors.cap * math.sqrt((1 + neighbors.are_replaced) * squares[-1])
+    low, high = 1e-3, 1e6  # of the standard deviation, for a move of 1
+    while high / low > 1 + 1e-9:
+        sigma = math.sqrt(low * high)
+        ends = [(float(epsilon) * sigma + sign / (2 * sigma)) / math.sqrt(2) for sign in (-1, 1)]
+        fits = math.erfc(ends[0]) - math.exp(epsilon) * math.erfc(ends[1]) <= 2 * float(delta)
+        low, high = (low, sigma) if fits else (sigma, high)
+    return high * moved * math.sqrt(squares.mean())
+
+
 def _descend(bins: int, levels: int) -> CountTree | None:
     """Return the best blocks for so many levels, from equal factors by steps of one; None: too many."""
     largest = max(2, round(bins ** (1 / levels)))

@@ -19,7 +19,7 @@ from harness.engines.parties.certificates import fingerprint, make_key
 from harness.engines.registry import choose_model, engine_of
 from harness.hosts import wire
 from harness.hosts.connection import Connection
-from harness.hosts.policy import LEDGER
+from harness.hosts.policy import FILE, LEDGER
 from harness.inputs.rings import RINGS
 from harness.inputs.shares.file_format import SALT_BYTES, read_header
 from harness.system.files import PREFIX
@@ -401,3 +401,22 @@ def test_a_host_that_goes_away_ends_a_run_that_waits_for_clients(hosts: Site) ->
     until(lambda: not any(processes_below(hosts.directory(i)) for i in range(MODEL.parties)))
     assert call("hosts.clean", cwd=hosts.home).stdout.count("1 directory removed") == 1
     assert below(hosts) == before
+
+
+def test_a_chain_on_hosts(hosts: Site) -> None:
+    """Which its owners allow: it counts what is new at all hosts, and what they signed adds up."""
+    run = (*RUN[:-1], "one", *PEOPLE, "--chain", "monthly")
+    shutil.rmtree(hosts.home / "one", ignore_errors=True)
+    assert "allows no chains for population" in refused(*run, cwd=hosts.home)
+    for i in range(MODEL.parties):
+        policy = hosts.directory(i) / FILE
+        policy.write_text(f"{policy.read_text()}\nchains = true\n")
+    succeed(*run, cwd=hosts.home)
+    succeed("verify", "one", cwd=hosts.home)
+    said = refused(*run[:8], "two", *run[9:], cwd=hosts.home)
+    assert "Earlier runs of this chain counted all 1 uploads" in said
+    assert "Runs added up: 1" in succeed("weights", "--add", "one", "--out", "added", cwd=hosts.home)
+    manifest = read_json(hosts.home / "one" / "manifest.json")
+    manifest["request"]["chain"] = "another"
+    (hosts.home / "one" / "manifest.json").write_text(json.dumps(manifest))
+    assert "its 'request' is another" in refused("weights", "--add", "one", "--out", "two", cwd=hosts.home)

@@ -197,9 +197,9 @@ def test_a_chain(tmp_path: Path) -> None:
     said = refused(*run, "--out", "second", "--noise", "distributed", cwd=tmp_path)
     assert "was begun with another ε, δ or noise" in said
     said = succeed(*run, "--out", "second", cwd=tmp_path)
-    assert "This run counted 1 new uploads" in said and "Spent in 1 run: ε" in said
+    assert "New uploads that were counted: 1." in said and "Spent in 1 run: ε" in said
     said = succeed("weights", "--add", "first,second", "--out", "both", cwd=tmp_path)
-    assert "The counts of 2 runs of 2 clients were added up" in said
+    assert "Runs added up: 2, of 2 clients." in said
     bound = 2 * error_bound(design_coins(Fraction(19), 41), Fraction(1, 10**10))
     for out, truth in (("first", (30, 0, 0, 1)), ("second", (0, 40, 0, 0)), ("both", (30, 40, 0, 1))):
         assert all(abs(a - b) <= bound for a, b in zip(noisy(tmp_path / out), truth, strict=True))

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 from harness.errors import EXTRAS
 from tests.conftest import PROJECT
 
@@ -11,7 +13,7 @@ WITHOUT = f"""
 import sys
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {sorted(EXTRAS)!r}:
+        if name.partition(".")[0] in {[*sorted(EXTRAS), "pyarrow"]!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
 sys.path.insert(0, {str(PROJECT)!r})
@@ -24,11 +26,12 @@ t = fs.thresholds(table, epsilon=5, security="mpyc", thresholds=5)
 assert str(r) and r._repr_html_() and t._repr_html_() and str(fs.ledger("p", ledger="ledger.sqlite"))
 r.save("kept")
 assert str(fs.load("kept"))
-for needs in (r.plot, lambda: fs.weights("my.parquet", epsilon=1)):
-    try:
-        needs()
-    except fs.FairSharesError as error:
-        print(error)
+for name in ("my.csv", "my.parquet"):
+    print(*fs.plan(from_records=name, epsilon=1, security="mpyc").models.index)
+try:
+    r.plot()
+except fs.FairSharesError as error:
+    print(error)
 """
 COMMANDS = """
 from harness.cli.app import Commands
@@ -46,11 +49,12 @@ def run(code: str, *arguments: str, where: Path) -> tuple[str, str]:
 
 
 def test_calls_work_and_name_what_is_missing(tmp_path: Path) -> None:
-    (tmp_path / "my.parquet").touch()
+    table = pd.DataFrame({"client_id": range(4), "group": [*"abab"], "label": [0, 0, 1, 1]})
+    table.to_csv(tmp_path / "my.csv", index=False)
+    table.to_parquet(tmp_path / "my.parquet")
     printed, _ = run(CALLS, where=tmp_path)
-    needs = "This needs the package {}, which is not installed; run `pip install 'fairshares[{}]'`."
-    unread = "my.parquet is not a readable Parquet file."
-    assert printed.splitlines() == [needs.format("matplotlib", "plot"), unread]
+    needs = "This needs the package matplotlib, which is not installed; run `pip install 'fairshares[plot]'`."
+    assert printed.splitlines() == ["mpyc", "mpyc", needs]
 
 
 def test_commands_name_what_is_missing(tmp_path: Path) -> None:

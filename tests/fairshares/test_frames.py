@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
 
@@ -31,15 +32,11 @@ def lazy(columns: dict[str, list[Any]]) -> Any:
     return duckdb.connect().from_arrow(pa.table(columns))
 
 
-def polars(columns: dict[str, list[Any]]) -> Any:
-    return pytest.importorskip("polars", reason="Polars is not installed").DataFrame(columns)
-
-
 FRAMES: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
     "pandas": pd.DataFrame,
     "pyarrow": pa.table,
-    "polars": polars,
-    "polars, lazy": lambda columns: polars(columns).lazy(),
+    "polars": polars.DataFrame,
+    "polars, lazy": polars.LazyFrame,
     "duckdb": lazy,
 }
 
@@ -64,7 +61,7 @@ def test_a_source_is_the_same_records_whatever_the_frame(frame: str) -> None:
 def test_arrays_beside_a_frame(tmp_path: Path) -> None:
     """Of a lazy frame there are no rows that they could belong to."""
     beside = {"client_id": COLUMNS["branch"], "group": None, "label": None}
-    records = read_records(_source(polars(COLUMNS), beside), None)
+    records = read_records(_source(polars.DataFrame(COLUMNS), beside), None)
     assert records.client_ids.tolist() == sorted(COLUMNS["branch"])
     with pytest.raises(
         fs.RecordsError, match=r" or a lazy frame have no order: name the column that is client_id\.$"
@@ -135,7 +132,7 @@ def test_calls_on_a_lazy_frame() -> None:
 
 
 def test_training_takes_the_rows_of_a_frame() -> None:
-    table = polars({"client_id": COLUMNS["branch"], **COLUMNS})
+    table = polars.DataFrame({"client_id": COLUMNS["branch"], **COLUMNS})
     declared = {"score": {"low": 0, "high": 1}}
     r = fs.train(table, features=declared, epsilon=20, rounds=2, security="mpyc")
     assert r.model.classes_.tolist() == [0, 1]
@@ -186,7 +183,7 @@ def test_a_mistake_in_python_is_answered_in_python(call: Callable[[pd.DataFrame]
 
 def test_numbers_of_arrays_declare_features_and_domains() -> None:
     """As they come out of frames: the ends of a range, and the groups of a domain."""
-    df, polars_frame = pd.DataFrame(COLUMNS), polars(COLUMNS)
+    df, polars_frame = pd.DataFrame(COLUMNS), polars.DataFrame(COLUMNS)
     features = {"score": {"low": df.score.min(), "high": np.int64(1)}}
     declared = {"groups": polars_frame["group"].unique(), "labels": df.label.unique()}
     said: Any = {"epsilon": 20, "rounds": 1, "security": "mpyc", "client_id": "branch", "domain": declared}

@@ -107,7 +107,7 @@ def test_a_page_does_what_it_says(page: Page, tmp_path: Path, monkeypatch: pytes
         directory = tmp_path
         if "on hosts" in page.said:
             directory = stack.enter_context(site(tmp_path, choose_model(None).parties)).home
-            copying = tmp_path / "bin" / "scp"  # from `-r trial/party-N` to that party's host
+            copying = tmp_path / "bin" / "scp"  # from `-r made-up/party-N` to that party's host
             copying.parent.mkdir()
             copying.write_text(f'#!/bin/sh\nexec cp -r "$2" "{tmp_path}/host-${{2##*-}}/shares"\n')
             copying.chmod(0o700)

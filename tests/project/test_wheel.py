@@ -16,6 +16,7 @@ import fairshares as fs
 from harness.engines.program_hash import sources_hash
 from harness.hosts.local_host import SOURCES
 from tests.conftest import PROJECT
+from tests.support.user_types import KINDS, said_by_mypy
 
 USERS_OWN = ("harness", "protocols")  # packages of theirs that are called as two of ours
 SCRIPT = """
@@ -111,3 +112,9 @@ def test_it_works_beside_users_packages(python: Path, tmp_path: Path, model: Any
     sources = [sources_hash(*directories) for directories in SOURCES.values()]
     for when in ("before", "after"):
         assert run(python, "-c", SCRIPT, model, when).split() == [here, *sources]
+
+
+def test_users_check_their_types_against_the_wheel(python: Path, tmp_path: Path) -> None:
+    said = said_by_mypy(tmp_path, "--python-executable", python)
+    assert said["right"] == []
+    assert [line.rpartition("[")[2] for line in said["wrong"]] == [f"{kind}]" for kind in KINDS]

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from protocols.accounting.calibration import NeighboringRelation, Neighbors
-from protocols.mechanisms.count_tree import CountTree, best_tree, neighbours, node_variance
+from protocols.mechanisms.count_tree import (
+    CountTree,
+    best_tree,
+    neighbours,
+    node_variance,
+    square_root_error,
+)
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 DELTA = Fraction(1, 2**40)
@@ -104,3 +110,33 @@ def test_no_neighbour_of_the_best_tree_is_better(
     tree = best_tree(bins, Neighbors(relation), epsilon, DELTA)
     assert all(other.mean_variance() >= tree.mean_variance() for other in neighbours(tree))
     assert rms_error(tree, epsilon, relation) <= rms_error(CountTree(bins, (1,)), epsilon, relation)
+
+
+def square_root(bins: int) -> npt.NDArray[np.float64]:
+    """Return the triangular root of the matrix of cumulative sums, diagonal by diagonal, from its square."""
+    first = np.ones(bins)
+    for k in range(1, bins):
+        first[k] = (1 - first[1:k] @ first[k - 1 : 0 : -1]) / 2
+    return sum((first[k] * np.eye(bins, k=k) for k in range(bins)), np.zeros((bins, bins)))
+
+
+@pytest.mark.parametrize(("relation", "cap"), [(ADD, 1), (REPLACE, 1), (NeighboringRelation.ZERO_OUT_ONE, 3)])
+@pytest.mark.parametrize("delta", [DELTA, Fraction(1, 10**5)])
+def test_the_square_root_s_error_is_that_of_its_matrices(
+    relation: NeighboringRelation, cap: int, delta: Fraction
+) -> None:
+    """With the moves of all records, of two histograms, and the noise's delta by integration."""
+    bins, epsilon = 40, 1.0
+    root = square_root(bins)
+    np.testing.assert_allclose(root @ root, cumulative(bins), atol=1e-12)
+    both = np.kron(np.eye(2), root)
+    moves = [cap * column for column in both.T]
+    if relation is REPLACE:
+        moves = [one - other for one in both.T for other in both.T]
+    furthest = max(float(np.linalg.norm(move)) for move in moves)
+    error = square_root_error(bins, Neighbors(relation, cap), Fraction(epsilon), delta)
+    sigma = error / np.sqrt((root**2).sum(axis=1).mean()) / furthest  # for a move of 1
+    x = np.linspace(0.5 - 12 * sigma, 0.5 + 12 * sigma, 400_001)  # the rest is lighter than 10^-30
+    p, q = (np.exp(-(((x - mean) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi)) for mean in (1, 0))
+    lost = float(np.maximum(p - np.exp(epsilon) * q, 0).sum() * (x[1] - x[0]))
+    assert lost == pytest.approx(float(delta), rel=1e-4)

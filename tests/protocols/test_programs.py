@@ -40,11 +40,12 @@ from tests.support.requests import request_of
 
 # Every argument that a program may have. None takes noise away: epsilon is at most 20 and delta_bits at
 # least 20 (coins.py refuses others), distribution, rate and edge are what each party draws its own noise by
-# (which `Job` sees to), the rest are sizes, names of forms, and who takes part.
+# (which `Job` sees to), shape what a plan has of joint Gaussian noise, the rest are sizes, names of forms,
+# and who takes part.
 KNOWN_ARGUMENTS = {
     *("form", "path", "parties", "clients", "parts", "records", "groups", "labels", "bins", "blocks"),
     *("samples", "slots", "per_lane", "steps", "epsilon", "offset", "most", "queries", "above"),
-    *("delta_bits", "nodes", "law", "rate", "edge", "rounds", "coordinates"),
+    *("delta_bits", "nodes", "law", "rate", "edge", "shape", "rounds", "coordinates"),
 }
 # The last arguments may say the distribution of distributed noise, however many these are.
 DISTRIBUTION = "*law"
@@ -115,12 +116,14 @@ def text_of(spec: ProtocolSpec) -> str:
 def faults(text: str, spec: ProtocolSpec) -> list[str]:
     """Return why a program's text could open values without the noise that its spec stands for."""
     tree, opening = one_round(text), OPENINGS[spec.name]
-    circuits = {*opening.circuits.split(), "default_noise", *(["with_path"] if _takes_several(spec) else [])}
+    circuits = {*opening.circuits.split(), maker(spec), *(["with_path"] if _takes_several(spec) else [])}
     return [
         *_argument_faults(tree, spec),
         *_name_faults(tree, circuits),
         *_secret_faults(tree, circuits, opening),
-        *_noise_faults(tree, opening, distribution_of(spec)),
+        *_noise_faults(
+            tree, opening, f"{maker(spec)}(sint, sbitvec, parties, {{}}, {distribution_of(spec)})"
+        ),
         *_opening_faults(tree, spec, opening),
     ]
 
@@ -139,6 +142,11 @@ def one_round(text: str) -> ast.Module:
             of_turn[0].keywords = []
             tree.body = [*before, *last.body]
     return tree
+
+
+def maker(spec: ProtocolSpec) -> str:
+    """Return the circuit that makes a program's noise."""
+    return "noise_by_law" if spec.name == PI_ROUNDS.name else "default_noise"
 
 
 def distribution_of(spec: ProtocolSpec) -> str:
@@ -228,13 +236,13 @@ def _secret_faults(tree: ast.Module, circuits: set[str], opening: Opening) -> It
             yield f"something else is done with {', '.join(used)}"
 
 
-def _noise_faults(tree: ast.Module, opening: Opening, distribution: str) -> Iterator[str]:
+def _noise_faults(tree: ast.Module, opening: Opening, call: str) -> Iterator[str]:
     at_the_top = [ast.unparse(node) for node in tree.body]
     made = dict(line.split(" = ", 1) for line in opening.made)
     values = [(name, ast.unparse(value)) for name, value in _bindings(tree)]
     calls = [value for name, value in _bindings(tree) if name == "noise" and isinstance(value, ast.Call)]
     lanes = ast.unparse(calls[0].args[3]) if calls and len(calls[0].args) > 3 else "nothing"
-    made["noise"] = f"default_noise(sint, sbitvec, parties, {lanes}, {distribution})"
+    made["noise"] = call.format(lanes)
     if lanes != opening.lanes:
         made[lanes] = opening.lanes
     for name, how in made.items():
@@ -338,7 +346,7 @@ SWITCHES = {
     PI_ROUNDS.name: {
         "no noise": ("(sums + noise)", "sums"),
         "noise of one party": ("sbitvec, parties,", "sbitvec, 1,"),
-        "the same noise in all rounds": ("@for_range", "noise = default_noise(sint)\n\n@for_range"),
+        "the same noise in all rounds": ("@for_range", "noise = noise_by_law(sint)\n\n@for_range"),
         "sums opened as well": (
             "check_point()",
             "print_ln('OUT exact %s', sums.reveal())\n    check_point()",

@@ -26,6 +26,7 @@ from harness.pipeline.sources import local_clients
 from harness.security_models import MODELS, SecurityModel
 from protocols import reference
 from protocols.circuits.coins import Coin, design_coins
+from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.spec import REPLICATED, SHARES, InputForm, ProtocolSpec
 
@@ -176,6 +177,24 @@ def noise_of(coins: Sequence[Coin], bits: Bits) -> list[int]:
     """Return the noise that bits make, a sample per lane, as the reference has it."""
     design = [(coin.numerator, coin.bits) for coin in coins]
     return [reference.noise_of_bits(design, lane.tolist()) for lane in bits.T]
+
+
+def gaussian_of(noise: JointGaussian, bits: Bits) -> list[int]:
+    """Return the joint Gaussian noise that bits make, a sample per lane, in plain integers."""
+    design = [(coin.numerator, coin.bits) for coin in noise.coins]
+    word_bits, added = max(width for _, width in design), refinements(noise.levels)
+    samples = []
+    for lane in bits.T.astype(int).tolist():
+        word = sum(bit << i for i, bit in enumerate(lane[1 : 1 + word_bits]))
+        below = sum(word >> word_bits - width < numerator for numerator, width in design)
+        sample, used = -1 - below if lane[0] else below, 1 + word_bits
+        twice_mean = -1
+        for n in added:
+            sample, twice_mean = 2 * sample + sum(lane[used : used + n]), 2 * twice_mean + n
+            used += n
+        assert used == len(lane) and twice_mean % 2 == 0
+        samples.append(sample - twice_mean // 2)
+    return samples
 
 
 def opened_with(

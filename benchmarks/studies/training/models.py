@@ -6,10 +6,10 @@ training set" has two readings: a batch is one microbatch, as these words say, o
 DP-SGD is meant. Both are there, and what the epsilon of each really is, is computed.
 
 A joint epsilon: noise once on each sum, clip, then weigh. Sums are what `SumSession` adds up, with the same
-rounding and noise distribution, drawn by a generator of numpy. All that is revealed adds up in zCDP:
-discrete Laplace noise of scale b on a vector that one unit moves by s is s^2 / (2 b^2)-zCDP. Weights count
-all training records, or clients; thresholds are chosen on clients that training leaves out, so that of both
-the larger part counts.
+rounding and noise distribution, drawn by a generator of numpy. All that is revealed adds up in Gaussian DP:
+rounded Gaussian noise of deviation b on a vector that one unit moves by s is s / b-GDP, and the squares of
+that add up; rho is half of one. Weights count all training records, or clients; thresholds are chosen on
+clients that training leaves out, so that of both the larger part counts.
 """
 
 import math
@@ -249,18 +249,15 @@ held: the share of clients for thresholds; bins: of their scores.
 
 @lru_cache
 def rho_of(epsilon: float) -> float:
-    """Return the largest rho, to 10^-4 of it, whose zCDP is (epsilon, 10^-5)-differential privacy."""
+    """Return the largest rho, to 10^-4 of it, that is (epsilon, 10^-5)-differential privacy."""
     rho = float(largest_rho(Fraction(epsilon), DELTA))
     step = epsilon / 2 ** math.ceil(math.log2(epsilon / rho / 1e-4))
     return float(rho // step * step)  # on a grid
 
 
 def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Add discrete Laplace noise. Args: squares: by what one unit moves the values; rho: 0: no noise."""
-    if not rho:
-        return values
-    rest = 1 - np.exp(-np.sqrt(2 * rho / squares))
-    return values + rng.geometric(rest, values.shape) - rng.geometric(rest, values.shape)
+    """Add rounded Gaussian noise. Args: squares: by what one unit moves the values; rho: 0: no noise."""
+    return values + np.rint(rng.normal(0, np.sqrt(squares / (2 * rho)), values.shape)) if rho else values
 
 
 def train(

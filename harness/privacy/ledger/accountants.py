@@ -14,7 +14,6 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import NamedTuple, Self
 
-from protocols.accounting.distributed_noise import renyi_delta
 from protocols.accounting.exact_privacy import Masses, curve_of_coins
 from protocols.accounting.losses import loss_distribution
 from protocols.accounting.rounds import Concentrated
@@ -234,7 +233,7 @@ def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
 def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
     """Return the delta at epsilon of so many runs alike."""
     if isinstance(loss.noise, Concentrated):
-        return renyi_delta(runs * loss.noise.rho, epsilon) + runs * loss.noise.lost_at(epsilon)
+        return loss.noise.delta(epsilon, runs)
     outcomes, values = _outcomes(loss)
     total = math.lcm(*(mass.denominator for pair in outcomes for mass in pair))
     step = Fraction(max(1, round(loss.exact.epsilon * 10**12 / (_STEPS * values))), 10**12)

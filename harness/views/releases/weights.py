@@ -69,9 +69,9 @@ def chain(manifest: Mapping[str, Any]) -> list[str]:
     """Say what the runs of a chain protect together, if the run is of one, or runs were added up."""
     if not (name := manifest["request"].get("chain")):
         return []
-    what = f"This run counted {manifest['inputs']['uploads']:,} new uploads"
+    what = f"New uploads that were counted: {manifest['inputs']['uploads']:,}"
     if runs := manifest.get("added_up"):
-        what = f"The counts of {len(runs)} runs of {manifest['inputs']['clients']:,} clients were added up"
+        what = f"Runs added up: {len(runs)}, of {manifest['inputs']['clients']:,} clients"
     return [
         f"{what}. All runs of chain {name!r} spend its ε once together, as long as each record is shared "
         f"once, and each client keeps to one cap, if there is one ({named('counted')} sees to both)."

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.views.palette import COLOURS, GREY, MARKERS, STYLES
+from harness.views.palette import COLOURS, GREY, INK, MARKERS, STYLES
 from harness.views.parts import Picture
 from harness.views.rendering.text import printable
 
@@ -115,7 +115,7 @@ def _matrices(groups: Sequence[str], labels: Sequence[str], counts: Floats, axes
     shares = kept / np.maximum(kept.sum(axis=1, keepdims=True), 1e-9)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.6, aspect="auto")  # to 1.6, so that text can be read
     for row, column in np.ndindex(*rows.shape):
-        axes.text(column, row, f"{rows[row, column]:,.1f}", ha="center", va="center", color="black")
+        axes.text(column, row, f"{rows[row, column]:,.1f}", ha="center", va="center", color=INK)
     for group in range(1, len(groups)):
         axes.axhline(group * len(labels) - 0.5, color="black", linewidth=1)
     names = [_short(f"{group}, {label}") for group in groups for label in labels]

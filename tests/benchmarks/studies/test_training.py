@@ -16,7 +16,7 @@ from benchmarks.studies.training import models, study
 from benchmarks.studies.training.models import figures
 from benchmarks.studies.training.people import ADS, People, wagepan
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.accounting.distributed_noise import renyi_delta
+from protocols.accounting.distributed_noise import gaussian_delta
 
 
 def people(clients: int = 12, records: int = 9, seed: int = 1) -> People:
@@ -69,9 +69,9 @@ def test_what_table_3_spends() -> None:
 def test_rho_is_the_most_that_epsilon_allows() -> None:
     rho = models.rho_of(1.0)
     assert (
-        renyi_delta(Fraction(rho), Fraction(1))
+        gaussian_delta(Fraction(2 * rho), Fraction(1))
         <= models.DELTA
-        < renyi_delta(Fraction(1.001 * rho), Fraction(1))
+        < gaussian_delta(Fraction(2.002 * rho), Fraction(1))
     )
     assert models.epsilon_of_gaussians(1 / np.sqrt(2 * rho), 1) <= 1  # of the mechanism with just that rho
 

@@ -157,6 +157,26 @@ def test_clients_can_be_the_unit(
     assert refused == ({"mpyc"} if form == "keys" else set())
 
 
+def test_a_plan_of_curves_says_which_noise_is_best_at_this_delta(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where records are replaced, what is not built would be best at a large delta alone."""
+    given = {"task": "thresholds", "neighboring_relation": "replace_one"}
+    errors = {}
+    for delta in ("1e-9", "1e-5"):
+        release = planned(capsys, **given, delta=delta, security="ring")["releases"][0]
+        errors[delta] = release["count_rmse_by_noise"]
+        assert release["errors"]["count_rmse"] == min(list(errors[delta].values())[:-1])
+    assert [name.partition(",")[0] for name in errors["1e-9"]] == [
+        *("joint", "distributed", "distributed-gaussian", "square-root factorization")
+    ]
+    joint, _, _, root = errors["1e-9"].values()
+    assert root > joint
+    joint, _, _, root = errors["1e-5"].values()
+    assert joint / root == pytest.approx(1.06, abs=0.01)
+    show_plan(**{**GIVEN, **given, "security": "ring"})
+    assert "Best here: joint, blocks of" in " ".join(capsys.readouterr().out.split())
+    assert "count_rmse_by_noise" not in only(planned(capsys, security="ring"))
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

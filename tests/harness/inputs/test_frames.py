@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import dask.dataframe
 import duckdb
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -25,7 +27,7 @@ UNEVEN = as_grid([0.1, 0.29, 0.3, 0.75])
 
 
 def _polars(columns: dict[str, list[Any]]) -> Any:
-    return pytest.importorskip("polars").DataFrame(columns)
+    return polars.DataFrame(columns)
 
 
 def _duckdb(columns: dict[str, list[Any]]) -> Any:
@@ -33,8 +35,7 @@ def _duckdb(columns: dict[str, list[Any]]) -> Any:
 
 
 def _dask(columns: dict[str, list[Any]]) -> Any:
-    frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
-    return frames.from_pandas(pd.DataFrame(columns), npartitions=2)
+    return dask.dataframe.from_pandas(pd.DataFrame(columns), npartitions=2)
 
 
 def _pyspark(columns: dict[str, list[Any]]) -> Any:

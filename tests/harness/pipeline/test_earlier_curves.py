@@ -241,7 +241,7 @@ OF_BOTH |= {"verbose", "quiet", "plot"}
 
 @pytest.mark.parametrize("name", sorted(ThresholdsOptions.declared.keys() - OF_BOTH))
 def test_options_of_a_new_run_are_refused(name: str) -> None:
-    said = f"^--{name.replace('_', '-')} is for a new run; --curves chooses on the curves of an earlier one"
+    said = f"^--{name.replace('_', '-')} is for a new run, and --curves for what earlier runs revealed"
     with pytest.raises(OptionError, match=said):
         ThresholdsOptions(curves="run", **{name: "x"})
 

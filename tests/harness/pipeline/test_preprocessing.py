@@ -168,9 +168,9 @@ def statements(name: str) -> list[str]:
 def test_programs_are_these() -> None:
     """No value is opened without noise, no noise is opened, and checks come before what they guard."""
     assert statements("pi_preprocess") == [
-        "_, parties, nodes, epsilon, delta_bits = program.args",
+        "_, parties, nodes, *law = program.args",
         "parties, nodes = (int(parties), int(nodes))",
-        "noise = default_noise(sint, sbitvec, parties, nodes, epsilon, delta_bits)",
+        "noise = noise_by_law(sint, sbitvec, parties, nodes, *law)",
         "check_point()",
         "sint.write_to_file(noise)",
         "print_ln('OUT made %s', cint(nodes))",

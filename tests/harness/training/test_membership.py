@@ -14,7 +14,7 @@ from harness.training.session import SumSession
 from harness.training.updates import Floats
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.accounting.empirical import Tally, estimate_delta
-from protocols.noise.added import simulated_noise
+from protocols.circuits.gaussian import JointGaussian
 
 ROUNDS, RECORD = 3, PrivacyUnit.RECORD
 EPSILON, DELTA, FALSE_ALARM = 1, "1e-5", 1e-9
@@ -72,9 +72,11 @@ def lost(tally: Tally) -> float:
 def test_an_attack_stays_below_what_is_guaranteed_and_too_little_noise_is_noticed(scale: float) -> None:
     """It finds nothing beyond (epsilon, delta), but for a probability of 10^-9."""
     session, rng = session_for(1000), np.random.default_rng(7)
+    assert isinstance(session.plan.noise, JointGaussian)
+    masses = np.array([mass / (1 << session.plan.noise.bits) for mass in session.plan.noise.weights])
 
     def sum_of(rows: Floats) -> Floats:
-        made = scale * simulated_noise(session.plan.noise, rng, rows.shape[1:])
+        made = scale * rng.choice(masses.size, rows.shape[1:], p=masses) - scale * session.plan.noise.largest
         return session.rule.decode(session.rule.encode(rows).sum(axis=0) + made)
 
     assert (lost(attack(1000, sum_of)) > float(DELTA)) == (scale < 1)

@@ -27,7 +27,6 @@ from harness.training.run import Planned, Training, held_out, train
 from harness.training.session import SumSession
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
-from protocols.noise import added
 from protocols.spec import PI_ROUNDS, SPLIT
 from tests.support.requests import request_of
 from tests.support.running import QUICKEST
@@ -198,7 +197,7 @@ def test_groups_are_weighed_by_what_the_parties_opened_within_the_same_charge(
         "right and wrong, by group and label"
         in trained.manifest["parts"]["training"]["privacy"]["revealed"][0]
     )
-    most = max(-added.smallest(session.plan.noise), added.largest(session.plan.noise)) + len(rounds[0][0])
+    most = session.plan.noise.largest + len(rounds[0][0])
     for updates, sums in rounds:
         assert np.abs(sums - updates.sum(axis=0)).max() <= most * session.rule.clip / session.rule.units
     opened = iter(rounds)

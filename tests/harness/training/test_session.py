@@ -31,9 +31,8 @@ from harness.privacy.ledger.populations import Status
 from harness.security_models import MODELS, SecurityModel
 from harness.training.session import SumSession, _columns
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
-from protocols.circuits.noise import fair_bits_per_sample
+from protocols.circuits.gaussian import JointGaussian
 from protocols.guarantee import Budget
-from protocols.noise import added
 from protocols.noise.added import DistributedNoise
 from tests.support.command import processes_below
 from tests.support.distribution import dkw_bound
@@ -43,8 +42,8 @@ from tests.support.running import (
     RUN_TIMEOUT_S,
     as_integers,
     copy_of_program,
+    gaussian_of,
     model_parameters,
-    noise_of,
     until,
     xor_shares,
 )
@@ -77,8 +76,8 @@ def given_noise(
     fed: list[tuple[int, ...]] = [()] * model.parties
     made = []
     for _ in range(ROUNDS):
-        bits = rng.random((fair_bits_per_sample(noise), D)) < 0.5
-        made.append(noise_of(noise, bits))
+        bits = rng.random((noise.bits, D)) < 0.5
+        made.append(gaussian_of(noise, bits))
         for i, share in enumerate(xor_shares(bits, model.parties, rng)):
             fed[i] += as_integers(share)
     return tuple(fed), made
@@ -137,7 +136,8 @@ def test_a_client_that_leaves_in_round_7_changes_the_sum_and_nothing_else(here: 
 
 
 def _error_bound(session: SumSession) -> float:
-    bound = added.error_bound(session.plan.noise, Fraction(1, 10**9))
+    assert isinstance(session.plan.noise, DistributedNoise)
+    bound = session.plan.noise.error_bound(Fraction(1, 10**9))
     assert bound < 100 * session.rule.units / 2  # less than who leaves
     return float(bound) / session.rule.units
 
@@ -247,7 +247,10 @@ def test_who_charges_for_a_larger_run_is_asked_once_before_the_parties(here: Pat
 
 def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
     """Whether errors follow the noise's distribution at this scale: by DKW; 10^-9 false alarms a sample."""
-    distribution = np.sort(scale * added.simulated_noise(noise, np.random.default_rng(3), (200_000,)))
+    joint = isinstance(noise, JointGaussian)
+    masses = np.array(noise.weights if joint else noise.summed(noise.parties), dtype=np.float64)
+    drawn = np.random.default_rng(3).choice(masses.size, 200_000, p=masses / masses.sum())
+    distribution = np.sort(scale * (drawn - noise.largest))
     points = np.quantile(distribution, np.linspace(0.01, 0.99, 99))
     found, expected = (
         np.searchsorted(np.sort(sample), points, side="right") / sample.size

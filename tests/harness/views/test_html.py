@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure as Drawn
 from rich.console import Console
@@ -29,6 +30,7 @@ from harness.releases.weights import WeightsStatistic
 from harness.security_models import MODELS
 from harness.views import ledger as ledger_view, run as run_view
 from harness.views.audit import audit
+from harness.views.palette import INK
 from harness.views.parts import (
     Bad,
     Figure,
@@ -45,7 +47,7 @@ from harness.views.parts import (
 )
 from harness.views.releases import cap, confusion, counts, gaps, thresholds, weights
 from harness.views.rendering.html import write_page
-from harness.views.rendering.plots import intervals, with_ends
+from harness.views.rendering.plots import intervals, matrices, with_ends
 from harness.views.rendering.text import render
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee
@@ -121,6 +123,14 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
         assert "prefers-color-scheme:dark" in text and "currentColor" in text
         assert "#000000" not in text and "#ffffff" not in text  # neither ink nor paper of one color scheme
     assert "url(" not in (tmp_path / "report.html").read_text() and "@import" not in page.texts[0]
+
+
+def test_numbers_on_a_shade_are_dark_on_a_dark_page_too(tmp_path: Path) -> None:
+    counts = np.array([[[50.0, 1.0], [2.0, 60.0]]])
+    page = written("t", "", [matrices(["a"], ["0", "1"], counts)], tmp_path)
+    svg = ElementTree.fromstring(base64.b64decode(page.references[0].partition(",")[2]))
+    styles = {each.text: each.attrib["style"] for each in svg.iter("{http://www.w3.org/2000/svg}text")}
+    assert all(f"fill: {INK}" in styles[f"{count}"] for count in counts.ravel())
 
 
 def test_prose_has_code_and_powers_instead_of_signs(tmp_path: Path) -> None:

@@ -1,0 +1,116 @@
+"""Joint Gaussian noise: as a circuit, a coarse sample by comparisons, refined by fair bits; and its table.
+
+Source: inversion from a table of cumulative probabilities; subdivision by binomial weights, as of B-splines
+(Lane and Riesenfeld 1980). The choice of both, and their privacy (`protocols.accounting.rounds`), is ours.
+The circuit draws nothing: parties input the fair bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from protocols.circuits.coins import Coin, exp_bounds
+from protocols.circuits.noise import default_noise, flip, xor_of_inputs
+
+JOINT_ARGUMENTS = ("law", "shape")  # of a program whose parties make Gaussian noise together
+JOINT_GAUSSIAN = "joint-gaussian"
+_DIGITS = 14  # significant bits of a probability
+_ONE = 1 << 200
+
+
+def refinements(levels: int) -> list[int]:
+    """Return how many fair bits are added each time that a sample is doubled."""
+    return [8, 8, *[6] * levels][:levels]
+
+
+@dataclass(frozen=True)
+class JointGaussian:
+    """Noise near a discrete Gaussian, which the parties make together and nobody knows; its mean is 0.
+
+    Attributes: rate, steps: of the coarse sample, which is k or -1 - k, k = 0, .., steps, with a probability
+    near c e^(-rate (k + 1/2)^2); rate (steps + 1/2)^2 is 64 at most; levels: how often it is refined, 1 or
+    more.
+    """
+
+    rate: Fraction
+    steps: int
+    levels: int
+
+    @classmethod
+    def of(cls, shape: str) -> JointGaussian:
+        """Read it from a program's argument."""
+        rate, steps, levels = shape.split(".")
+        return cls(Fraction(rate), int(steps), int(levels))
+
+    def arguments(self) -> dict[str, object]:
+        """Return the arguments of a program whose parties make it, by name."""
+        return dict(zip(JOINT_ARGUMENTS, (JOINT_GAUSSIAN, f"{self.rate}.{self.steps}.{self.levels}")))
+
+    @cached_property
+    def coins(self) -> list[Coin]:
+        """P(k >= 1), .., P(k >= steps): each has 14 significant bits, whatever its size."""
+        parts = range(1, 2 * self.steps + 2, 2)
+        masses, coins = [int(_ONE / exp_bounds(self.rate * n * n / 4)[0]) for n in parts], []
+        for k in range(1, len(masses)):
+            beyond = Fraction(sum(masses[k:]), sum(masses))
+            bits = _DIGITS + int(1 / beyond).bit_length()
+            rounded = Fraction(int(beyond * (1 << bits)), 1 << bits)
+            coins.append(Coin(rounded.numerator, rounded.denominator.bit_length() - 1))
+        return coins
+
+    @property
+    def bits(self) -> int:
+        """How many fair bits a sample takes: a sign, a word that is compared, and those that refine it."""
+        return 1 + max(coin.bits for coin in self.coins) + sum(refinements(self.levels))
+
+    @cached_property
+    def weights(self) -> list[int]:
+        """P(-largest), .., P(largest), times 2^bits; exact, and the same both ways."""
+        chances = [Fraction(1), *(coin.probability for coin in self.coins), Fraction(0)]
+        word = max(chance.denominator for chance in chances)
+        half = [int((most - least) * word) for most, least in zip(chances, chances[1:])]
+        weights = [*reversed(half), *half]
+        for bits in refinements(self.levels):
+            doubled = [0] * (2 * len(weights) - 1)
+            doubled[::2] = weights
+            weights = doubled
+            for _ in range(bits):
+                weights = [a + b for a, b in zip([0, *weights], [*weights, 0])]
+        return weights
+
+    @property
+    def largest(self) -> int:
+        """The largest noise; the smallest is its negative."""
+        return len(self.weights) // 2
+
+
+def gaussian(noise: JointGaussian, fair, secret_integer):
+    """Map fair bits to one noise sample per lane.
+
+    Computes: M = how many of the probabilities the word is below; T = M, or -1 - M by the sign; `levels`
+    times, T becomes 2 T plus a sum of fair bits; less its mean, a whole number.
+    Guarantees: those of its table.  [test: tests/protocols/test_joint_gaussian.py]
+    Args: fair: `noise.bits` bits.
+    """
+    rest = fair[len(fair) - sum(refinements(noise.levels)) :]
+    sign, word = fair[0], fair[1 : len(fair) - len(rest)]
+    above = [flip(coin, word[len(word) - coin.bits :]) ^ sign for coin in noise.coins]  # M, or steps less M
+    coarse = sum(secret_integer(bit) for bit in above) - secret_integer(sign) * (noise.steps + 1)
+    sample = (coarse * 2 + 1) * (1 << noise.levels - 1)
+    for i, bits in enumerate(refinements(noise.levels), 1):
+        added = sum(secret_integer(bit) for bit in rest[:bits]) - bits // 2
+        sample, rest = sample + added * (1 << noise.levels - i), rest[bits:]
+    return sample
+
+
+def noise_by_law(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):
+    """Make the noise of a release, by any distribution: as `default_noise`, and joint Gaussian noise besides.
+
+    Args: law: as there, or the `JOINT_ARGUMENTS`.
+    """
+    if law[0] != JOINT_GAUSSIAN:
+        return default_noise(secret_integer, bit_vector, parties, lanes, *law, turn=turn)
+    noise = JointGaussian.of(law[1])
+    return gaussian(noise, xor_of_inputs(bit_vector, parties, lanes, noise.bits), secret_integer)
