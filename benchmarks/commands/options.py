@@ -170,8 +170,8 @@ class ReproduceOptions(Options):
         "privacy), groupwise (privacy by the size of the group), intervals (how wide they are beside the "
         "errors that they bound), plans (what `--plan` says, and what commands take), training "
         "(PrivFairFL's Table 3), trust (local DP, noise per aggregator and noise in the computation), "
-        "uploads (what uploads cost), utility (what released score curves are worth) or weightings (what sample "
-        "weights do to models)",
+        "uploads (what uploads cost), utility (what released score curves are worth) or weightings (what "
+        "sample weights do to models)",
         "utility",
     )
     quick = switch(
