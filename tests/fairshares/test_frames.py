@@ -134,7 +134,7 @@ def test_calls_on_a_lazy_frame() -> None:
 def test_training_takes_the_rows_of_a_frame() -> None:
     table = polars.DataFrame({"client_id": COLUMNS["branch"], **COLUMNS})
     declared = {"score": {"low": 0, "high": 1}}
-    r = fs.train(table, features=declared, epsilon=20, rounds=2, security="mpyc")
+    r = fs.train(table, features=declared, epsilon=5, rounds=2, security="mpyc")
     assert r.model.classes_.tolist() == [0, 1]
 
 
