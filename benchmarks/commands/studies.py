@@ -10,8 +10,10 @@ from benchmarks.commands.options import SYNTHETIC, ReproduceOptions
 from benchmarks.measure.samples import SAMPLES
 from benchmarks.studies import (
     groupwise as of_logarithms,
+    intervals as of_intervals,
     plans as of_plans,
     trust as of_trust,
+    uploads as of_uploads,
     weightings as of_weightings,
 )
 from benchmarks.studies.capping import study as of_caps
@@ -65,6 +67,11 @@ def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome
     return of_trust.study(setting, options.repetitions, begin.count)
 
 
+def _uploads(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
+    """Measure what sealed uploads cost."""
+    return of_uploads.study(of_uploads.QUICK if options.quick else of_uploads.WHOLE, begin.count)
+
+
 def _plans(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Compare plans with what commands take."""
     cases = of_plans.QUICK if options.quick else of_plans.CASES
@@ -74,6 +81,12 @@ def _plans(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome
 def _groupwise(_options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> Outcome:
     """Draw privacy and error by the size of the group."""
     return of_logarithms.study()
+
+
+def _intervals(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
+    """Compare intervals with the errors that they bound."""
+    epsilons, sizes = of_intervals.QUICK if options.quick else of_intervals.WHOLE
+    return of_intervals.study(epsilons, sizes, options.repetitions, begin.count)
 
 
 def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
@@ -129,9 +142,11 @@ STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal
         _gaps,
     ),
     "groupwise": ({"compute": "laws of the noise, by the size of the group"}, _groupwise),
+    "intervals": ({"measure": "simulate releases, in the clear"}, _intervals),
     "plans": ({"measure": "plan and run commands"}, _plans),
     "training": ({"data": "data sets", "train": "train and test"}, _training),
     "trust": ({"measure": "compute and simulate errors, in the clear"}, _trust),
+    "uploads": ({"measure": "seal, and add up"}, _uploads),
     "utility": ({"measure": "release curves and choose thresholds, in the clear"}, _utility),
     "weightings": ({"measure": "fit and assess models, in the clear"}, _weightings),
 }

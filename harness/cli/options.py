@@ -32,6 +32,7 @@ from harness.request.readers import (
     parse_names,
     parse_party,
     parse_path,
+    parse_place,
     parse_population,
     parse_unit,
     whole,
@@ -40,7 +41,11 @@ from harness.request.releases import CAP_OF_SHARES, INPUT_FORM
 from harness.training.request import TrainRequest
 
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
-SHARES_OF_A_PARTY = required(parse_path, "what `share` wrote", "shares")
+SHARES_OF_A_PARTY = required(
+    parse_place,
+    "where the uploads are: a directory, or s3://…, gs://…, sftp://… of an object store",
+    "shares",
+)
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
 INVITE = optional(
     parse_path,
@@ -78,8 +83,8 @@ class ShareOptions(
     out = required(parse_path, "directory for one file per party and client", "results").but(unless="check")
     to = optional(
         as_given,
-        "where uploads are sent: task (the addresses in it), or an https:// URL per party, separated by "
-        "spaces; sends what is in --out and was not stored yet",
+        "where uploads are sent: task (the addresses in it), or a URL per party (https://…, s3://…, gs://…, "
+        "sftp://…), separated by spaces; sends what is in --out and was not stored yet",
     )
     certificate = optional(
         parse_path, "with --to: a PEM file of this client's certificate and key, for servers that ask"
@@ -138,7 +143,9 @@ class KeysOptions(Options):
         as_given, "makes a key that clients seal for up to this day, after the others: 2027-12-31"
     )
     name = usual("party", as_given, "with the first --until: whose keys these are, as clients read it")
-    address = optional(as_given, "with the first --until: where uploads are put, https://…/")
+    address = optional(
+        as_given, "with the first --until: where uploads are put, https://…/, or s3://…/ of an object store"
+    )
     sealing = usual(
         "hybrid",
         one_of(lambda: ("hybrid", "x25519")),
@@ -184,6 +191,11 @@ class AggregateOptions(OfTask):
     out = required(parse_path, "the file to write", "results")
     uploads = optional(
         parse_path, "directory with all parties' lists; only uploads that are sound at every party are taken"
+    )
+    cluster = optional(
+        as_given,
+        "the scheduler of a Dask cluster whose workers open uploads, tcp://… or tls://…; they see the "
+        "party's keys, so it has to be the party's own",
     )
 
 

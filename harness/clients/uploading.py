@@ -19,7 +19,9 @@ from harness.errors import ShareError
 from harness.inputs.shares.file_format import SUFFIX
 from harness.system.files import in_turn
 from harness.system.progress import tell
+from harness.system.stores import store_of
 
+SCHEMES = ("https://", "s3://", "gs://", "sftp://")
 _SENDING, _SENT = ".sending", ".sent"
 _TIMEOUT_S = 30.0
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # between attempts, and up to twice as long
@@ -39,17 +41,18 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
 
     Args:
         out: With a directory `party-<i>` per party.
-        addresses: A URL per party; one that ends in a slash goes before the file's name, any other is for one
-            envelope as it is.
+        addresses: A URL per party, of a web server or an object store; one that ends in a slash goes before
+            the file's name, any other is for one envelope as it is.
         certificate: A PEM file of the client's certificate and key, for servers that ask.
 
     Returns: for each party, how many envelopes came to which end, with the last answer.
-    Raises: ShareError: an address is no https URL, or is for one envelope and there are several; there is no
-    such certificate, or no envelope.
+    Raises: ShareError: an address is of no known scheme, or is for one envelope and there are several; there
+    is no such certificate, or no envelope.
     """
     for address in addresses:
-        if not address.startswith("https://"):
-            raise ShareError(f"{address or 'A party without an address'} is no https:// URL to send to.")
+        if not address.startswith(SCHEMES):
+            known = ", ".join(SCHEMES)
+            raise ShareError(f"{address or 'A party without an address'} is no URL to send to: {known}.")
     context = ssl.create_default_context()
     try:
         if certificate:
@@ -79,7 +82,12 @@ def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> lis
         for path in paths:
             url = f"{address}{path.stem}{SUFFIX}" if address.endswith("/") else address
             sending = path.rename(path.with_suffix(_SENDING))
-            outcome, answer = put(pool, url, sending.read_bytes(), unanswered=path.suffix == _SENDING)
+            body, before = sending.read_bytes(), path.suffix == _SENDING
+            outcome, answer = (
+                put(pool, url, body, unanswered=before)
+                if url.startswith(SCHEMES[0])
+                else put_in_store(url, body, unanswered=before)
+            )
             suffix = {Outcome.STORED: _SENT, Outcome.FAILED: SUFFIX}.get(outcome, _SENDING)
             sending.rename(path.with_suffix(suffix))
             end[f"{outcome} ({answer})"] += 1
@@ -115,3 +123,21 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
         if pause is not None:
             time.sleep(pause * (1 + secrets.randbelow(1000) / 1000))
     return Outcome.UNKNOWN if unanswered else Outcome.FAILED, answer
+
+
+def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
+    """Put one file into an object store, unless something has its name.
+
+    A store's library tries again by itself, so whose bytes have the name then, it cannot tell.
+    Args, returns: as `put`. Raises: MissingPackageError.
+    """
+    store, path = store_of(url)
+    try:
+        store.pipe_file(path, body, mode="create")
+    except FileExistsError:
+        return Outcome.UNKNOWN, "something has the name"
+    except (PermissionError, FileNotFoundError) as error:
+        return Outcome.UNKNOWN if unanswered else Outcome.FAILED, str(error)
+    except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
+        return Outcome.UNKNOWN, str(error)
+    return Outcome.STORED, "written"

@@ -63,6 +63,11 @@ def parse_path(text: str, _option: str) -> Path:
     return Path(text)
 
 
+def parse_place(text: str, _option: str) -> Path | str:
+    """Read the name of a directory, or the URL of one in an object store."""
+    return text if "://" in text else Path(text)
+
+
 def parse_epsilon(text: str, option: str = "epsilon") -> Fraction:
     """Read a total epsilon: `1`, `0.1`, `1/3` or `1e-3`. Raises: OptionError."""
     from protocols.circuits.coins import MAX_EPSILON

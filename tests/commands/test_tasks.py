@@ -89,7 +89,7 @@ def test_a_client_may_allow_less(here: Path) -> None:
     ("options", "says"),
     [
         (("share", *TASK, "--to", "https://a/ https://b/", "--out", "x"), "3 parties"),
-        (("share", *TASK, "--to", "task", "--out", "x"), "no https:// URL"),
+        (("share", *TASK, "--to", "task", "--out", "x"), "is no URL to send to"),
         (("share", "--to", "task", "--out", "x"), "--task is missing"),
         (("share", *TASK, "--records", "my.csv", "--for-tasks", "gap", "--out", "x"), "goes with --epsilon"),
         (("aggregate", *own(0)[:-1], "--shares", "keys-0", "--out", "x"), "wait for more"),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,11 @@ INVITATION = {
     "terms": {"epsilon": "1"},
 }
 TASK = task_from_bytes(json.loads(VECTORS.read_text())[0]["task"].encode(), "the vector")
+IDENTITIES = b"\n" + b"ab" * 32  # what follows a list's first line
 LIST = {
     "schema": 2,
     "party": 0,
     "task": TASK.name,
-    "sound": ["0a" * 32],
     "unsound": {"0b": "of another task"},
 }
 HEADER = {
@@ -81,10 +82,14 @@ def test_invitations(tmp_path: Path) -> None:
 
 def test_lists_of_uploads(tmp_path: Path) -> None:
     def read(path: Path) -> None:
+        with suppress(OSError), path.open("ab") as file:
+            file.write(IDENTITIES)
         read_lists(path.parent, TASK)
 
     for party in (1, 2):
-        (tmp_path / f"party-{party}.uploads").write_text(json.dumps({**LIST, "party": party}))
+        (tmp_path / f"party-{party}.uploads").write_bytes(
+            json.dumps({**LIST, "party": party}).encode() + IDENTITIES
+        )
     check_file(read, ShareError, tmp_path / "party-0.uploads", LIST, either=("unsound",), there=False)
 
 

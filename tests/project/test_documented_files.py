@@ -169,7 +169,7 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
     damaged.write_bytes(b"?")
     party = ("--task", "shares/task.json", "--party", "0", "--keys", "shares/keys-0", "--shares", str(own))
     made(place, "uploads", *party, "--out", "list")
-    yield "party-<i>.uploads", json.loads((place / "list").read_text())
+    yield "party-<i>.uploads", json.loads((place / "list").read_text().splitlines()[0])
     made(place, "aggregate", *party, "--out", "added-up")
     yield "<name>.aggregate", json.loads((place / "added-up").read_bytes().splitlines()[0])
     out = release(

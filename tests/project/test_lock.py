@@ -28,6 +28,9 @@ PLATFORMS = [
 ]
 
 
+APART = {"all", "cluster", "flower", "stores"}  # extras that are not locked
+
+
 def lock_lines(directory: Path) -> list[str]:
     return (directory / LOCK).read_text().splitlines()
 
@@ -43,13 +46,11 @@ def settings_of(project: Path) -> dict[str, Any]:
 
 
 def direct(project: Path, *, tests: bool = True) -> list[Requirement]:
-    """Return what pyproject.toml asks for; extras are, but `flower`. Args: tests: whether these are, too."""
+    """Return what pyproject.toml asks for, locked extras too. Args: tests: whether these are, too."""
     settings = settings_of(project)
     extras = settings["project"]["optional-dependencies"]
     needed = settings["project"]["dependencies"] + settings["dependency-groups"]["test"] * tests
-    of_extras = [
-        each for name, all_of_it in extras.items() if name not in ("flower", "all") for each in all_of_it
-    ]
+    of_extras = [each for name, all_of_it in extras.items() if name not in APART for each in all_of_it]
     return [*map(Requirement, needed + of_extras)]
 
 
@@ -114,7 +115,7 @@ def test_what_is_installed_is_what_is_pinned(project: Path) -> None:
 
 def test_each_extra_is_all_of_it_and_is_named_where_its_package_is_missing(project: Path) -> None:
     extras = settings_of(project)["project"]["optional-dependencies"]
-    assert set(extras) - {"flower", "all"} == set(EXTRAS.values())
+    assert set(extras) - APART == {*EXTRAS.values()} - APART
     assert extras["all"] == [f"fairshares[{','.join(sorted({*EXTRAS.values()}))}]"]
     for package, extra in EXTRAS.items():
         (first,) = extras[extra]

@@ -172,7 +172,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         )
     with steps(STEPS) as begin:
         begin("records")
-        records = read_records(options.records, domain, may_be_empty=True, kind=domain.kind, say=announce)
+        records = read_records(options.records, domain, kind=domain.kind, say=announce)
         records = as_upload(records, INPUT_FORMS[task.form], announce)
         clients = counted(records.clients, "client")
         if options.check:
@@ -216,7 +216,7 @@ def aggregate(options: AggregateOptions) -> None:
     with steps(STEPS) as begin:
         begin("aggregate")
         count = Count(opener, accepted, options.out.with_name(f"{options.out.name}.partial"))
-        count.add(own(options.shares, options.party))
+        count.add(own(options.shares, options.party), cluster=options.cluster)
         header = count.write(options.out)
     if left_out:
         say(f"Uploads left out, by all parties alike: {left_out}.")
@@ -231,10 +231,12 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def own(directory: Path, party: int) -> Path:
-    """Return where a party's files are: in a directory with all parties', or in one of its own."""
-    of_party = directory / f"party-{party}"
-    return of_party if of_party.is_dir() else directory
+def own(place: Path | str, party: int) -> Path | str:
+    """Return where a party's files are: in a directory with all parties', or in a place of its own."""
+    if isinstance(place, str):
+        return place
+    of_party = place / f"party-{party}"
+    return of_party if of_party.is_dir() else place
 
 
 def policy_in(options: ShareOptions | TaskOptions | OfTask, kind: RecordKind) -> ClientPolicy | None:

@@ -10,9 +10,9 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
@@ -30,8 +30,9 @@ from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
 from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE, UploadReport
 from harness.inputs.shares.task import Task
-from harness.system.files import append, open_regular
+from harness.system.files import append
 from harness.system.progress import tell
+from harness.system.stores import File, files_in
 from protocols.arrays import Words
 from protocols.spec import SPLIT
 
@@ -73,15 +74,16 @@ class Opener:
         """Whether clients' values are added up, not put one after the other."""
         return self.task.form == SPLIT.name
 
-    def __call__(self, envelopes: Sequence[bytes]) -> _Batch:
-        """Open envelopes.
+    def __call__(self, envelopes: bytes) -> _Batch:
+        """Open envelopes that stand end to end.
 
         Returns: for each, why it is left out, or its client's bounds, None where there are none; of those
         that are not left out the values, shape (columns held, clients or 1, words).
         """
         answers: list[str | ClientPolicy | None] = []
-        shares = []
-        for envelope in envelopes:
+        shares, size = [], self.task.envelope_bytes(self.party)
+        for start in range(0, len(envelopes), size):
+            envelope = envelopes[start : start + size]
             opened = open_envelope(self.task, self.party, self.keys, envelope)
             if isinstance(opened, str):
                 answers.append(opened)
@@ -166,44 +168,38 @@ class Count:
             self._parts = [self._opener.together(*self._parts)]
         return self._parts[0]
 
-    def add(self, directory: Path, processes: int | None = None) -> None:
-        """Count what is in a directory's files.
+    def add(self, place: Path | str, processes: int | None = None, cluster: str | None = None) -> None:
+        """Count what is in the files of a directory or of an object store.
 
         Args:
-            directory: Of files that end in .share.
+            place: A directory, or a store's URL, with files that end in .share.
             processes: How many open envelopes; 0: this one; default: as many as there are processors.
+            cluster: The address of a Dask scheduler whose workers open them; these see the party's keys.
 
-        Raises: ShareError: the checkpoint cannot be written.
+        Raises: ShareError: the place cannot be read, the checkpoint written, or the cluster used.
         """
         size = self._opener.task.envelope_bytes(self._opener.party)
-        total = sum(entry.stat(follow_symlinks=False).st_size for entry in _files(directory)) // size
+        total = sum(file.size for file in _files(place, fetch=False)) // size
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
-        pool = (
-            ProcessPoolExecutor(
-                processes, get_context("forkserver"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
-            )
-            if processes  # which this one ends by itself when it is interrupted
-            else nullcontext()
-        )
-        with pool as workers:
+        with _pool(processes, cluster) as (workers, most):
 
-            def start(envelopes: list[bytes]) -> Callable[[], _Batch]:
+            def start(envelopes: bytes) -> Callable[[], _Batch]:
                 if workers is None:
                     return partial(self._opener, envelopes)
                 return workers.submit(self._opener, envelopes).result
 
-            for number, envelope in enumerate(self._envelopes(directory, size)):
+            for number, envelope in enumerate(self._envelopes(place, size)):
                 identity = identity_in(envelope)
                 if identity in self._pending:  # the envelope before may be no good, and this one the upload
                     self._finish(start, 0)
                 self._pending.add(identity)
                 self._batch[identity] = envelope
                 if len(self._batch) == _AT_ONCE:
-                    self._finish(start, 2 * processes)
+                    self._finish(start, most)
                     tell(min(number, total), total)
             self._finish(start, 0)
 
-    def _finish(self, start: Callable[[list[bytes]], Callable[[], _Batch]], most: int) -> None:
+    def _finish(self, start: Callable[[bytes], Callable[[], _Batch]], most: int) -> None:
         """Have the batch opened; take what was opened. Args: most: how many batches may wait."""
         names = [*self._batch]
         for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
@@ -211,7 +207,7 @@ class Count:
                 del self._batch[identity]
                 self._pending.remove(identity)
         if self._batch:
-            self._waiting.append(([*self._batch], start([*self._batch.values()])))
+            self._waiting.append(([*self._batch], start(b"".join(self._batch.values()))))
             self._batch.clear()
         while len(self._waiting) > most:
             identities, result = self._waiting.popleft()
@@ -282,12 +278,12 @@ class Count:
                 self._unsaved.clear()
                 self._went_on(sealed)
 
-    def _envelopes(self, directory: Path, size: int) -> Iterator[bytes]:
-        """Yield the envelopes in a directory's files; what is none of its own is noted."""
-        for entry in _files(directory):
-            name = entry.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()
+    def _envelopes(self, place: Path | str, size: int) -> Iterator[bytes]:
+        """Yield the envelopes in a place's files; what is none of its own is noted."""
+        for stored in _files(place):
+            name = stored.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()
             try:
-                with open_regular(Path(entry.path)) as file:
+                with stored.read() as file:
                     while envelope := file.read(size):
                         if len(envelope) == size:
                             yield envelope
@@ -322,26 +318,43 @@ class Count:
                 "at every party."
             )
         task.check_count(clients)
-        for text in _listed(identities):  # as `hash_of` has it, in little memory
-            digest.update(text.replace(b" ", b"\n"))
+        for text in identities.texts():  # as `hash_of` has it, in little memory
+            digest.update(text.replace(" ", "\n").encode())
         policy = (self._opener.policy or task.allowed).to_json()
         header = Header(self._opener.party, clients, digest.hexdigest(), policy, task)
-        write_file(out, header.line(), _listed(identities), b"\n", task.ring.to_bytes(self.values))
+        write_file(
+            out, header.line(), map(str.encode, identities.texts()), b"\n", task.ring.to_bytes(self.values)
+        )
         if self._checkpoint:
             self._checkpoint.unlink(missing_ok=True)
         return header
 
 
-def _listed(identities: Identities) -> Iterator[bytes]:
-    """Yield the line of an aggregate that has its uploads, in pieces."""
-    for number, text in enumerate(identities.texts()):
-        yield b" " * (number > 0) + text.encode()
+@contextmanager
+def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Executor | None, int]]:
+    """Yield what opens envelopes, None for this process, and how many batches may wait for it."""
+    if cluster:
+        from distributed import Client, KilledWorker
+
+        try:
+            with Client(cluster) as client:
+                yield client.get_executor(), 2 * sum(client.nthreads().values())
+        except (OSError, ValueError, KilledWorker, CancelledError) as error:
+            raise ShareError(
+                f"The cluster {cluster} does not answer, or lost its workers: {error}; see that it runs, and "
+                "go on by the same command."
+            ) from None
+    elif processes:
+        context, quiet = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
+        with ProcessPoolExecutor(processes, context, signal.signal, quiet) as pool:
+            yield pool, 2 * processes  # this process ends them by itself when it is interrupted
+    else:
+        yield None, 0
 
 
-def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield the files of envelopes, unread. Raises: ShareError: there is no such directory."""
+def _files(place: Path | str, *, fetch: bool = True) -> Iterator[File]:
+    """Yield the files of envelopes, unread. Raises: ShareError: the place cannot be listed."""
     try:
-        with os.scandir(directory) as entries:
-            yield from (entry for entry in entries if entry.name.endswith(SUFFIX))
+        yield from files_in(place, SUFFIX, fetch=fetch)
     except OSError as error:
-        raise ShareError(f"Cannot read {directory}: {error.strerror}; name what has the uploads.") from None
+        raise ShareError(f"Cannot read {place}: {error.strerror}; name what has the uploads.") from None

@@ -1,7 +1,7 @@
 """Sets of uploads' identities in arrays, 32 bytes for each: a party may have a hundred million."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ _BYTES = 32
 _AT_ONCE = 4096
 
 
-def digests_in(raw: bytes) -> Digests:
+def digests_in(raw: bytes | bytearray) -> Digests:
     """Return the digests that stand in these bytes, end to end."""
     return np.frombuffer(raw, f"S{_BYTES}")
 
@@ -37,6 +37,17 @@ class Identities(AbstractSet[str]):
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> AbstractSet[Any]:
         return cls.of(it)
+
+    @classmethod
+    def read(cls, file: BinaryIO) -> "Identities":
+        """Read what `texts` gave, up to the end of a file. Raises: ValueError: it is something else."""
+        raw = bytearray()  # which grows in place
+        while text := file.read((2 * _BYTES + 1) * _AT_ONCE):
+            raw += bytes.fromhex(text.decode())
+        digests = digests_in(raw)
+        if (digests[1:] <= digests[:-1]).any():
+            raise ValueError("not in order")
+        return cls(digests)
 
     def __len__(self) -> int:
         return len(self.digests)
@@ -66,6 +77,6 @@ class Identities(AbstractSet[str]):
         return bool(Identities.of(other).has(self.digests).all())
 
     def texts(self) -> Iterator[str]:
-        """Yield the members in order, some thousands at a time, with spaces between these."""
+        """Yield the members in order, some thousands at a time, with spaces between all of them."""
         for start in range(0, len(self), _AT_ONCE):
-            yield self.digests[start : start + _AT_ONCE].tobytes().hex(" ", _BYTES)
+            yield " " * (start > 0) + self.digests[start : start + _AT_ONCE].tobytes().hex(" ", _BYTES)

@@ -124,7 +124,7 @@ class SealingParty:
 
     Attributes:
         name: Whoever runs it.
-        address: Where its uploads go, `https://…/`; empty where they come by other ways.
+        address: Where its uploads go, `https://…/` or a store's URL; empty where they come by other ways.
         keys: Its sealing keys.
     """
 
@@ -133,8 +133,11 @@ class SealingParty:
     keys: list[SealingKey]
 
     def __post_init__(self) -> None:
-        if not self.name.isprintable() or not re.fullmatch(r"(https://[!-~]+/)?", self.address):
-            raise ShareError("A party has a printable name, and an address that is https://…/ or empty.")
+        if not self.name.isprintable() or not re.fullmatch(r"((https|s3|gs|sftp)://[!-~]+/)?", self.address):
+            raise ShareError(
+                "A party has a printable name, and an address that is empty, https://…/, s3://…/, gs://…/ or "
+                "sftp://…/."
+            )
 
     def states(self) -> dict[SealingKey, str]:
         """Return which key is active, the first to end; which are pending; and which have expired."""

@@ -5,6 +5,7 @@ is wrong with these. So a client that sends one party something else, or all of 
 itself only, and no party skips an upload alone.
 """
 
+import io
 import json
 import re
 from collections import Counter
@@ -13,13 +14,13 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from harness.errors import ShareError
 from harness.inputs.shares.file_format import write_file
 from harness.inputs.shares.identities import Identities
 from harness.inputs.shares.task import Task
-from harness.system.documents import Refusal, as_type, read_json
+from harness.system.documents import MAX_BYTES, Refusal, as_type, parse_json
 
 SCHEMA = 2
 LIST_SUFFIX = ".uploads"
@@ -61,9 +62,14 @@ class UploadReport:
         unsound = {**self.unsound, **dict.fromkeys(left_out, reason)}
         return replace(self, sound=self.sound - left_out, unsound=unsound)
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """The first line of the party's list, as JSON: all but the identities of what is sound."""
+        return {"schema": SCHEMA, "party": self.party, "task": self.task, "unsound": dict(self.unsound)}
+
     def to_json(self) -> dict[str, Any]:
         """Return what `report_from_json` reads."""
-        return {**vars(self), "schema": SCHEMA, "sound": sorted(self.sound), "unsound": dict(self.unsound)}
+        return {**self.head, "sound": "".join(Identities.of(self.sound).texts())}
 
 
 @dataclass(frozen=True)
@@ -81,8 +87,8 @@ class _List:
     schema: int
     party: int
     task: str
-    sound: list[str]
     unsound: dict[str, str]
+    sound: str = ""
 
 
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
@@ -120,7 +126,8 @@ def described(left_out: Mapping[str, int]) -> str:
 
 def write_uploads(report: UploadReport, out: Path) -> None:
     """Write one party's list, for all parties to see. Raises: ShareError: it cannot be written."""
-    write_file(out, json.dumps(report.to_json()).encode() + b"\n")
+    texts = Identities.of(report.sound).texts()
+    write_file(out, json.dumps(report.head).encode() + b"\n", map(str.encode, texts), b"\n")
 
 
 def read_lists(directory: Path, task: Task) -> Agreement:
@@ -128,10 +135,7 @@ def read_lists(directory: Path, task: Task) -> Agreement:
 
     Raises: ShareError: a party's list is missing, damaged or of another task; as `common_uploads`.
     """
-    reports = [
-        report_from_json(read_json(path, _refusal(str(path))), str(path))
-        for path in directory.glob(f"*{LIST_SUFFIX}")
-    ]
+    reports = [_read_list(path) for path in directory.glob(f"*{LIST_SUFFIX}")]
     reports.sort(key=lambda report: report.party)
     if [report.party for report in reports] != list(range(len(task.parties))):
         raise ShareError(f"{directory} does not hold one list of uploads of each of the task's parties.")
@@ -140,15 +144,33 @@ def read_lists(directory: Path, task: Task) -> Agreement:
     return common_uploads(reports)
 
 
-def report_from_json(fields: Any, where: str) -> UploadReport:
-    """Check a party's list, as `UploadReport.to_json` gives it. Raises: ShareError: it is something else."""
+def _read_list(path: Path) -> UploadReport:
+    refusal = _refusal(str(path))
+    try:
+        with path.open("rb") as file:
+            head = file.readline(MAX_BYTES)
+            if not head.endswith(b"\n"):
+                refusal.say("its first line has no end")
+            return report_from_json(parse_json(head, refusal), str(path), file)
+    except OSError as error:
+        raise ShareError(f"Cannot read {path}: {error.strerror}; write it again.") from None
+
+
+def report_from_json(fields: Any, where: str, listed: BinaryIO | None = None) -> UploadReport:
+    """Check a party's list, as `UploadReport.to_json` gives it.
+
+    Args: listed: what has the identities of what is sound, if the fields do not.
+    Raises: ShareError: it is something else.
+    """
     refusal = _refusal(where)
-    listed = as_type(_List, fields, refusal)
-    if listed.schema != SCHEMA or not set(listed.unsound.values()) <= set(_UNSOUND):
+    head = as_type(_List, fields, refusal)
+    if head.schema != SCHEMA or not set(head.unsound.values()) <= set(_UNSOUND):
         refusal.say("it is of another version")
-    if not all(map(_IDENTITY.fullmatch, listed.sound)):
-        refusal.say("it lists what is no identity")
-    return UploadReport(listed.party, listed.task, Identities.of(listed.sound), listed.unsound)
+    try:
+        sound = Identities.read(listed or io.BytesIO(head.sound.encode()))
+    except ValueError:
+        refusal.say("it lists what is no identity, or not in order")
+    return UploadReport(head.party, head.task, sound, head.unsound)
 
 
 def _refusal(where: str) -> Refusal:

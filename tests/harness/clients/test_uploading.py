@@ -122,6 +122,6 @@ def test_nothing_goes_to_a_stranger(out: Path, tmp_path: Path, monkeypatch: pyte
     assert [*end] == [f"{FAILED} (its certificate is not one that this machine trusts)"] and not answer.called
     assert send(out, [address]) == [Counter({f"{FAILED} (nobody answers)": 1})]
     for bad in ("http://127.0.0.1/", ""):
-        with pytest.raises(ShareError, match="no https"):
+        with pytest.raises(ShareError, match="is no URL to send to"):
             send(out, [bad])
     assert suffixes(out) == [".share"]

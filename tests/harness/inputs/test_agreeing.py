@@ -164,12 +164,13 @@ def test_a_name_that_is_no_text_is_listed(tmp_path: Path) -> None:
     count = Count(opener(trial(DOMAIN, SPLIT, RING, tmp_path), 0, tmp_path))
     count.add(tmp_path / "party-0")
     write_uploads(count.report(), tmp_path / "party-0.uploads")
-    written = json.loads((tmp_path / "party-0.uploads").read_text())
-    assert report_from_json(written, "the list") == count.report()
+    head, listed = (tmp_path / "party-0.uploads").read_text().splitlines()
+    written = json.loads(head)
+    assert report_from_json({**written, "sound": listed}, "the list") == count.report()
     assert written["unsound"] == {"\\udcff": WRONG_SIZE}
 
 
-LIST = {"schema": 2, "party": 0, "task": TASK, "sound": [], "unsound": {}}
+LIST = {"schema": 2, "party": 0, "task": TASK, "unsound": {}}
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,7 @@ LIST = {"schema": 2, "party": 0, "task": TASK, "sound": [], "unsound": {}}
         *("", "[]", "{}", json.dumps({**LIST, "schema": 3}), json.dumps({**LIST, "party": "0"})),
         json.dumps({**LIST, "unsound": {"a": "as its client has the record 7"}}),
         json.dumps({**LIST, "sound": {"a": 1}}),
+        *(f"{json.dumps(LIST)}\n{listed}" for listed in ("x", A[1:], f"{B} {A}", f"{A} {A}", "é")),
         json.dumps({**LIST, "more": 1}),
     ],
 )

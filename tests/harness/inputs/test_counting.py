@@ -5,6 +5,7 @@ Measurements are unique: upload i counts 2^i, so that a sum tells which uploads 
 
 import os
 import random
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -198,3 +199,32 @@ def test_rows_are_taken_up_from_a_checkpoint(
     again = Count(own, None, checkpoint)
     assert again.identities == count.identities and len(again.identities) == uploads
     assert np.array_equal(again.values, count.values)
+
+
+def test_a_cluster_counts_as_one_process_does(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers of a local cluster; one dies with what it was given, and another takes that over."""
+    distributed = pytest.importorskip("distributed", reason="there is no Dask (pip install distributed)")
+    uploaded(task, tmp_path / "shares", 40)
+    monkeypatch.setattr(counting, "_AT_ONCE", 2)
+    one, two = (Count(opener(task, 0, tmp_path)) for _ in range(2))
+    one.add(tmp_path / "shares" / "party-0", 0)
+    place = tmp_path / "shares" / "party-0"
+    with distributed.LocalCluster(
+        2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        original = Count._take
+
+        def take(self: Count, part: counting.Part) -> None:
+            if len(two._parts[0].digests) == 0:  # the first that comes back
+                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+            original(self, part)
+
+        monkeypatch.setattr(Count, "_take", take)
+        two.add(place, cluster=cluster.scheduler_address)
+        address = cluster.scheduler_address
+    assert one.identities == two.identities and len(one.identities) == 40
+    assert np.array_equal(one.values, two.values)
+    with pytest.raises(ShareError, match="does not answer"):
+        Count(opener(task, 0, tmp_path)).add(place, cluster=address)

@@ -1,10 +1,15 @@
 """Sets of identities in arrays are sets: they do what Python's own do."""
 
 import hashlib
+import tracemalloc
+from pathlib import Path
 
+import numpy as np
 from hypothesis import given, strategies as st
 
 from harness.inputs.shares.identities import Identities, digests_in
+from harness.inputs.shares.party import NOT_THE_SAME, UploadReport, read_lists, write_uploads
+from tests.support.envelopes import made_task
 
 # Few, so that sets have members in common; some end with zeros, which numpy's texts would lose.
 NAMES = [
@@ -30,4 +35,21 @@ def test_they_do_what_sets_do(first: frozenset[str], second: frozenset[str]) -> 
 def test_many_are_told_in_parts() -> None:
     names = sorted(hashlib.sha256(i.to_bytes(4, "big")).hexdigest() for i in range(10_000))
     made = Identities.of(reversed(names))
-    assert " ".join(made.texts()) == " ".join(names) and [*made] == names
+    assert "".join(made.texts()) == " ".join(names) and [*made] == names
+
+
+def test_lists_of_a_million_take_little_memory(tmp_path: Path) -> None:
+    """Three parties' lists are written, read and compared within 200 bytes of memory for an upload."""
+    task, million = made_task(tmp_path), 10**6
+    made = np.unique(digests_in(np.random.default_rng(1).bytes(32 * million)))
+    tracemalloc.start()
+    try:
+        for party in range(3):
+            listed = UploadReport(party, task.name, Identities(made[party:]), {})
+            write_uploads(listed, tmp_path / f"party-{party}.uploads")
+        agreement = read_lists(tmp_path, task)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(agreement.accepted) == million - 2 and agreement.left_out == {NOT_THE_SAME: 2}
+    assert most < 200 * million

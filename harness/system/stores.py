@@ -1,0 +1,75 @@
+"""Files in a directory, or in an object store that fsspec reaches: `s3://…`, `gs://…`, `sftp://…`."""
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from harness.errors import MissingPackageError, ShareError
+from harness.system.files import open_regular
+
+_LARGE = 1 << 20  # bytes of a file that is read as a stream
+_AT_ONCE = 64  # requests to a store
+
+
+class File(NamedTuple):
+    """A file. Attributes: name: without its directory; size: in bytes; read: opens it."""
+
+    name: str
+    size: int
+    read: Callable[[], BinaryIO]
+
+
+def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[File]:
+    """Yield what is in a directory or, by its URL, in a store, and ends in a suffix, in any order.
+
+    A directory is listed as it is gone through; a store's library lists all at once, by a kilobyte a file.
+    Args: fetch: whether small files of a store are fetched, many at once, before they are read.
+    Raises: OSError: there is no such directory; ShareError: a store refuses; as `store_of`.
+    """
+    if isinstance(place, Path):
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if entry.name.endswith(suffix):
+                    size = entry.stat(follow_symlinks=False).st_size
+                    yield File(entry.name, size, partial(open_regular, Path(entry.path)))
+        return
+    store, root = store_of(place)
+    try:
+        listed = [
+            one
+            for one in store.ls(root, detail=True, refresh=True)
+            if one["name"].endswith(suffix) and one["type"] == "file"
+        ]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for start in range(0, len(listed), _AT_ONCE):
+                some = {one["name"]: one["size"] for one in listed[start : start + _AT_ONCE]}
+                small = [path for path, size in some.items() if fetch and size <= _LARGE]
+                bodies = dict(zip(small, pool.map(store.cat_file, small), strict=True))
+                for path, size in some.items():
+                    read = partial(io.BytesIO, bodies[path]) if path in bodies else partial(store.open, path)
+                    yield File(path.rpartition("/")[2], size, read)
+    except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
+        why = str(error) or type(error).__name__
+        raise ShareError(f"Cannot read {place}: {why}; see that it is there, and may be read.") from None
+
+
+def store_of(url: str) -> tuple[Any, str]:
+    """Return the store that a URL is of, as fsspec's file system, and the path in it.
+
+    Raises: MissingPackageError: what reaches it is not installed; ShareError: there is no such kind.
+    """
+    try:
+        from fsspec import url_to_fs
+
+        store, path = url_to_fs(url)
+    except ImportError:
+        raise MissingPackageError(
+            f"What reaches {url} is not installed; run `pip install 'fairshares[stores]'`."
+        ) from None
+    except ValueError as error:
+        raise ShareError(f"{url} cannot be used: {error}; name s3://, gs:// or sftp://.") from None
+    return store, path

@@ -1,0 +1,110 @@
+"""Uploads in object stores, against moto's server, the fake S3 that its users test with.
+
+It is skipped where `pip install s3fs 'moto[server]'` was not run; no real store is tried.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+from harness.clients.uploading import Outcome, send
+from harness.errors import MissingPackageError, ShareError
+from harness.inputs.shares.counting import Count
+from harness.inputs.shares.party import WRONG_SIZE
+from harness.inputs.shares.task import Task
+from harness.system import stores
+from tests.support.envelopes import made_task, opener, upload
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the URL of a new bucket."""
+    for package in ("s3fs", "moto.server"):
+        pytest.importorskip(package, reason="there is no s3fs, or no moto[server]")
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in (
+        ("AWS_ENDPOINT_URL", f"http://{host}:{port}"),
+        ("AWS_ACCESS_KEY_ID", "key"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_DEFAULT_REGION", "us-east-1"),
+    ):
+        monkeypatch.setenv(name, value)
+    name = f"uploads-{token_hex(8)}"  # moto's servers in one process have their buckets in common
+    store, _ = stores.store_of(f"s3://{name}/")
+    try:
+        store.mkdir(name)
+        yield f"s3://{name}/2027/"
+    finally:
+        store.close_session(store.loop, store.s3)
+        store.clear_instance_cache()
+        server.stop()
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    return made_task(tmp_path)
+
+
+def put(url: str, body: bytes) -> None:
+    store, path = stores.store_of(url)
+    store.pipe_file(path, body)
+
+
+def test_a_bucket_takes_uploads_once_and_a_party_counts_them(
+    bucket: str, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_LARGE", 2000)  # a bundle is read as a stream, an upload at once
+    shares = tmp_path / "shares"
+    names = [upload(task, [1 << i, 0, 1, 0], shares) for i in range(8)]
+    envelopes = [(shares / "party-0" / f"{name}.share").read_bytes() for name in names]
+    for name in names[4:]:
+        for party in range(3):
+            (shares / f"party-{party}" / f"{name}.share").unlink()
+    taken = f"{bucket}party-0/{names[0]}.share"
+    put(taken, b"a stranger's")
+    ends = send(shares, [f"{bucket}party-{i}/" for i in range(3)])
+    assert ends == [
+        Counter({f"{Outcome.STORED} (written)": 3, f"{Outcome.UNKNOWN} (something has the name)": 1}),
+        *[Counter({f"{Outcome.STORED} (written)": 4})] * 2,
+    ]
+    store, path = stores.store_of(taken)
+    assert store.cat_file(path) == b"a stranger's"
+    put(f"{bucket}party-0/bundle.share", b"".join(envelopes[4:]))
+    put(f"{bucket}party-0/[a-f]*.share", envelopes[0])  # a name is no pattern
+    for i in range(1100):  # more than a page of a listing has
+        put(f"{bucket}party-0/{i}.txt" if i % 2 else f"{bucket}{i}.share", b"other")
+    count = Count(opener(task, 0, tmp_path))
+    count.add(f"{bucket}party-0/", 0)
+    assert {*count.identities} == {*names}
+    assert count.unsound == {names[0]: WRONG_SIZE}
+    expected = [Count(opener(task, i, tmp_path)) for i in range(3)]
+    for name, envelope in zip(names, envelopes, strict=True):
+        (shares / "party-0" / f"{name}.share").write_bytes(envelope)
+    expected[0].add(shares / "party-0", 0)
+    assert (count.values == expected[0].values).all()
+
+
+def test_a_store_that_refuses_is_said(bucket: str, task: Task, tmp_path: Path) -> None:
+    count = Count(opener(task, 0, tmp_path))
+    for place in ("s3://nobodys/2027/", f"{bucket}nothing/"):
+        with pytest.raises(ShareError, match=f"Cannot read {place}"):
+            count.add(place, 0)
+    with pytest.raises(ShareError, match="cannot be used"):
+        count.add("strange://place/", 0)
+    upload(task, [1, 0, 0, 0], tmp_path / "shares")
+    (end, *_) = send(tmp_path / "shares", ["s3://nobodys/2027/"])
+    assert [how.startswith(Outcome.FAILED) for how in end] == [True]
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingPackageError, match=r"fairshares\[stores\]"):
+        stores.store_of("s3://uploads/")
