@@ -45,7 +45,7 @@ ELSEWHERE = {
     "changes": "CHANGELOG.md",
     "security": "SECURITY.md",
 }
-_LINK = re.compile(r"(\]\()([^)\s#:]+)(?=[#)])")
+_LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(?=\))")
 _CODE_OR_MARK = re.compile(r"`[^`]*`|(?<!\w)(?:--[a-z][\w-]*|\$[A-Z_]+)|[<*_]")
 _HEADING = re.compile(
     r"(?:^|(?<=[.:\]] ))(Source|Computes|Guarantees|Reveals|Edge cases|Attributes|Args|Returns|Raises):",
@@ -111,8 +111,10 @@ def fill(_app: object, page: str, source: list[str]) -> None:
     pages = {ROOT / other: HERE / f"{name}.md" for name, other in ELSEWHERE.items()}
 
     def lead(link: re.Match[str]) -> str:
-        target = Path(os.path.normpath(file.parent / link[2]))
-        return link[1] + os.path.relpath(pages.get(target, target), (HERE / page).parent)
+        target, anchor = Path(os.path.normpath(file.parent / link[2])), link[3] or ""
+        if target.suffix == ".md" and target not in pages and not target.is_relative_to(HERE):
+            return f"{link[1]}path:{os.path.relpath(target, (HERE / page).parent)}"  # a file to download
+        return link[1] + os.path.relpath(pages.get(target, target), (HERE / page).parent) + anchor
 
     source[0] = _LINK.sub(lead, source[0])
 

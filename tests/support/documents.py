@@ -66,7 +66,8 @@ class Page:
 
 def pages() -> list[Page]:
     """Return the README and the pages of the site."""
-    return [read(path) for path in (PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md")))]
+    pages = [path for path in (PROJECT / "docs").rglob("*.md") if "_build" not in path.parts]
+    return [read(path) for path in (PROJECT / "README.md", *sorted(pages))]
 
 
 def read(path: Path) -> Page:
