@@ -126,7 +126,6 @@ class ConfusionCall(ReleaseCall, ConfusionRequest):
 
     stock = STOCK
     records = RECORDS.but(help=f"{RECORDS.help}, prediction (a label); with --threshold: score")
-    shares = SHARES.but(help="instead of --records: what `share --task confusion` or `aggregate` wrote")
     threshold = THRESHOLD
     positive_label = ConfusionRequest.positive_label
 
@@ -140,7 +139,6 @@ class ThresholdsCall(ReleaseCall, ThresholdsRequest):
     records = RECORDS.but(
         help=f"{RECORDS.help}, score (from 0 to 1, of records that the model was not trained on)"
     )
-    shares = SHARES.but(help="instead of --records: what `share --task thresholds` or `aggregate` wrote")
     positive_label = ThresholdsRequest.positive_label
     thresholds = optional(
         parse_grid,
@@ -158,7 +156,6 @@ class GapCall(ReleaseCall, GapRequest):
     records = RECORDS.but(
         help="CSV or Parquet with client_id, group, value; a number, or a fraction of counts as 17/20"
     )
-    shares = SHARES.but(help="instead of --records: what `share --task gap` or `aggregate` wrote")
     domain = DOMAIN.but(
         help='JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional'
     )
@@ -183,7 +180,6 @@ class CapCall(ReleaseCall, CapRequest):
     requested = CapRequest
 
     privacy_unit = CapRequest.privacy_unit
-    shares = SHARES.but(help="instead of --records: what `share --task cap` or `aggregate` wrote")
     max_count = MAX_COUNT.but(help="most records of one client, and the largest cap, up to 1000")
 
 
