@@ -401,12 +401,9 @@ _RESULTS: dict[str, type[Result]] = {
 
 
 def result_of(files: Files, found: Any, notes: Sequence[Part] = (), values: Values = NAMES) -> Result:
-    """Return the result of a run.
+    """Return the result of a run. Args: found: as its statistic gives it; notes: what else to say of it.
 
-    Args:
-        found: as its statistic gives it.
-        notes: what else to say of it.
-        values: what names of groups and labels stand for in the caller's records, by column.
+    values: what names of groups and labels stand for in the caller's records, by column.
     """
     task = files[MANIFEST]["task"]
     if isinstance(found, Weights):  # of which the file has the weights

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import pandas as pd
 
 from fairshares import _results, _shown
@@ -221,10 +222,7 @@ def _with_domain(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return an array as a list, and a number of an array as Python's."""
-    for way in ("tolist", "to_list", "to_pylist"):
-        if hasattr(value, way):
-            return getattr(value, way)()
-    return value
+    return np.asarray(value).tolist() if hasattr(value, "__array__") else value
 
 
 def _as_in_columns(given: Mapping[str, Any]) -> dict[str, Any]:

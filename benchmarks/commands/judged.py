@@ -13,7 +13,7 @@ from benchmarks.validation.checks import Validation, validate as validate_runs
 from benchmarks.validation.findings import Status
 from harness.cli import terminal
 from harness.cli.terminal import print_json, show, steps
-from harness.system.result_files import check_new, default_out, new_directory
+from harness.system.result_files import default_out, new_directory
 from harness.views.parts import Bad, Good, Paragraph, Part, Table
 from harness.views.run import results
 
@@ -26,9 +26,7 @@ _STEPS = {
 
 
 def validate(options: ValidateOptions) -> None:
-    """Judge measured runs, and write a report; exit with 1 unless something was judged and nothing failed."""
-    if options.out:
-        check_new(options.out)
+    """Judge measured runs; exit with 1 unless something was judged and nothing failed."""
     with steps(_STEPS) as begin:
         begin("read")
         measured = Measured.read(options.results or RESULTS)
@@ -36,15 +34,9 @@ def validate(options: ValidateOptions) -> None:
         programs = list(multiplications.checks())
         begin("judge")
         validation = validate_runs(measured, programs=programs)
-        if options.out:
-            from benchmarks.report import html  # takes a second to load, as it draws
-
-            begin("draw")
-            with new_directory(options.out) as partial:
-                html.write(measured, validation, partial)
     if terminal.output.json:
         print_json(validation.to_json())
-    show(*_view(validation, measured.over), *([results(options.out)] if options.out else []))
+    show(*_view(validation, measured.over))
     if not validation.passed:
         sys.exit(1)
 

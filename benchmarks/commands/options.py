@@ -111,13 +111,12 @@ class RunOptions(Options):
 
 
 class ValidateOptions(Options):
-    """Judge measured runs: whole, in order, linear, how far from PrivFairFL's figures; write a report."""
+    """Judge measured runs: whole, in order, linear, how far from PrivFairFL's figures."""
 
     results = optional(
         parse_path,
         "a directory that a suite wrote, or one of such directories; default: those of the repository",
     )
-    out = optional(parse_path, "a new directory for a report, one HTML file, and its figures")
     prints = "all findings as JSON"
 
 
@@ -141,6 +140,7 @@ STUDIES: dict[str, dict[str, str]] = {
     "capping": {"clients": "1000,10000,100000", "exponents": "1.5,2", "movielens": "", "held_out": ""},
     "gaps": {"data": "", "quick": ""},
     "groupwise": {},
+    "intervals": {"quick": "", "repetitions": "200"},
     "plans": {"quick": "", "repetitions": "3", "units": ""},
     "training": {"movielens": "", "ads": "", "data": "", "quick": "", "resume": ""},
     "trust": {"quick": "", "repetitions": "1000"},
@@ -151,7 +151,12 @@ STUDIES: dict[str, dict[str, str]] = {
 """By study, the options that it takes besides --out and --json, and their defaults."""
 
 SYNTHETIC = "synthetic"  # of what is held out
-_REPETITIONS = {"plans": (1, 100), "trust": (100, 100_000), "utility": (2, MOST_REPETITIONS)}
+_REPETITIONS = {
+    "intervals": (20, 20_000),
+    "plans": (1, 100),
+    "trust": (100, 100_000),
+    "utility": (2, MOST_REPETITIONS),
+}
 _PATHS = ("data", "movielens", "ads", "held_out", "units")
 
 
@@ -162,19 +167,21 @@ class ReproduceOptions(Options):
     name = required(
         one_of(lambda: STUDIES),
         "capping (what caps on clients' records cost and save), gaps (a paper's tables and figures on local "
-        "privacy), groupwise (privacy by the size of the group), plans (what `--plan` says, and what "
-        "commands take), training (PrivFairFL's Table 3), trust (local DP, noise per aggregator and noise in "
-        "the computation), uploads (what uploads cost), utility (what released score curves are worth) "
-        "or weightings (what sample weights do to models)",
+        "privacy), groupwise (privacy by the size of the group), intervals (how wide they are beside the "
+        "errors that they bound), plans (what `--plan` says, and what commands take), training "
+        "(PrivFairFL's Table 3), trust (local DP, noise per aggregator and noise in the computation), "
+        "uploads (what uploads cost), utility (what released score curves are worth) or weightings (what "
+        "sample weights do to models)",
         "utility",
     )
     quick = switch(
-        "gaps, plans, training, trust, uploads, utility, weightings: a small part of it, in seconds"
+        "gaps, intervals, plans, training, trust, uploads, utility, weightings: a small part of it, in "
+        "seconds"
     )
     repetitions = Option[int](
         whole(1, 100_000),
-        "plans, trust, utility: how often a command runs (default: 3), an error is simulated "
-        "(default: 1000), everything is drawn anew (default: 10)",
+        "intervals, plans, trust, utility: how many intervals are made (default: 200), how often a command "
+        "runs (default: 3), an error is simulated (default: 1000), everything is drawn anew (default: 10)",
     )
     units = PlanOptions.units.but(help=f"plans: {PlanOptions.units.help}")
     clients = Option[list[int]](

@@ -10,6 +10,7 @@ from benchmarks.commands.options import SYNTHETIC, ReproduceOptions
 from benchmarks.measure.samples import SAMPLES
 from benchmarks.studies import (
     groupwise as of_logarithms,
+    intervals as of_intervals,
     plans as of_plans,
     trust as of_trust,
     uploads as of_uploads,
@@ -82,6 +83,12 @@ def _groupwise(_options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> O
     return of_logarithms.study()
 
 
+def _intervals(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
+    """Compare intervals with the errors that they bound."""
+    epsilons, sizes = of_intervals.QUICK if options.quick else of_intervals.WHOLE
+    return of_intervals.study(epsilons, sizes, options.repetitions, begin.count)
+
+
 def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Compute what caps on clients' records cost and save."""
     seed, held_out = of_caps.SEED, [str(path) for path in options.held_out or ()]
@@ -135,6 +142,7 @@ STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal
         _gaps,
     ),
     "groupwise": ({"compute": "laws of the noise, by the size of the group"}, _groupwise),
+    "intervals": ({"measure": "simulate releases, in the clear"}, _intervals),
     "plans": ({"measure": "plan and run commands"}, _plans),
     "training": ({"data": "data sets", "train": "train and test"}, _training),
     "trust": ({"measure": "compute and simulate errors, in the clear"}, _trust),

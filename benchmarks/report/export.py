@@ -43,8 +43,7 @@ def export(results: Path, directory: Path) -> None:
         table.to_parquet(directory / f"{name}.parquet", index=False)
     medians, measured = medians_by_model(samples), Measured.of(samples)
     (directory / "table.tex").write_text(latex(medians), encoding="utf-8")
-    figures = [(each.name, each.drawn) for _, each in drawings(measured, rows(measured))]
-    for name, figure in [("cells", drawn(medians)), *figures]:
+    for name, figure in [("cells", drawn(medians)), *drawings(measured, rows(measured))]:
         figure.savefig(directory / f"{name}.pdf", metadata={"CreationDate": None})
     shutil.copytree(results, directory / "measured")
 

@@ -1,4 +1,4 @@
-"""Tables of docs/paper.md and README, from what is recorded: `python -m benchmarks.report.paper`."""
+"""Tables and figures of pages, from what is recorded: `python -m benchmarks.report.paper`."""
 
 import csv
 import json
@@ -16,6 +16,8 @@ from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
 from benchmarks.literal import iterations
 from benchmarks.measure.cell import error_ratio
 from benchmarks.papers import FigureClaim, privfairfl, table3
+from benchmarks.report.plots import drawings
+from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan
 from benchmarks.validation import texts
@@ -28,7 +30,10 @@ from harness.views.parts import Table
 from protocols.mechanisms.shifted_log import rho_of
 
 _PROJECT = Path(__file__).parents[2]
-PAGES = tuple(_PROJECT / page for page in ("README.md", "docs/paper.md", "docs/how-to/preprocess.md"))
+PAGES = tuple(
+    _PROJECT / page
+    for page in ("README.md", "docs/paper.md", "docs/how-to/preprocess.md", "docs/explanation/planning.md")
+)
 _DRAWS = 200
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)
 
@@ -250,6 +255,16 @@ def _algorithm_1(_: Measured) -> Iterator[Row]:
         yield [name.replace("_", " "), *(f"{value:,.1f}" for value in both)]
 
 
+def _intervals(_: Measured) -> Iterator[Row]:
+    lines: dict[tuple[str, str], dict[int, str]] = {}
+    with (RESULTS / "intervals" / SUMMARY).open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            ratios = lines.setdefault((row["of"], row["epsilon"]), {})
+            ratios[int(row["size"])] = f"{float(row['ratio']):.2f}"
+    yield from _headed("half-width over error", "ε", *(f"{size:,}" for size in next(iter(lines.values()))))
+    yield from ([of, f"{float(epsilon):g}", *ratios.values()] for (of, epsilon), ratios in lines.items())
+
+
 TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "gain": _gain,
     "weights": lambda measured: _table2(measured, "pi_rw"),
@@ -265,11 +280,14 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "capping": _capping,
     "groups": _groups,
     "algorithm-1": _algorithm_1,
+    "intervals": _intervals,
 }
 
 
 if __name__ == "__main__":
     recorded_runs = Measured.read(RESULTS)
     appendix_d(recorded_runs).savefig(RESULTS / TABLE2[0] / "appendix-d.png", dpi=110)
+    for name, figure in drawings(recorded_runs, rows(recorded_runs)):
+        figure.savefig(RESULTS / "report" / f"{name}.png", dpi=110)
     for path in PAGES:
         path.write_text(filled(path.read_text(encoding="utf-8"), recorded_runs), encoding="utf-8")

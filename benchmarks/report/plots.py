@@ -1,4 +1,4 @@
-"""Figures of measured runs: Table 2, growth beside the paper's claims, networks, noise."""
+"""Figures of measured runs: Table 2, and growth beside the paper's claims."""
 
 from collections.abc import Iterator, Sequence
 from operator import methodcaller
@@ -19,22 +19,15 @@ from benchmarks.figures import (
     shown,
 )
 from benchmarks.literal import FORMS
-from benchmarks.measure.samples import Level, Summary
+from benchmarks.measure.samples import Summary
 from benchmarks.papers import FigureClaim, privfairfl
 from benchmarks.validation.cells import CellRuns, Measured
 from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took
-from benchmarks.validation.texts import DISTRIBUTED_NOISE, TITLES
+from benchmarks.validation.texts import TITLES
 from harness.request.base import DISTRIBUTED, JOINT
-from harness.security_models import MODELS
-from harness.views import parts
-from harness.views.palette import COLOURS, GREY, MARKERS
+from harness.views.palette import COLOURS, GREY
 
-_SIGNS = {
-    model: {"color": color, "marker": marker}
-    for model, color, marker in zip(MODELS, COLOURS, MARKERS, strict=False)
-}
 _SECONDS = ["seconds in the computation"]
-_OWN: dict[str, Any] = {"linestyle": (0, (4, 1, 1, 1)), "markerfacecolor": "none"}
 _FORMS = {  # of growth: the colour, marker and style of a line, and its name, in the legend's order
     (PRINTED, JOINT): (COLOURS[2], "D", "-", "literal"),
     (AT_ONCE, JOINT): (COLOURS[1], "s", "-", "literal, all at once"),
@@ -45,38 +38,15 @@ _FORMS = {  # of growth: the colour, marker and style of a line, and its name, i
 }
 
 
-def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, parts.Figure]]:
-    """Yield the figures that there are runs for, each with the report's section that it is in."""
-    for section, name, drawn, description, caption in (
-        (
-            *("table2", "table2", table2_figure(rows)),
-            "Seconds of each model for weights and thresholds: the paper's, literal forms, default.",
-            "Table 2 for ADS, 109 clients with 26,160 records. Bars: from the least to the most of the runs. "
-            f"{DISTRIBUTED_NOISE}",
-        ),
-        *(
-            (
-                *("scale", name, growth_figure(measured, claim)),
-                f"Seconds against {claim.factor} in {claim.security}, by form.",
-                f"{claim.title} redrawn from our runs in {claim.security}: medians, with the least and the "
-                f"most. Grey: what the paper's text says. {DISTRIBUTED_NOISE}",
-            )
-            for name, claim in privfairfl().figures.items()
-        ),
-        (
-            *("network", "network", network_figure(measured)),
-            "Seconds of each protocol and model on no network, lan and wan.",
-            "Medians, with the least and the most, by network. Hollow, dashed: distributed noise. "
-            f"{DISTRIBUTED_NOISE}",
-        ),
-        (
-            *("noise", "noise", noise_figure(measured)),
-            "Seconds a sample against the number of samples, by model.",
-            "Joint noise at ε = 1.",
-        ),
-    ):
+def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
+    """Yield the figures that there are runs for, by name: Table 2 for ADS, and the paper's figures redrawn.
+
+    Bars are from the least to the most of the runs; what the paper's text says is grey.
+    """
+    figures = {name: growth_figure(measured, claim) for name, claim in privfairfl().figures.items()}
+    for name, drawn in {"table2": table2_figure(rows), **figures}.items():
         if drawn is not None:
-            yield section, parts.Figure(name, drawn, description, caption)
+            yield name, drawn
 
 
 # Each returns None where nothing that it shows was measured.
@@ -161,54 +131,13 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
     return draw([[marks]], (7.6, 4.6), x=claim.factor, y=_SECONDS)
 
 
-def network_figure(measured: Measured) -> Figure | None:
-    """Draw each protocol's seconds by network, a line for each model."""
-    cells = [cell for cell in measured.where("network") if cell.ok]
-    if not cells:
-        return None
-    protocols = list(dict.fromkeys(str(cell["protocol"]) for cell in cells))
-    networks = list(dict.fromkeys(str(cell["network"]) for cell in cells))
-    cells.sort(key=lambda cell: networks.index(str(cell["network"])))
-    panels: list[Panel] = []
-    for protocol in protocols:
-        of_models: dict[tuple[str, Level | None], dict[int, Summary]] = {}
-        for cell in cells:
-            if cell["protocol"] == protocol and (seconds := cell.seconds()):
-                line_of = of_models.setdefault((str(cell["security"]), cell["noise"]), {})
-                line_of[networks.index(str(cell["network"]))] = seconds
-        marks = []
-        for (model, noise), by in of_models.items():
-            signs = _OWN if noise == DISTRIBUTED else {"label": model}
-            marks.append(_with_bars(list(by), list(by.values()), **_SIGNS[model], **signs))
-        title = methodcaller("set_title", protocol.replace("pi_", "π_").upper().replace("Π", "π"), loc="left")
-        frame = shown(yscale="log", xticks=range(len(networks)), xticklabels=networks)
-        panels.append([*marks, frame, title, GRID])
-    panels[-1] = [*panels[-1], LEGEND_BESIDE]
-    return draw([panels], (2.6 * len(protocols) + 1.4, 3.6), y=_SECONDS, sharey=True)
-
-
-def noise_figure(measured: Measured) -> Figure | None:
-    """Draw seconds a sample against samples, of joint noise at ε = 1."""
-    marks: list[Mark] = []
-    cells = [cell for cell in measured.where("noise", protocol="pi_lap") if cell.ok]
-    if not cells:
-        return None
-    for series in measured.series("samples", [cell for cell in cells if cell["epsilon"] == "1"]):
-        model = str(series[0]["security"])
-        found = {cell.number("samples"): seconds for cell in series if (seconds := cell.seconds())}
-        a_sample = [seconds.median / samples for samples, seconds in found.items()]
-        marks.append(line(list(found), a_sample, label=model, **_SIGNS[model]))
-    marks += [LOGARITHMIC, GRID, LEGEND_BESIDE]
-    return draw([[marks]], (6.6, 4.4), x="samples", y=["seconds a sample"])
-
-
 def _points(cells: Sequence[CellRuns], factor: str, **style: Any) -> Mark:
     """Return medians by the factor's level, with the least and the most."""
-    levels = [cell.number(factor) for cell in cells if cell.seconds()]
-    return _with_bars(levels, [found for cell in cells if (found := cell.seconds())], markersize=5, **style)
-
-
-def _with_bars(at: Sequence[float], found: Sequence[Summary], **style: Any) -> Mark:
-    middle = [each.median for each in found]
-    bars = [[each.median - each.low for each in found], [each.high - each.median for each in found]]
-    return methodcaller("errorbar", at, middle, yerr=bars, capsize=2, linewidth=1.3, **style)
+    found = {cell.number(factor): seconds for cell in cells if (seconds := cell.seconds())}
+    middle = [each.median for each in found.values()]
+    bars = [
+        [each.median - each.low for each in found.values()],
+        [each.high - each.median for each in found.values()],
+    ]
+    style = {"capsize": 2, "linewidth": 1.3, "markersize": 5, **style}
+    return methodcaller("errorbar", list(found), middle, yerr=bars, **style)

@@ -100,10 +100,10 @@ class Local:
 
 @dataclass(frozen=True)
 class Central:
-    """Sums and sizes of groups are opened with noise Z, the same distribution for each of the four.
+    """Sums are revealed with noise Z, the same distribution for each of the four, as π_GAP does.
 
-    A client adds its value, as a whole number of steps from -h to h, to its group's sum, and h to its size.
-    A mean is the noisy sum over the noisy size. π_GAP's own sums leave half of its variance.
+    A client adds the distances of its value from both ends of the range, as whole numbers of steps from 0 to
+    2 h, to its group's two sums. A mean is their noisy difference over their noisy total.
 
     Attributes: guarantee: exact upper bounds of ε and δ; noise_variance: E[Z^2], in steps; most_exponent:
     below which |theta| the moments E[e^(theta Z)] exist and can be computed; log_moment: returns
@@ -119,16 +119,16 @@ class Central:
     def half_width(self, clients: float, failure: float) -> float:
         """Return as `Local` does, by Chernoff's bound, with the noise's own moments; inf: none is known.
 
-        Computes: with n = h clients / 2 a group's true size in steps, X and Y the noise of sum and size, a
-        mean m is off by A w, A = (X - m Y) / n, w = n / (n + Y) <= n / (n - T) where Y >= -T. Then the gap is
-        off by max(|A1 - A2|, |A1|, |A2|) n / (n - T) at most: where A1 and A2 differ in sign by |A1| w1 +
-        |A2| w2, else by the larger of the two. ln E[e^(t Z)] grows with |t|, so |m| = 1 is worst, and n A has
-        the moments of two Z, n (A1 - A2) of four. Rounding to the grid adds 1 / h.
-        [test: tests/statistical/test_trust.py]
+        Computes: with n = h clients / 2 a group's true size in steps, Z and Z' the noise of its sums, a mean
+        m is off by A w, A = ((1 - m) Z - (1 + m) Z') / (2 n), w = 2 n / (2 n + Y) <= 2 n / (2 n - T) where
+        Y = Z + Z' >= -T. Then the gap is off by max(|A1 - A2|, |A1|, |A2|) 2 n / (2 n - T) at most: where A1
+        and A2 differ in sign by |A1| w1 + |A2| w2, else by the larger of the two. ln E[e^(t Z)] is convex
+        and even, so |m| = 1 is worst, and n A has the moments of one Z, n (A1 - A2) of two. Rounding to the
+        grid adds 1 / h.  [test: tests/statistical/test_trust.py]
         """
         least, most = _bounds(self, failure)
         n = STEPS * clients / 2
-        return most / (n - least) + 1 / STEPS if n > least else math.inf
+        return most / (n - least / 2) + 1 / STEPS if n > least / 2 else math.inf
 
     def deviation(self, clients: int) -> float:
         """Return the standard deviation for `population`, to first order in the noise of sizes."""
@@ -137,15 +137,15 @@ class Central:
             (1 + float(v @ n / n.sum()) ** 2) / (STEPS * float(n.sum())) ** 2
             for v, n in zip(people.values, people.clients, strict=True)
         ]
-        return math.sqrt(self.noise_variance * sum(parts))
+        return math.sqrt(self.noise_variance * sum(parts) / 2)
 
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
         """Simulate as `Local` does; where a size is not above 0 the estimate is 0."""
         people = population(clients)
         sums = np.array([v @ n for v, n in zip(people.values, people.clients, strict=True)])
-        noise = self.draw((runs, 2 * _GROUPS), rng) / STEPS
-        size = people.sizes + noise[:, _GROUPS:]
-        means = (sums + noise[:, :_GROUPS]) / np.where(size > 0, size, np.nan)
+        below, above = self.draw((2, runs, _GROUPS), rng) / (2 * STEPS)
+        size = people.sizes + below + above
+        means = (sums + below - above) / np.where(size > 0, size, np.nan)
         gap = np.nan_to_num(means[:, 0] - means[:, 1], nan=0.0)
         return np.asarray(np.clip(gap, -MOST, MOST) - float(sums @ (1 / people.sizes * [1, -1])))
 
@@ -237,8 +237,8 @@ def _bounds(model: Central, failure: float) -> tuple[float, float]:
 
     unit = math.sqrt(model.noise_variance) / 100
     of_sizes = failure / 10  # for a noisy size to be far too small
-    least = least_enough(lambda t: 2 * tail(1, t * unit) <= of_sizes)
-    most = least_enough(lambda s: 2 * tail(4, s * unit) + 4 * tail(2, s * unit) <= failure - of_sizes)
+    least = least_enough(lambda t: 2 * tail(2, t * unit) <= of_sizes)
+    most = least_enough(lambda s: 2 * tail(2, s * unit) + 4 * tail(1, s * unit) <= failure - of_sizes)
     return least * unit, most * unit
 
 
@@ -273,7 +273,7 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
 
     Args: progress: called with how many models are measured, out of how many.
     """
-    errors, needs, samples = list[Row](), list[Row](), list[Row]()
+    errors, needs = list[Row](), list[Row]()
     models = list(product(setting.epsilons, MODELS))
     for number, (epsilon, name) in enumerate(models):
         progress(number, len(models))
@@ -282,20 +282,18 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
         for clients in setting.clients:
             bound = model.half_width(clients, FAILURE)
             drawn = model.errors(clients, runs, generator(name, epsilon, clients))
-            row = {
-                "model": name,
-                **exact,
-                "delta_exact": float_up(model.guarantee.delta),
-                "clients": clients,
-            }
-            samples.append(row | {"errors": [rounded(error, 3) for error in drawn.tolist()]})
-            measured = {
-                "bound_99": rounded(bound) if bound < MOST else None,
-                "simulated_99": rounded(exceeded(drawn)),
-                "simulated_rms": rounded(float(np.sqrt(np.mean(drawn**2)))),
-                "predicted_rms": rounded(model.deviation(clients)),
-            }
-            errors.append(row | measured)
+            errors.append(
+                {
+                    "model": name,
+                    **exact,
+                    "delta_exact": float_up(model.guarantee.delta),
+                    "clients": clients,
+                    "bound_99": rounded(bound) if bound < MOST else None,
+                    "simulated_99": rounded(exceeded(drawn)),
+                    "simulated_rms": rounded(float(np.sqrt(np.mean(drawn**2)))),
+                    "predicted_rms": rounded(model.deviation(clients)),
+                }
+            )
         needs += [{"model": name, **exact, **_needed(name, epsilon, error)} for error in setting.errors]
     return Outcome(
         {
@@ -320,8 +318,7 @@ def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> 
         },
         {"errors": errors, "clients": needs},
         view(setting, errors, needs),
-        samples,
-        {SUMMARY: errors, NEEDED: needs},
+        tables={SUMMARY: errors, NEEDED: needs},
         figures={"trust.png": lambda: plot(setting, errors)},
     )
 

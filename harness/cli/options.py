@@ -386,6 +386,20 @@ class VerifyOptions(Options):
     prints = "JSON"
 
 
+class HostsRestoredOptions(
+    Spending,
+    epsilon={"help": "the ε that the lost runs on this population spent, as other hosts' ledgers say"},
+    delta={"default": "2^-40", "help": "the δ that they spent, likewise"},
+):
+    """Say what a host's ledger lost that was restored from a backup, so that other hosts go on with it."""
+
+    directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
+    population = required(parse_population, "the one that the lost runs were on", "loans")
+    entries = required(whole(1, 10**12), "how many entries others have seen, as their refusal says", "8")
+    privacy_unit = usual("record", parse_unit, "what the lost runs protected: record (default) or client")
+    neighboring_relation = RELATION.but(help="under which relation; default: that of runs that are there")
+
+
 class HostsCollectOptions(Options):
     """Fetch results of runs whose coordinator lost contact before it could read them."""
 

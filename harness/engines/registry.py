@@ -1,5 +1,6 @@
 """Which models can run here, on which engine, and why one cannot."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,14 @@ def choose_model(name: str | None) -> SecurityModel:
         return get_model(name)
     preferred = get_model(PREFERRED)
     return preferred if engine_of(preferred).availability(preferred) is None else get_model(FALLBACK)
+
+
+def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> SecurityModel:
+    """Return the model that was named; without one the default, and say which that is."""
+    chosen = model or choose_model(None)
+    if model is None:
+        say(f"Security model: {chosen.name} (choose another with --security; ./inv security lists them)")
+    return chosen
 
 
 def security_models() -> list[dict[str, Any]]:

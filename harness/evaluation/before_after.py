@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from harness.evaluation.loanapp import LoanApplications
 from harness.evaluation.metrics import METRICS, assess
-from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable, look_up_weights
+from harness.postprocessing.reweighing.sample_weight import Floats, Indices, WeightsTable, sample_weight
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
 
@@ -59,11 +59,12 @@ def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = No
     """Fit the model on these rows, each weighted by its group and label, or all alike.
 
     Raises: sklearn.exceptions.ConvergenceWarning: the optimiser stopped early, so that the figures
-    would describe the optimiser; as in `look_up_weights`.
+    would describe the optimiser; by `sample_weight`.
     """
     y, per_sample, model = data.y_true[rows], None, model_for(data)
     if weights is not None:
-        per_sample = look_up_weights(weights, data.groups, data.labels, data.sensitive_feature[rows], y)
+        pairs = pd.MultiIndex.from_product([data.groups, data.labels])
+        per_sample = sample_weight(pd.Series(np.ravel(weights), pairs), data.sensitive_feature[rows], y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model.fit(data.features.iloc[rows], y, classify__sample_weight=per_sample)

@@ -168,13 +168,13 @@ class Guard:
         )
 
     def with_heads(self, intent: Intent, certificates: Mapping[int, str]) -> Intent:
-        """Return an intent with the last charge of this host's ledger, and what is remembered of others'.
+        """Return an intent with the entries of this host's ledger, and what is remembered of others'.
 
         Args: certificates: the other parties' certificates.
         """
         seen, named_by = self._ledger.seen(), _fingerprints(certificates)
         known = {str(party): seen[text] for party, text in named_by.items() if text in seen}
-        return replace(intent, charges=self._ledger.last_charge(), seen=known)
+        return replace(intent, entries=self._ledger.entries(), seen=known)
 
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
         """Check that no host's ledger is older than another host has seen it.
@@ -185,25 +185,25 @@ class Guard:
         """
         for party, other in others.items():
             seen_of_this = other.seen.get(str(own.party), 0)
-            if seen_of_this > own.charges:
+            if seen_of_this > own.entries:
                 self.stock.destroy()
                 raise HostUnfitError(
-                    f"Its ledger ends with charge {own.charges}, and party {party} has seen charge "
-                    f"{seen_of_this}: it was restored from a backup, or copied. Its noise made ahead was "
-                    "removed. docs/how-to/hosts.md says how its owner goes on."
+                    f"Its ledger has {own.entries} entries, and party {party} has seen {seen_of_this}: it "
+                    "was restored from a backup, or copied. Its noise made ahead was removed. Its owner goes "
+                    f"on by ./inv hosts.restored --entries {seen_of_this}."
                 )
-            if own.seen.get(str(party), 0) > other.charges:
+            if own.seen.get(str(party), 0) > other.entries:
                 raise HostUnfitError(
-                    f"The ledger of party {party} ends with charge {other.charges}, and this host has seen "
-                    f"charge {own.seen[str(party)]}: that host was restored from a backup, or copied. "
-                    "docs/how-to/hosts.md says how its owner goes on."
+                    f"The ledger of party {party} has {other.entries} entries, and this host has seen "
+                    f"{own.seen[str(party)]}: that host was restored from a backup, or copied. Its owner "
+                    f"goes on by ./inv hosts.restored --entries {own.seen[str(party)]}."
                 )
 
-    def remember(self, charges: Mapping[int, int], certificates: Mapping[int, str]) -> None:
-        """Write the last charge of other parties' ledgers. Args: certificates: their certificates."""
+    def remember(self, entries: Mapping[int, int], certificates: Mapping[int, str]) -> None:
+        """Write how many entries other parties' ledgers have. Args: certificates: their certificates."""
         named_by = _fingerprints(certificates)
         with suppress(LedgerError):  # the agreement on the piece stays
-            self._ledger.remember({named_by[party]: number for party, number in charges.items()})
+            self._ledger.remember({named_by[party]: number for party, number in entries.items()})
 
     def charge(self) -> None:
         """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""

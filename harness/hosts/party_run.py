@@ -350,7 +350,9 @@ class ReleaseRun(SignedRun):
             return None
         self.guard.settle(Status.ABORTED if state["code"] else Status.DONE)
         met = self.laid_out().met()  # whose hosts charged this run, too, before their parties began
-        self.guard.remember({party: self._others[party].charges + 1 for party in met}, self._held)
+        assert self.guard.event is not None
+        more = len(self.guard.event.uploads) or 1  # a run of a chain adds its uploads alone
+        self.guard.remember({party: self._others[party].entries + more for party in met}, self._held)
         if state["code"] == 0:
             event, spec = self.guard.event, self.guard.statistic.spec
             assert event is not None

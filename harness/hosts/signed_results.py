@@ -78,8 +78,8 @@ class Intent:
     public numbers about them; uploads: a hash of their identities, of clients that send that of their
     certificates; compared: integers, by the program; lists: the digest of each party's list that these
     uploads follow from, none where all that there are were taken; piece: the name of the noise that is made,
-    or that was made ahead, "" if there is none; attempts: to make it; charges: the last one's number in the
-    host's own ledger; seen: how many charges each other party's ledger had at least, as this host remembers.
+    or that was made ahead, "" if there is none; attempts: to make it; entries: how many the host's own ledger
+    has had; seen: how many each other party's ledger had at least, as this host remembers.
     """
 
     nonces: list[str]
@@ -97,12 +97,12 @@ class Intent:
     lists: dict[str, str] = field(default_factory=dict)
     piece: str = ""
     attempts: int = 0
-    charges: int = 0
+    entries: int = 0
     seen: dict[str, int] = field(default_factory=dict)
 
     def by(self, other: "Intent") -> "Intent":
         """Return it as the host of another party has to sign it, with what is that host's own."""
-        return replace(self, party=other.party, charges=other.charges, seen=other.seen)
+        return replace(self, party=other.party, entries=other.entries, seen=other.seen)
 
 
 @dataclass(frozen=True)
@@ -337,4 +337,4 @@ def noise_of(ran: Intent) -> dict[str, Any]:
 
 def shared(statement: Statement) -> Statement:
     """Return what all hosts of a run have to sign alike."""
-    return replace(statement, ran=replace(statement.ran, party=0, charges=0, seen={}), met={}, ended="")
+    return replace(statement, ran=replace(statement.ran, party=0, entries=0, seen={}), met={}, ended="")

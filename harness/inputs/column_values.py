@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from harness.errors import RecordDomainError, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,3 +54,33 @@ def values_of(column: pd.Series) -> dict[str, Any]:
 def shown(name: str) -> str:
     """Return a name as it stands in a list of names: quoted where it could be taken for two."""
     return repr(name) if "," in name or name != name.strip() else name
+
+
+def refuse_variants(names: Sequence[str], what: str) -> None:
+    """Refuse names that differ in blanks, case, Unicode form or how a number is written: most often one.
+
+    Args: what: how the message calls them. Raises: RecordDomainError: names the two.
+    """
+    by_plain_name: dict[object, str] = {}
+    for name in names:
+        other = by_plain_name.setdefault(_plain(name), name)
+        if other != name:
+            raise RecordDomainError(
+                f"{what} {other!r} and {name!r}, which look like one; write them alike, or declare both "
+                f"with {named('domain')}."
+            )
+
+
+def alike(name: str, declared: Sequence[str]) -> str:
+    """Say, for the end of a message, which declared name looks like this one; nothing if none does."""
+    same = [other for other in declared if _plain(other) == _plain(name)]
+    return (
+        f"; only blanks, case or Unicode form set it apart from {same[0]!r}: write them alike" if same else ""
+    )
+
+
+def _plain(name: str) -> object:
+    try:
+        return float(name)
+    except ValueError:
+        return " ".join(unicodedata.normalize("NFKC", name).split()).casefold()

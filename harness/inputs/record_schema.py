@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,6 @@ from harness.inputs.column_values import shown
 from harness.system.documents import Refusal, as_type, read_json
 from protocols.arrays import Integers
 from protocols.mechanisms.above_threshold import caps_up_to
-
-if TYPE_CHECKING:  # pandas takes a second to load: functions that need it load it
-    pass
-
 
 DEFAULT_MAX_COUNT = 2**31
 MAX_TOTAL = 2**62  # sums of counts stay below this, so that noise cannot wrap them around

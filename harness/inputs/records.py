@@ -10,14 +10,13 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import RecordDomainError, RecordsError, named
-from harness.inputs.column_values import shown
+from harness.inputs.column_values import alike, refuse_variants, shown
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
@@ -27,7 +26,7 @@ from harness.inputs.record_schema import (
     ValueGrid,
     even_grid,
 )
-from harness.inputs.tables import MISSING, Counted, Say, Table, alike, refuse_variants, table_at
+from harness.inputs.tables import MISSING, Counted, Say, Table, table_at
 
 MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
@@ -114,9 +113,6 @@ class ClientRecords:
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
         """Yield the same records in parts of at most so many clients, for what grows with clients."""
-        if clients >= self.clients:
-            yield self
-            return
         order = np.argsort(self.client, kind="stable")
         starts = range(0, self.clients, clients)
         edges = np.searchsorted(self.client[order], [*starts, self.clients])
@@ -172,13 +168,11 @@ class ClientRecords:
 class ScoreCut:
     """How predictions follow from scores: from the threshold on, the positive label, else the other.
 
-    Attributes: threshold: from 0 to 1; label: the positive one, the last in order if empty; typed: the
-    threshold as its user gave it.
+    Attributes: threshold: from 0 to 1; label: the positive one, the last in order if empty.
     """
 
     threshold: float
     label: str = ""
-    typed: str = ""
 
     def positive_in(self, domain: RecordDomain, where: str = "The records") -> int:
         """Return the positive label's index.
@@ -198,7 +192,6 @@ def read_records(
     domain: RecordDomain | None,
     max_count: int = DEFAULT_MAX_COUNT,
     *,
-    may_be_empty: bool = False,
     kind: RecordKind = RecordKind.NONE,
     cut: ScoreCut | None = None,
     say: Say | None = None,
@@ -210,9 +203,9 @@ def read_records(
 
     Args: source: see `table_at`; values are taken as they would stand in a CSV file. domain:
     what was declared; None infers groups and labels from this source. max_count: for an inferred domain.
-    may_be_empty: take a file with a header alone for one client without records. kind: what else to read;
-    cut: predictions are made by it from the column score. say: what is no record of the domain is left out
-    and said by this, a sentence each; None: it is refused. grid: of scores, if the domain has none.
+    kind: what else to read; cut: predictions are made by it from the column score. say: what is no record of
+    the domain is left out and said by this, a sentence each, and nothing at all is one client without
+    records; None: it is refused. grid: of scores, if the domain has none.
     Returns: the same whatever holds the records: clients by name, an entry for each of their cells, in order.
     [test: tests/harness/inputs/test_frames.py]
     Raises: RecordsError: names the file, and the row (a table's by its index) and value where there is one;
@@ -225,11 +218,6 @@ def read_records(
         thresholds = (domain and domain.thresholds) or grid or even_grid()
     scores = names[len(_COLUMNS) :] if thresholds else ()
     counted = table.counted(names[: len(names) - len(scores)], scores, thresholds, say)
-    if not len(counted.records) and may_be_empty and domain is not None and isinstance(source, Path):
-        none = np.zeros(0, dtype=np.int64)
-        client_ids = np.array([source.stem], dtype=object)
-        declared = domain.with_kind(kind)
-        return ClientRecords(declared, client_ids, none, none, none, none if kind.of_each else None)
     return as_records(table, counted, domain, max_count, kind, cut, say, grid).in_order()
 
 
@@ -262,7 +250,7 @@ def as_records(
     returns: who is named in client_id is there.  [test: tests/harness/inputs/test_uploaded_records.py]
     """
     where, columns = table.where, counted.texts
-    if not len(counted.records):
+    if not len(counted.records) and say is None:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
     check, read = _Check(table, counted, say), _columns(kind, cut, domain)
     bins = dict(zip(read[-counted.bins.shape[1] :], counted.bins.T, strict=False))

@@ -11,7 +11,6 @@ import glob
 import re
 import shutil
 import tempfile
-import unicodedata
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, RecordsError, named
+from harness.errors import RecordsError, named
 from harness.inputs.column_values import as_text
 from harness.inputs.record_schema import Grid, even_grid
 from harness.system.spelling import similar
@@ -136,10 +135,14 @@ class Table:
 
 def _in_brief(error: BaseException) -> str:
     """Return the first sentence of what an engine says, without its class."""
-    text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", str(error).strip())
+    said = str(getattr(error, "strerror", None) or error).strip()
+    text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", said)
     if extension := re.search(r"INSTALL (\w+)", text):
         return f'that takes an extension of DuckDB: duckdb.sql("INSTALL {extension[1]}") in Python, once'
-    return re.split(r"\.?\s*\n|\. ", text)[0].rstrip(".") or type(error).__name__
+    brief = re.split(r"\.?\s*\n|\. ", text)[0].rstrip(".") or type(error).__name__
+    return brief + "; give DuckDB a persistent secret that may read it" * bool(
+        re.search("HTTP 40[13]", brief)
+    )
 
 
 def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -> nw.LazyFrame[Any]:
@@ -220,9 +223,7 @@ def table_at(source: Any, names: Sequence[str]) -> Table:
         if Path(files[0]).suffix.lower() in _PARQUET:
             return _of_parquet(where, files, names)
         return _of_csv(where, files, names)
-    except OSError as error:
-        raise RecordsError(f"Cannot read {where}: {str(error.strerror or error).rstrip('.')}.") from None
-    except duckdb.Error as error:
+    except (OSError, duckdb.Error) as error:
         raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
 
 
@@ -339,11 +340,6 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
 
 def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
     connection = _engine().cursor()
-    for file in files:
-        if "://" not in file:
-            with Path(file).open("rb") as start:
-                if start.read(4) != b"PAR1":
-                    raise RecordsError(f"{file} is not a readable Parquet file.")
     schema = connection.sql(
         f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
     ).fetchall()
@@ -449,33 +445,3 @@ def _check_columns(path: Path | str, header: list[str], names: Sequence[str]) ->
     repeated = [name for name in names if header.count(name) > 1]
     if repeated:
         raise RecordsError(f"{path} has the column {repeated[0]} twice; keep one.")
-
-
-def refuse_variants(names: Sequence[str], what: str) -> None:
-    """Refuse names that differ in blanks, case, Unicode form or how a number is written: most often one.
-
-    Args: what: how the message calls them. Raises: RecordDomainError: names the two.
-    """
-    by_plain_name: dict[object, str] = {}
-    for name in names:
-        other = by_plain_name.setdefault(_plain(name), name)
-        if other != name:
-            raise RecordDomainError(
-                f"{what} {other!r} and {name!r}, which look like one; write them alike, or declare both "
-                f"with {named('domain')}."
-            )
-
-
-def alike(name: str, declared: Sequence[str]) -> str:
-    """Say, for the end of a message, which declared name looks like this one; nothing if none does."""
-    same = [other for other in declared if _plain(other) == _plain(name)]
-    return (
-        f"; only blanks, case or Unicode form set it apart from {same[0]!r}: write them alike" if same else ""
-    )
-
-
-def _plain(name: str) -> object:
-    try:
-        return float(name)
-    except ValueError:
-        return " ".join(unicodedata.normalize("NFKC", name).split()).casefold()

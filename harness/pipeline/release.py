@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.engines.base import Progress, Runner
-from harness.engines.registry import choose_model
+from harness.engines.registry import choose_model, chosen_model
 from harness.errors import OptionError, named
 from harness.inputs.record_schema import (
     AUTO,
@@ -60,12 +60,7 @@ def settings_of(call: ReleaseCall, hosts: Runner | None = None, say: Say = nothi
     if not any(form.capped for form in request.spec.input_forms.values()):
         parse_choice("privacy_unit", str(request.privacy_unit), [str(PrivacyUnit.RECORD)])
     _check_sources(call, at_hosts=hosts is not None)
-    if request.security is None:
-        request = request.but(security=choose_model(None))
-        say(
-            f"Security model: {request.security.name} (choose another with --security; "
-            "./inv security lists them)"
-        )
+    request = request.but(security=chosen_model(request.security, say))
     if request.offline:
         _check_undivided(call)
     if chooses_cap(call):
@@ -227,7 +222,7 @@ def score_cut(call: Records) -> ScoreCut | None:
     """Return how predictions follow from scores; None: they do not."""
     if call.threshold is None:
         return None
-    return ScoreCut(call.threshold, call.positive_label or "", as_text(call.threshold))
+    return ScoreCut(call.threshold, call.positive_label or "")
 
 
 def with_cap(domain: RecordDomain, cap: Cap | None, unit: PrivacyUnit) -> RecordDomain:

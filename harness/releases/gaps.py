@@ -125,13 +125,12 @@ def gaps(opened: Floats, domain: RecordDomain, plan: NoisePlan) -> Gaps:
         Interval(float(estimate), low - rounding, high + rounding, True)
         for estimate, (low, high) in zip(estimates, ends, strict=True)
     ]
-    errors = np.abs(boxes - uncut[:, np.newaxis]).max(axis=1)
     intervals = {}
     for a, b in combinations(range(len(means)), 2):
         gap, low, high = float(estimates[a] - estimates[b]), -np.inf, np.inf
         if not (near_zero[a] or near_zero[b]):
-            of_both = (each[[a, b]].tolist() for each in (uncut, sizes, errors))
-            off = difference_bound(noise, *of_both) + 2 * rounding
+            both = [a, b]
+            off = difference_bound(noise, uncut[both], sizes[both], boxes[both]) + 2 * rounding
             off += abs(float(uncut[a] - uncut[b]) - gap)  # of estimates that were cut
             low, high = gap - off, gap + off
         intervals[a, b] = _in_range(Interval(gap, low, high, False), values, 2.0, 0.0)
@@ -161,8 +160,8 @@ def clients_for(error: float, noise: Noise, steps: int) -> int:
     def certain(power: int) -> bool:
         size = 2.0 * steps * clients(power)
         share = share_intervals(np.array([size]), np.zeros(1), (1, 1), noise, failure)
-        furthest = 2 * float(1 - share[0, 0])
-        off = difference_bound(noise, (1.0, -1.0), (size, size), (furthest, furthest)) + 1 / steps
+        means = np.concatenate([2 * share - 1, 1 - 2 * share[:, ::-1]])
+        off = difference_bound(noise, (1.0, -1.0), (size, size), means) + 1 / steps
         return bool(off <= max(error, 2 / steps))
 
     return clients(bisect_left(range(1500), True, key=certain))

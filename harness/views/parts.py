@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # takes a second to load
-    from matplotlib import axes, figure
+    from matplotlib import axes
 
 
 class Good(str):
@@ -86,23 +86,11 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A figure, of which a terminal shows nothing.
-
-    Attributes: name: of its file beside a page; description: for those who cannot see it.
-    """
-
-    name: str
-    drawn: figure.Figure
-    description: str
-    caption: str
-
-
-@dataclass(frozen=True)
 class Picture:
     """A figure of one panel that is drawn where it is shown; a terminal draws and shows nothing of it.
 
-    Attributes: draw: draws it on axes; height: that it takes, in inches; the others as of `Figure`.
+    Attributes: name: of its file beside a page; draw: draws it on axes; description: for those who cannot see
+    it; height: that it takes, in inches.
     """
 
     name: str
@@ -121,5 +109,5 @@ def from_least_to_most(what: str, values: Mapping[str, float], decimals: int) ->
 
 PAGE = "report.html"  # the file of a page
 
-Part = str | Heading | Paragraph | Line | Sentences | Table | Figure | Picture
+Part = str | Heading | Paragraph | Line | Sentences | Table | Picture
 View = Iterable[Part]

@@ -1,5 +1,6 @@
 """A plan: what to expect of each release, and what all cost in each model."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -24,8 +25,10 @@ from harness.views.releases.counts import guarantee
 from harness.views.rendering.plots import intervals, with_ends
 from harness.views.run import at_every_epsilon
 from protocols.accounting.rounding import digits_up, float_up
+from protocols.noise.truncated import mean_square_error
 
 _MOST_ROWS = 20
+_LARGE_EPSILON = 2  # of a noisy value
 _OF_THE_WALL_CLOCK = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "derive_s")
 _COUNTED = {
     RecordKind.SCORE: "of records at or above a threshold",
@@ -137,12 +140,14 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
             yield f"Records beyond the cap, of {per_client} each, do not count as an error here."
     what = _COUNTED.get(stage.statistic.kind, "of a group and label")
     yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
-    if by_noise := release.by_noise:
-        best = min(by_noise.keys() - {SQUARE_ROOT}, key=by_noise.__getitem__)
+    noise = stage.prepared.plan
+    if noise.coins and noise.node_epsilon > _LARGE_EPSILON:
+        made, q = math.sqrt(mean_square_error(noise.coins)), math.exp(-noise.node_epsilon)
+        least = math.sqrt(2 * q) / (1 - q)
         yield (
-            "By kind of noise, at this δ: "
-            + "; ".join(f"{name}, {error:,.3g}" for name, error in by_noise.items())
-            + f" (ideal, not built). Best here: {best}."
+            f"At so large an ε most of it is the half unit by which joint noise is off: {made:.2g} a "
+            f"value, where Laplace noise on integers has {least:.2g}, and noise=distributed of three parties "
+            f"{least * math.sqrt(1.5):.2g}."
         )
     worst = max(errors.each, key=errors.each.__getitem__)
     rows = [[name, _share(value)] for name, value in list(errors.each.items())[:_MOST_ROWS]]
@@ -173,6 +178,10 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
             f"Target error {_share(needed.error)}: takes {needed.people:,} {_unit(stage)} at this ε, or "
             f"{epsilon} with these {stage.people:,}."
         )
+    if by_noise := release.by_noise:
+        best = min(by_noise.keys() - {SQUARE_ROOT}, key=by_noise.__getitem__)
+        others = [f"{name}: {error:,.3g}" for name, error in by_noise.items() if name != best]
+        yield f"Best noise at this δ: {best}. A count would be off by, with {'; '.join(others)} (not built)."
 
 
 def _unit(release: PlannedRelease) -> str:

@@ -20,6 +20,7 @@ _STEPS = 256  # of the loss, in its standard deviation over all values that move
 TRIES = 100
 _COARSEST = Fraction(1, 5)  # a rate that `gaussian_square` covers
 _PRECISION = 256  # bits
+_DELTA_GRID, _SLACK = 1 << 200, 1 << 50  # of a delta; more than its rounding errors
 SHRINK = Fraction(1999, 2000)  # of a rate that protects a little too little
 _FIXED = 256
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down
@@ -210,8 +211,7 @@ def gaussian_delta(square: Fraction, epsilon: Fraction) -> Fraction:
     with gmpy2.context(precision=_PRECISION):
         mu, loss = gmpy2.sqrt(gmpy2.mpq(square)), gmpy2.mpfr(gmpy2.mpq(epsilon))
         near, far = (gmpy2.erfc((loss / mu + sign * mu / 2) / gmpy2.sqrt(2)) / 2 for sign in (-1, 1))
-        delta = (near - gmpy2.exp(loss) * far).as_integer_ratio()
-    return Fraction(*map(int, delta)) + Fraction(1, 1 << _PRECISION - 100)
+        return Fraction(int((near - gmpy2.exp(loss) * far) * _DELTA_GRID) + _SLACK, _DELTA_GRID)
 
 
 def design_distributed(

@@ -19,6 +19,7 @@ from protocols.accounting.distributed_noise import (
     gaussian_square,
     rho,
 )
+from protocols.accounting.rounding import float_up
 from protocols.circuits.coins import exp_bounds
 from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.guarantee import Guarantee
@@ -29,7 +30,7 @@ _FARTHER = 1 << 40  # times less than needed a table is apart: a longer one cost
 _LOST = Fraction(1, 256)  # of delta, for what truncated noise is apart from what Gaussian DP is shown for
 _FINE = 16  # the least variance of a coarse joint sample, below which its refinements show
 _MAX_LEVELS = 11  # of a table of 2^17 values or so
-_LARGEST = 60  # -ln of a probability that joint noise has
+_LARGEST = 250  # -ln of a probability that joint noise has
 
 RoundNoise = JointGaussian | DistributedNoise
 
@@ -93,16 +94,20 @@ def plan_rounds(
     allowed = aim = 2 * largest_rho(epsilon, delta * (1 - _LOST))
     values = rounds * min(coordinates, squares)  # that move
     lost = delta * _LOST / values / (1 + exp_bounds(epsilon)[1] if distributed else 1)  # of one of them
+    farthest = math.isqrt(squares)
     for _ in range(TRIES):
         per_unit = aim / (rounds * squares)
-        noise: RoundNoise = _table(per_unit, lost, *distributed) if distributed else _joint(per_unit, lost)
-        square, apart = gaussian_loss(noise, lost, math.isqrt(squares))
-        certain = Fraction(0) if distributed else values * apart
+        noise: RoundNoise = (
+            _table(per_unit, lost, *distributed) if distributed else _joint(per_unit, lost, farthest)
+        )
+        square, apart = gaussian_loss(noise, lost, farthest)
+        lost_of_all = Fraction(float_up(values * apart))  # of a table, a ratio of thousands of digits
+        certain = Fraction(0) if distributed else lost_of_all
         rho_of_all = rounds * squares * square / 2 + certain
         loss = Concentrated(
-            Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID), certain, values * apart - certain
+            Fraction(math.ceil(rho_of_all * _RHO_GRID), _RHO_GRID), certain, lost_of_all - certain
         )
-        if (spent := loss.delta(epsilon)) <= delta:
+        if (spent := Fraction(float_up(loss.delta(epsilon)))) <= delta:
             law = tuple(map(str, noise.arguments().values()))
             return RoundsPlan(noise, law, Guarantee(epsilon, spent), loss)
         aim *= SHRINK * min(Fraction(1), allowed / (2 * loss.rho))
@@ -154,7 +159,7 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     return Fraction(low)
 
 
-def _joint(per_unit: Fraction, lost: Fraction) -> JointGaussian:
+def _joint(per_unit: Fraction, lost: Fraction, farthest: int) -> JointGaussian:
     variance, levels = 1 / per_unit, 1
     while levels < _MAX_LEVELS and variance >= _FINE << 2 * (levels + 1):
         levels += 1
@@ -162,8 +167,8 @@ def _joint(per_unit: Fraction, lost: Fraction) -> JointGaussian:
         raise ValueError("no joint noise is as large; more ε, or fewer rounds, needs less")
     added = sum(Fraction(bits, 4 << 2 * i) for i, bits in enumerate(refinements(levels), 1))
     rate = Fraction(int(RATE_GRID / (2 * max(Fraction(1, 2), variance / 4**levels - added))), RATE_GRID)
-    steps = math.sqrt(min(_log(64 / lost), _LARGEST) / float(rate)) - Fraction(1, 2)
-    return JointGaussian(rate, math.ceil(steps), levels)
+    steps = math.sqrt(_log(64 / lost) / float(rate)) + farthest / 2**levels
+    return JointGaussian(rate, math.ceil(min(steps, math.sqrt(_LARGEST / float(rate)) - 0.5)), levels)
 
 
 def _table(per_unit: Fraction, lost: Fraction, parties: int, honest: int) -> DistributedNoise:

@@ -17,7 +17,7 @@ from protocols.circuits.noise import default_noise, flip, xor_of_inputs
 JOINT_ARGUMENTS = ("law", "shape")  # of a program whose parties make Gaussian noise together
 JOINT_GAUSSIAN = "joint-gaussian"
 _DIGITS = 14  # significant bits of a probability
-_ONE = 1 << 200
+_ONE = 1 << 512
 
 
 def refinements(levels: int) -> list[int]:
@@ -30,7 +30,7 @@ class JointGaussian:
     """Noise near a discrete Gaussian, which the parties make together and nobody knows; its mean is 0.
 
     Attributes: rate, steps: of the coarse sample, which is k or -1 - k, k = 0, .., steps, with a probability
-    near c e^(-rate (k + 1/2)^2); rate (steps + 1/2)^2 is 64 at most; levels: how often it is refined, 1 or
+    near c e^(-rate (k + 1/2)^2); rate (steps + 1/2)^2 is 256 at most; levels: how often it is refined, 1 or
     more.
     """
 
@@ -52,7 +52,7 @@ class JointGaussian:
     def coins(self) -> list[Coin]:
         """P(k >= 1), .., P(k >= steps): each has 14 significant bits, whatever its size."""
         parts = range(1, 2 * self.steps + 2, 2)
-        masses, coins = [int(_ONE / exp_bounds(self.rate * n * n / 4)[0]) for n in parts], []
+        masses, coins = [int(_ONE / exp_bounds(self.rate * n * n / 16)[0] ** 4) for n in parts], []
         for k in range(1, len(masses)):
             beyond = Fraction(sum(masses[k:]), sum(masses))
             bits = _DIGITS + int(1 / beyond).bit_length()

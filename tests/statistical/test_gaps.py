@@ -56,7 +56,7 @@ def test_intervals_hold_as_often_as_they_say(epsilon: Fraction) -> None:
 
 @pytest.mark.parametrize(
     ("clients", "epsilon", "most"),
-    [(1000, Fraction(3), 1.15), (10_000, Fraction(1), 1.1), (300, Fraction(3), 1.3)],
+    [(1000, Fraction(3), 1.1), (10_000, Fraction(1), 1.07), (300, Fraction(3), 1.16)],
 )
 def test_half_widths_are_near_the_true_errors(clients: int, epsilon: Fraction, most: float) -> None:
     """Against the 95 % quantile of 40,000 simulated errors; of means within 1.1 at all sizes."""

@@ -20,7 +20,8 @@ from benchmarks.figures import (
     place,
     shown,
 )
-from benchmarks.studies.capping import bounds, choices
+from benchmarks.studies.capping import choices
+from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.choices import (
     AIMS,
     ALL_QUANTITIES,
@@ -53,9 +54,8 @@ SEED = 20_191_210  # any
 CAPS = caps_up_to(MOST)
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(4))
 SETTINGS = (*map(Setting, EPSILONS), Setting(Fraction(1), active=True))
-GAMMAS, SIZES, RUNS = (0.3, 0.1, 0.03), (100, 300, 1_000, 3_000, 10_000, 30_000), 20  # of Theorem 1
 RESULT, ERRORS = "capping.json", "errors.csv"
-BOUNDS, PRICE, TARGETS = "bounds.png", "shares.png", "targets.png"
+PRICE, TARGETS = "shares.png", "targets.png"
 _SHOWN = "1"  # epsilon of the table that is printed
 
 Errors = dict[tuple[Setting, str], pd.DataFrame]
@@ -67,7 +67,7 @@ def study(
     held_out: Sequence[Population] = (),
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Compute what there is of each population, and Theorem 1's simulation for each cap.
+    """Compute what there is of each population.
 
     Returns: all numbers, the errors at every cap, and figures of each population but those held out.
     Args: held_out: populations that no target or share was chosen by; detail: told how far it is.
@@ -99,9 +99,6 @@ def study(
             slug = re.sub("[^a-z0-9.]+", "-", population.name.lower().replace(",", ""))
             for name, quantities in (("errors", QUANTITIES), ("curves", CURVE_QUANTITIES)):
                 drawn[f"{name}-{slug}.png"] = partial(errors_by_cap, of, errors, rows, quantities)
-    detail("Theorem 1")
-    rng = np.random.default_rng(SEED)
-    theorem_1 = [bounds.simulate(*bounds.users_of_theorem_1(), gamma, SIZES, RUNS, rng) for gamma in GAMMAS]
     ordered = sorted(tried, key=lambda row: (ALL_QUANTITIES.index(row["quantity"]), row["aim"], row["share"]))
     regrets = pd.DataFrame(ordered).astype({"share": str})
     by_share = (regrets["kind"] == "chosen") & regrets["quantity"].isin(QUANTITIES)
@@ -112,13 +109,11 @@ def study(
         "choices": caps,
         "shares": _regrets(regrets[by_share], ["quantity", "aim", "share"], "mechanism"),
         "targets": _regrets(regrets[by_aim], ["quantity", "aim"], "kind"),
-        "theorem_1": theorem_1,
-        "claims": bounds.claims(),
+        "claims": claims(),
     }
     drawn[TARGETS] = partial(choices.targets, numbers["targets"])
     epsilons = ", ".join(f"{float(epsilon):g}" for epsilon in EPSILONS)
     drawn[PRICE] = partial(choices.shares, numbers["shares"], len(populations), epsilons)
-    drawn[BOUNDS] = partial(bounds.figure, theorem_1)
     table = pd.concat(by_cap).rename_axis("cap").reset_index()
     return Outcome(
         {
@@ -126,7 +121,6 @@ def study(
             "epsilons": [str(epsilon) for epsilon in EPSILONS],
             "drawn_per_cap": {"choices_of_records": CHOICES, "noises": NOISES, "curves": DRAWS},
             "thresholds": BINS,
-            "runs_of_theorem_1": RUNS,
         },
         numbers,
         view(numbers),

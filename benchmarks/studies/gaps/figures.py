@@ -1,16 +1,13 @@
-"""Figures 1 to 4 on gaps under local privacy: what the paper reads off them, judged, and drawn anew."""
+"""Figures 1 to 4 on gaps under local privacy: what the paper reads off them, judged; Figure 1 drawn anew."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
-from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.figures import LEGEND, LOGARITHMIC, Mark, band, draw, legend, level, line, note, place, shown
+from benchmarks.figures import LEGEND, LOGARITHMIC, Mark, band, draw, line, note, place, shown
 from benchmarks.papers import gaps, rounds_to
 from benchmarks.studies.gaps.tables import (
     M_R,
@@ -26,8 +23,7 @@ from benchmarks.studies.gaps.tables import (
 )
 from benchmarks.studies.local_simulation import Population, simulate
 from benchmarks.studies.outcome import Row
-from harness.views.palette import COLOURS, GREY, MARKERS
-from protocols.accounting.rounding import digits_up
+from harness.views.palette import COLOURS, GREY
 from protocols.arrays import Floats
 
 # The paper's axes and ratios are not in its text; these are ours.
@@ -218,7 +214,6 @@ def claims() -> list[Row]:
 
 _COLOUR = dict(zip((*AS_PUBLISHED, "M_R, repaired"), COLOURS, strict=False))
 _INCHES = (10.5, 4.6)
-_GRID = np.linspace(0.02, 2, 100)  # of Figure 3's budgets
 _HEIGHT = ["MSE, gap on the scale from −1 to 1"]
 
 
@@ -259,110 +254,3 @@ def figure_1() -> Figure:
         x="ε",
         y=_HEIGHT,
     )
-
-
-def figure_2() -> Figure:
-    """Draw the largest MSE by epsilon for groups of unequal size."""
-
-    def lines(allocation: Allocation, **style: Any) -> list[Mark]:
-        return [
-            line(
-                EPSILONS,
-                [allocation(epsilon).variance(with_ratio(ratio)) for epsilon in EPSILONS],
-                color=colour,
-                **{"linestyle": ":" if ratio == RATIOS[1] else "-", "label": f"groups 1:{ratio}"} | style,
-            )
-            for ratio, colour in zip(RATIOS, COLOURS, strict=False)
-        ]
-
-    panels = {
-        "M_R opt.; dashed: repaired": [
-            *lines(published_r),
-            *lines(repaired_r, linewidth=0.8, linestyle="--", label=None),
-        ],
-        "M_L, k = 2, which keeps to ε": lines(l_of_two),
-    }
-    return draw(
-        [
-            [
-                [*marks, LOGARITHMIC, shown(ylim=(1e-5, 1e6), title=title), LEGEND]
-                for title, marks in panels.items()
-            ]
-        ],
-        _INCHES,
-        f"Figure 2: largest MSE of the gap, {gaps()['figure2']['clients']:,} clients",
-        x="ε",
-        y=_HEIGHT,
-    )
-
-
-def figure_3() -> Figure:
-    """Draw the MSE of M_L over its two budgets, and where they are said to keep to epsilon_2."""
-    two, two_thirds = ([allocated(k)(epsilon).epsilon_1 for epsilon in _GRID] for k in (2.0, 2 / 3))
-    marks: dict[float, list[Mark]] = {
-        2.0: [
-            lambda axes: axes.fill_betweenx(_GRID, 0, two, color=COLOURS[2], alpha=0.25, linewidth=0),
-            note("keeps to ε = ε₂,\nas published", (0.1, 1.5)),
-            line(two, _GRID, color=COLOURS[2], linestyle=":", linewidth=2.2, label="best, k = 2"),
-            shown(title="k = 2"),
-        ],
-        2 / 3: [
-            line(
-                two_thirds,
-                _GRID,
-                color=COLOURS[1],
-                linestyle="--",
-                linewidth=2.2,
-                label="Eq. (1) holds on this line only;\nno ε holds anywhere",
-            ),
-            level(2 / 3, color="black", linewidth=0.6),
-            note(
-                "as published: best below ε = 2/3",
-                (1.0, 2 / 3 + 0.03),
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-            ),
-            shown(title="k = 2/3"),
-        ],
-    }
-    frame = [shown(xlim=(0, 2), ylim=(0, 2)), legend(frameon=True, framealpha=1, loc="upper right")]
-    return draw(
-        [[[partial(_contours, k=k), *of_k, *frame] for k, of_k in marks.items()]],
-        _INCHES,
-        "Figure 3: largest MSE of the gap by M_L, two groups of 10,000",
-        x="ε₁, for the group",
-        y=["ε₂, for the value"],
-    )
-
-
-def _contours(axes: Axes, k: float) -> None:
-    mse = np.vectorize(lambda e1, e2: Budgets(e1, e2, k).variance((SIZE_OF_FIGURE_3,) * 2))
-    heights = mse(*np.meshgrid(_GRID, _GRID))
-    levels = np.geomspace(3e-4, 10, 14)
-    lines = axes.contour(_GRID, _GRID, heights, levels, colors=GREY, linewidths=0.8)
-    axes.clabel(lines, fmt="%.1g", fontsize="x-small")
-
-
-def figure_4(curves: Sequence[Row]) -> Figure:
-    """Draw the MSE over more and more runs beside its closed form."""
-    runs, values = zip(*((int(n), float(mse)) for n, mse in gaps()["figure4"]["runs"].items()), strict=True)
-    marks = [line(runs, values, "x", label="published code's run", color=GREY, markersize=8)]
-    for curve, colour, marker in zip(curves, COLOURS, MARKERS, strict=False):
-        label = f"{curve['name']}, true ε = {digits_up(curve['epsilon'], 3)}"
-        marks += [
-            line(curve["runs"], curve["empirical"], color=colour, marker=marker, label=label),
-            level(curve["theory"], color=colour, linestyle="--", linewidth=1),
-        ]
-    frame = [
-        shown(xscale="log", ylim=(0, None)),
-        shown(title="Figure 4: M_R, two groups of 10, ε stated as 0.5\n(dashed: Eq. 20)"),
-        legend(fontsize="medium"),
-    ]
-    return draw([[[*marks, *frame]]], (6.6, 4.6), x="runs", y=["MSE of a group's mean"])
-
-
-FIGURES: dict[str, Callable[[Sequence[Row]], Figure]] = {
-    "figure-1": lambda _: figure_1(),
-    "figure-2": lambda _: figure_2(),
-    "figure-3": lambda _: figure_3(),
-    "figure-4": figure_4,
-}

@@ -3,9 +3,9 @@
 from fractions import Fraction
 
 from harness.cli import terminal as cli
-from harness.cli.commands.choices import chosen_model
 from harness.cli.options import AuditOptions, NoiseOptions
 from harness.cli.terminal import show
+from harness.engines.registry import chosen_model
 from harness.errors import AuditError, OptionError
 from harness.pipeline.noise_samples import open_noise
 from harness.pipeline.run import RunSettings
@@ -96,7 +96,7 @@ def _release(name: str, options: AuditOptions) -> Audited:
     distribution = distribution_of(options.noise or JOINT)
     offered += ["noise", *(["security"] if distribution else [])]
     _only(options, f"--release {name} under {relation}", *offered)
-    model = chosen_model(options.security) if distribution else None
+    model = chosen_model(options.security, cli.announce) if distribution else None
     distributed = (distribution, model.parties, model.corruptions) if distribution and model else None
     typed = {size: chosen for size in target.sizes if (chosen := getattr(options, size))}
     epsilon = options.epsilon or Fraction(1)
@@ -106,7 +106,7 @@ def _release(name: str, options: AuditOptions) -> Audited:
 def noise(options: NoiseOptions) -> None:
     """Run π_LAP, all parties on this machine."""
     delta, distribution = options.delta or DELTA, distribution_of(options.noise)
-    model = chosen_model(options.security)
+    model = chosen_model(options.security, cli.announce)
     chosen = (
         joint_sampler(options.epsilon, delta)
         if distribution is None

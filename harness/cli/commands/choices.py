@@ -4,22 +4,11 @@ import re
 from pathlib import Path
 
 from harness.cli import terminal as cli
-from harness.engines.registry import choose_model
 from harness.errors import OptionError
 from harness.hosts.inventory import Host, default_model, hosts_for, read_hosts
 from harness.security_models import SecurityModel
 
 _FINGERPRINT = re.compile("[0-9A-F]{2}(:[0-9A-F]{2}){31}")
-
-
-def chosen_model(model: SecurityModel | None) -> SecurityModel:
-    """Return the model that was named; without one the default, and say which that is."""
-    chosen = model or choose_model(None)
-    if model is None:
-        cli.announce(
-            f"Security model: {chosen.name} (choose another with --security; ./inv security lists them)"
-        )
-    return chosen
 
 
 def chosen_hosts(path: Path, model: SecurityModel | None) -> tuple[list[Host], SecurityModel]:

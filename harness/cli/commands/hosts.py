@@ -10,6 +10,7 @@ from harness.cli.options import (
     HostsCleanOptions,
     HostsCollectOptions,
     HostsPolicyOptions,
+    HostsRestoredOptions,
     HostsSetupOptions,
     VerifyOptions,
 )
@@ -30,10 +31,11 @@ from harness.hosts.policy import (
 from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
 from harness.privacy.ledger.entries import Ledger
-from harness.privacy.ledger.populations import exact_json
+from harness.privacy.ledger.populations import PrivacyEvent, exact_json, key_of, spent_text
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import hosts as view
 from harness.views.run import results
+from protocols.accounting.calibration import NeighboringRelation
 from protocols.guarantee import Guarantee
 
 
@@ -100,6 +102,23 @@ def policy(options: HostsPolicyOptions) -> None:
         print_json({**rules.to_json(), "spent": spendings})
     else:
         show(*view.policy(directory, rules.to_json(), spent))
+
+
+def restored(options: HostsRestoredOptions) -> None:
+    """Write what a host's ledger lost to it, as its owner says. Raises: OptionError; LedgerError."""
+    if not (options.directory / FILE).exists():
+        raise OptionError(f"{options.directory} is no host's directory; name the one with its {FILE}.")
+    ledger, unit = Ledger(options.directory / LEDGER), options.privacy_unit
+    relation = options.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
+    for known in ledger.populations():
+        if key_of(known.name) == key_of(options.population):
+            unit, relation = known.unit or unit, known.relation or relation
+    lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
+    ledger.restore(options.population, lost, options.entries)
+    show(
+        f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
+        f"The ledger has {ledger.entries()} entries now."
+    )
 
 
 def verify(options: VerifyOptions) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from harness.cli import terminal as cli
-from harness.cli.commands.choices import chosen_model
 from harness.cli.options import QuickstartOptions
+from harness.engines.registry import chosen_model
 from harness.errors import InfeasibleError, TooNoisyError, UndefinedRateError
 from harness.evaluation.before_after import Fold, evaluate, held_out_scores, reweighed, thresholded
 from harness.evaluation.loanapp import FIXED_SPLIT, SPLITS, LoanApplications, load_loanapp
@@ -56,7 +56,7 @@ _UNMITIGATED = 0.5  # the threshold of a model's own predictions
 
 def quickstart(options: QuickstartOptions) -> None:
     """Run the main job on the mortgage applications and show what weights and thresholds do."""
-    model = chosen_model(options.security)
+    model = chosen_model(options.security, cli.announce)
     target = options.out or default_out("quickstart")
     with cli.steps(view.STEPS) as begin:
         done = run(model, options.guarantee, target, begin)

@@ -47,7 +47,7 @@ def send(options: SendOptions) -> None:
                 f"This run spends {letter} = {digits_up(spent, 4)}, and {named(name, as_text(most))} is "
                 "the most that you accept; nothing was sent."
             )
-    records = read_records(options.records, domain, may_be_empty=True, say=announce)
+    records = read_records(options.records, domain, say=announce)
     if records.clients != 1:
         raise OptionError(
             f"{options.records} holds records of {records.clients} clients; an invitation is for one."

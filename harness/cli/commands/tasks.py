@@ -172,7 +172,7 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         )
     with steps(STEPS) as begin:
         begin("records")
-        records = read_records(options.records, domain, may_be_empty=True, kind=domain.kind, say=announce)
+        records = read_records(options.records, domain, kind=domain.kind, say=announce)
         records = as_upload(records, INPUT_FORMS[task.form], announce)
         clients = counted(records.clients, "client")
         if options.check:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts
-from protocols.noise.added import Distribution, Noise as NoiseOfCount, error_bound, noise_sum, weighted_sum
+from protocols.noise.added import Distribution, Noise as NoiseOfCount, error_bound, noise_sum
 
 Table = npt.NDArray[np.float64]
 
@@ -31,11 +30,13 @@ _FAILURE = float(1 - CONFIDENCE)
 _RAISED = _FAILURE / 100  # of "surely not raised", all counts together
 _CAP = _FAILURE / 100  # of the bound on a ratio whose divisor could be anything
 _BETWEEN = 1 / 200  # of a failure: of what happens between two points of the grid of ratios, on either side
-# Of the box outside which Kamiran-Calders weights are not approximated: of the weight's own count, on
-# either side, which bends them most; and of each of six other sums.
-_OWN = _FAILURE * 3 / 20
-_OTHER = _FAILURE / 120
+_OUTSIDE = _FAILURE / 120  # of each end of each of seven sums, beyond which nothing is approximated
+_CELLS = 24  # of what a count of a Kamiran-Calders weight may be
 DIFFERENCE_FAILURE = _FAILURE * 24 / 25  # of a difference of means; the rest is that of the means' bounds
+_RARE = _FAILURE / 200  # of each bound that a difference of means takes for granted
+_MEANS, _RATIOS = 3, 6  # cells of each of two means, and points of the grid of their sizes' ratios
+_PLACES = 4096  # of the grid on which many weighted sums are added up
+_ROUNDING = 1e-12  # mass by which Fourier transforms may be off
 _GROWTH = 1 + 1 / 128  # of the grid of ratios
 _LARGEST = 500.0  # of an exponent that says something
 _BLOCK = 64  # points of that grid that are computed together
@@ -123,37 +124,65 @@ def share_intervals(
 
 
 def difference_bound(
-    noise: NoiseOfCount, estimates: Sequence[float], sizes: Sequence[float], errors: Sequence[float]
+    noise: NoiseOfCount, estimates: Sequence[float] | Table, sizes: Sequence[float] | Table, means: Table
 ) -> float:
     """Return how far the difference of two groups' noisy means may be off.
 
     Computes: means are (a - b)/(a + b) of noisy sums, off by d = ((1 - m) E - (1 + m) E')/(a + b), m the true
     mean. So with x the noisy over the true size of the second group, over the same of the first, d_1 - x d_2
-    is a sum of independent noises, within an exact quantile of 0. Factors with noisy means in place of true
-    ones differ by |d| at most. For each x >= 1 that sizes leave possible, and with groups exchanged, d_1 -
-    d_2 is at most the smaller of q + (x - 1) |d_2| and (q + (x - 1) |d_1|)/x.
-    Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE`, where means are within `errors`.
+    is a sum of independent noises, within an exact quantile q of 0. |1 - 1/x| is a noise, too, whose factors
+    x >= 1 shrinks: a symmetric variable that shrinks is between itself and its mirror image, so that tails
+    grow twofold at most. For each such x, and with groups exchanged, d_1 - d_2 is at most the smaller of q +
+    (x - 1) |d_2| and (q + (x - 1) |d_1|)/x. q is worked out for the middles of cells of means and for a grid
+    of x; what is between them moves each sum by a rare noise at most.
+    Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE`, where true means are within `means`.
     [test: tests/statistical/test_gaps.py]
-    Args: noise: of a, and of b; estimates: noisy means, not cut to the range; sizes: a + b; errors: bounds of
-    |d|.
+    Args: noise: of a, and of b; estimates: noisy means, not cut to the range; sizes: a + b, above 0; means:
+    shape (2, 2), low and high.
     """
-    distribution, rare = noise_sum(noise, 1), _FAILURE / 1600
-    furthest, moved = (noise_sum(noise, 2).quantile(failure) for failure in (8 * rare, rare))
-    if min(sizes) <= furthest:
+    distribution, per_size = noise_sum(noise, 1), 1 / np.array(sizes)
+    apart = _quantiles_of_sums([distribution] * 4, np.tile(per_size, (1, 2)), _RARE / 2).item()
+    if apart >= 1:
         return np.inf
-    main, bound = (DIFFERENCE_FAILURE - 4 * 8 * rare) / 2 - 6 * rare, 0.0
-    factors = [
-        [abs(1 - mean) / size, abs(1 + mean) / size] for mean, size in zip(estimates, sizes, strict=True)
-    ]
+    ratios = np.linspace(1, 1 / (1 - apart), _RATIOS)
+    furthest = np.abs(means - np.array(estimates)[:, np.newaxis]).max(axis=1)
+    radii = (means[:, 1] - means[:, 0]) / (2 * _MEANS)
+    middles = means[:, :1] + radii[:, np.newaxis] * np.arange(1, 2 * _MEANS, 2)
+    moved = noise_sum(noise, 2).quantile(_RARE) * radii * per_size
+    between = (ratios[1] - 1) * 2 * distribution.quantile(_RARE / 2) * per_size
+    main, bound = DIFFERENCE_FAILURE / 2 - 4 * _RARE, 0.0
     for i, k in ((0, 1), (1, 0)):
-        grid = np.linspace(1, (1 + furthest / sizes[i]) / (1 - furthest / sizes[k]), 9)
-        between = (grid[1] - 1) * weighted_sum([distribution] * 2, factors[k]).quantile(rare)
-        for x, above in pairwise(grid.tolist()):
-            weights = [*factors[i], *(above * factor for factor in factors[k])]
-            q = weighted_sum([distribution] * 4, weights).quantile(main) + between
-            q += moved * (errors[i] / sizes[i] + above * errors[k] / sizes[k])
-            bound = max(bound, min(q + (above - 1) * errors[k], (q + (above - 1) * errors[i]) / x))
+        x, one, other = np.meshgrid(ratios[1:], middles[i], middles[k], indexing="ij")
+        factors = [
+            *((1 - one) * per_size[i], (1 + one) * per_size[i]),
+            *(x * (1 - other) * per_size[k], x * (1 + other) * per_size[k]),
+        ]
+        sums = _quantiles_of_sums([distribution] * 4, np.stack(factors, axis=-1).reshape(-1, 4), main)
+        above = ratios[1:]
+        q = sums.reshape(x.shape).max(axis=(1, 2)) + moved[i] + above * moved[k] + between[k]
+        ends = np.minimum(q + (above - 1) * furthest[k], (q + (above - 1) * furthest[i]) / ratios[:-1])
+        bound = max(bound, float(ends.max()))
     return bound
+
+
+def _quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, failure: float) -> Table:
+    """Return, per row of factors, what the sum of independent variables times these is rarely above.
+
+    Computes: a row on one grid, by Fourier transforms; the rounding to the grid is added.
+    Args: factors: at least 0, shape (sums, distributions); failure: how rarely. Returns: shape (sums,).
+    """
+    widths = [one.step * one.masses.size for one in distributions]
+    steps = factors @ widths / (_PLACES - 2 * len(widths))
+    first, waves = np.zeros(len(factors)), np.ones((len(factors), _PLACES // 2 + 1), dtype=np.complex128)
+    for one, column in zip(distributions, factors.T, strict=True):
+        places = np.rint((column / steps)[:, np.newaxis] * one.values).astype(np.int64)
+        waves *= np.fft.rfft([np.bincount(row - row[0], one.masses, _PLACES) for row in places])
+        first += places[:, 0]
+    beyond = np.cumsum(np.fft.irfft(waves)[:, ::-1], axis=1)[:, ::-1]  # at a place or above
+    allowed = failure * (1 - 1e-9) - sum(one.lost for one in distributions) - _ROUNDING
+    last = _PLACES - 1 - np.argmax((beyond > allowed)[:, ::-1], axis=1)
+    slack = len(widths) * steps / 2 + factors @ [one.slack for one in distributions]
+    return np.asarray((first + last) * steps + slack)
 
 
 def _main(failure: float) -> float:
@@ -217,48 +246,51 @@ def _kamiran_calders(counts: Table, noise: Noise) -> Table:
 
     Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, ln of the noisy weight
     over the true one is S + d(N) + d(a) - d(R) - d(L), d(v) = x - ln(1 + x) for the relative error x of v.
-    In a box that holds a, its row's and its column's others, the rest, R, L and N all at once, d is
-    bounded, and so is what changes in S if noisy sums take the place of true ones among its factors; S
-    with these is a sum of independent noises, and within an exact quantile of it. Where the box alone
-    gives less, as for small counts, it is used: the weight is monotone in all but a, and has one minimum.
+    S is a sum of independent noises, within an exact quantile of 0. In a box that holds a, its row's and its
+    column's others, the rest, R, L and N all at once, what changes in S if noisy sums take the place of true
+    ones among its factors is bounded, and so is d. The range of a is cut into cells: within one, F_a is known
+    nearly, and so is d(a). A cell leaves the weights that both the box and S leave; the interval is of those
+    that any cell leaves.
     """
     groups, labels = counts.shape
     sums = counts.sum(axis=1, keepdims=True), counts.sum(axis=0, keepdims=True), counts.sum()
-    counts, row, column, total = np.broadcast_arrays(counts, *sums)
+    counts, row, column, total = (x[..., np.newaxis] for x in np.broadcast_arrays(counts, *sums))
     rest = total - row - column + counts
     values = [counts, row - counts, column - counts, rest, row, column, total]
     terms = [1, labels - 1, groups - 1, (labels - 1) * (groups - 1), labels, groups, counts.size]
-    shares = [_OWN, *[_OTHER] * 6]
-    boxes = [_box(*value, noise) for value in zip(values, terms, shares, strict=True)]
-    low, high = zip(*boxes, strict=True)
-    lowest, highest = _boxed_weights(low, high)
+    reaches = [noise.sum(n).quantile(_OUTSIDE) for n in terms]
+    low = [np.maximum(value - t, n * FLOOR) for value, t, n in zip(values, reaches, terms, strict=True)]
+    high = [value + t for value, t in zip(values, reaches, strict=True)]
+    edges = low[0] * (high[0] / low[0]) ** (np.arange(_CELLS + 1) / _CELLS)
+    start, end = edges[..., :-1], edges[..., 1:]
+    lowest, highest = _boxed_weights([start, *low[1:4]], [end, *high[1:4]])
 
-    half = (_FAILURE - _RAISED) / 2 - _OWN - 6 * _OTHER
-    factors = np.stack(
-        [
-            1 / row + 1 / column - 1 / total - 1 / counts,
-            1 / row - 1 / total,
-            1 / column - 1 / total,
-            -1 / total,
-        ]
+    inverse, radius = (1 / start + 1 / end) / 2, (1 / start - 1 / end) / 2
+    factors = np.broadcast_arrays(
+        *(1 / row + 1 / column - 1 / total - inverse, 1 / row - 1 / total, 1 / column - 1 / total, 1 / total)
     )
-    distributions = [noise.sum(n) for n in terms[:4]]
-    of_cells = np.abs(factors.reshape(4, -1).T).tolist()
-    quantiles = [weighted_sum(distributions, of_cell).quantile(half) for of_cell in of_cells]
-    linear, bends = np.array(quantiles).reshape(counts.shape), []
-    for i in (0, 4, 5, 6):  # a, R, L, N
-        linear = linear + noise.sum(terms[i]).quantile(shares[i]) * (1 / low[i] - 1 / values[i])
+    half = (_FAILURE - _RAISED) / 2 - len(terms) * _OUTSIDE
+    of_cells = np.abs(np.stack(factors, axis=-1)).reshape(-1, 4)
+    linear = _quantiles_of_sums([noise.sum(n) for n in terms[:4]], of_cells, half).reshape(inverse.shape)
+    linear = linear + radius * np.maximum(counts - start, end - counts)
+    bends = []
+    for i in (4, 5, 6):  # R, L, N
+        linear = linear + reaches[i] * (1 / low[i] - 1 / values[i])
         bends.append(np.maximum(_bend(values[i] / low[i] - 1), _bend(values[i] / high[i] - 1)))
+    most = np.maximum(_bend(counts / start - 1), _bend(counts / end - 1))
+    least = _bend(counts / np.clip(counts, start, end) - 1)
     weight = row * column / (total * counts)
-    lowest = np.maximum(lowest, weight * np.exp(-linear - bends[3] - bends[0]))
-    highest = np.minimum(highest, weight * np.exp(np.minimum(linear + bends[1] + bends[2], _LARGEST)))
-    return np.stack([lowest, highest], axis=-1)
-
-
-def _box(value: Table, terms: int, failure: float, noise: Noise) -> tuple[Table, Table]:
-    """Return bounds of true sums of `terms` counts; each is wrong with probability `failure`."""
-    t = noise.sum(terms).quantile(failure)
-    return np.maximum(value - t, terms * FLOOR), value + t
+    lowest = np.maximum(lowest, weight * np.exp(-linear - bends[2] - most))
+    exponents = np.minimum(linear + bends[0] + bends[1] - least, _LARGEST)
+    highest = np.minimum(highest, weight * np.exp(exponents))
+    is_possible = lowest <= highest
+    return np.stack(
+        [
+            np.where(is_possible, lowest, np.inf).min(axis=-1),
+            np.where(is_possible, highest, 0).max(axis=-1),
+        ],
+        axis=-1,
+    )
 
 
 def _bend(x: Table) -> Table:

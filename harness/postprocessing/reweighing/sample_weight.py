@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.errors import RecordDomainError, RecordsError
-from harness.inputs.column_values import as_names, shown
+from harness.errors import RecordsError
+from harness.inputs.column_values import as_names
 from harness.inputs.tables import table_of
 from harness.system.documents import as_type
 from harness.system.result_files import not_result, read_result, result_path
@@ -58,47 +58,14 @@ def sample_weight(weights: pd.Series | Path | str, group: npt.ArrayLike, label: 
     """
     if not isinstance(weights, pd.Series):
         weights = read_weights(weights)
-    rows, table = table_of({"group": group, "label": label}), weights.unstack()
-    groups, labels, *of_rows = map(as_names, (*_levels(table), rows.group, rows.label))
-    of_each_row = look_up_weights(table.to_numpy(), tuple(groups), tuple(labels), *of_rows)
-    return pd.Series(of_each_row, index=rows.index, name="sample_weight")
-
-
-def _levels(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    return table.index.to_series(), table.columns.to_series()
-
-
-def look_up_weights(
-    weights: WeightsTable,
-    groups: Sequence[str],
-    labels: Sequence[str],
-    sensitive_feature: npt.ArrayLike,
-    y: npt.ArrayLike,
-) -> Floats:
-    """Look up each sample's weight, for scikit-learn's `sample_weight`.
-
-    Args: weights: (k, m), finite and not negative; groups, labels: the names of its rows and columns;
-    sensitive_feature, y: (n,), compared as strings. Returns: (n,).
-    Raises: RecordDomainError: the table holds a value that is no weight;
-    RecordsError: a sample's group or label is not in the table.
-    """
-    table = np.asarray(weights, dtype=np.float64)
-    if not (np.isfinite(table) & (table >= 0)).all():
-        raise RecordDomainError("Every weight must be a finite number that is not negative.")
-    row, column = _positions("group", groups, sensitive_feature), _positions("label", labels, y)
-    if len(row) != len(column):
-        raise RecordsError(
-            f"There are {len(row)} groups but {len(column)} labels; each sample needs one of each."
-        )
-    return np.asarray(table[row, column], dtype=np.float64)
-
-
-def _positions(kind: str, declared: Sequence[str], values: npt.ArrayLike) -> Indices:
-    names = np.asarray(values).astype(str)
-    at = pd.Index(list(declared)).get_indexer(pd.Index(names))
-    if len(unknown := np.flatnonzero(at < 0)):
-        raise RecordsError(
-            f"Sample {unknown[0]} has the {kind} {str(names[unknown[0]])!r}, for which there is no weight; "
-            f"declare it (declared: {', '.join(map(shown, declared))}) and compute the weights again."
-        )
-    return at.astype(np.int64)
+    rows = table_of({"group": group, "label": label})
+    levels = [as_names(weights.index.get_level_values(i).to_series()) for i in (0, 1)]
+    by_pair = dict(zip(zip(*levels, strict=True), weights, strict=True))
+    pairs = list(zip(as_names(rows.group), as_names(rows.label), strict=True))
+    for row, pair in enumerate(pairs):
+        if pair not in by_pair:
+            raise RecordsError(
+                f"Sample {row} has the group {pair[0]!r} and the label {pair[1]!r}, for which there is no "
+                "weight; declare both and compute the weights again."
+            )
+    return pd.Series([by_pair[pair] for pair in pairs], rows.index, dtype=float, name="sample_weight")

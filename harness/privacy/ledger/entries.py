@@ -38,6 +38,7 @@ from harness.system.processes import birth
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee, compose
 
+_ENTRIES = "(SELECT COALESCE(MAX(id), 0) FROM charges) + (SELECT COUNT(*) FROM uses)"
 _OF_A_CHARGE = (
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, status, "
     "process"
@@ -98,7 +99,7 @@ class Ledger(Database):
     ) WITHOUT ROWID;
     CREATE TABLE peers (
         certificate TEXT PRIMARY KEY,
-        charges INTEGER NOT NULL
+        entries INTEGER NOT NULL
     ) WITHOUT ROWID;
     """
 
@@ -171,21 +172,34 @@ class Ledger(Database):
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
 
-    def last_charge(self) -> int:
-        """Return the number of the last charge, 0 if there is none."""
+    def entries(self) -> int:
+        """Return how many charges, and uploads in them, this ledger has had: no run leaves that as it was."""
         with self.reading() as connection:
-            last: int = connection.execute("SELECT COALESCE(MAX(id), 0) FROM charges").fetchone()[0]
-        return last
+            had: int = connection.execute(f"SELECT {_ENTRIES}").fetchone()[0]
+        return had
+
+    def restore(self, name: str, lost: PrivacyEvent, entries: int) -> None:
+        """Write what a ledger lost that was restored from a backup, as its owner says, beyond any budget.
+
+        Args: name: the population; lost: what its lost runs spent; entries: that others have seen here.
+        """
+        with self.writing() as connection:
+            if _find(connection, name) is None:
+                _set_budget(connection, name, None)
+            number = _insert(connection, name, lost)
+            reached = max(number, number + entries - connection.execute(f"SELECT {_ENTRIES}").fetchone()[0])
+            connection.execute("UPDATE charges SET id = ? WHERE id = ?", (reached, number))
+            _set_status(connection, reached, Status.DONE)
 
     def seen(self) -> dict[str, int]:
-        """Return what the last charge of each other host's ledger was, at least, by its certificate."""
+        """Return how many entries each other host's ledger had, at least, by its certificate."""
         with self.reading() as connection:
-            return dict(connection.execute("SELECT certificate, charges FROM peers"))
+            return dict(connection.execute("SELECT certificate, entries FROM peers"))
 
-    def remember(self, charges: Mapping[str, int]) -> None:
-        """Write what the last charge of other hosts' ledgers is by now. Args: charges: as `seen` says it."""
+    def remember(self, entries: Mapping[str, int]) -> None:
+        """Write how many entries other hosts' ledgers have by now. Args: entries: as `seen` says it."""
         with self.writing() as connection:
-            connection.executemany("INSERT OR REPLACE INTO peers VALUES (?, ?)", charges.items())
+            connection.executemany("INSERT OR REPLACE INTO peers VALUES (?, ?)", entries.items())
 
     def settle(self, charge: int, status: Status) -> None:
         """Write what became of a run. Whatever it is, its charge stays."""

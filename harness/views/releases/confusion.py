@@ -9,6 +9,7 @@ from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.inputs.records import ScoreCut
 from harness.postprocessing.thresholds.choose import GroupThresholds
 from harness.releases.confusion import CONFIDENCE, RATES, Confusion
+from harness.request.fields import as_text
 from harness.views import run
 from harness.views.parts import Part, Stacked, Table, from_least_to_most
 from harness.views.releases.weights import of_what
@@ -23,7 +24,7 @@ def direction(cut: ScoreCut, domain: RecordDomain) -> str:
     """Say what a score predicts."""
     positive = cut.positive_in(domain)
     return (
-        f"Score ≥ {cut.typed or f'{cut.threshold:g}'} predicts: {domain.labels[positive]}; else: "
+        f"Score ≥ {as_text(cut.threshold)} predicts: {domain.labels[positive]}; else: "
         f"{domain.labels[1 - positive]}."
     )
 

@@ -1,18 +1,23 @@
 """Parts of views as one self-contained HTML file, by a jinja2 template."""
 
+from __future__ import annotations
+
 import base64
 import io
 import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from harness.system.command_name import as_called
-from harness.views.parts import PAGE, Bad, Figure, Findings, Good, Paragraph, Part, Picture, Stacked, View
+from harness.views.parts import PAGE, Bad, Findings, Good, Paragraph, Part, Picture, Stacked, View
 from harness.views.rendering.plots import WIDTH
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _DOTS_PER_INCH = 150
 _INK = (
@@ -31,19 +36,20 @@ def write_page(title: str, subtitle: str, view: View, directory: Path) -> None:
     [test: tests/harness/views/test_html.py]
     Args: directory: that is there. Raises: OSError.
     """
-    parts = [_drawn(part) if isinstance(part, Picture) else part for part in view]
-    figures = [part for part in parts if isinstance(part, Figure)]
-    for part in figures:
-        _save(part, directory / f"{part.name}.png", dpi=_DOTS_PER_INCH)
-    encoded = {part.name: base64.b64encode(_svg(part).encode()).decode() for part in figures}
+    parts = list(view)
+    drawn = {part.name: _drawn(part) for part in parts if isinstance(part, Picture)}
+    for name, figure in drawn.items():
+        _save(figure, directory / f"{name}.png", dpi=_DOTS_PER_INCH)
+    encoded = {name: base64.b64encode(_svg(name, figure).encode()).decode() for name, figure in drawn.items()}
     findings = [text for part in parts if isinstance(part, Findings) for text in part.texts]
-    text = _filled(PAGE, parts, pictures=encoded, title=title, subtitle=subtitle, findings=findings)
+    more = {"pictures": encoded, "width": int(96 * WIDTH), "findings": findings}
+    text = _filled(PAGE, parts, title=title, subtitle=subtitle, **more)
     (directory / PAGE).write_text(text + "\n", encoding="utf-8")
 
 
 def fragment(view: View) -> str:
     """Return a view's text and tables as a piece of HTML, for a page that is not ours, such as a notebook."""
-    return _filled("parts.html", [part for part in view if not isinstance(part, Figure | Picture)])
+    return _filled("parts.html", [part for part in view if not isinstance(part, Picture)])
 
 
 def _filled(template: str, parts: Sequence[Part], **more: Any) -> str:
@@ -62,26 +68,26 @@ def _filled(template: str, parts: Sequence[Part], **more: Any) -> str:
 
 
 def _drawn(part: Picture) -> Figure:
-    from matplotlib.figure import Figure as Canvas  # takes a second to load
+    from matplotlib.figure import Figure  # takes a second to load
 
-    canvas = Canvas(figsize=(WIDTH, part.height), layout="constrained")
+    canvas = Figure(figsize=(WIDTH, part.height), layout="constrained")
     part.draw(canvas.add_subplot())
-    return Figure(part.name, canvas, part.description, part.caption)
+    return canvas
 
 
-def _save(part: Figure, target: Path | io.StringIO, **how: Any) -> None:
+def _save(figure: Figure, target: Path | io.StringIO, **how: Any) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # of a name, which a table beside it has whole
-        part.drawn.savefig(target, bbox_inches="tight", **how)
+        figure.savefig(target, bbox_inches="tight", **how)
 
 
-def _svg(part: Figure) -> str:
+def _svg(name: str, figure: Figure) -> str:
     """Return a figure whose black is the reader's ink, and whose white is the page."""
     from matplotlib import rc_context
 
     drawn, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": part.name}):
-        _save(part, drawn, format="svg", transparent=True, metadata=nothing)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        _save(figure, drawn, format="svg", transparent=True, metadata=nothing)
     text = drawn.getvalue().replace("#000000", "currentColor").replace("#ffffff", "none")
     head, _, rest = text[text.index("<svg") :].partition(">")
     return f"{head}>{_INK}{rest}"

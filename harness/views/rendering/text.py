@@ -10,7 +10,6 @@ from rich.text import Text
 from harness.system.command_name import as_called
 from harness.views.parts import (
     Bad,
-    Figure,
     Findings,
     Good,
     Heading,
@@ -47,7 +46,7 @@ def render(view: View, console: Console) -> None:
             case Line():
                 label = f"{part.label}: " if part.label else ""
                 console.print(Text(printable(label + part.text)), soft_wrap=True)
-            case Findings() | Figure() | Picture():
+            case Findings() | Picture():
                 pass
             case Sentences():
                 render(part.texts, console)

@@ -6,19 +6,43 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.studies.capping.bounds import (
-    bias,
-    kept,
-    one_user,
-    proposition_1,
-    proposition_2,
-    sharper_1,
-    sharper_2,
-    variance,
-    worst_bias,
-    worst_of_all,
-)
+from benchmarks.studies.capping.bounds import bias, kept, one_user, proposition_1, worst_bias
 from protocols.arrays import Floats
+
+
+def worst_of_all(gamma: float) -> float:
+    """Return the largest bias over all p, too: (1 - sqrt(gamma))^2.
+
+    Computes: let A be the users whose share the cap lowers, m of them, with a of the examples. Capped ones
+    have at least m gamma / (m gamma + 1 - a), so the bias is at most a less that, which is
+    (1 - sqrt(m gamma))^2 at most. One user with a = 1 + gamma - sqrt(gamma) reaches it if all others have
+    gamma or less.
+    """
+    return (1 - math.sqrt(gamma)) ** 2
+
+
+def sharper_1(p: Floats, gamma: float) -> float:
+    """Return sqrt(ln(1 / Q) / 2), by the same proof: Pinsker, and a divergence of ln(1 / Q) at most."""
+    return math.sqrt(max(0.0, math.log(1 / kept(p, gamma))) / 2)
+
+
+def variance(p: Floats, losses: Floats) -> float:
+    """Return Var(h), Definition 6."""
+    return float(p @ (losses - p @ losses) ** 2)
+
+
+def proposition_2(spread: float, gamma: float) -> float:
+    """Return Proposition 2's bound. Args: spread: Var(h)."""
+    return math.sqrt(2 * spread / gamma)
+
+
+def sharper_2(p: Floats, spread: float, gamma: float) -> float:
+    """Return sqrt(Var(h) (1 - Q) / Q), at most 1/sqrt(2) of Proposition 2's, and 0 where nothing is capped.
+
+    Computes: Cauchy and Schwarz; the chi-squared divergence of q / Q from p is at most 1 / Q - 1.
+    """
+    q = kept(p, gamma)
+    return math.sqrt(max(0.0, spread * (1 - q) / q))
 
 
 def random_users(rng: np.random.Generator) -> tuple[Floats, float]:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 from benchmarks.measure.samples import ABOUT, SAMPLES, load_lines
 from benchmarks.studies.capping.bounds import claims
 from benchmarks.studies.capping.errors import zipf
-from benchmarks.studies.capping.study import BOUNDS, ERRORS, PRICE, RESULT, SEED, TARGETS, study
+from benchmarks.studies.capping.study import ERRORS, PRICE, RESULT, SEED, TARGETS, study
 from benchmarks.studies.gaps.study import RESULT as GAPS
 from benchmarks.studies.gaps.tables import table1
 from benchmarks.studies.outcome import SUMMARY
@@ -63,7 +64,7 @@ def test_capping_is_whole(capping: dict[str, Any]) -> None:
     files = {path.name for path in (RESULTS / "reproduce-capping").iterdir()}
     figures = {name for name in files if name.startswith(("errors-", "curves-"))}
     assert len(figures) == 2 * len(chosen_by)
-    assert files - figures - {"README.md"} == {ABOUT, RESULT, ERRORS, BOUNDS, PRICE, TARGETS}
+    assert files - figures - {"README.md"} == {ABOUT, RESULT, ERRORS, PRICE, TARGETS}
     assert capping["claims"] == claims()
 
 
@@ -80,8 +81,6 @@ def test_a_population_computed_again_is_the_same(capping: dict[str, Any]) -> Non
             assert each[key] == then[key]
         for key in ("cap", "noise", "bias", "total"):
             assert each[key] == pytest.approx(float(then[key] or "nan"), rel=1e-3, nan_ok=True)
-    theorem = again.json["theorem_1"]
-    assert [each["bias"] for each in theorem] == [each["bias"] for each in capping["theorem_1"]]
 
 
 def rows_of_caps(capping: dict[str, Any]) -> list[str]:
@@ -179,6 +178,18 @@ def test_the_table_of_weightings_is_the_results() -> None:
             lower = f" ({float(row['lower']):.0f})" if row["lower"] else ""
             assert cell == f"{float(row['mean']):.3f}{lower}", (data, figure, model)
     assert len(rows) == 3 * 4
+
+
+def test_intervals_hold_and_are_near_the_errors() -> None:
+    """200 of each: fewer than 167 hold with probability 10^-9 if 95 % do, by the binomial distribution."""
+    rows = recorded_rows("intervals", SUMMARY)
+    assert len(rows) == 3 * 4 * 8
+    for row in rows:
+        assert 200 * float(row["held"]) > binom.ppf(1e-9, 200, 0.95)
+        far = {"gap": 1_000, "kamiran-calders weight": 2_000}.get(row["of"], 100)
+        in_noise = float(row["epsilon"]) * int(row["size"])
+        # At 3 x 10^5 the rounding to the grid of values shows; 1.16 is the worst elsewhere.
+        assert not far <= in_noise < 300_000 or 0.99 < float(row["ratio"]) < 1.17, row
 
 
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")

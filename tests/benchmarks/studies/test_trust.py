@@ -39,8 +39,8 @@ def test_clients_needed_in_closed_form(epsilon: Fraction, error: float) -> None:
     local = (2 * z / error * (e + 3) / (e - 1)) ** 2
     closed = {
         REPAIRED: local,
-        IN_COMPUTATION: (83 + 96 / error) / epsilon,
-        PER_AGGREGATOR: (96 + 122 / error) / epsilon,
+        IN_COMPUTATION: (48 + 79 / error) / epsilon,
+        PER_AGGREGATOR: (58 + 96 / error) / epsilon,
     }
     for name, expected in closed.items():
         model = trust_model(name, epsilon)

@@ -1,6 +1,7 @@
 """`plan`: its options, what it refuses, what it prints and says as JSON; no party is started."""
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -173,7 +174,7 @@ def test_a_plan_of_curves_says_which_noise_is_best_at_this_delta(capsys: pytest.
     joint, _, _, root = errors["1e-5"].values()
     assert joint / root == pytest.approx(1.06, abs=0.01)
     show_plan(**{**GIVEN, **given, "security": "ring"})
-    assert "Best here: joint, blocks of" in " ".join(capsys.readouterr().out.split())
+    assert "Best noise at this δ: joint, blocks of" in " ".join(capsys.readouterr().out.split())
     assert "count_rmse_by_noise" not in only(planned(capsys, security="ring"))
 
 
@@ -257,3 +258,17 @@ def test_noise_made_before_is_planned_apart(capsys: pytest.CaptureFixture[str]) 
     for now, later in zip(joint["models"], offline["models"], strict=True):
         assert "preprocessing" not in now and later["preprocessing"]["sent_bytes"] > 0.5 * now["sent_bytes"]
         assert later["sent_bytes"] < now["sent_bytes"] and later["mpc_s"] < now["mpc_s"]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "noise", "said"), [("3", "joint", True), ("3", "distributed", False), ("1", "joint", False)]
+)
+def test_a_large_epsilon_has_the_sampler_s_half_unit(
+    epsilon: str, noise: str, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Mean squares of 0.367 and, of discrete Laplace noise at that epsilon, 0.110, once and 3 / 2 times."""
+    show_plan(**{**GIVEN, "epsilon": epsilon, "noise": noise, "security": "mpyc"})
+    text = " ".join(capsys.readouterr().out.split())
+    roots = [f"{math.sqrt(square):.2g}" for square in (0.367, 0.110, 0.165)]
+    figures = re.findall(r"\d\.\d+", text.partition("half unit")[2])[:3]
+    assert (figures == roots) == said == ("half unit" in text)

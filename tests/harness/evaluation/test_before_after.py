@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from harness.errors import RecordDomainError, RecordsError
 from harness.evaluation.before_after import (
     UNMITIGATED,
     Fold,
@@ -22,49 +21,12 @@ from harness.evaluation.before_after import (
 )
 from harness.evaluation.loanapp import SPLITS, LoanApplications, load_loanapp
 from harness.evaluation.metrics import METRICS
-from harness.postprocessing.reweighing.sample_weight import look_up_weights
 from harness.postprocessing.thresholds.rules import ThresholdRule
 
 Counts = npt.NDArray[np.float64]
 
 GROUPS, LABELS = ("a", "b", "c"), ("0", "1")
 WEIGHTS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-
-
-class TestSampleWeights:
-    def test_looks_up_group_and_label(self) -> None:
-        weights = look_up_weights(
-            WEIGHTS, GROUPS, LABELS, np.array(["c", "a", "b", "c"]), np.array([0, 1, 1, 1])
-        )
-        assert weights.tolist() == [5, 2, 4, 6]
-
-    @pytest.mark.parametrize(
-        ("feature", "y", "message"),
-        [
-            (
-                ["a", "d"],
-                [0, 1],
-                r"Sample 1 has the group 'd', for which there is no weight; .*declared: a, b, c",
-            ),
-            (["a", "b"], [2, 1], r"Sample 0 has the label '2', .*declared: 0, 1"),
-            (["a", "b"], [0.0, 1.0], r"Sample 0 has the label '0\.0'"),
-            (["a", "b"], [1], "2 groups but 1 labels"),
-        ],
-    )
-    def test_refuses_samples(self, feature: list[str], y: list[float], message: str) -> None:
-        with pytest.raises(RecordsError, match=message):
-            look_up_weights(WEIGHTS, GROUPS, LABELS, feature, y)
-
-    @pytest.mark.parametrize(
-        ("weights", "message"),
-        [
-            ([[1.0, 2.0], [3.0, float("nan")], [5.0, 6.0]], "finite number that is not negative"),
-            ([[1.0, 2.0], [3.0, -4.0], [5.0, 6.0]], "finite number that is not negative"),
-        ],
-    )
-    def test_refuses_tables(self, weights: list[list[float]], message: str) -> None:
-        with pytest.raises(RecordDomainError, match=message):
-            look_up_weights(weights, GROUPS, LABELS, ["a"], [0])
 
 
 def of_split(found: pd.DataFrame, seed: int) -> pd.DataFrame:

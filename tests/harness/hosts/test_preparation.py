@@ -128,7 +128,7 @@ def test_a_ledger_that_went_back_in_time_is_found_out(
     """By a peer that remembers what the host charged; no noise of that host is used any more."""
     (hosts[0] / STOCK / "terms").mkdir(parents=True)
     work = preparing(hosts[0], stack) if offline else Coordinator(hosts[0], stack).prepared(asked())
-    with pytest.raises(HostUnfitError, match="ends with charge 0, and party 1 has seen charge 3"):
+    with pytest.raises(HostUnfitError, match="ledger has 0 entries, and party 1 has seen 3"):
         begun(work, hosts, seen={"0": 3})
     assert not (hosts[0] / STOCK).exists()
 
@@ -137,8 +137,8 @@ def test_a_peer_that_went_back_in_time_is_refused(hosts: list[Path], stack: Exit
     work = preparing(hosts[0], stack)
     held = work.run._keys.others(0)
     work.run.guard.remember({1: 5}, held)  # type: ignore[attr-defined]
-    with pytest.raises(HostUnfitError, match="party 1 ends with charge 4, and this host has seen charge 5"):
-        begun(work, hosts, charges=4)
+    with pytest.raises(HostUnfitError, match="party 1 has 4 entries, and this host has seen 5"):
+        begun(work, hosts, entries=4)
 
 
 MODEL_OF_HOSTS = get_model(QUICKEST)

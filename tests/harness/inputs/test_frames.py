@@ -254,7 +254,10 @@ def test_a_bucket_that_may_not_be_read(name: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(tables, "_engine", lambda: Mock(cursor=lambda: Mock(wraps=engine, sql=answer)))
     with pytest.raises(RecordsError) as error:
         read_records(Path(name), None)
-    assert str(error.value) == f"Cannot read {name}: HTTP GET error on 'b.com' (HTTP 403)."
+    assert str(error.value) == (
+        f"Cannot read {name}: HTTP GET error on 'b.com' (HTTP 403); give DuckDB a persistent secret that may "
+        "read it."
+    )
 
 
 def test_a_file_at_an_address(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def upload(path: Path, text: str, domain: RecordDomain = DOMAIN) -> tuple[Client
     """Return what is uploaded of a file, and what its owner is told."""
     path.write_text(text)
     said: list[str] = []
-    return read_records(path, domain, may_be_empty=True, kind=domain.kind, say=said.append), said
+    return read_records(path, domain, kind=domain.kind, say=said.append), said
 
 
 @pytest.mark.parametrize(

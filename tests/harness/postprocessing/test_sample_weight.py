@@ -47,7 +47,7 @@ def test_labels_are_matched_as_they_stand_in_a_file(run: Path, labels: Any) -> N
     ("group", "label", "message"),
     [
         (["a", "c"], [0, 1], "Sample 1 has the group 'c'"),
-        (["a", "b"], [0, None], "Sample 1 has the label ''"),
+        (["a", "b"], [0, None], "Sample 1 has the group 'b' and the label ''"),
     ],
 )
 def test_a_row_without_a_weight_is_named(run: Path, group: list[str], label: list[int], message: str) -> None:

@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure as Drawn
 from rich.console import Console
 
 from harness.engines.registry import security_models
@@ -33,7 +32,6 @@ from harness.views.audit import audit
 from harness.views.palette import INK
 from harness.views.parts import (
     Bad,
-    Figure,
     Findings,
     Good,
     Heading,
@@ -91,8 +89,6 @@ def written(title: str, subtitle: str, view: list[Part], directory: Path) -> Pag
 
 
 def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -> None:
-    drawn = Drawn()
-    drawn.subplots().plot([0, 1])
     rows = [["a", "1.0"], [], [Good("b"), Stacked("2.0\n3.0")]]
     view: list[Part] = [
         Findings(["It is 2.0."]),
@@ -102,7 +98,7 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
         Sentences(["first", "second"]),
         Table(["group", "weight"], rows, title="a title", caption="a caption"),
         Line("Results", "runs/1"),
-        Figure("curve", drawn, "a line", "One line."),
+        Picture("curve", lambda axes: axes.plot([0, 1]), "a line", "One line.", 2.0),
         Picture("dots", lambda axes: axes.plot([1, 2], "o"), "dots", "Two dots.", 2.0),
     ]
     page = written("Title", "subtitle", view, tmp_path)
@@ -151,7 +147,7 @@ def test_text_stays_text(tmp_path: Path) -> None:
         Sentences([HOSTILE]),
         Line(HOSTILE, HOSTILE),
         Table([HOSTILE], [[HOSTILE], [Bad(HOSTILE)], [Stacked(f"{HOSTILE}\n{HOSTILE}")]], caption=HOSTILE),
-        Figure("curve", Drawn(), HOSTILE, HOSTILE),
+        Picture("curve", lambda _: None, HOSTILE, HOSTILE, 2.0),
     ]
     page = written(HOSTILE, HOSTILE, view, tmp_path)
     assert "script" not in page.tags and page.open == [] and "".join(page.texts).count(HOSTILE) == 18

@@ -1,0 +1,155 @@
+"""How wide intervals are beside the errors that they bound, and how often they hold, by size and ε."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from benchmarks.studies.outcome import SUMMARY, Outcome, Row, grouped, rounded
+from benchmarks.studies.utility.study import SEED, generator
+from harness.inputs.record_schema import MAX_STEPS, RecordDomain, RecordKind, ValueGrid
+from harness.postprocessing.noisy_counts import NoisyCounts
+from harness.postprocessing.reweighing.formulas import CONFIDENCE, REWEIGHINGS, weights_of_counts
+from harness.releases.confusion import RATES, ConfusionStatistic, confusion
+from harness.releases.gaps import GapStatistic, gaps
+from harness.releases.weights import WeightsStatistic
+from harness.request.releases import ConfusionRequest, GapRequest, WeightsRequest
+from harness.views.parts import Part
+from protocols.accounting.calibration import NoisePlan
+from protocols.arrays import Floats
+from protocols.noise.added import simulated_noise
+
+WHOLE = ((Fraction(1, 10), Fraction(1), Fraction(3)), (100, 1_000, 10_000, 100_000))
+QUICK = ((Fraction(1),), (1_000,))
+ERRORS = 20_000  # simulated for the error that 95 % keep to
+
+_GROUPS, _LABELS = ("a", "b"), ("0", "1")
+_VALUED = RecordDomain(_GROUPS, (), 1, kind=RecordKind.VALUE, values=ValueGrid(-1.0, 1.0, MAX_STEPS))
+_PREDICTED = RecordDomain(_GROUPS, _LABELS, kind=RecordKind.PREDICTION)
+_LABELLED = RecordDomain(_GROUPS, _LABELS)
+
+
+@dataclass(frozen=True)
+class Released:
+    """What a release reveals, and what follows from it.
+
+    Attributes: shares: what is revealed of groups of one client or record, without noise; plan: returns
+    the noise at an ε; estimates: from revealed values, shape (runs, *shares' shape), to estimates by name,
+    shape (runs,); intervals: from one run's, to the two ends by name.
+    """
+
+    shares: Floats
+    plan: Callable[[Fraction], NoisePlan]
+    estimates: Callable[[Floats], Mapping[str, Floats]]
+    intervals: Callable[[Floats, NoisePlan], Mapping[str, Sequence[float]]]
+
+
+def _means(sums: Floats) -> Mapping[str, Floats]:
+    means = (sums[:, ::2] - sums[:, 1::2]) / (sums[:, ::2] + sums[:, 1::2])
+    return {"mean of a group": means[:, 0], "gap": means[:, 0] - means[:, 1]}
+
+
+def _mean_intervals(sums: Floats, plan: NoisePlan) -> Mapping[str, Sequence[float]]:
+    found = gaps(sums, _VALUED, plan)
+    named = {"mean of a group": found.means[0], "gap": found.gaps[0, 1]}
+    return {name: (interval.low, interval.high) for name, interval in named.items()}
+
+
+def _rates(counts: Floats) -> Mapping[str, Floats]:
+    matrix = counts[:, 0]
+    pairs = (matrix[:, 1, 1], matrix[:, 1]), (matrix[:, 0, 1], matrix[:, 0])
+    of_labels = [hit / row.sum(axis=-1) for hit, row in pairs]
+    selected = matrix[..., 1].sum(axis=-1) / matrix.sum(axis=(-2, -1))
+    return dict(zip(RATES, (*of_labels, selected), strict=True))
+
+
+def _rate_intervals(counts: Floats, plan: NoisePlan) -> Mapping[str, Sequence[float]]:
+    found = confusion(NoisyCounts(_PREDICTED, counts, plan.noise))
+    return {name: found.intervals[name][0, 1] for name in RATES}
+
+
+def _weights(counts: Floats) -> Mapping[str, Floats]:
+    return {f"{name} weight": weights_of_counts(counts, name)[:, 0, 0] for name in REWEIGHINGS}
+
+
+def _weight_intervals(counts: Floats, plan: NoisePlan) -> Mapping[str, Sequence[float]]:
+    noisy = NoisyCounts(_LABELLED, counts, plan.noise)
+    return {f"{name} weight": weigh(noisy).interval[0, 0] for name, weigh in REWEIGHINGS.items()}
+
+
+RELEASES = (
+    Released(  # of means 0.6 and -0.2 on the scale from -1 to 1
+        MAX_STEPS * np.array([1.6, 0.4, 0.8, 1.2]),
+        lambda epsilon: GapStatistic().prepare(GapRequest(epsilon=epsilon), _VALUED).plan,
+        _means,
+        _mean_intervals,
+    ),
+    Released(
+        np.array([[[0.4, 0.1], [0.15, 0.35]]] * 2),
+        lambda epsilon: ConfusionStatistic().prepare(ConfusionRequest(epsilon=epsilon), _PREDICTED).plan,
+        _rates,
+        _rate_intervals,
+    ),
+    Released(
+        np.array([[0.3, 0.7], [0.5, 0.5]]),
+        lambda epsilon: WeightsStatistic().prepare(WeightsRequest(epsilon=epsilon), _LABELLED).plan,
+        _weights,
+        _weight_intervals,
+    ),
+)
+
+
+def study(
+    epsilons: Sequence[Fraction], sizes: Sequence[int], runs: int, progress: Callable[[int, int], None]
+) -> Outcome:
+    """Simulate releases of two groups of each size: errors of estimates, and `runs` intervals of each.
+
+    Args: progress: called with how many settings are done, out of how many.
+    """
+    rows, settings = list[Row](), list(product(RELEASES, epsilons, sizes))
+    for number, (released, epsilon, size) in enumerate(settings):
+        progress(number, len(settings))
+        plan, exact = released.plan(epsilon), size * released.shares
+        rng = generator(released.estimates.__name__, epsilon, size)
+        noisy = exact + simulated_noise(plan.noise, rng, (ERRORS, *exact.shape))
+        intervals = [released.intervals(values, plan) for values in noisy[:runs]]
+        true = released.estimates(exact[np.newaxis])
+        for name, estimates in released.estimates(noisy).items():
+            low, high = np.array([each[name] for each in intervals]).T
+            held = (low <= true[name]) & (true[name] <= high)
+            half_width = float(np.median(high - low)) / 2
+            error = float(np.quantile(abs(estimates - true[name]), float(CONFIDENCE)))
+            rows.append(
+                {
+                    "of": name.replace("_", " "),
+                    "epsilon": float(epsilon),
+                    "size": size,
+                    "held": float(held.mean()),
+                    "half_width": rounded(half_width),
+                    "error_95": rounded(error),
+                    "ratio": rounded(half_width / error, 3),
+                }
+            )
+    about = {"seed": SEED, "runs": runs, "errors": ERRORS, "confidence": float(CONFIDENCE)}
+    return Outcome(about, rows, view(rows, sizes), tables={SUMMARY: rows})
+
+
+def view(rows: Sequence[Row], sizes: Sequence[int]) -> Iterator[Part]:
+    """View each ratio, and how often the intervals held."""
+    ratios = {(row["of"], row["epsilon"], row["size"]): row["ratio"] for row in rows}
+    lines = dict.fromkeys((of, epsilon) for of, epsilon, _ in ratios)
+    yield grouped(
+        ["half-width / error of", "ε", *(f"{size:,}" for size in sizes)],
+        [
+            [of, f"{epsilon:g}", *(f"{ratios[of, epsilon, size]:.2f}" for size in sizes)]
+            for of, epsilon in lines
+        ],
+        alignment="l" + "r" * (1 + len(sizes)),
+    )
+    yield (
+        "Half an interval's median width over the error that 95 % of estimates keep to, by clients or "
+        f"records of each of two groups. The share of intervals that held is at least "
+        f"{min(row['held'] for row in rows):.1%}, of one quantity at one ε and size."
+    )
