@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from threading import Barrier
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -240,13 +241,13 @@ Lied = tuple[int, Lie, type[FairSharesError], str | None]
 LIES: dict[str, Lied] = {
     "complains of everything": (
         1,
-        lists(lambda said: said.update(unsound=dict.fromkeys(said["sound"], CHANGED), sound=[])),
+        lists(lambda said: said.update(unsound=dict.fromkeys(wrap(said["sound"], 64), CHANGED), sound="")),
         ShareError,
         f"No upload is sound at every party: 4 {CHANGED}, says party 1 alone",
     ),
     "takes another set than it signed": (
         1,
-        lists(lambda said: said["sound"].pop()),
+        lists(lambda said: said.update(sound=said["sound"][64:])),
         FairSharesError,
         None,
     ),
