@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from threading import Barrier
 from textwrap import wrap
+from threading import Barrier
 from typing import Any
 
 import numpy as np
