@@ -15,7 +15,7 @@ from harness.cli.command_line import ANALYST, Command, checked, fill_in
 from harness.cli.user_commands import COMMANDS, HOSTS
 from harness.errors import FairSharesError, OptionError
 from harness.request.fields import Option, Options, optional, required, switch, usual
-from harness.request.readers import as_given, parse_epsilon, parse_path, parse_population
+from harness.request.readers import as_given, parse_epsilon, parse_path, parse_place, parse_population
 from tasks import namespace
 from tests.support.command import call
 
@@ -179,7 +179,7 @@ def test_every_option_reads_what_it_says_and_nothing_else(name: str, option: Opt
     assert (option.read("") is None) == (not option.default)
     if option.example:
         assert option.read(option.example) is not None
-    if option.parse not in (as_given, parse_path, parse_population):
+    if option.parse not in (as_given, parse_path, parse_place, parse_population):
         with pytest.raises(FairSharesError) as error:
             option.read("no\n,,such:thing")
         assert str(error.value).isprintable() and str(error.value).endswith(".")
