@@ -97,8 +97,8 @@ def added_up(*directories: Path) -> Any:
     """Return the result of a chain's runs added up. Raises: ResultFileError; SignatureError."""
     from harness.hosts.signed_results import verify  # it loads what signs
 
-    found, files = add_up(directories, verify)
-    return _results.result_of(files, found, weights_view.chain(files[MANIFEST]))
+    weights, files = add_up(directories, verify)
+    return _results.result_of(files, weights, weights_view.chain(files[MANIFEST]))
 
 
 def _result(
