@@ -247,17 +247,17 @@ class HostsRunner(Runner):
             return
 
         def tell(one: Connection) -> None:
-            for of, each in enumerate(signed):
+            for of, listed in enumerate(signed):
                 if of != one.host.party:
-                    one.ask("take_list", _ADDING_S, of=of, signed=asdict(each))
+                    one.ask("take_list", _ADDING_S, of=of, signed=asdict(listed))
 
         at_once(tell, self._connections)
 
     def _check_same(self, facts: Sequence[_Aggregated] | Sequence[_Facts], *names: str) -> None:
         """Check that all hosts say the same. Raises: HostUnfitError: names one that does not."""
-        for host, each in zip(self._hosts, facts, strict=True):
+        for host, answer in zip(self._hosts, facts, strict=True):
             for name in names:
-                if getattr(each, name) != getattr(facts[0], name):
+                if getattr(answer, name) != getattr(facts[0], name):
                     what = _DIFFERS[name]
                     raise HostUnfitError(
                         f"{host.title} has {what} than {self._hosts[0].name}; no party was started."

@@ -242,7 +242,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
             refusal.say(f"party {party} met parties of other certificates")
         if shared(statement) != shared(first):
             refusal.say(f"parties {ran.party} and {party} signed different runs")
-    follows = _follows(first, [each.ran.party for each, _ in signers], refusal)
+    follows = _follows(first, [statement.ran.party for statement, _ in signers], refusal)
     more = sorted(path.name for path in directory.glob("*.json") if path.name not in (*follows, SIGNATURES))
     if more:
         refusal.say(f"they signed nothing that gives {more[0]}")
