@@ -165,7 +165,10 @@ def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
     """A long message in the middle, which nobody can do without."""
     attack = make("rep4-ring", "and", 1)
     messages = payloads(attack)
-    message = max(messages, key=lambda each: (each.length, -abs(messages.index(each) - len(messages) // 2)))
+    message = max(
+        messages,
+        key=lambda candidate: (candidate.length, -abs(messages.index(candidate) - len(messages) // 2)),
+    )
     assert attack.run(Change(message, kind, 0, 1 << 33))[0] in NOTICED
 
 
