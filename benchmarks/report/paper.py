@@ -87,9 +87,9 @@ def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
     yield from _headed(claim.factor, "published", *shown.values())
     for level in sorted({cell.number(claim.factor) for cell in cells}):
         low, high = claim.at
-        said = f"about {claim.seconds:,g}" if low <= level <= high else texts.NONE
+        published = f"about {claim.seconds:,g}" if low <= level <= high else texts.NONE
         here = {str(cell["variant"]): cell for cell in cells if cell.number(claim.factor) == level}
-        yield [f"{level:,}", said, *(_seconds(here.get(form)) for form in shown)]
+        yield [f"{level:,}", published, *(_seconds(here.get(form)) for form in shown)]
 
 
 def _seconds(cell: CellRuns | None) -> str:

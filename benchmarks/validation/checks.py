@@ -368,9 +368,9 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
     by_cell = {(row.protocol, row.shape, row.model): row for row in rows if row.beside is None}
     for (protocol, shape, model), row in by_cell.items():
         says = f"{protocol} as printed takes about as long as in Table 2"
-        told = f"{texts.took(row.printed)} s, the paper {row.paper} s{_of_a_round(row.printed)}"
+        times = f"{texts.took(row.printed)} s, the paper {row.paper} s{_of_a_round(row.printed)}"
         yield _in_band(
-            f"ratio.table2.{protocol}.{shape}.{model}", says, _range(row.printed), row.paper.range, told
+            f"ratio.table2.{protocol}.{shape}.{model}", says, _range(row.printed), row.paper.range, times
         )
     for (protocol, shape, model), row in by_cell.items():
         ring = by_cell[protocol, shape, "ring"]  # whose time leaves the machine out
@@ -378,9 +378,9 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
             continue
         says = f"{model} costs as many times what ring does as in Table 2"
         ours = _ratio(_range(row.printed), _range(ring.printed))
-        told = f"×{(ours or (0, 0))[0]:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
+        times = f"×{(ours or (0, 0))[0]:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
         of_paper = _ratio(row.paper.range, ring.paper.range)
-        yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, of_paper, told)
+        yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, of_paper, times)
     for (_, shape, model), row in by_cell.items():
         if row.protocol == "pi_roc" and shape == "ads":
             says = f"the default takes at most 1/{GAIN:,.0f} of the faster literal form"
@@ -388,8 +388,8 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
             if row.gain is None:
                 yield Check(key, says, unjudged=row.why_no_default or NOT_YET)
             else:
-                told = f"{texts.took(row.at_once)} s against {texts.spread(row.default)} s"
-                yield Check(key, says, row.gain, GAIN, found=told)
+                times = f"{texts.took(row.at_once)} s against {texts.spread(row.default)} s"
+                yield Check(key, says, row.gain, GAIN, found=times)
     yield _figure_1(measured)
     yield _figure_2(by_cell)
 
@@ -446,5 +446,5 @@ def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
     claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
     scaled = printed and (printed[0] * claim.at[0] / ads.records, printed[1] * claim.at[0] / ads.records)
-    told = f"from {_said(scaled and scaled[0])}, scaled from {ads.records:,} records"
-    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, told)
+    estimate = f"from {_said(scaled and scaled[0])}, scaled from {ads.records:,} records"
+    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, estimate)

@@ -230,8 +230,8 @@ class Front:
             await channel.send(masks.to_bytes(sums[:, first:last].reshape(-1)))
             values = await channel.receive((end - begin) * masks.WORD_BYTES, wire.COMPLAINT)
             _settle(self._values[client], values)
-            taken = await self._taken
-            await channel.send(wire.ACCEPTED if taken[client] else wire.LEFT_OUT)
+            accepted = await self._taken
+            await channel.send(wire.ACCEPTED if accepted[client] else wire.LEFT_OUT)
         except (*_LOST, wire.WrongLengthError):
             pass
         finally:
@@ -301,9 +301,9 @@ def main(config: dict[str, Any], party: int, number: int, data: Path, machine: i
     async def run() -> str:
         return await Front(config, party, number, data, machine_runs).run()
 
-    said = ""
+    summary = ""
     try:
-        said = asyncio.run(run())
+        summary = asyncio.run(run())
     except ClientFailure as error:
         if machine_runs():  # else it ended first, and clients left because of that
             os.kill(machine, signal.SIGKILL)
@@ -314,7 +314,7 @@ def main(config: dict[str, Any], party: int, number: int, data: Path, machine: i
         pass
     _, status = os.waitpid(machine, 0)
     code = os.waitstatus_to_exitcode(status)
-    print(said, flush=True)
+    print(summary, flush=True)
     if code < 0:
         os.kill(os.getpid(), -code)
     return code

@@ -194,7 +194,7 @@ class HostsRunner(Runner):
         Each host keeps its part after all have signed that their parties ended well.
         Raises: FairSharesError: what was made before stays.
         """
-        request, domain, made = prepared.release.to_json(), prepared.domain.to_json(), []
+        request, domain, pieces = prepared.release.to_json(), prepared.domain.to_json(), []
         job = noise_job(joint_noise_of(prepared), [Path()] * self.model.parties)
         for number in range(runs):
             progress(f"piece {number + 1}")
@@ -202,8 +202,8 @@ class HostsRunner(Runner):
             result = self.run(job, self.model, Path(), timeout_s, progress)
             keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
             at_once(keep, self._connections)
-            made.append(what_it_took(result) | dict(result.preprocessing))
-        return made
+            pieces.append(what_it_took(result) | dict(result.preprocessing))
+        return pieces
 
     def feed(self, form: InputForm, scratch: Path, progress: Progress) -> PartyInputs:
         """Have each host aggregate its party's shares; return what is public of them.
@@ -283,8 +283,8 @@ class HostsRunner(Runner):
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
         def agree(one: Connection) -> Signed:
-            said: Signed = one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts)
-            return said
+            answer: Signed = one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts)
+            return answer
 
         signed = at_once(agree, self._connections if self.signs else [])
         agreed = dict(enumerate(map(asdict, signed)))

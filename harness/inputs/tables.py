@@ -135,8 +135,8 @@ class Table:
 
 def _in_brief(error: BaseException) -> str:
     """Return the first sentence of what an engine says, without its class."""
-    said = str(getattr(error, "strerror", None) or error).strip()
-    text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", said)
+    message = str(getattr(error, "strerror", None) or error).strip()
+    text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", message)
     if extension := re.search(r"INSTALL (\w+)", text):
         return f'that takes an extension of DuckDB: duckdb.sql("INSTALL {extension[1]}") in Python, once'
     brief = re.split(r"\.?\s*\n|\. ", text)[0].rstrip(".") or type(error).__name__

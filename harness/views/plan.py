@@ -142,10 +142,10 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
     yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
     noise = stage.prepared.plan
     if noise.coins and noise.node_epsilon > _LARGE_EPSILON:
-        made, q = math.sqrt(mean_square_error(noise.coins)), math.exp(-noise.node_epsilon)
+        joint_error, q = math.sqrt(mean_square_error(noise.coins)), math.exp(-noise.node_epsilon)
         least = math.sqrt(2 * q) / (1 - q)
         yield (
-            f"At so large an ε most of it is the half unit by which joint noise is off: {made:.2g} a "
+            f"At so large an ε most of it is the half unit by which joint noise is off: {joint_error:.2g} a "
             f"value, where Laplace noise on integers has {least:.2g}, and noise=distributed of three parties "
             f"{least * math.sqrt(1.5):.2g}."
         )
@@ -221,8 +221,8 @@ def _costs(
     yield Table(["security", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
     if any(planned.ahead for planned in plans):
         yield Heading("What making the noise before would cost", f", {where}")
-        made = [[planned.model.name, *_figures(planned.ahead)] for planned in plans]
-        yield Table(["security", "seconds", "sent by all", "rounds"], made, "lrrr")
+        rows_ahead = [[planned.model.name, *_figures(planned.ahead)] for planned in plans]
+        yield Table(["security", "seconds", "sent by all", "rounds"], rows_ahead, "lrrr")
     for reason in dict.fromkeys(planned.refusal for planned in plans if planned.refusal):
         names = ", ".join(planned.model.name for planned in plans if planned.refusal == reason)
         yield f"{names}: {reason}"

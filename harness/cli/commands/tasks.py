@@ -184,12 +184,12 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         begin("share")
         if options.counted:
             records = of_what_is_left(records, options.records, options.counted)
-        made = envelope.share(task, records, options.out, bounds)
+        sealed = envelope.share(task, records, options.out, bounds)
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "
         "Share once: a second upload counts as another client's."
     )
-    if earlier := len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(made):
+    if earlier := len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(sealed):
         before = counted(earlier, "earlier upload")
         announce(f"{options.out} holds {before}, too; if the same records are in both, remove one of them.")
 

@@ -27,7 +27,13 @@ def _add_up(directories: list[Path], options: WeightsOptions) -> None:
     estimated, files = add_up(directories, verify)
     write_files(target, files)
     manifest, answer = files[MANIFEST], list(view.weights(estimated.weights))
-    said = view.chain(manifest)
+    chain = view.chain(manifest)
     present(
-        options, manifest, target, "Weights", answer, [in_short(manifest), *said], [*privacy(manifest), *said]
+        options,
+        manifest,
+        target,
+        "Weights",
+        answer,
+        [in_short(manifest), *chain],
+        [*privacy(manifest), *chain],
     )

@@ -84,7 +84,9 @@ def test_one_honest_party_is_enough_for_a_wrong_result(
 
 
 @pytest.mark.parametrize("operation", [operation.name for operation in OPERATIONS])
-@pytest.mark.parametrize("model", by_model([name for name, each in MODELS.items() if each.virtual_machine]))
+@pytest.mark.parametrize(
+    "model", by_model([name for name, candidate in MODELS.items() if candidate.virtual_machine])
+)
 def test_untouched_parties_are_right(model: str, operation: str, make: Make) -> None:
     """Else everything would be an abort."""
     assert make(model, operation, 0).messages()
