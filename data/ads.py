@@ -88,10 +88,10 @@ def _rated(file: Path) -> tuple[list[str], Floats]:
 def _described(file: Path, needed: tuple[str, ...]) -> dict[str, str]:
     """Return what a file of two rows, names and values, says of a user."""
     rows = _read(file)
-    found = dict(zip(*rows[:2], strict=False)) if len(rows) > 1 else {}
-    if not found.keys() >= {*needed}:
+    described = dict(zip(*rows[:2], strict=False)) if len(rows) > 1 else {}
+    if not described.keys() >= {*needed}:
         raise _wrong(file)
-    return found
+    return described
 
 
 def _features(table: pd.DataFrame) -> pd.DataFrame:

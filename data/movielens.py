@@ -102,11 +102,11 @@ def load_movielens(path: Path, *, features: bool = False) -> Ratings:
         if ratings.is_file() and users.is_file():
             rated = _read(ratings, layout.separators[0], _RATINGS)
             people = _read(users, layout.separators[1], layout.columns)
-            found = _joined(layout, rated, people)
+            joined = _joined(layout, rated, people)
             if not features:
-                return found
+                return joined
             films = _read(path / layout.films, layout.separators[1], layout.of_films)
-            return replace(found, features=_features(layout, rated, people, films))
+            return replace(joined, features=_features(layout, rated, people, films))
     raise DataSetError(
         f"{path} has neither ratings.dat and users.dat (ml-1m) nor u.data and u.user (ml-100k); download one "
         f"of them from {SOURCE}, unpack it and name the directory."

@@ -79,8 +79,8 @@ def _said(option: Option[Any]) -> str:
 def _marked(text: str) -> str:
     """Return a plain text as Markdown, in which options and variables are code."""
 
-    def mark(found: re.Match[str]) -> str:
-        return found[0] if found[0][0] == "`" else f"`{found[0]}`" if len(found[0]) > 1 else f"\\{found[0]}"
+    def mark(match: re.Match[str]) -> str:
+        return match[0] if match[0][0] == "`" else f"`{match[0]}`" if len(match[0]) > 1 else f"\\{match[0]}"
 
     return _CODE_OR_MARK.sub(mark, text)
 
@@ -88,11 +88,11 @@ def _marked(text: str) -> str:
 def models() -> str:
     """Return a table of the security models."""
     rows = [
-        f"| `{each.name}` | {each.engine} | {each.parties} | {each.corruptions} {each.tolerates} "
-        f"| {f'`{each.virtual_machine}`' if each.virtual_machine else '–'} "
-        f"| {f'2^-{each.statistical_security_bits}' if each.statistical_security_bits else '–'} "
-        f"| {each.paper_name or '–'} |"
-        for each in MODELS.values()
+        f"| `{model.name}` | {model.engine} | {model.parties} | {model.corruptions} {model.tolerates} "
+        f"| {f'`{model.virtual_machine}`' if model.virtual_machine else '–'} "
+        f"| {f'2^-{model.statistical_security_bits}' if model.statistical_security_bits else '–'} "
+        f"| {model.paper_name or '–'} |"
+        for model in MODELS.values()
     ]
     head = "| model | engine | parties | withstands | MP-SPDZ's machine | may fail with | in PrivFairFL |"
     return "\n".join([head, "|---" * 7 + "|", *rows, ""])

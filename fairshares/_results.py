@@ -210,9 +210,8 @@ class GapResult(Result):
             if name == "gap"
             else pd.Index(list(found), name="group")
         )
-        return pd.DataFrame(
-            [[each.estimate, each.low, each.high] for each in found.values()], index, [name, "low", "high"]
-        )
+        rows = [[interval.estimate, interval.low, interval.high] for interval in found.values()]
+        return pd.DataFrame(rows, index, [name, "low", "high"])
 
     def _shown(self) -> Iterable[Part]:
         return gaps_view.gaps(self._found)

@@ -82,8 +82,8 @@ def released(task: str, records: Any, **given: Any) -> Any:
             if call.shares:
                 shares = SharesSource(call.shares)
                 run = run_release(statistic_of(settings.release), shares, settings, out, begin)
-                said = [*weights_view.chain(run.manifest), one_machine(False)]
-                return _result(run, call.population, said)
+                notes_of_chain = [*weights_view.chain(run.manifest), one_machine(False)]
+                return _result(run, call.population, notes_of_chain)
             run = run_on_records(call, source, settings, out, begin)
         cut = score_cut(call) if task == "confusion" else None
         notes = [confusion_view.direction(cut, run.found.counts.domain)] if cut else []
@@ -97,8 +97,8 @@ def added_up(*directories: Path) -> Any:
     """Return the result of a chain's runs added up. Raises: ResultFileError; SignatureError."""
     from harness.hosts.signed_results import verify  # it loads what signs
 
-    found, files = add_up(directories, verify)
-    return _results.result_of(files, found, weights_view.chain(files[MANIFEST]))
+    weights, files = add_up(directories, verify)
+    return _results.result_of(files, weights, weights_view.chain(files[MANIFEST]))
 
 
 def _result(
@@ -191,8 +191,8 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
     with naming(as_keyword):
         call = CALLS[parse_choice("task", task, list(CALLS))](**_as_in_columns(_with_domain(given)))
         with steps({}) as begin:
-            made = preprocess(joint_noise_of(of_noise(call)), stock_of(call), runs, call.timeout, begin)
-        return pd.DataFrame(made, index=pd.RangeIndex(1, runs + 1, name="piece"))
+            pieces = preprocess(joint_noise_of(of_noise(call)), stock_of(call), runs, call.timeout, begin)
+        return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 
 
 def spent(**given: Any) -> _shown.Spent:

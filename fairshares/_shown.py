@@ -96,8 +96,8 @@ class Spent(Report):
     def charges(self) -> pd.DataFrame:
         """A row per run: population, time, task, model, epsilon, delta, out, status."""
         rows = [
-            {"population": each["population"], **charge}
-            for each in self.fields["populations"]
-            for charge in each["charges"]
+            {"population": population["population"], **charge}
+            for population in self.fields["populations"]
+            for charge in population["charges"]
         ]
         return pd.DataFrame(rows)

@@ -230,9 +230,9 @@ def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
     sets = int(arguments.get("score_columns", 1))
     if sets == 1:
         return one
-    groups, each = int(arguments["groups"]) // sets, range(sets)
-    records = product(range(groups), each, range(bins))
-    cells = ([((c * groups + g) * 2 + (label == c)) * bins + b for c in each] for g, label, b in records)
+    groups, columns = int(arguments["groups"]) // sets, range(sets)
+    records = product(range(groups), columns, range(bins))
+    cells = ([((c * groups + g) * 2 + (label == c)) * bins + b for c in columns] for g, label, b in records)
     return replace(one, columns=tuple(tuple(chain(*(one.columns[i] for i in of))) for of in cells))
 
 

@@ -75,20 +75,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def mark_exhaustive(items: Sequence[pytest.Item], entries: Sequence[dict[str, Any]]) -> set[str]:
     """Mark tests as the entries say; return what in them met none, of tests and of kept parameters."""
-    found = {name: entry for entry in entries for name in entry["tests"]}
+    by_name = {name: entry for entry in entries for name in entry["tests"]}
     met = set()
     for item in items:
         test, _, parameters = item.nodeid.partition("[")
         for name in (test, test.partition("::")[0], f"{test.rpartition('/')[0]}/"):
-            if name not in found:
+            if name not in by_name:
                 continue
             met.add(name)
-            keep = [one for one in found[name].get("keep", ()) if fnmatchcase(parameters, f"{one}]")]
+            keep = [one for one in by_name[name].get("keep", ()) if fnmatchcase(parameters, f"{one}]")]
             met.update(keep)
             if not keep:
-                item.add_marker(pytest.mark.exhaustive(found[name]["reason"]))
+                item.add_marker(pytest.mark.exhaustive(by_name[name]["reason"]))
             break
-    return {*found, *(one for entry in entries for one in entry.get("keep", ()))} - met
+    return {*by_name, *(one for entry in entries for one in entry.get("keep", ()))} - met
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

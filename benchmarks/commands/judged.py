@@ -58,7 +58,7 @@ def compare(options: CompareOptions) -> None:
     if terminal.output.json:
         print_json([vars(change) for change in changes])
     verdicts = Counter(change.verdict for change in changes)
-    said = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())
+    verdict_counts = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())
     rows = []
     for change in changes:
         both = [texts.NONE if value is None else texts.seconds(value) for value in change.seconds]
@@ -75,7 +75,7 @@ def compare(options: CompareOptions) -> None:
             ]
         )
     columns = ["cell", "first, s", "second, s", "ratio", f"{CONFIDENCE:.0%} interval", "seconds", "and else"]
-    show(Table(columns, rows), f"{said}.")
+    show(Table(columns, rows), f"{verdict_counts}.")
 
 
 def _view(validation: Validation, over: str) -> Iterator[Part]:
@@ -83,8 +83,8 @@ def _view(validation: Validation, over: str) -> Iterator[Part]:
     yield texts.by_kind(validation.findings)
     for finding in texts.deviating(validation.findings):
         tone = Bad(finding.status) if finding.status is Status.FAILED else str(finding.status)
-        said = f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}"
-        yield Paragraph(said, strong=tone)
+        sentence = f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}"
+        yield Paragraph(sentence, strong=tone)
     yield from texts.unjudged(validation.findings)
     counted = texts.counts(validation.findings)
     yield Paragraph(f"{counted}.", strong=Good(counted) if validation.passed else Bad(counted))

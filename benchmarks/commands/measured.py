@@ -169,8 +169,8 @@ def _view(title: str, cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
 def _costs(of: Sequence[Sample]) -> list[str]:
     took, last = summary(of), of[-1]
     if took is None:
-        said = f"{last.status}: {last.reason}"
-        return [Bad(said) if last.status == FAILED else said, "", "", ""]
+        reason = f"{last.status}: {last.reason}"
+        return [Bad(reason) if last.status == FAILED else reason, "", "", ""]
     good = next(sample for sample in of if sample.sent_bytes)
     return [
         spread(took),
@@ -274,8 +274,8 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
     for model, of_model in by_model.items():
         if len(of_model) == 2 and (ratios := ratios_in_turn(of_model[1], of_model[0])):
             interval = interval_of_median(ratios, CONFIDENCE)
-            said = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
-            rows.append([str(model), f"{len(ratios)}", f"{median(ratios):.3g}", said])
+            ends = f"{interval[0]:.3g} – {interval[1]:.3g}" if interval else "too few pairs to tell"
+            rows.append([str(model), f"{len(ratios)}", f"{median(ratios):.3g}", ends])
             names = [name_of(of[-1].cell, "security") for of in of_model]
     if rows:
         yield Table(

@@ -241,5 +241,5 @@ class ReproduceOptions(Options):
         given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
         for name in _PATHS:
             if given.get(name):
-                given[name] = ",".join(Path(each).name for each in str(given[name]).split(","))
+                given[name] = ",".join(Path(path).name for path in str(given[name]).split(","))
         return f"./inv reproduce {self.name}{typed(**given)}"

@@ -43,7 +43,7 @@ def tampering(options: TamperingOptions) -> None:
 def timing(options: TimingOptions) -> None:
     """Run programs on two extreme inputs in turn, and compare what somebody who sees packets sees."""
     names = options.security or [model.name for model in MODELS.values() if model.virtual_machine]
-    tried = [each for each in PROGRAMS if each.program in (options.programs or PROTOCOLS)]
+    tried = [program for program in PROGRAMS if program.program in (options.programs or PROTOCOLS)]
     go_on = partial(pairs.go_on, tried=tried)
     _carry_out("bench.timing", options, names, go_on, lambda path: pairs.summary(pairs.load(path)), _times)
 

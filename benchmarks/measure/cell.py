@@ -130,10 +130,10 @@ class Place:
             Stock(out.with_name("stock")),
             statistic.prepare(settings.release, federation.domain),
         )
-        (made,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
+        (piece,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
         settings = replace(settings, stock=stock)
         manifest = run_release(statistic, source, settings, out, _silent).manifest
-        return {**manifest, "online_s": manifest["mpc_s"], "offline_s": made["mpc_s"]}
+        return {**manifest, "online_s": manifest["mpc_s"], "offline_s": piece["mpc_s"]}
 
     def _run_program(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         started, model, job = time.monotonic(), model_of(cell), job_of(cell, self._programs)

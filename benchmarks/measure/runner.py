@@ -133,12 +133,13 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
 def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
     """Return the files of all programs, with the circuits that they use. Raises: OptionError."""
     kinds = {
-        (each.cell.get(PROGRAM), each.cell.get("protocol"), each.cell.get("variant")): each for each in plan
+        (planned.cell.get(PROGRAM), planned.cell.get("protocol"), planned.cell.get("variant")): planned
+        for planned in plan
     }
     beside_it = {beside / str(name) for name, _, _ in kinds if name is not None}
     if missing := [path for path in beside_it if not path.is_file()]:
         raise OptionError(f"There is no program {missing[0]}; name one that is there.")
-    ours = {source_of(each.cell) for each in kinds.values() if PROGRAM not in each.cell}
+    ours = {source_of(planned.cell) for planned in kinds.values() if PROGRAM not in planned.cell}
     return sorted({*beside_it, *(path for source in ours for path in sources_of(source))})
 
 
@@ -172,14 +173,14 @@ def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], pl
             # each program is compiled anew, once in a command, so that its compile time is known
             patch.dict(os.environ, {"XDG_CACHE_HOME": str(scratch.resolve() / "cache")}),
         ):
-            while todo := [each for each in missing(plan, samples, chosen.seed) if each[0].key not in failed]:
+            while todo := [run for run in missing(plan, samples, chosen.seed) if run[0].key not in failed]:
                 planned, repetition = todo[0]
-                left = sum(each.excluded is None for each, _ in todo)
+                left = sum(run.excluded is None for run, _ in todo)
                 if todo[0] != announced:  # else that was its warm-up
                     watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
                 announced = todo[0]
                 sample = place.measure(chosen.suite.name, planned, repetition, scratch)
-                check_alike([each for each in samples if each.key == planned.key], sample)
+                check_alike([earlier for earlier in samples if earlier.key == planned.key], sample)
                 if sample.status != OK:
                     failed.add(planned.key)
                 elif chosen.suite.warm_up and (sample.program_hash, sample.cell["security"]) not in warm:
@@ -230,7 +231,7 @@ def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
     for other in earlier:
         if OK == sample.status == other.status and sample.program_hash != other.program_hash:
             raise MixedResultsError(_mixed(other, sample.engine_version))
-        then, now = (", ".join(str(host["name"]) for host in each.hosts) for each in (other, sample))
+        then, now = (", ".join(str(host["name"]) for host in compared.hosts) for compared in (other, sample))
         if OK == sample.status == other.status and then != now:
             raise MixedResultsError(
                 f"The results on file are of hosts {then or 'none'}, and this one of {now or 'none'}; they "

@@ -145,12 +145,12 @@ def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) 
 
     Args: what: each is, in words. Raises: ResultFileError: it cannot be read, or a whole line is none.
     """
-    made = []
+    objects = []
     for number, line in enumerate(whole_lines(path), 1):
         where, way_out = f"{path}, line {number}", "restore the file, or measure into a new directory"
         refusal = Refusal(ResultFileError, where, what, way_out)
-        made.append(as_type(kind, parse_json(line, refusal, schema), refusal))
-    return made
+        objects.append(as_type(kind, parse_json(line, refusal, schema), refusal))
+    return objects
 
 
 def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:

@@ -41,12 +41,12 @@ def measured(samples: Sequence[Sample]) -> list[Measured]:
     for sample in samples:
         if sample.status == OK and sample.times["compile_s"]:
             compiled[sample.program_hash] = sample.times["compile_s"]
-    made = []
+    medians = []
     for key, of in by_cell(samples).items():
         if took := summary(of):
             good = [sample for sample in of if sample.status == OK]
             rounds = [sample.rounds for sample in good if sample.rounds is not None]
-            made.append(
+            medians.append(
                 Measured(
                     good[0].cell,
                     counts_of_cell(key),
@@ -57,7 +57,7 @@ def measured(samples: Sequence[Sample]) -> list[Measured]:
                     compiled.get(good[0].program_hash),
                 )
             )
-    return made
+    return medians
 
 
 @lru_cache(maxsize=1024)

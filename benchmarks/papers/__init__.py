@@ -89,25 +89,25 @@ class PrivFairFL:
 @cache
 def privfairfl() -> PrivFairFL:
     """Return what the paper publishes, from `privfairfl.json`."""
-    found = _read("privfairfl.json")
-    phases = {protocol["phase"]: name for name, protocol in found["protocols"].items()}
-    cells = {cell["security"]: cell for cell in found["table2"]["cells"]}
-    shapes = {name: {"name": name, **shape} for name, shape in found["shapes"].items()}
+    published = _read("privfairfl.json")
+    phases = {protocol["phase"]: name for name, protocol in published["protocols"].items()}
+    cells = {cell["security"]: cell for cell in published["table2"]["cells"]}
+    shapes = {name: {"name": name, **shape} for name, shape in published["shapes"].items()}
     assert all(MODELS[model].paper_name == cell["scheme"] for model, cell in cells.items())
     return PrivFairFL(
         table2={
             (model, shape, phases[phase]): Printed(seconds)
             for model, cell in cells.items()
-            for shape in found["shapes"]
+            for shape in published["shapes"]
             for phase, seconds in cell[shape].items()
         },
         parties={model: cell["parties"] for model, cell in cells.items()},
         shapes=msgspec.convert(shapes, dict[str, Shape]),
-        figures=msgspec.convert(found["figures"], dict[str, FigureClaim], strict=False),
-        thresholds=found["protocols"]["pi_roc"]["thresholds"],
-        claims={name: f"{claim['text']} ({claim['source']})" for name, claim in found["claims"].items()},
-        machine=found["machine"]["text"],
-        caveats=tuple(found["caveats"]),
+        figures=msgspec.convert(published["figures"], dict[str, FigureClaim], strict=False),
+        thresholds=published["protocols"]["pi_roc"]["thresholds"],
+        claims={name: f"{claim['text']} ({claim['source']})" for name, claim in published["claims"].items()},
+        machine=published["machine"]["text"],
+        caveats=tuple(published["caveats"]),
     )
 
 
@@ -134,5 +134,5 @@ def _half_a_digit(printed: str) -> Fraction:
 
 
 def _read(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
-    return found
+    published: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return published

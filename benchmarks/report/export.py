@@ -73,21 +73,21 @@ def _row(sample: Sample) -> dict[str, Any]:
 def _cells(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
     """Yield each cell's median, with the interval that holds it at 95 %, where there are enough runs."""
     for of in by_cell(samples).values():
-        if found := summary(of):
+        if timed := summary(of):
             times = [run.times["mpc_s"] for run in of if run.status == OK]
             low, high = interval_of_median(times, CONFIDENCE) or (None, None)
-            figures = {"runs": found.n, "median_s": found.median, "least_s": found.low, "most_s": found.high}
+            figures = {"runs": timed.n, "median_s": timed.median, "least_s": timed.low, "most_s": timed.high}
             yield {**of[-1].cell, **figures, "interval_low_s": low, "interval_high_s": high}
 
 
 def medians_by_model(samples: Sequence[Sample]) -> pd.DataFrame:
     """Return median seconds: a column for each model, a row for what else cells have, by its name."""
-    found: dict[str, dict[str, float]] = {model: {} for model in MODELS}
+    medians: dict[str, dict[str, float]] = {model: {} for model in MODELS}
     for of in by_cell(samples).values():
         if took := summary(of):
-            found[str(of[-1].cell["security"])][name_of(of[-1].cell, "security")] = took.median
+            medians[str(of[-1].cell["security"])][name_of(of[-1].cell, "security")] = took.median
     rows = dict.fromkeys(name_of(sample.cell, "security") for sample in samples)
-    return pd.DataFrame(found, index=list(rows)).dropna(how="all").dropna(axis="columns", how="all")
+    return pd.DataFrame(medians, index=list(rows)).dropna(how="all").dropna(axis="columns", how="all")
 
 
 def latex(medians: pd.DataFrame) -> str:

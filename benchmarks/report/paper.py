@@ -87,9 +87,9 @@ def _figure(measured: Measured, claim: FigureClaim) -> Iterator[Row]:
     yield from _headed(claim.factor, "published", *shown.values())
     for level in sorted({cell.number(claim.factor) for cell in cells}):
         low, high = claim.at
-        said = f"about {claim.seconds:,g}" if low <= level <= high else texts.NONE
+        published = f"about {claim.seconds:,g}" if low <= level <= high else texts.NONE
         here = {str(cell["variant"]): cell for cell in cells if cell.number(claim.factor) == level}
-        yield [f"{level:,}", said, *(_seconds(here.get(form)) for form in shown)]
+        yield [f"{level:,}", published, *(_seconds(here.get(form)) for form in shown)]
 
 
 def _seconds(cell: CellRuns | None) -> str:
@@ -134,7 +134,7 @@ def _ahead(measured: Measured) -> Iterator[Row]:
             yield [
                 f"`{model}`",
                 _seconds(by_noise.get("joint")),
-                ", ".join(texts.seconds(each.median, 2) for each in both if each) or NOT_YET,
+                ", ".join(texts.seconds(summary.median, 2) for summary in both if summary) or NOT_YET,
                 _seconds(distributed),
                 f"×{error_ratio(distributed.runs[0].cell):.2f}" if distributed else NOT_YET,
             ]
@@ -157,7 +157,7 @@ def _weight_errors() -> list[tuple[float, float, float]]:
         spread = [
             weights_of_counts(np.array(of), BALANCED) / weights_of_counts(exact, BALANCED) - 1 for of in drawn
         ]
-        computed, local = (float(np.sqrt(np.mean(each**2))) for each in spread)
+        computed, local = (float(np.sqrt(np.mean(deviations**2))) for deviations in spread)
         errors.append((epsilon, computed, local))
     return errors
 
@@ -196,16 +196,16 @@ def appendix_d(measured: Measured) -> Figure:
 def _table3(_: Measured) -> Iterator[Row]:
     yield from _headed("row", "published, ML-1M: accuracy; ΔEODD", "by its recipe, here, MovieLens 100K")
     with (RESULTS / "reproduce-training" / "summary.csv").open(encoding="utf-8", newline="") as file:
-        found = {
+        schemes = {
             (row["way"], row["scheme"]): row
             for row in csv.DictReader(file)
             if row["data"] == "MovieLens 100K" and row["epsilon"] == "1.0"
         }
     for name, printed in table3()["rows"].items():
-        ours, paper = found["paper", name], printed["ml-1m"]
+        ours, paper = schemes["paper", name], printed["ml-1m"]
         yield [name, f"{paper['accuracy']}; {paper['delta_eodd']}", _of_study(ours)]
     for name in ("training alone", "Kamiran–Calders weights", "thresholds"):
-        yield [f"ours, ε = 1 for everything: {name}", texts.NONE, _of_study(found["joint", name])]
+        yield [f"ours, ε = 1 for everything: {name}", texts.NONE, _of_study(schemes["joint", name])]
 
 
 def _of_study(row: Mapping[str, str]) -> str:
@@ -215,8 +215,8 @@ def _of_study(row: Mapping[str, str]) -> str:
 
 def _gaps(_: Measured) -> Iterator[Row]:
     yield from _headed("clients, error", "mechanism", "ε published", "redone", "its true ε", "ε, repaired")
-    found = json.loads((RESULTS / "reproduce-gaps" / "gaps.json").read_text(encoding="utf-8"))["table1"]
-    for cell in found:
+    cells = json.loads((RESULTS / "reproduce-gaps" / "gaps.json").read_text(encoding="utf-8"))["table1"]
+    for cell in cells:
         if cell["published"] and cell["clients"] in (10**5, 10**7) and cell["alpha"] >= 0.01:
             assert cell["agrees"]
             true = f"{cell['true_epsilon']:.3g}" if cell["true_epsilon"] else "none"
@@ -226,8 +226,8 @@ def _gaps(_: Measured) -> Iterator[Row]:
 
 def _capping(_: Measured) -> Iterator[Row]:
     yield from _headed("statement", "holds")
-    found = json.loads((RESULTS / "reproduce-capping" / "capping.json").read_text(encoding="utf-8"))
-    for claim in found["claims"]:
+    capping = json.loads((RESULTS / "reproduce-capping" / "capping.json").read_text(encoding="utf-8"))
+    for claim in capping["claims"]:
         yield [claim["where"], "yes" if claim["holds"] else "no"]
 
 
@@ -236,22 +236,22 @@ def _groups(_: Measured) -> Iterator[Row]:
         *("records", "ε, logarithm", "ρ, logarithm", "ε, plain noise of that target"),
         *("error, logarithm", "ρ, Gaussian logarithm", "ρ, Algorithm 1 of the problem"),
     )
-    found = json.loads((RESULTS / "reproduce-groupwise" / "groupwise.json").read_text(encoding="utf-8"))
+    study = json.loads((RESULTS / "reproduce-groupwise" / "groupwise.json").read_text(encoding="utf-8"))
     names = (
         *("epsilon, plain noise, same target", "relative error, logarithm"),
         *("rho, Gaussian logarithm", "rho, Algorithm 1 (proven)"),
     )
-    for row in found["rows"]:
+    for row in study["rows"]:
         epsilon = row["epsilon, logarithm"]
         figures = (epsilon, float(rho_of(Fraction(epsilon))), *(row[name] for name in names))
-        yield [f"{row['records']:,}", *(f"{each:.2g}" for each in figures)]
+        yield [f"{row['records']:,}", *(f"{number:.2g}" for number in figures)]
 
 
 def _algorithm_1(_: Measured) -> Iterator[Row]:
     yield from _headed("1,000,000 outputs for a count of 10,000", "published", "redone")
-    found = json.loads((RESULTS / "reproduce-groupwise" / "groupwise.json").read_text(encoding="utf-8"))
+    study = json.loads((RESULTS / "reproduce-groupwise" / "groupwise.json").read_text(encoding="utf-8"))
     for name in ("mean", "standard_deviation"):
-        both = (found["figure1"][f"published_{name}"], found["figure1"][name])
+        both = (study["figure1"][f"published_{name}"], study["figure1"][name])
         yield [name.replace("_", " "), *(f"{value:,.1f}" for value in both)]
 
 

@@ -133,11 +133,11 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
 
 def _points(cells: Sequence[CellRuns], factor: str, **style: Any) -> Mark:
     """Return medians by the factor's level, with the least and the most."""
-    found = {cell.number(factor): seconds for cell in cells if (seconds := cell.seconds())}
-    middle = [each.median for each in found.values()]
+    summaries = {cell.number(factor): seconds for cell in cells if (seconds := cell.seconds())}
+    middle = [summary.median for summary in summaries.values()]
     bars = [
-        [each.median - each.low for each in found.values()],
-        [each.high - each.median for each in found.values()],
+        [summary.median - summary.low for summary in summaries.values()],
+        [summary.high - summary.median for summary in summaries.values()],
     ]
     style = {"capsize": 2, "linewidth": 1.3, "markersize": 5, **style}
-    return methodcaller("errorbar", list(found), middle, yerr=bars, **style)
+    return methodcaller("errorbar", list(summaries), middle, yerr=bars, **style)

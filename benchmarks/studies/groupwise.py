@@ -146,8 +146,11 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
 def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str, Any]]:
     """Return a row per power of 10 up to the target's largest count."""
     counts = [10**power for power in range(int(log10(target.most)) + 1)]
-    epsilons = {f"epsilon, {each.name}": each.epsilons(counts) for each in mechanisms}
-    errors = {f"relative error, {each.name}": each.relative_errors(counts).tolist() for each in mechanisms}
+    epsilons = {f"epsilon, {mechanism.name}": mechanism.epsilons(counts) for mechanism in mechanisms}
+    errors = {
+        f"relative error, {mechanism.name}": mechanism.relative_errors(counts).tolist()
+        for mechanism in mechanisms
+    }
     offset = mechanisms[0].distribution.offset
     others = {
         "rho, Gaussian logarithm": [
@@ -183,14 +186,15 @@ def figure(
     privacy = [
         line(
             counts,
-            each.epsilons(counts),
+            mechanism.epsilons(counts),
             color=colour,
-            label=f"{each.name} (charged {digits_up(each.charged.epsilon, 2)})",
+            label=f"{mechanism.name} (charged {digits_up(mechanism.charged.epsilon, 2)})",
         )
-        for each, colour in coloured
+        for mechanism, colour in coloured
     ]
     error = [
-        line(counts, each.relative_errors(counts), color=colour, label=each.name) for each, colour in coloured
+        line(counts, mechanism.relative_errors(counts), color=colour, label=mechanism.name)
+        for mechanism, colour in coloured
     ]
     ends = (target.relative, target.least, target.most)
     error.append(methodcaller("hlines", *ends, color=GREY, linestyle=":", label="target"))
@@ -247,7 +251,9 @@ def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]
     """View the rows, and what follows from them."""
     cells = [[_shown(name, value) for name, value in row.items()] for row in rows]
     yield Table(list(rows[0]), cells, alignment="r" * len(rows[0]))
-    charged = ", ".join(f"{each.name} {digits_up(each.charged.epsilon, 2)}" for each in mechanisms)
+    charged = ", ".join(
+        f"{mechanism.name} {digits_up(mechanism.charged.epsilon, 2)}" for mechanism in mechanisms
+    )
     yield (
         f"Charged, at δ ≤ 2^-40, for a record added or removed: {charged}. Relative errors are "
         "E|estimate - n| / n, from the distributions of the noise. "
@@ -271,12 +277,12 @@ def study() -> Outcome:
         "neighboring_relation": str(RELATION),
         "mechanisms": [
             {
-                "name": each.name,
-                "offset": each.distribution.offset,
-                "epsilon_charged": float_up(each.charged.epsilon),
-                "delta_charged": float_up(each.charged.delta),
+                "name": mechanism.name,
+                "offset": mechanism.distribution.offset,
+                "epsilon_charged": float_up(mechanism.charged.epsilon),
+                "delta_charged": float_up(mechanism.charged.delta),
             }
-            for each in mechanisms
+            for mechanism in mechanisms
         ],
         "rows": rows,
         "figure1": {

@@ -52,8 +52,8 @@ def _means(sums: Floats) -> Mapping[str, Floats]:
 
 
 def _mean_intervals(sums: Floats, plan: NoisePlan) -> Mapping[str, Sequence[float]]:
-    found = gaps(sums, _VALUED, plan)
-    named = {"mean of a group": found.means[0], "gap": found.gaps[0, 1]}
+    result = gaps(sums, _VALUED, plan)
+    named = {"mean of a group": result.means[0], "gap": result.gaps[0, 1]}
     return {name: (interval.low, interval.high) for name, interval in named.items()}
 
 
@@ -66,8 +66,8 @@ def _rates(counts: Floats) -> Mapping[str, Floats]:
 
 
 def _rate_intervals(counts: Floats, plan: NoisePlan) -> Mapping[str, Sequence[float]]:
-    found = confusion(NoisyCounts(_PREDICTED, counts, plan.noise))
-    return {name: found.intervals[name][0, 1] for name in RATES}
+    rates = confusion(NoisyCounts(_PREDICTED, counts, plan.noise))
+    return {name: rates.intervals[name][0, 1] for name in RATES}
 
 
 def _weights(counts: Floats) -> Mapping[str, Floats]:
@@ -117,7 +117,7 @@ def study(
         intervals = [released.intervals(values, plan) for values in noisy[:runs]]
         true = released.estimates(exact[np.newaxis])
         for name, estimates in released.estimates(noisy).items():
-            low, high = np.array([each[name] for each in intervals]).T
+            low, high = np.array([run[name] for run in intervals]).T
             held = (low <= true[name]) & (true[name] <= high)
             half_width = float(np.median(high - low)) / 2
             error = float(np.quantile(abs(estimates - true[name]), float(CONFIDENCE)))

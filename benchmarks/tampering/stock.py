@@ -101,8 +101,8 @@ class StockAttack:
 
     def _hand_over(self) -> None:
         """Move the piece, so that the next one is made in directories without shares and keys."""
-        for made, used in zip(self._making.directories, self._using.directories, strict=True):
-            move_piece(made, used)
+        for new, used in zip(self._making.directories, self._using.directories, strict=True):
+            move_piece(new, used)
 
 
 def changed(files: Files, change: Change) -> Files:

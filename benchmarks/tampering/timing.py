@@ -55,9 +55,9 @@ def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], f
     ]
     attack.feed((*values, *[(0,) * len(value) for value in operation.values[1:]]), bits)
     sent = attack.watch()
-    times = [[at for *_, at in each] for each in sent]
-    return [Counter((to, size) for to, size, _ in each) for each in sent], max(
-        max(each) - min(each) for each in times
+    times = [[at for *_, at in messages] for messages in sent]
+    return [Counter((to, size) for to, size, _ in messages) for messages in sent], max(
+        max(moments) - min(moments) for moments in times
     ) / 1e9
 
 

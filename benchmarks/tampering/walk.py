@@ -164,8 +164,8 @@ def go_on(
 
         pool = ThreadPoolExecutor(_WORKERS)
         stack.callback(pool.shutdown, cancel_futures=True)
-        for number, made in enumerate(pool.map(attempt, left), 1 + len(wanted) - len(left)):
-            append(path, made)
+        for number, attempted in enumerate(pool.map(attempt, left), 1 + len(wanted) - len(left)):
+            append(path, attempted)
             if time.monotonic() - began > seconds:
                 break
             tell(number, len(wanted))

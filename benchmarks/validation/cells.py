@@ -75,8 +75,8 @@ class CellRuns:
     @property
     def median_s(self) -> float | None:
         """Seconds in the computation, the median of the runs that ended well."""
-        found = self.seconds()
-        return found.median if found else None
+        seconds = self.seconds()
+        return seconds.median if seconds else None
 
     @property
     def networks(self) -> list[Mapping[str, Any]]:
@@ -133,7 +133,7 @@ class Measured:
             if suite != UNITS and (suite in SUITES or (path / EXPERIMENT).is_file()):
                 samples += load(path)
                 abouts[suite] = about
-                plans[suite] = {each.key: each.repetitions for each in chosen_in(path).plan()}
+                plans[suite] = {planned.key: planned.repetitions for planned in chosen_in(path).plan()}
         if not samples:
             raise ResultFileError(
                 f"There are no measured runs in {directory}; name what ./inv bench.run table2 --out DIR "
@@ -174,11 +174,11 @@ class Measured:
 
         Args: also: factors that may differ with it.
         """
-        found: dict[tuple[object, ...], list[CellRuns]] = {}
+        alike: dict[tuple[object, ...], list[CellRuns]] = {}
         for cell in cells:
             if isinstance(cell[factor], int):
-                found.setdefault((cell.suite, cell.without(factor, *also)), []).append(cell)
-        for series in found.values():
+                alike.setdefault((cell.suite, cell.without(factor, *also)), []).append(cell)
+        for series in alike.values():
             if len(series) > 1:
                 yield sorted(series, key=lambda cell: cell.number(factor))
 

@@ -225,12 +225,12 @@ def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, t
     long, short = ([run.times["mpc_s"] for run in cell.ok] for cell in (slower, quicker))
     share = sum(x > times * y for x in long for y in short) / (len(long) * len(short))
     many = f"more than {times:g} times as long" if times > 1 else "longer"
-    found = (
+    compared = (
         f"{a.median:.3g} s against {b.median:.3g} s, {many} in {share:.0%} of {len(long)}×{len(short)} pairs"
     )
     if 1 - SURE < share < SURE:
-        return Check(key, says, unjudged=f"the runs overlap: {found}")
-    return Check(key, says, share, SURE, 1.0, found)
+        return Check(key, says, unjudged=f"the runs overlap: {compared}")
+    return Check(key, says, share, SURE, 1.0, compared)
 
 
 def order_of_bytes(key: str, says: str, slower: CellRuns, quicker: CellRuns) -> Check:
@@ -324,10 +324,10 @@ def check_series(
         return Check(key, says, spread, 1.0, most, f"most over least {spread:.2f}, {over}")
     line = fit(levels, costs)
     share = line.slope * (levels[-1] - levels[0]) / costs[-1]
-    found = f"off a line by {line.residual:.1%} at most, {over}"
+    deviation = f"off a line by {line.residual:.1%} at most, {over}"
     if line.residual <= tolerance and share < LEAST_SHARE:
         return Check(key, says, unjudged=f"only {max(share, 0):.0%} of the cost grows, {over}")
-    return Check(key, says, line.residual, 0.0, tolerance, found)
+    return Check(key, says, line.residual, 0.0, tolerance, deviation)
 
 
 def _networks(measured: Measured) -> Iterator[Check]:
@@ -337,8 +337,8 @@ def _networks(measured: Measured) -> Iterator[Check]:
     for cell, (what, unit, (low, high)) in product(emulated, kinds):
         key, says = f"network.{what}.{cell.suite}.{cell.name}", f"the {what} was what was asked for"
         wanted = cell.networks[0][f"{what}_{unit}"]
-        found = [network.get(f"measured_{what}_{unit}") for network in cell.networks]
-        ratios = [got / wanted for got in found if got is not None]
+        measurements = [network.get(f"measured_{what}_{unit}") for network in cell.networks]
+        ratios = [got / wanted for got in measurements if got is not None]
         if ratios:
             worst = max(ratios, key=lambda ratio: max(low / ratio, ratio / high))
             yield Check(key, says, worst, low, high, f"×{worst:.3g} of {wanted:g} {unit}")
@@ -356,8 +356,8 @@ def _distributed_noise(measured: Measured) -> Iterator[Check]:
         model, name = get_model(str(own["security"])), f"{own.suite}.{own.name}"
         stated = sqrt(model.parties / (model.parties - model.corruptions))
         ratio = error_ratio(own.runs[0].cell)
-        found = f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}"
-        yield Check(f"own.error.{name}", says, ratio, 0, stated, found)
+        errors = f"standard error ×{ratio:.3g}, with {model.parties} parties at most ×{stated:.3g}"
+        yield Check(f"own.error.{name}", says, ratio, 0, stated, errors)
         yield order_of_bytes(f"own.bytes.{name}", says, joint, own)
         if own["protocol"] == "pi_roc":
             yield order_of_seconds(f"own.seconds.{name}", says, joint, own)
@@ -368,9 +368,9 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
     by_cell = {(row.protocol, row.shape, row.model): row for row in rows if row.beside is None}
     for (protocol, shape, model), row in by_cell.items():
         says = f"{protocol} as printed takes about as long as in Table 2"
-        told = f"{texts.took(row.printed)} s, the paper {row.paper} s{_of_a_round(row.printed)}"
+        times = f"{texts.took(row.printed)} s, the paper {row.paper} s{_of_a_round(row.printed)}"
         yield _in_band(
-            f"ratio.table2.{protocol}.{shape}.{model}", says, _range(row.printed), row.paper.range, told
+            f"ratio.table2.{protocol}.{shape}.{model}", says, _range(row.printed), row.paper.range, times
         )
     for (protocol, shape, model), row in by_cell.items():
         ring = by_cell[protocol, shape, "ring"]  # whose time leaves the machine out
@@ -378,9 +378,9 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
             continue
         says = f"{model} costs as many times what ring does as in Table 2"
         ours = _ratio(_range(row.printed), _range(ring.printed))
-        told = f"×{(ours or (0, 0))[0]:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
+        times = f"×{(ours or (0, 0))[0]:.3g}, the paper ×{row.paper.seconds / ring.paper.seconds:.3g}"
         of_paper = _ratio(row.paper.range, ring.paper.range)
-        yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, of_paper, told)
+        yield _in_band(f"ratio.models.{protocol}.{shape}.{model}", says, ours, of_paper, times)
     for (_, shape, model), row in by_cell.items():
         if row.protocol == "pi_roc" and shape == "ads":
             says = f"the default takes at most 1/{GAIN:,.0f} of the faster literal form"
@@ -388,8 +388,8 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
             if row.gain is None:
                 yield Check(key, says, unjudged=row.why_no_default or NOT_YET)
             else:
-                told = f"{texts.took(row.at_once)} s against {texts.spread(row.default)} s"
-                yield Check(key, says, row.gain, GAIN, found=told)
+                times = f"{texts.took(row.at_once)} s against {texts.spread(row.default)} s"
+                yield Check(key, says, row.gain, GAIN, found=times)
     yield _figure_1(measured)
     yield _figure_2(by_cell)
 
@@ -434,11 +434,11 @@ def _figure_1(measured: Measured) -> Check:
     claim = privfairfl().figures["figure1"]
     cells = measured.where(protocol=claim.protocol, variant=PRINTED, security=claim.security, network="none")
     near = [cell for cell in cells if claim.at[0] <= cell.number(claim.factor) <= claim.at[1]]
-    timed = {cell.number(claim.factor): found for cell in near if (found := cell.seconds()) is not None}
+    timed = {cell.number(claim.factor): seconds for cell in near if (seconds := cell.seconds()) is not None}
     most = max(timed, default=0)
     ours = (timed[most].low, timed[most].high) if timed else None
-    told = f"{texts.spread(timed.get(most))} s with {most:,} clients"
-    return _in_band("ratio.figure1", f"{claim.title}: {claim.text}", ours, (claim.seconds,) * 2, told)
+    spans = f"{texts.spread(timed.get(most))} s with {most:,} clients"
+    return _in_band("ratio.figure1", f"{claim.title}: {claim.text}", ours, (claim.seconds,) * 2, spans)
 
 
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
@@ -446,5 +446,5 @@ def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
     claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
     scaled = printed and (printed[0] * claim.at[0] / ads.records, printed[1] * claim.at[0] / ads.records)
-    told = f"from {_said(scaled and scaled[0])}, scaled from {ads.records:,} records"
-    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, told)
+    estimate = f"from {_said(scaled and scaled[0])}, scaled from {ads.records:,} records"
+    return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, estimate)

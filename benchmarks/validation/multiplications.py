@@ -85,13 +85,13 @@ def checks(count: Requirements | None = None) -> Iterator[Check]:
 
     Args: count: instead of the compiler.
     """
-    found = None if count else find_installation()
-    missing, counts = found if isinstance(found, str) else "", count or _by_compiler
-    for each in implied():
-        key = f"exact.{UNITS[each.what].replace(' ', '_')}.{each.key}"
-        says = f"{each.number:,} {UNITS[each.what]}: {each.why}"
-        number = counts(each.spec, each.arguments).get(each.what, 0)
-        yield _exactly(key, says, number, each.number, f"the compiler counts {number:,}", missing)
+    installation = None if count else find_installation()
+    missing, counts = installation if isinstance(installation, str) else "", count or _by_compiler
+    for stated in implied():
+        key = f"exact.{UNITS[stated.what].replace(' ', '_')}.{stated.key}"
+        says = f"{stated.number:,} {UNITS[stated.what]}: {stated.why}"
+        number = counts(stated.spec, stated.arguments).get(stated.what, 0)
+        yield _exactly(key, says, number, stated.number, f"the compiler counts {number:,}", missing)
 
 
 def _exactly(key: str, says: str, number: float, wanted: float, found: str, missing: str) -> Check:
@@ -103,10 +103,10 @@ def _exactly(key: str, says: str, number: float, wanted: float, found: str, miss
 def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping[str, int]:
     """Return what MP-SPDZ's compiler counts, nothing without it."""
     named = {"parties": _MODEL.parties, "groups": _GROUPS, "labels": _LABELS, **arguments}
-    found = find_installation()
-    if isinstance(found, str):
+    installation = find_installation()
+    if isinstance(installation, str):
         return {}
-    return _count(spec.name, tuple(str(named[name]) for name in spec.arguments), found.home)
+    return _count(spec.name, tuple(str(named[name]) for name in spec.arguments), installation.home)
 
 
 @cache

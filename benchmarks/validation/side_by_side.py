@@ -126,7 +126,7 @@ class Row:
 def rows(measured: Measured) -> list[Row]:
     """Return a row for each cell of Table 2, in the paper's order, and one for each model beside them."""
     paper = privfairfl()
-    models = [each for model in paper.parties for each in (model, *(m for m in BESIDE if BESIDE[m] == model))]
+    models = [name for model in paper.parties for name in (model, *(m for m in BESIDE if BESIDE[m] == model))]
     return [
         _row(measured, protocol, shape, model, paper.table2[BESIDE.get(model, model), shape, protocol])
         for protocol in PROTOCOLS
@@ -188,16 +188,16 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
         if complete and (seconds := complete[0].seconds()):
             return Took(seconds.low, seconds.high, seconds)
         of_form = here or (cells if form == PRINTED else [])
-        found = slopes({cell.number("thresholds"): cell.ok for cell in of_form if cell["thresholds"]})
-        if found is not None:
+        lines = slopes({cell.number("thresholds"): cell.ok for cell in of_form if cell["thresholds"]})
+        if lines is not None:
             records = of_form[0].number("records")
             scale = shapes[shape].records / records
-            levels = ", ".join(str(each) for each in sorted(cell.number("thresholds") for cell in of_form))
+            levels = ", ".join(str(level) for level in sorted(cell.number("thresholds") for cell in of_form))
             other = "" if here else f" of {shapes[str(cells[0]['shape'])].title}"
-            low, high = (seconds * scale for seconds in found.whole)
+            low, high = (seconds * scale for seconds in lines.whole)
             a_round = None
-            if rounds := median(found.rounds):
+            if rounds := median(lines.rounds):
                 of_paper = privfairfl().table2[BESIDE.get(model, model), shape, protocol].seconds
-                a_round = (median(found.each) / rounds, of_paper / (whole * rounds * scale))
+                a_round = (median(lines.each) / rounds, of_paper / (whole * rounds * scale))
             return Took(low, high, None, f"{levels} thresholds{other}", a_round)
     return None

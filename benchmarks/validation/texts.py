@@ -131,12 +131,12 @@ def deviating(findings: Sequence[Finding]) -> list[Finding]:
 
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
     """View each reason why checks could not be judged, with how many they are and one of them."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for finding in findings:
         if finding.status is Status.NOT_JUDGED:
-            found.setdefault(finding.reason, []).append(finding.check.key)
-    if found:
-        rows = [[reason, str(len(keys)), keys[0]] for reason, keys in found.items()]
+            by_reason.setdefault(finding.reason, []).append(finding.check.key)
+    if by_reason:
+        rows = [[reason, str(len(keys)), keys[0]] for reason, keys in by_reason.items()]
         yield Table(["not judged, because", "checks", "for example"], rows)
 
 
@@ -152,7 +152,7 @@ def counts(findings: Sequence[Finding]) -> str:
 
 def table2_counts(findings: Sequence[Finding]) -> str:
     """Say how many of the paper's ratios hold."""
-    of = Counter(each.status for each in findings if each.check.key.startswith("ratio.table2."))
+    of = Counter(finding.status for finding in findings if finding.check.key.startswith("ratio.table2."))
     return (
         f"Of Table 2's {of.total()} times {of[Status.PASSED]} hold, {of[Status.EXPLAINED]} fail with an "
         f"experiment as the reason, {of[Status.FAILED]} fail without, {of[Status.NOT_JUDGED]} are {NOT_YET}"

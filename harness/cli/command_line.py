@@ -48,7 +48,7 @@ class Command(Task[Callable[..., None]]):
     def __init__(self, name: str, options: type[Options], place: str, role: str) -> None:
         self.options = dict(options.declared)
         self.first = options.declared[options.first].flag if options.first else ""
-        needed = (f"{each.flag} {each.example}" for each in self.options.values() if each.example)
+        needed = (f"{option.flag} {option.example}" for option in self.options.values() if option.example)
         self.example = " ".join(filter(None, (*needed, options.also)))  # of what follows its name
         self.prints, self.role = options.prints, role
 
@@ -112,7 +112,7 @@ def checked(words: Sequence[str], commands: Mapping[str, Command], of_all: Mappi
             waiting = ""
         elif word in commands and not command:
             command, first = word, commands[word].first
-            options = {each.flag: each.parse is not None for each in commands[word].options.values()}
+            options = {option.flag: option.parse is not None for option in commands[word].options.values()}
         elif name in of_all:
             waiting = name if of_all[name] and not equals and not (name == "--help" and command) else ""
         else:

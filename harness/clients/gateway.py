@@ -143,15 +143,15 @@ class Front:
             if not seed:
                 _settle(values, b"")
         masked = await self._agreed(machine, width, self._values, self._config["seconds_to_send"])
-        taken = [each not in (b"", wire.COMPLAINT) for each in masked]
+        accepted = [upload not in (b"", wire.COMPLAINT) for upload in masked]
         left_out = self._left_out(seeds, masked)
-        self._taken.set_result(taken)
+        self._taken.set_result(accepted)
         words = [
-            each if is_taken else bytes(count * masks.WORD_BYTES)
-            for each, is_taken, count in zip(masked, taken, counts, strict=True)
+            upload if is_taken else bytes(count * masks.WORD_BYTES)
+            for upload, is_taken, count in zip(masked, accepted, counts, strict=True)
         ]
         await machine.send(masks.widen(masks.from_bytes(b"".join(words)), width))
-        await machine.send(masks.widen(np.repeat(np.array(taken, np.uint64), counts), width))
+        await machine.send(masks.widen(np.repeat(np.array(accepted, np.uint64), counts), width))
         return left_out
 
     async def _agreed(
@@ -164,8 +164,8 @@ class Front:
         received = [one.result() for one in pending]
         parts = [count // self._part for count in self._config["uploads"]]
         digests = [
-            (hashlib.sha256(each).digest() if each else bytes(_DIGEST_BYTES)) * many
-            for each, many in zip(received, parts, strict=True)
+            (hashlib.sha256(upload).digest() if upload else bytes(_DIGEST_BYTES)) * many
+            for upload, many in zip(received, parts, strict=True)
         ]
         own = b"".join(digests)
         await machine.send(masks.widen(masks.from_bytes(own), width))
@@ -173,8 +173,8 @@ class Front:
         ends = [0, *accumulate(map(len, digests))]
         everywhere = [shown[at : at + len(own)] for at in range(0, len(shown), len(own))]
         return [
-            each if all(one[begin:end] == digest for one in everywhere) else b""
-            for each, digest, (begin, end) in zip(received, digests, pairwise(ends), strict=True)
+            upload if all(one[begin:end] == digest for one in everywhere) else b""
+            for upload, digest, (begin, end) in zip(received, digests, pairwise(ends), strict=True)
         ]
 
     def _left_out(self, seeds: Sequence[bytes], masked: Sequence[bytes]) -> str:
@@ -230,8 +230,8 @@ class Front:
             await channel.send(masks.to_bytes(sums[:, first:last].reshape(-1)))
             values = await channel.receive((end - begin) * masks.WORD_BYTES, wire.COMPLAINT)
             _settle(self._values[client], values)
-            taken = await self._taken
-            await channel.send(wire.ACCEPTED if taken[client] else wire.LEFT_OUT)
+            accepted = await self._taken
+            await channel.send(wire.ACCEPTED if accepted[client] else wire.LEFT_OUT)
         except (*_LOST, wire.WrongLengthError):
             pass
         finally:
@@ -301,9 +301,9 @@ def main(config: dict[str, Any], party: int, number: int, data: Path, machine: i
     async def run() -> str:
         return await Front(config, party, number, data, machine_runs).run()
 
-    said = ""
+    summary = ""
     try:
-        said = asyncio.run(run())
+        summary = asyncio.run(run())
     except ClientFailure as error:
         if machine_runs():  # else it ended first, and clients left because of that
             os.kill(machine, signal.SIGKILL)
@@ -314,7 +314,7 @@ def main(config: dict[str, Any], party: int, number: int, data: Path, machine: i
         pass
     _, status = os.waitpid(machine, 0)
     code = os.waitstatus_to_exitcode(status)
-    print(said, flush=True)
+    print(summary, flush=True)
     if code < 0:
         os.kill(os.getpid(), -code)
     return code

@@ -27,12 +27,12 @@ def context(
     Args: protocol: of `ssl`, whether this side is the server; certificate: its own, with the key beside it;
     trusted: the certificates that the other side may show, PEM; least: the TLS version.
     """
-    made = ssl.SSLContext(protocol)
-    made.minimum_version, made.check_hostname = least, False
-    made.verify_mode = ssl.CERT_REQUIRED
-    made.load_verify_locations(cadata=trusted)
-    made.load_cert_chain(certificate, certificate.with_suffix(".key"))
-    return made
+    tls = ssl.SSLContext(protocol)
+    tls.minimum_version, tls.check_hostname = least, False
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(cadata=trusted)
+    tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    return tls
 
 
 class Channel:

@@ -55,14 +55,18 @@ class RunRecord:
 
     def flat(self) -> dict[str, Any]:
         """Return the record as a manifest has it: times beside the rest, lists in place of tuples."""
-        rest = {each.name: getattr(self, each.name) for each in fields(RunRecord) if each.name != "times"}
+        rest = {
+            declared.name: getattr(self, declared.name)
+            for declared in fields(RunRecord)
+            if declared.name != "times"
+        }
         lists = {name: list(value) if isinstance(value, tuple) else value for name, value in rest.items()}
         return {**self.times, **lists}
 
 
 def fields_of_record(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the record that a manifest has, as `RunRecord` takes them."""
-    names = {each.name for each in fields(RunRecord)} & manifest.keys()
+    names = {declared.name for declared in fields(RunRecord)} & manifest.keys()
     record = {"times": {name: manifest[name] for name in TIMES}, **{name: manifest[name] for name in names}}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
 

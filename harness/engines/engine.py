@@ -54,7 +54,7 @@ class PartyCosts:
     offline_s: float | None = None
 
     def __post_init__(self) -> None:
-        if not all(math.isfinite(each or 0) for each in (self.seconds, self.online_s, self.offline_s)):
+        if not all(math.isfinite(seconds or 0) for seconds in (self.seconds, self.online_s, self.offline_s)):
             raise ValueError("digits that are no time")
 
 

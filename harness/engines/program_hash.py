@@ -63,7 +63,7 @@ def _code(text: str) -> str:
             del node.body[0]
         fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, [])}
         for name, value in fields.items():
-            fields[name] = [of(each) for each in value] if isinstance(value, list) else of(value)
+            fields[name] = [of(item) for item in value] if isinstance(value, list) else of(value)
         plain[id(node)] = [type(node).__name__, fields]
     return json.dumps(plain[id(tree)])
 

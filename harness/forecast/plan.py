@@ -162,9 +162,9 @@ def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes:
     release, outputs = prepared.plan.release, prepared.program.outputs
     if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
         return 0.0
-    each, before = release.cells // sizes.size, thread_time()
+    bins, before = release.cells // sizes.size, thread_time()
     nodes = np.zeros(release.nodes)
-    for column, records in zip(release.columns, np.repeat(sizes.ravel() / each, each), strict=False):
+    for column, records in zip(release.columns, np.repeat(sizes.ravel() / bins, bins), strict=False):
         nodes[list(column)] += records
     with suppress(FairSharesError):  # so few records that there is no result
         opened = tuple(np.rint(nodes).astype(int).tolist())
@@ -326,7 +326,7 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
     """
     plans = []
     by_noise: dict[object, list[SecurityModel]] = {}
-    for model in sorted(models, key=lambda each: asked.by(each).request.malleable_slots):
+    for model in sorted(models, key=lambda candidate: asked.by(candidate).request.malleable_slots):
         release = asked.by(model).request
         by_noise.setdefault((release.malleable_slots, release.own), []).append(model)
     for alike in by_noise.values():

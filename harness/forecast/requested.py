@@ -86,16 +86,16 @@ def planned(
     models = [request.security] if request.security else list(MODELS.values())
     for stage in stages:
         stage.check_size()
-    releases = [each for stage in stages for each in plan_releases(stage, models, target)]
+    releases = [release for stage in stages for release in plan_releases(stage, models, target)]
     if len(stages) > 1:  # as a run does: what it chooses has to fit, and may be the largest
-        for each in releases:
-            largest = Cap(caps_to_choose_from(each.asked.max_count)[-1])
-            if each.asked.cap is not None:
-                _ = replace(each.asked, cap=largest).prepared
+        for release in releases:
+            largest = Cap(caps_to_choose_from(release.asked.max_count)[-1])
+            if release.asked.cap is not None:
+                _ = replace(release.asked, cap=largest).prepared
     plans = []
     for model in models:
-        of = [each for each in releases if model in each.models]
-        tried = sum(each.design_s for each in of), sum(each.derive_s for each in of)
+        of = [release for release in releases if model in release.models]
+        tried = sum(release.design_s for release in of), sum(release.derive_s for release in of)
         plans.append(plan_model(stages, model, units, expected.network, started, *tried))
     return Plan(stages, releases, plans, expected.network, units)
 

@@ -99,9 +99,11 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 
         progress("connect")
         findings = at_once(connect, hosts)
-        check_connected([each for each in findings if each.connection], model, progress)
+        check_connected([finding for finding in findings if finding.connection], model, progress)
         progress("clients")
-        at_once(_reach_as_clients, [each for each in findings if each.facts and each.host.client_port])
+        at_once(
+            _reach_as_clients, [finding for finding in findings if finding.facts and finding.host.client_port]
+        )
     return findings
 
 

@@ -189,8 +189,8 @@ class Connection(wire.Line):
     def lose(self, why: str = "") -> None:
         self._why = self._why or why
         self.over.set()
-        for each in list(self._awaited):
-            each.put(None)
+        for answers in list(self._awaited):
+            answers.put(None)
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):  # it may be closed already
             self._channel.close()
 

@@ -126,7 +126,7 @@ def _kept(connection: Connection) -> list[Statement]:
         is_known = ran.asked.get("task") in REQUESTS and ran.asked.get("security") in MODELS
         if not is_known or not RUN.fullmatch(ran.run):
             refusal.say("it names a run, a task or a model that cannot be")
-    if len({each.ran.run for each in kept if each.ran.party == host.party}) < len(kept):
+    if len({statement.ran.run for statement in kept if statement.ran.party == host.party}) < len(kept):
         raise HostUnfitError(
             f"{host.title} keeps what another party revealed, or the same run twice; correct hosts.toml, or "
             "ask its owner."

@@ -70,9 +70,9 @@ class Guard:
         rule = policy.read_policy(self._directory).rule_for(self.release)
         policy.refuse_beyond(rule, event)
         self._entry.account = self._account(rule)
-        for each in self._ledger.populations() if self._population else ():
-            if key_of(each.name) == key_of(str(self._population)) and each.budget != rule.budget:
-                self._ledger.set_budget(each.name, rule.budget)
+        for population in self._ledger.populations() if self._population else ():
+            if key_of(population.name) == key_of(str(self._population)) and population.budget != rule.budget:
+                self._ledger.set_budget(population.name, rule.budget)
 
     def judged(
         self, report: UploadReport, policies: Mapping[str, ClientPolicy], domain: RecordDomain
@@ -143,11 +143,11 @@ class Guard:
 
         Raises: HostUnfitError: a list is of another run.
         """
-        if any(nonces[other : other + 1] != [each.nonce] for other, each in heard.items()):
+        if any(nonces[other : other + 1] != [listed.nonce] for other, listed in heard.items()):
             raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
         assert self._inputs is not None
         inputs, sending = self._inputs, self._inputs.sending
-        names = [each.certificate for each in sending.uploads] if sending else [*inputs.batches]
+        names = [upload.certificate for upload in sending.uploads] if sending else [*inputs.batches]
         uploads = hashlib.sha256(json.dumps(names).encode()).hexdigest()
         return Intent(
             list(nonces),
@@ -162,7 +162,7 @@ class Guard:
             facts["program_hash"],
             facts["engine_version"],
             self._compared,
-            {str(other): each.digest for other, each in heard.items()},
+            {str(other): listed.digest for other, listed in heard.items()},
             piece.name if piece else "",
             piece.attempts if piece else 0,
         )

@@ -194,7 +194,7 @@ class HostsRunner(Runner):
         Each host keeps its part after all have signed that their parties ended well.
         Raises: FairSharesError: what was made before stays.
         """
-        request, domain, made = prepared.release.to_json(), prepared.domain.to_json(), []
+        request, domain, pieces = prepared.release.to_json(), prepared.domain.to_json(), []
         job = noise_job(joint_noise_of(prepared), [Path()] * self.model.parties)
         for number in range(runs):
             progress(f"piece {number + 1}")
@@ -202,8 +202,8 @@ class HostsRunner(Runner):
             result = self.run(job, self.model, Path(), timeout_s, progress)
             keep = partial(Connection.ask, request="keep", made=dict(enumerate(result.signed)))
             at_once(keep, self._connections)
-            made.append(what_it_took(result) | dict(result.preprocessing))
-        return made
+            pieces.append(what_it_took(result) | dict(result.preprocessing))
+        return pieces
 
     def feed(self, form: InputForm, scratch: Path, progress: Progress) -> PartyInputs:
         """Have each host aggregate its party's shares; return what is public of them.
@@ -247,17 +247,17 @@ class HostsRunner(Runner):
             return
 
         def tell(one: Connection) -> None:
-            for of, each in enumerate(signed):
+            for of, listed in enumerate(signed):
                 if of != one.host.party:
-                    one.ask("take_list", _ADDING_S, of=of, signed=asdict(each))
+                    one.ask("take_list", _ADDING_S, of=of, signed=asdict(listed))
 
         at_once(tell, self._connections)
 
     def _check_same(self, facts: Sequence[_Aggregated] | Sequence[_Facts], *names: str) -> None:
         """Check that all hosts say the same. Raises: HostUnfitError: names one that does not."""
-        for host, each in zip(self._hosts, facts, strict=True):
+        for host, answer in zip(self._hosts, facts, strict=True):
             for name in names:
-                if getattr(each, name) != getattr(facts[0], name):
+                if getattr(answer, name) != getattr(facts[0], name):
                     what = _DIFFERS[name]
                     raise HostUnfitError(
                         f"{host.title} has {what} than {self._hosts[0].name}; no party was started."
@@ -283,8 +283,8 @@ class HostsRunner(Runner):
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
         def agree(one: Connection) -> Signed:
-            said: Signed = one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts)
-            return said
+            answer: Signed = one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts)
+            return answer
 
         signed = at_once(agree, self._connections if self.signs else [])
         agreed = dict(enumerate(map(asdict, signed)))

@@ -40,10 +40,10 @@ class Setup(wire.Answers):
         Args: policy_text: None: the default, unless there is a policy; port, client_port: that a new policy
         has, unless its text says others. Raises: HostUnfitError; PolicyError.
         """
-        made = keys.make_keys(self._directory, party, renew=renew)
+        certificates = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():
             policy.write_policy(self._directory, policy_text or policy.DEFAULT, port, client_port)
-        return made
+        return certificates
 
     def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
         """Hold on to other parties' certificates, by engine and party. Raises: CertificateError."""

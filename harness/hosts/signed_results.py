@@ -242,7 +242,7 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
             refusal.say(f"party {party} met parties of other certificates")
         if shared(statement) != shared(first):
             refusal.say(f"parties {ran.party} and {party} signed different runs")
-    follows = _follows(first, [each.ran.party for each, _ in signers], refusal)
+    follows = _follows(first, [statement.ran.party for statement, _ in signers], refusal)
     more = sorted(path.name for path in directory.glob("*.json") if path.name not in (*follows, SIGNATURES))
     if more:
         refusal.say(f"they signed nothing that gives {more[0]}")
@@ -264,7 +264,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         check_kind(statistic, domain)
         prepared = statistic.prepare(release, domain)
         released = {name: tuple(first.outputs[name]) for name in prepared.program.outputs}
-        made = prepared.read(released, ran.inputs["clients"])
+        answer = prepared.read(released, ran.inputs["clients"])
     except (FairSharesError, KeyError) as error:
         refusal.say(f"no result follows from what they signed ({error})")
     if parties != list(range(release.security.parties)):
@@ -285,7 +285,7 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
         "hosts": what_hosts_ran(ran),
         "preprocessing": noise_of(ran) or None,
     }
-    return {**result_files(statistic.files(made), privacy), _MANIFEST: manifest}
+    return {**result_files(statistic.files(answer), privacy), _MANIFEST: manifest}
 
 
 def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:

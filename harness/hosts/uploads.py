@@ -129,7 +129,7 @@ class Uploads:
         self._guard.check_task(header.task.name)
         inputs = inputs_in(header, aggregated, release.form, release.security)
         if not ready:  # each client's own, in place of what all of them allow
-            inputs = replace(inputs, policies={each: self._policies[each] for each in inputs.batches})
+            inputs = replace(inputs, policies={client: self._policies[client] for client in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS
         self.inputs = replace(inputs, excluded=left_out)
         self.values = extract_values(aggregated, scratch / "values")

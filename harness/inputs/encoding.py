@@ -97,8 +97,8 @@ def columns_of(records: ClientRecords, form: InputForm) -> Integers:
     if is_per_record(domain, form.name):
         records = records.singly
         assert records.detail is not None
-        each = zip((records.group, records.label, records.detail), domain.shape, strict=True)
-        return np.concatenate([_indicators(index, size) for index, size in each])
+        attributes = zip((records.group, records.label, records.detail), domain.shape, strict=True)
+        return np.concatenate([_indicators(index, size) for index, size in attributes])
     counts = records.counts_per_client().reshape(len(domain.groups), -1, records.clients)
     return np.concatenate([_indicators(records.group_per_client(), len(domain.groups)), counts.sum(axis=0)])
 

@@ -135,8 +135,8 @@ class Table:
 
 def _in_brief(error: BaseException) -> str:
     """Return the first sentence of what an engine says, without its class."""
-    said = str(getattr(error, "strerror", None) or error).strip()
-    text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", said)
+    message = str(getattr(error, "strerror", None) or error).strip()
+    text = re.sub(r"^(?:\w+ )*\w*(?:Error|Exception): ", "", message)
     if extension := re.search(r"INSTALL (\w+)", text):
         return f'that takes an extension of DuckDB: duckdb.sql("INSTALL {extension[1]}") in Python, once'
     brief = re.split(r"\.?\s*\n|\. ", text)[0].rstrip(".") or type(error).__name__
@@ -261,8 +261,8 @@ def _sql(files: Sequence[str]) -> str:
 def _of_csv(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
     """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
     connection, kept = _engine().cursor(), [_kept_for_later(file) for file in files]
-    each = zip(files, kept, strict=True)
-    paths = [file if copy is None else f"/dev/fd/{copy.fileno()}" for file, copy in each]
+    with_copies = zip(files, kept, strict=True)
+    paths = [file if copy is None else f"/dev/fd/{copy.fileno()}" for file, copy in with_copies]
     shown = dict(zip(paths, files, strict=True))
     header = _header(connection, where, paths[0])
     _check_columns(where, header, names)
@@ -411,16 +411,16 @@ def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    indices = [each.index for each in columns.values() if isinstance(each, pd.Series)]
+    indices = [column.index for column in columns.values() if isinstance(column, pd.Series)]
     names = " and ".join(filter(None, (", ".join([*columns][:-1]), [*columns][-1])))
     if any(not indices[0].equals(index) for index in indices):
         raise RecordsError(f"{names} must have the same index: they belong to the same rows.")
-    shapes = [np.shape(each) for each in columns.values()]
+    shapes = [np.shape(column) for column in columns.values()]
     if len({*shapes}) > 1 or len(shapes[0]) != 1:
         raise RecordsError(
             f"{names} must have one value per row each; their shapes are {', '.join(map(str, shapes))}."
         )
-    table = pd.DataFrame({name: pd.Series(each).reset_index(drop=True) for name, each in columns.items()})
+    table = pd.DataFrame({name: pd.Series(column).reset_index(drop=True) for name, column in columns.items()})
     return table.set_index(indices[0]) if indices else table
 
 

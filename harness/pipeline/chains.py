@@ -59,7 +59,7 @@ def add_up(directories: Sequence[Path], verify: Callable[[Path], object]) -> tup
     manifest = {
         **{name: first.manifest[name] for name in _OF_ALL},
         "added_up": list(map(str, directories)),
-        "inputs": {name: sum(each[name] for each in inputs) for name in ("clients", "uploads")},
+        "inputs": {name: sum(numbers[name] for numbers in inputs) for name in ("clients", "uploads")},
         "wall_s": time.monotonic() - started,
         "environment": environment(),
     }

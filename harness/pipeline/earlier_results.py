@@ -159,8 +159,8 @@ def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any
     names = all(isinstance(name, str) for name in (*curves.groups, *labels)) and len(set(labels)) == 2
     sets = (curves, *read_curves.others.values())
     counts = (
-        np.concatenate([each for of in sets for each in (of.tp, of.fp)])[:, 0],
-        np.concatenate([each for of in sets for each in (of.positives, of.negatives)]),
+        np.concatenate([counts_at for of in sets for counts_at in (of.tp, of.fp)])[:, 0],
+        np.concatenate([totals for of in sets for totals in (of.positives, of.negatives)]),
     )
     return (
         names

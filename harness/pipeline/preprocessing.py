@@ -53,7 +53,7 @@ def preprocess(
     Raises: FairSharesError: what was made before stays.
     """
     model = noise.security
-    engine, terms, made = engine_of(model), terms_of(noise), []
+    engine, terms, pieces = engine_of(model), terms_of(noise), []
     for number in range(runs):
         progress(f"piece {number + 1}")
         try:
@@ -68,8 +68,8 @@ def preprocess(
                 f"Cannot write noise to {stock.directory}: {error.strerror}; {number} of {runs} pieces were "
                 "made, and nothing of another one was left."
             ) from None
-        made.append(about)
-    return made
+        pieces.append(about)
+    return pieces
 
 
 def what_it_took(result: EngineResult) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def run_release(
             network=settings.network,
         )
         progress("read")
-        found = prepared.read(result.outputs, inputs.clients)
+        answer = prepared.read(result.outputs, inputs.clients)
         noise = {"piece": piece.name, **piece.about} if piece else dict(result.preprocessing)
         privacy = privacy_of(prepared, job.compared, noise.get("attempts", 0)).to_json()
         counted = replace(inputs, excluded={**inputs.excluded, **result.left_out})
@@ -181,9 +181,9 @@ def run_release(
             leftover.unlink() if leftover.is_file() else shutil.rmtree(leftover)
         if result.signed:
             write_json(partial / SIGNATURES, {"schema": SCHEMA, "signed": list(result.signed)})
-        files = {**result_files(statistic.files(found), privacy), MANIFEST: manifest}
+        files = {**result_files(statistic.files(answer), privacy), MANIFEST: manifest}
         write_all(partial, files)
-        return Run(found, manifest, charging, out, files)
+        return Run(answer, manifest, charging, out, files)
 
 
 def check_kind(statistic: Statistic[Any], domain: RecordDomain) -> None:

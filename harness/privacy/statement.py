@@ -132,10 +132,10 @@ class PrivacyStatement:
         in one is so in both together; what else one says, and the later one does not say otherwise, goes for
         both.
         """
-        both, of_later = (self, later), {each.name: getattr(later, each.name) for each in fields(later)}
-        replaced = [each.if_replaced for each in both if each.if_replaced]
+        both, of_later = (self, later), {field.name: getattr(later, field.name) for field in fields(later)}
+        replaced = [statement.if_replaced for statement in both if statement.if_replaced]
         together = {
-            "exact": compose(each.exact for each in both),
+            "exact": compose(statement.exact for statement in both),
             "epsilon_requested": self.epsilon_requested + later.epsilon_requested,
             "failure": self.failure + later.failure,
             "revealed": tuple(dict.fromkeys(self.revealed + later.revealed)),
@@ -232,7 +232,7 @@ class PrivacyStatement:
         return [
             f"Revealed: {'; '.join(self.revealed)}{inferred}.",
             f"Guarantee: ε = {epsilon} ({requested} asked), δ = {delta}, {change}{existence}.",
-            f"Trust: {'; '.join(each for each in trusted if each)}.",
+            f"Trust: {'; '.join(sentence for sentence in trusted if sentence)}.",
         ]
 
     def in_full(self, typed: str = "") -> list[str]:
@@ -333,7 +333,7 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
     stated = manifest["privacy"]
     replaced, distributed_noise = (
         stated.get("if_replaced"),
-        [stated.get(each.name) for each in fields(DistributedNoiseStatement)],
+        [stated.get(field.name) for field in fields(DistributedNoiseStatement)],
     )
     return PrivacyStatement(
         model=get_model(manifest["security"]),

@@ -82,7 +82,9 @@ class Stock:
         """Return the names of the pieces for that. Args: party: whose shares they have; None: anybody's."""
         place, own = self.directory / terms, "." if party is None else f"party-{party}"
         return (
-            sorted(each.name for each in place.iterdir() if (each / own).is_dir()) if place.is_dir() else []
+            sorted(piece.name for piece in place.iterdir() if (piece / own).is_dir())
+            if place.is_dir()
+            else []
         )
 
     def take(self, terms: str, parties: int, target: Path, only: str | None = None) -> Piece:

@@ -72,8 +72,8 @@ def privacy_by_size(distribution: ShiftedLog, coins: tuple[Coin, ...]) -> list[d
     sizes = [size for size in SIZES if size <= distribution.most]
     guarantees = [(size, distribution.guarantee_at(size, coins)) for size in sizes]
     return [
-        {"records": size, "epsilon": float_up(each.epsilon), "delta": float_up(each.delta)}
-        for size, each in guarantees
+        {"records": size, "epsilon": float_up(guarantee.epsilon), "delta": float_up(guarantee.delta)}
+        for size, guarantee in guarantees
     ]
 
 

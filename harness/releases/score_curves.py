@@ -222,8 +222,8 @@ def noisy_curves(
     at = domain.labels.index(positive)
     if domain.score_columns == 1:
         return NoisyCurves(positive, domain.labels[1 - at], tree.blocks, noise, of(0, at))
-    each = {label: of(number, 1) for number, label in enumerate(domain.labels)}
-    return NoisyCurves(positive, "", tree.blocks, noise, each.pop(positive), each)
+    by_label = {label: of(number, 1) for number, label in enumerate(domain.labels)}
+    return NoisyCurves(positive, "", tree.blocks, noise, by_label.pop(positive), by_label)
 
 
 def noise_to_json(noise: Noise) -> dict[str, Any]:
@@ -295,7 +295,7 @@ class Thresholds:
         if self.thresholds is None:
             return files
         chosen = {"positive_label": self.curves.positive, **self.thresholds.to_json()}
-        others = {name: found and found.to_json() for name, found in self.others.items()}
+        others = {name: thresholds and thresholds.to_json() for name, thresholds in self.others.items()}
         chosen |= {"others": others} if others else {}
         return {**files, "thresholds.json": {**chosen, "cautions": self.cautions}}
 

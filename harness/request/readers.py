@@ -50,7 +50,7 @@ def whole(least: int, most: int | Callable[[], int]) -> Callable[[str, str], int
 
 def separated(parse: Callable[[str, str], T]) -> Callable[[str, str], list[T]]:
     """Return a parser of values separated by commas."""
-    return lambda text, option: [parse(each, option) for each in parse_names(text, option)]
+    return lambda text, option: [parse(name, option) for name in parse_names(text, option)]
 
 
 def as_given(text: str, _option: str) -> str:
@@ -287,7 +287,7 @@ def parse_budget(given: str | Sequence[object], option: str = "budget") -> Budge
 
     text = as_text(given)
     first, *rest = text.split(",")
-    epsilon, more = exact_number(first), [exact_number(each) for each in rest[:1]]
+    epsilon, more = exact_number(first), [exact_number(delta) for delta in rest[:1]]
     good = epsilon is not None and epsilon >= 0 and all(delta is not None and 0 < delta < 1 for delta in more)
     rule = rest[1] if len(rest) == 2 else None
     if rule is not None:

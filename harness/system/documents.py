@@ -106,7 +106,7 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
     import msgspec
 
     try:
-        made = msgspec.convert(value, kind)
+        converted = msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         fault, _, place = str(error).partition(_VALUE)[0].partition(" - ")
         message = f"{fault[0].lower()}{fault[1:]} {place.replace('$.', '').replace('$', '')}".rstrip()
@@ -119,8 +119,8 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
     except FairSharesError as error:  # of a type that checks itself
         raise type(error)(f"{refusal.where}: {error}") from None
     if not more:
-        _check_known(value, made, refusal)
-    return made
+        _check_known(value, converted, refusal)
+    return converted
 
 
 def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal) -> T:
@@ -132,8 +132,8 @@ def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal
         (one.name, one.annotation, msgspec.NODEFAULT if one.default is one.empty else one.default)
         for one in parameters
     ]
-    made = as_type(msgspec.defstruct("Arguments", fields, kw_only=True), arguments, refusal)
-    return function(**{one.name: getattr(made, one.name) for one in parameters})
+    converted = as_type(msgspec.defstruct("Arguments", fields, kw_only=True), arguments, refusal)
+    return function(**{one.name: getattr(converted, one.name) for one in parameters})
 
 
 def _check_known(document: Any, made: Any, refusal: Refusal) -> None:

@@ -41,8 +41,8 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
     if _cleaning:
         _put_off.append(number)
         return
-    for each in INTERRUPTS:
-        signal.signal(each, signal.SIG_IGN)
+    for interrupt in INTERRUPTS:
+        signal.signal(interrupt, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

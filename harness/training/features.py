@@ -47,9 +47,9 @@ class Feature:
         Guarantees: there is no value that it refuses.  [test: tests/harness/training/test_features.py]
         """
         if self.categories is not None:
-            return np.array([[float(value == each) for each in self.categories] for value in values]).reshape(
-                -1, self.columns
-            )
+            return np.array(
+                [[float(value == category) for category in self.categories] for value in values]
+            ).reshape(-1, self.columns)
         import pandas as pd  # takes a second to load
 
         assert self.low is not None and self.high is not None
@@ -109,9 +109,9 @@ def features_from_json(declaration: Any, where: str) -> Features:
     """Return declared features. Args: where: what messages call it. Raises: FeaturesError."""
     refusal = _refusal(where)
     declared = as_type(dict[str, dict[str, Any]], declaration, refusal)
-    each = {name: as_type(Feature, one, _refusal(f"{where}: {name}")) for name, one in declared.items()}
+    features = {name: as_type(Feature, one, _refusal(f"{where}: {name}")) for name, one in declared.items()}
     try:
-        return Features(each)
+        return Features(features)
     except FeaturesError as error:
         raise FeaturesError(f"{where}: {error}") from None
 

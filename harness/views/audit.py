@@ -20,11 +20,11 @@ def audit(audits: Sequence[Audited]) -> Iterator[Part]:
         yield deltas(
             "delta",
             {
-                f"{each.name}, ε = {exact_text(each.requested.epsilon)}": (
-                    each.requested.epsilon,
-                    partial(_delta, each),
+                f"{audited.name}, ε = {exact_text(audited.requested.epsilon)}": (
+                    audited.requested.epsilon,
+                    partial(_delta, audited),
                 )
-                for each in shown
+                for audited in shown
             },
             "What the noise gives away: δ at each ε, exactly. Dots: the ε that it was asked for.",
         )

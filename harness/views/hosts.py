@@ -147,8 +147,11 @@ def policy(directory: Path, fields: Mapping[str, Any], spent: Sequence[Populatio
         "lllllll",
         caption="Nothing is run on a population that no line is for; * is for any.",
     )
-    for each in spent:
-        yield f"Population {each.name!r} has spent {spent_text(each.spent)} in {runs_text(each.charges)}."
+    for population in spent:
+        yield (
+            f"Population {population.name!r} has spent {spent_text(population.spent)} "
+            f"in {runs_text(population.charges)}."
+        )
     if not spent:
         yield "Nothing has been spent yet."
 
@@ -174,7 +177,7 @@ def signers(
         yield Line("Left out", f"{many} uploads {why}")
     yield Table(
         ["party", "ended (UTC)", "SHA-256 of its certificate"],
-        [[str(each["party"]), each["ended"], each["sha256"]] for each in statements],
+        [[str(statement["party"]), statement["ended"], statement["sha256"]] for statement in statements],
         "lll",
         caption="These are the certificates that --fingerprints names."
         if compared

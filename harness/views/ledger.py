@@ -51,13 +51,15 @@ def charge(charging: Entry, asked_for_none: bool) -> str:
 def ledger(path: Path, populations: Sequence[Population]) -> Iterator[Part]:
     """View what each population was charged for, has spent and has left."""
     yield Line("Ledger", str(path))
-    if charged := [each for each in populations if each.charges]:
-        yield Findings([f"Population {each.name!r} has spent {_spent_of(each)}." for each in charged])
+    if charged := [population for population in populations if population.charges]:
+        yield Findings(
+            [f"Population {population.name!r} has spent {_spent_of(population)}." for population in charged]
+        )
         yield spent(charged)
     if not populations:
         yield f"Nothing is charged in it yet: runs with {named('population')} are."
-    for each in populations:
-        yield from _population(each)
+    for population in populations:
+        yield from _population(population)
 
 
 def _population(population: Population) -> Iterator[Part]:
@@ -112,20 +114,20 @@ def to_json(path: Path, populations: Sequence[Population]) -> dict[str, Any]:
         "ledger": str(path),
         "populations": [
             {
-                "population": each.name,
-                "privacy_unit": each.unit,
-                "neighboring_relation": each.relation,
-                "retired": each.retired,
-                "budget": exact_json(each.budget),
-                "spent": exact_json(each.spent),
-                "left": exact_json(each.left),
+                "population": population.name,
+                "privacy_unit": population.unit,
+                "neighboring_relation": population.relation,
+                "retired": population.retired,
+                "budget": exact_json(population.budget),
+                "spent": exact_json(population.spent),
+                "left": exact_json(population.left),
                 "for_information_only": [
                     {"method": "dp_accounting", "delta": delta, "epsilon": epsilon}
-                    for delta, epsilon in _numerical(each)
+                    for delta, epsilon in _numerical(population)
                 ],
-                "charges": [_charge_json(charge) for charge in each.charges],
+                "charges": [_charge_json(charge) for charge in population.charges],
             }
-            for each in populations
+            for population in populations
         ],
     }
 

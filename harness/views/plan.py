@@ -117,11 +117,11 @@ def _counts(counts: ExpectedCounts) -> Iterator[Part]:
     rows = [
         [
             name,
-            f"{each.records:,.0f}",
-            _share(each.error),
-            *guarantee(each.guarantee.epsilon, each.guarantee.delta),
+            f"{cell.records:,.0f}",
+            _share(cell.error),
+            *guarantee(cell.guarantee.epsilon, cell.guarantee.delta),
         ]
-        for name, each in list(counts.each.items())[:_MOST_ROWS]
+        for name, cell in list(counts.each.items())[:_MOST_ROWS]
     ]
     if len(counts.each) > _MOST_ROWS:
         rows.append([f"… {len(counts.each) - _MOST_ROWS} more", "", "", "", ""])
@@ -142,10 +142,10 @@ def _errors(release: ReleasePlan, errors: ExpectedError, one_of_two: bool) -> It
     yield f"Count {what}: off by {errors.count:,.3g} (RMS)."
     noise = stage.prepared.plan
     if noise.coins and noise.node_epsilon > _LARGE_EPSILON:
-        made, q = math.sqrt(mean_square_error(noise.coins)), math.exp(-noise.node_epsilon)
+        joint_error, q = math.sqrt(mean_square_error(noise.coins)), math.exp(-noise.node_epsilon)
         least = math.sqrt(2 * q) / (1 - q)
         yield (
-            f"At so large an ε most of it is the half unit by which joint noise is off: {made:.2g} a "
+            f"At so large an ε most of it is the half unit by which joint noise is off: {joint_error:.2g} a "
             f"value, where Laplace noise on integers has {least:.2g}, and noise=distributed of three parties "
             f"{least * math.sqrt(1.5):.2g}."
         )
@@ -196,18 +196,18 @@ def _costs(
     stages: Sequence[PlannedRelease], plans: Sequence[ModelPlan], network: Network | None, units: UnitCosts
 ) -> Iterator[Part]:
     where = "all parties on one machine" if network is None else f"network {network.name}"
-    both = f", {' and '.join(each.request.task for each in stages)} together" if len(stages) > 1 else ""
+    both = f", {' and '.join(stage.request.task for stage in stages)} together" if len(stages) > 1 else ""
     yield Heading("What it would cost", f", {where}{both}")
     rows = [
         [
-            each.model.name,
-            f"{each.model.corruptions} {each.model.tolerates}",
-            *_figures(each.cost),
-            Good("yes") if each.missing is None else Bad("no"),
+            planned.model.name,
+            f"{planned.model.corruptions} {planned.model.tolerates}",
+            *_figures(planned.cost),
+            Good("yes") if planned.missing is None else Bad("no"),
         ]
-        for each in plans
+        for planned in plans
     ]
-    if seconds := {each.model.name: each.cost.mpc_s for each in plans if each.cost is not None}:
+    if seconds := {planned.model.name: planned.cost.mpc_s for planned in plans if planned.cost is not None}:
         fastest = min(seconds, key=seconds.__getitem__)
         yield Findings([f"The fastest model is {fastest}: {seconds[fastest]:,.2g} s in the computation."])
         yield intervals(
@@ -219,12 +219,12 @@ def _costs(
             logarithmic=True,
         )
     yield Table(["security", "withstands", "seconds", "sent by all", "rounds", "here"], rows, "llrrrl")
-    if any(each.ahead for each in plans):
+    if any(planned.ahead for planned in plans):
         yield Heading("What making the noise before would cost", f", {where}")
-        made = [[each.model.name, *_figures(each.ahead)] for each in plans]
-        yield Table(["security", "seconds", "sent by all", "rounds"], made, "lrrr")
-    for reason in dict.fromkeys(each.refusal for each in plans if each.refusal):
-        names = ", ".join(each.model.name for each in plans if each.refusal == reason)
+        rows_ahead = [[planned.model.name, *_figures(planned.ahead)] for planned in plans]
+        yield Table(["security", "seconds", "sent by all", "rounds"], rows_ahead, "lrrr")
+    for reason in dict.fromkeys(planned.refusal for planned in plans if planned.refusal):
+        names = ", ".join(planned.model.name for planned in plans if planned.refusal == reason)
         yield f"{names}: {reason}"
     yield (
         f"{_PARTIES_HERE} Measured on {units.measured['environment'].get('cores')} cores, "
@@ -236,7 +236,7 @@ def _costs(
 
 def _wall_clock(plans: Sequence[ModelPlan]) -> Iterator[Part]:
     """View how long a command on records would take, and what for; nothing where there is none."""
-    walls = {each.model.name: each.wall for each in plans if each.wall is not None}
+    walls = {planned.model.name: planned.wall for planned in plans if planned.wall is not None}
     if not walls:
         return
     yield Heading("How long it would take", ", from Enter to the prompt, in seconds")
@@ -286,9 +286,9 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "groups": {name: float(share) for name, share in last.groups.items()},
         "labels": None if valued else {name: float(share) for name, share in last.labels.items()},
         "thresholds": last.thresholds if last.statistic.kind is RecordKind.SCORE else None,
-        "releases": [_release_json(each) for each in plan.releases],
+        "releases": [_release_json(release) for release in plan.releases],
         "network": network and asdict(network),
-        "models": [_model_json(stages, each) for each in plan.models],
+        "models": [_model_json(stages, planned) for planned in plan.models],
         "units": dict(plan.units.measured),
     }
 
@@ -322,14 +322,14 @@ def _errors_json(errors: ExpectedError | ExpectedCap | ExpectedCounts) -> dict[s
     if isinstance(errors, ExpectedCounts):
         return {
             "of": "count, relative",
-            "mean": {name: each.error for name, each in errors.each.items()},
+            "mean": {name: cell.error for name, cell in errors.each.items()},
             "privacy": {
                 name: {
-                    "records": each.records,
-                    "epsilon": float_up(each.guarantee.epsilon),
-                    "delta": float_up(each.guarantee.delta),
+                    "records": cell.records,
+                    "epsilon": float_up(cell.guarantee.epsilon),
+                    "delta": float_up(cell.guarantee.delta),
                 }
-                for name, each in errors.each.items()
+                for name, cell in errors.each.items()
             },
             "relative_error": errors.target.relative,
             "error_from": errors.target.least,

@@ -130,7 +130,7 @@ def guaranteed(manifest: dict[str, Any]) -> Picture:
 
     all_of_it = "all together" if "parts" in manifest else manifest["task"]
     releases = {**manifest.get("parts", {}), all_of_it: manifest}
-    return at_every_epsilon({name: read_statement(each).exact for name, each in releases.items()})
+    return at_every_epsilon({name: read_statement(release).exact for name, release in releases.items()})
 
 
 def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
@@ -138,8 +138,11 @@ def at_every_epsilon(guarantees: Mapping[str, Guarantee]) -> Picture:
     return deltas(
         "privacy",
         {
-            f"{name}, ε = {digits_up(each.epsilon, 4)}": (each.epsilon, partial(_implied, each))
-            for name, each in guarantees.items()
+            f"{name}, ε = {digits_up(guarantee.epsilon, 4)}": (
+                guarantee.epsilon,
+                partial(_implied, guarantee),
+            )
+            for name, guarantee in guarantees.items()
         },
         "The guarantee at every ε: what has probability p on one data set has e^ε · p + δ at most on its "
         "neighbor. The dot is the guarantee as it is stated.",

@@ -49,7 +49,7 @@ class LossDistribution:
     def composed(self, other: "LossDistribution") -> "LossDistribution":
         """Return the distribution of both losses together. Args: other: of the same step."""
         products = convolution([self.masses, other.masses])
-        masses = [-(-each >> BITS) for each in products]
+        masses = [-(-product >> BITS) for product in products]
         return _trimmed(self.step, self.lowest + other.lowest, masses, self.certain + other.certain)
 
     def times(self, n: int) -> "LossDistribution":

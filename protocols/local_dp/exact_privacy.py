@@ -16,12 +16,12 @@ Distribution = dict[tuple[int, int], Fraction]  # probability of each report, gr
 def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Distribution:
     """Return the probability of each of the 2 d reports of M_R, step by step as the mechanism goes."""
     grr, distribution = mechanism.grr, Distribution()
-    for said in range(grr.groups):
-        chance = grr.keep if said == group else (1 - grr.keep) / (grr.groups - 1)
-        up = (1 + (value if said == group else Fraction(0))) / 2
+    for reported in range(grr.groups):
+        chance = grr.keep if reported == group else (1 - grr.keep) / (grr.groups - 1)
+        up = (1 + (value if reported == group else Fraction(0))) / 2
         for answer in (-1, 1):
             right = up if answer == 1 else 1 - up
-            distribution[said, answer] = chance * (
+            distribution[reported, answer] = chance * (
                 right * mechanism.truth + (1 - right) * (1 - mechanism.truth)
             )
     return distribution

@@ -143,8 +143,8 @@ class Mechanism(ABC):
         scaled = self.declared.scaled(values)
         if true.shape != scaled.shape:
             raise ValueError("each client has one group and one value")
-        said = self.grr.perturb(true)
-        return Reports(said, self._perturb_values(scaled, said == true))
+        reported = self.grr.perturb(true)
+        return Reports(reported, self._perturb_values(scaled, reported == true))
 
     @property
     @abstractmethod

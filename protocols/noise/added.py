@@ -190,9 +190,9 @@ def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
 @lru_cache(maxsize=16)
 def _cumulative(weights: tuple[int, ...]) -> tuple[Words, Words]:
     """Return high and low words of cumulative weights less 1, padded by what no word exceeds."""
-    sums = [min(each, 1 << BITS) - 1 for each in accumulate(weights)]
+    sums = [min(total, 1 << BITS) - 1 for total in accumulate(weights)]
     sums += [(1 << BITS) - 1] * ((1 << len(sums).bit_length()) - len(sums))
-    high, low = ([each >> shift & ((1 << 64) - 1) for each in sums] for shift in (64, 0))
+    high, low = ([total >> shift & ((1 << 64) - 1) for total in sums] for shift in (64, 0))
     return np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64)
 
 
@@ -365,7 +365,7 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     """Draw independent errors, in the clear: for what-ifs and benchmarks, it protects nobody."""
     if isinstance(noise, Several):
-        return sum((simulated_noise(each, rng, shape) for each in noise.each), np.zeros(shape))
+        return sum((simulated_noise(single, rng, shape) for single in noise.each), np.zeros(shape))
     if isinstance(noise, DistributedNoise):
         return np.asarray(rng.choice(_values(noise), shape, p=_masses(noise)), dtype=np.float64)
     magnitude = np.full(shape, 0.5)
@@ -403,7 +403,7 @@ def _errors_of_tables(noise: DistributedNoise, positive: bool) -> Distribution:
 
 def _errors_of_several(several: Several, positive: bool) -> Distribution:
     """Return the distribution of the sum of all these errors, on one grid, or of its positive part."""
-    distributions = [noise_sum(each, terms) for each, terms in Counter(several.each).items()]
+    distributions = [noise_sum(single, terms) for single, terms in Counter(several.each).items()]
     total = weighted_sum(distributions, [1.0] * len(distributions))
     if not positive:
         return total

@@ -33,7 +33,7 @@ def run(seconds: float, number: int = 0, security: str = "ring", **more: object)
 
 
 def runs(*seconds: float, **more: object) -> list[Sample]:
-    return [run(each, number, **more) for number, each in enumerate(seconds)]  # type: ignore[arg-type]
+    return [run(duration, number, **more) for number, duration in enumerate(seconds)]  # type: ignore[arg-type]
 
 
 def only(first: list[Sample], second: list[Sample]) -> Change:

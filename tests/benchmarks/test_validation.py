@@ -34,17 +34,17 @@ def judged(samples: Sequence[Sample], **more: Any) -> Validation:
     return validate(Measured.of(samples, plans=PLANS, **more), KNOWN)
 
 
-def keys(found: Validation, status: Status) -> set[str]:
-    return {finding.check.key for finding in found.of(status)}
+def keys(validation: Validation, status: Status) -> set[str]:
+    return {finding.check.key for finding in validation.of(status)}
 
 
 def test_whole_results_pass() -> None:
-    found = judged(made_up.samples())
-    assert keys(found, Status.FAILED) == set()
-    assert found.passed
-    assert keys(found, Status.NOT_JUDGED) == {"ratio.figure1"}  # whose clients no literal run has
-    assert keys(found, Status.EXPLAINED) == {"ratio.figure2"}
-    assert len(found.of(Status.PASSED)) > 100
+    validation = judged(made_up.samples())
+    assert keys(validation, Status.FAILED) == set()
+    assert validation.passed
+    assert keys(validation, Status.NOT_JUDGED) == {"ratio.figure1"}  # whose clients no literal run has
+    assert keys(validation, Status.EXPLAINED) == {"ratio.figure2"}
+    assert len(validation.of(Status.PASSED)) > 100
 
 
 def takes(exponent: float) -> Any:
@@ -69,8 +69,8 @@ def resized(**levels: int) -> Any:
 def network(**measured: float) -> Change:
     """Return a change that makes runs have a network of 40 ms and 100 Mbit/s, measured a little worse."""
     wanted = {"rtt_s": 0.04, "bandwidth_bits_per_s": 1e8}
-    found = {"measured_rtt_s": 0.042, "measured_bandwidth_bits_per_s": 0.9e8, **measured}
-    return lambda sample: replace(sample, network={"profile": "wan", **wanted, **found})
+    measurements = {"measured_rtt_s": 0.042, "measured_bandwidth_bits_per_s": 0.9e8, **measured}
+    return lambda sample: replace(sample, network={"profile": "wan", **wanted, **measurements})
 
 
 PRODUCT = {"suite": "scale", "variant": "product"}
@@ -198,26 +198,26 @@ SPOILT: dict[str, tuple[Change, dict[str, Any], set[str]]] = {
 @pytest.mark.parametrize("name", SPOILT)
 def test_each_check_fails_on_results_that_break_it(name: str) -> None:
     change, levels, expected = SPOILT[name]
-    found = judged(spoilt(change, **levels))
-    failed = keys(found, Status.FAILED)
-    assert not found.passed
+    validation = judged(spoilt(change, **levels))
+    failed = keys(validation, Status.FAILED)
+    assert not validation.passed
     for pattern in expected:
         assert any(fnmatchcase(key, pattern) for key in failed), (pattern, failed)
     assert all(any(fnmatchcase(key, pattern) for pattern in expected) for key in failed), failed
 
 
 def test_without_the_literal_suite_its_times_are_not_measured_yet() -> None:
-    found = judged([sample for sample in made_up.samples() if sample.suite != "literal"])
-    ratios = [each for each in found.findings if each.check.kind in ("ratio", "gain")]
-    assert {(each.status, each.reason) for each in ratios} == {(Status.NOT_JUDGED, NOT_YET)}
-    assert "Of Table 2's 20 times 0 hold" in texts.counts(found.findings)
-    assert all(row.printed is row.at_once is None and row.default for row in found.rows)
+    validation = judged([sample for sample in made_up.samples() if sample.suite != "literal"])
+    ratios = [finding for finding in validation.findings if finding.check.kind in ("ratio", "gain")]
+    assert {(finding.status, finding.reason) for finding in ratios} == {(Status.NOT_JUDGED, NOT_YET)}
+    assert "Of Table 2's 20 times 0 hold" in texts.counts(validation.findings)
+    assert all(row.printed is row.at_once is None and row.default for row in validation.rows)
 
 
 def test_what_did_not_run_whole_is_a_range() -> None:
-    found = {(row.protocol, row.shape, row.model): row for row in judged(made_up.samples()).rows}
+    rows = {(row.protocol, row.shape, row.model): row for row in judged(made_up.samples()).rows}
     for (model, shape, protocol), printed in privfairfl().table2.items():
-        row = found[protocol, shape, model]
+        row = rows[protocol, shape, model]
         assert row.printed and row.at_once and row.at_once.runs
         assert (row.printed.runs is None) == (protocol == "pi_roc")
         if row.printed.runs is None:  # repetitions are up to 2 % slower than the first
@@ -246,25 +246,27 @@ def test_a_time_is_explained_by_a_cell_that_was_measured() -> None:
     assert keys(explained, Status.FAILED) == set()
     said = "Of Table 2's 20 times 18 hold, 2 fail with an experiment as the reason, 0 fail without"
     assert said in texts.counts(explained.findings)
-    (reason,) = {each.reason for each in explained.findings if each.reason.startswith(because)}
+    (reason,) = {finding.reason for finding in explained.findings if finding.reason.startswith(because)}
     assert re.search(r"ml-1m\.1\.spdz2k: [\d,.]+ s, [\d,]+ rounds\)$", reason)
 
 
 def test_an_unfinished_suite_fails() -> None:
     for finished, status in ((False, Status.FAILED), (True, Status.PASSED)):
-        found = judged(made_up.samples(), abouts={"scale": {"finished": finished}})
-        assert "whole.scale.finished" in keys(found, status)
+        validation = judged(made_up.samples(), abouts={"scale": {"finished": finished}})
+        assert "whole.scale.finished" in keys(validation, status)
 
 
 def test_a_stopped_suite_lacks_cells_and_hides_no_failed_run() -> None:
     stopped: dict[str, Any] = {"abouts": {"literal": {"finished": False}}}
-    found = judged(spoilt(lambda _: None, suite="literal", security="spdz2k"), **stopped)
-    (finished,) = (each for each in found.findings if each.check.key == "whole.literal.finished")
+    validation = judged(spoilt(lambda _: None, suite="literal", security="spdz2k"), **stopped)
+    (finished,) = (
+        finding for finding in validation.findings if finding.check.key == "whole.literal.finished"
+    )
     lacking = sum(dict(cell)["security"] == "spdz2k" for cell in PLANS["literal"])
     assert (finished.status, finished.check.value) == (Status.FAILED, lacking)
-    assert "whole.literal.repetitions" in keys(found, Status.PASSED)
-    ratios = [each for each in found.findings if each.check.key.startswith("ratio.table2.")]
-    assert {each.status for each in ratios if "spdz2k" in each.check.key} == {Status.NOT_JUDGED}
+    assert "whole.literal.repetitions" in keys(validation, Status.PASSED)
+    ratios = [finding for finding in validation.findings if finding.check.key.startswith("ratio.table2.")]
+    assert {finding.status for finding in ratios if "spdz2k" in finding.check.key} == {Status.NOT_JUDGED}
     failed = spoilt(lambda run: replace(run, status="failed", reason="…"), suite="literal", security="ring")
     assert "whole.literal.repetitions" in keys(judged(failed, **stopped), Status.FAILED)
 
@@ -292,20 +294,20 @@ def test_ratios_in_turn_are_of_pairs_at_as_many_thresholds() -> None:
 
 
 def test_a_network_that_bites_passes() -> None:
-    found = judged(spoilt(network(), suite="scale", clients=100))
-    about = [f.check.key.split(".")[1] for f in found.findings if f.check.kind == "network"]
+    validation = judged(spoilt(network(), suite="scale", clients=100))
+    about = [f.check.key.split(".")[1] for f in validation.findings if f.check.kind == "network"]
     assert sorted(about) == ["bandwidth", "bandwidth", "rtt", "rtt"]
-    assert found.passed
+    assert validation.passed
 
 
 def test_without_a_plan_nobody_knows_what_is_missing() -> None:
-    found = validate(Measured.of(made_up.samples()), KNOWN)
-    assert {"whole.scale.repetitions", "whole.table2.repetitions"} <= keys(found, Status.NOT_JUDGED)
+    validation = validate(Measured.of(made_up.samples()), KNOWN)
+    assert {"whole.scale.repetitions", "whole.table2.repetitions"} <= keys(validation, Status.NOT_JUDGED)
 
 
 def test_no_two_checks_have_one_name() -> None:
-    found = [finding.check.key for finding in judged(made_up.samples()).findings]
-    assert len(found) == len(set(found))
+    names = [finding.check.key for finding in judged(made_up.samples()).findings]
+    assert len(names) == len(set(names))
 
 
 def test_nothing_is_no_pass() -> None:
@@ -316,45 +318,47 @@ def test_what_was_not_measured_is_never_a_pass() -> None:
     def skipped(sample: Sample) -> Sample:
         return replace(sample, status="skipped", reason="Model spdz2k is not built.", sent_bytes=())
 
-    found = judged(spoilt(skipped, security="spdz2k"))
-    about = [finding for finding in found.findings if "spdz2k" in finding.check.key]
+    validation = judged(spoilt(skipped, security="spdz2k"))
+    about = [finding for finding in validation.findings if "spdz2k" in finding.check.key]
     assert len(about) > 50
     assert {finding.status for finding in about} == {Status.NOT_JUDGED}
     assert {finding.reason for finding in about} >= {"Model spdz2k is not built."}
-    assert found.passed  # of the rest, which was judged
+    assert validation.passed  # of the rest, which was judged
 
 
 def test_runs_that_overlap_have_no_order() -> None:
     def noisy(sample: Sample) -> Sample:
         return replace(sample, times={**sample.times, "mpc_s": (1.0, 9.0, 2.0)[sample.repetition]})
 
-    found = judged(spoilt(noisy, suite="table2", protocol="pi_roc", variant="default", shape="ads"))
-    overlapping = [f for f in found.findings if f.check.key.startswith("order.parties.pi_roc.default.ads.")]
+    validation = judged(spoilt(noisy, suite="table2", protocol="pi_roc", variant="default", shape="ads"))
+    overlapping = [
+        f for f in validation.findings if f.check.key.startswith("order.parties.pi_roc.default.ads.")
+    ]
     seconds = [f for f in overlapping if f.check.key.endswith("seconds")]
     assert {f.status for f in seconds} == {Status.NOT_JUDGED}
     assert all("overlap" in f.reason for f in seconds)
 
 
 def test_a_constant_cost_is_not_called_linear() -> None:
-    found = judged(spoilt(takes(0.0), **PRODUCT))
-    assert not keys(found, Status.PASSED) & {
-        k.check.key for k in found.findings if "linear.clients" in k.check.key
+    validation = judged(spoilt(takes(0.0), **PRODUCT))
+    assert not keys(validation, Status.PASSED) & {
+        k.check.key for k in validation.findings if "linear.clients" in k.check.key
     }
 
 
 def test_two_levels_tell_nothing_of_linearity() -> None:
     few = [s for s in made_up.samples() if s.cell["clients"] in (109, 75, 100, 1_000_000)]
-    found = judged(few)
-    linear = [f for f in found.findings if f.check.key.startswith("linear.clients")]
+    validation = judged(few)
+    linear = [f for f in validation.findings if f.check.key.startswith("linear.clients")]
     assert linear and {f.status for f in linear} == {Status.NOT_JUDGED}
 
 
-KEYS = {each.key: each for each in implied()}
+KEYS = {stated.key: stated for stated in implied()}
 
 
 def test_numbers_are_the_protocols() -> None:
     """By hand: two products per client; four per record."""
-    numbers = {key: each.number for key, each in KEYS.items()}
+    numbers = {key: stated.number for key, stated in KEYS.items()}
     assert numbers["pi_rw.product.ads"] == 2 * 109
     assert numbers["pi_rw.product.ml-1m"] == 2 * 75
     assert numbers["pi_cf.product.ads"] == 4 * 26_160
@@ -365,7 +369,11 @@ def test_numbers_are_the_protocols() -> None:
 
 def right(spec: ProtocolSpec, arguments: Mapping[str, object]) -> dict[str, int]:
     """Count what the protocol implies."""
-    return {each.what: each.number for each in implied() if (each.spec, each.arguments) == (spec, arguments)}
+    return {
+        stated.what: stated.number
+        for stated in implied()
+        if (stated.spec, stated.arguments) == (spec, arguments)
+    }
 
 
 def test_right_counts_pass() -> None:
@@ -376,12 +384,12 @@ def test_right_counts_pass() -> None:
 @pytest.mark.parametrize("more", [-1, 1])
 def test_one_more_or_less_fails(what: str, more: int) -> None:
     def wrong(spec: ProtocolSpec, arguments: Mapping[str, object]) -> dict[str, int]:
-        found = right(spec, arguments)
-        return {**found, what: found.get(what, 0) + more}
+        counts = right(spec, arguments)
+        return {**counts, what: counts.get(what, 0) + more}
 
     failed = {f.check.key for f in judge(checks(wrong), ()) if f.status is Status.FAILED}
     expected = {
-        f"exact.{multiplications.UNITS[what]}.{key}" for key, each in KEYS.items() if each.what == what
+        f"exact.{multiplications.UNITS[what]}.{key}" for key, stated in KEYS.items() if stated.what == what
     }
     assert failed == expected
 

@@ -31,9 +31,9 @@ def judged(check: Check) -> Finding:
     ],
 )
 def test_range_then_explanation(key: str, value: float, status: Status) -> None:
-    found = judged(Check(key, "…", value, 0.5, 2.0))
-    assert found.status is status
-    assert bool(found.reason) == (status is not Status.PASSED)
+    finding = judged(Check(key, "…", value, 0.5, 2.0))
+    assert finding.status is status
+    assert bool(finding.reason) == (status is not Status.PASSED)
 
 
 def test_what_is_not_judged_is_no_pass_and_says_why() -> None:
@@ -58,8 +58,8 @@ def test_open_ends_are_valid_json() -> None:
 
 
 def test_known_explanations_are_one_line_each_and_excuse_times_only() -> None:
-    for each in explanations():
+    for explanation in explanations():
         of_time = r"(ratio|order|gain|network)\.|constant\..*\.distributed\..*\.seconds|whole\.\w+\.finished$"
-        assert ".mpyc." in each.checks or re.match(of_time, each.checks)
-        assert each.low <= each.high < inf
-        assert 20 < len(each.because) < 200 and "\n" not in each.because
+        assert ".mpyc." in explanation.checks or re.match(of_time, explanation.checks)
+        assert explanation.low <= explanation.high < inf
+        assert 20 < len(explanation.because) < 200 and "\n" not in explanation.because

@@ -170,7 +170,7 @@ def test_what_is_killed_at_a_host_is_named_and_the_next_run_goes_well(culprit: s
 def parties_of(made: Site) -> list[set[int]]:
     """Return the parties' processes that there are at each host."""
     below = [processes_below(Path(host.directory)) for host in made.hosts]
-    return [{pid for pid, cwd in each.items() if cwd.name == "party"} for each in below]
+    return [{pid for pid, cwd in processes.items() if cwd.name == "party"} for processes in below]
 
 
 EXPERIMENT = """

@@ -123,8 +123,8 @@ TASKS: dict[str, tuple[tuple[str, ...], list[Any]]] = {
 @pytest.mark.parametrize(
     ("model", "task"),
     [
-        pytest.param(*each.values, task, marks=each.marks, id=f"{each.id}-{task}")
-        for each, task in [*((each, "weights") for each in EVERY_KIND), (EVERY_KIND[1], "confusion")]
+        pytest.param(*case.values, task, marks=case.marks, id=f"{case.id}-{task}")
+        for case, task in [*((case, "weights") for case in EVERY_KIND), (EVERY_KIND[1], "confusion")]
     ],
 )
 def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, with_scores: Path) -> None:
@@ -150,8 +150,8 @@ def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, with_scores:
     }
     plan = plans[chosen]
     of_cap, of_counts, total = (
-        {name: Fraction(each["privacy"][f"{name}_exact"]) for name in ("epsilon", "delta")}
-        for each in (first, both["parts"][task], both)
+        {name: Fraction(manifest["privacy"][f"{name}_exact"]) for name in ("epsilon", "delta")}
+        for manifest in (first, both["parts"][task], both)
     )
     assert of_counts == {"epsilon": plan.exact.epsilon, "delta": plan.exact.delta}
     assert 0 < of_cap["epsilon"] <= 10 and 0 < of_cap["delta"] <= DELTA / 5
@@ -167,7 +167,7 @@ def test_a_cap_is_chosen_then_used(model: SecurityModel, task: str, with_scores:
     bound = float(error_bound(plan.coins, FALSE_ALARM / cells))
     assert (np.abs(np.array(result["noisy_counts"]) - truth) <= bound).all()
     (population,) = Ledger().populations()
-    charged = [(each.task, each.status) for each in population.charges]
+    charged = [(charge.task, charge.status) for charge in population.charges]
     assert charged == [("cap", Status.DONE), (task, Status.DONE)]
     spent = population.spent  # what the manifest says: no more, and no less
     assert {"epsilon": spent.epsilon, "delta": spent.delta} == total

@@ -246,7 +246,7 @@ def test_invited_clients_send_by_themselves(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert close(tmp_path, [[300, 20], [0, 0]])
     shown = json.loads(call("ledger", "--ledger", "mine", "--json", cwd=tmp_path).stdout)["populations"]
-    ((mine,),) = ([each["charges"] for each in shown],)
+    ((mine,),) = ([population["charges"] for population in shown],)
     assert [(one["task"], one["epsilon_exact"], one["status"]) for one in mine] == [("weights", "20", "done")]
     assert list((tmp_path / "for-clients").iterdir()) == [] and processes_below(tmp_path) == {}
 
@@ -350,7 +350,9 @@ def test_a_client_keeps_an_account_of_what_it_has_sent_to(tmp_path: Path) -> Non
     _, error = send(tmp_path, "--ledger", "own.sqlite", "--population", "ME")
     assert "has ε = 1 left of its budget of 2, after 1 run" in error and "Nothing was sent." in error
     _, error = send(tmp_path, "--ledger", "own.sqlite", "--population", "others", "--budget", "9")
-    assert "were not ready for its values" in error and [each.name for each in ledger.populations()] == ["me"]
+    assert "were not ready for its values" in error and [
+        population.name for population in ledger.populations()
+    ] == ["me"]
     ledger.path.write_text("?" * 100)
     _, error = send(tmp_path, "--ledger", "own.sqlite")
     assert "own.sqlite: it is no database" in error and error.endswith("Nothing was sent.")

@@ -49,8 +49,8 @@ class Hit:
 
     def parties(self) -> dict[int, int]:
         """Return the parties' process numbers, by party."""
-        found = processes_below(self.here)
-        return {int(cwd.name[6:]): pid for pid, cwd in found.items() if cwd.name.startswith("party-")}
+        processes = processes_below(self.here)
+        return {int(cwd.name[6:]): pid for pid, cwd in processes.items() if cwd.name.startswith("party-")}
 
     def is_running(self, i: int) -> bool:
         """Return whether a party has drawn its bits, and has become the virtual machine if there is one."""

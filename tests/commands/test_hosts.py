@@ -139,7 +139,7 @@ def test_a_project_without_an_environment_is_given_one(hosts: Site, tmp_path: Pa
         ({"known_hosts": "/dev/null"}, "its ssh host key is not in /dev/null; connect once by ssh"),
         ({"project": "/nowhere"}, "FairShares is not in /nowhere"),
     ],
-    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_a_host_that_ssh_does_not_get_into(three: Site, change: dict[str, Any], said: str) -> None:
     with pytest.raises((HostUnreachableError, HostUnfitError)) as error:

@@ -133,7 +133,7 @@ def test_a_run_without_a_name_asks_about_populations_that_may_be_its_own(here: P
     said = succeed("ledger", "--retire", "LOANS", cwd=here)
     assert "Population 'loans', retired" in said and "Budget: 3" in said
     succeed(*weights(model, "--out", "second"), cwd=here)
-    assert {each["population"]: each["retired"] for each in in_ledger(here)} == {
+    assert {population["population"]: population["retired"] for population in in_ledger(here)} == {
         "loans": True,
         "trial": False,
     }

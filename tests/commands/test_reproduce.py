@@ -33,7 +33,7 @@ def test_gaps_quickly(tmp_path: Path) -> None:
 def test_an_option_of_another_study_is_refused(study: str) -> None:
     others = ReproduceOptions.declared.keys() - STUDIES[study].keys() - {"name", "out", "json"}
     for name in others:
-        (other, *_) = (each for each, options in STUDIES.items() if name in options)
+        (other, *_) = (candidate for candidate, options in STUDIES.items() if name in options)
         text = STUDIES[other][name] or "there"
         with pytest.raises(OptionError) as refusal:
             ReproduceOptions(name=study, **{name: text})
@@ -82,7 +82,7 @@ def test_trust_models_quickly(tmp_path: Path) -> None:
     files = {"about.json", "clients.csv", "summary.csv", "trust.png"}
     assert files_below(tmp_path / "found") == files
     assert [len(shown["errors"]), len(shown["clients"])] == [3 * len(MODELS), len(MODELS)]
-    assert all(each["epsilon_exact"] <= 1 or each["model"] == PUBLISHED for each in shown["errors"])
+    assert all(row["epsilon_exact"] <= 1 or row["model"] == PUBLISHED for row in shown["errors"])
     needed = {row["model"]: row["clients_proven"] for row in shown["clients"]}
     assert needed[IN_COMPUTATION] < needed[PER_AGGREGATOR] < needed[REPAIRED] / 10
 

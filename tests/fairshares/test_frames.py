@@ -75,8 +75,8 @@ def test_columns_of_a_file_have_other_names(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "my.csv", index=False)
     named = {"client_id": "branch", "group": "race", "label": None}
     for records in (table, tmp_path / "my.csv"):
-        found = read_records(_source(records, named), None)
-        assert found.domain.groups == ("a", "b") and found.counts_per_client().sum() == ROWS
+        as_read = read_records(_source(records, named), None)
+        assert as_read.domain.groups == ("a", "b") and as_read.counts_per_client().sum() == ROWS
     with pytest.raises(fs.RecordsError, match=r"my\.csv, row 2: group 'a' is not declared"):
         read_records(_source(tmp_path / "my.csv", named), RecordDomain(("b", "c"), ("0", "1")))
 

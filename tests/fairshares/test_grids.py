@@ -34,15 +34,15 @@ def scored(n: int = 400) -> pd.DataFrame:
 def test_any_grid(given: dict[str, Any], grid: list[float]) -> None:
     """The counts are those of records whose scores reach the threshold, to the noise."""
     table = scored()
-    found = fs.thresholds(table, epsilon=20, security="mpyc", **given)
-    assert found.curves.loc["a"].index.tolist() == grid
+    result = fs.thresholds(table, epsilon=20, security="mpyc", **given)
+    assert result.curves.loc["a"].index.tolist() == grid
     exact = [(table.score[(table.group == "a") & (table.label == 1)] >= t).sum() for t in grid]
-    assert np.abs(found.curves.loc["a"].true_positives.to_numpy() - exact).max() < 30
+    assert np.abs(result.curves.loc["a"].true_positives.to_numpy() - exact).max() < 30
 
 
 def test_of_a_thousand_records_there_are_101_thresholds() -> None:
-    found = fs.thresholds(scored(), epsilon=20, security="mpyc")
-    assert found.curves.loc["a"].index.tolist() == [j / 100 for j in range(101)]
+    result = fs.thresholds(scored(), epsilon=20, security="mpyc")
+    assert result.curves.loc["a"].index.tolist() == [j / 100 for j in range(101)]
 
 
 @pytest.mark.parametrize(

@@ -227,13 +227,13 @@ def test_tables_files_and_columns_are_alike_and_nothing_is_printed(
             **SAID,
         ),
     ]
-    assert len({str(tuple(each.weights.index)).replace("'", "") for each in given}) == 1
-    assert len({each.manifest["inputs"]["clients"] for each in given}) == 1
+    assert len({str(tuple(result.weights.index)).replace("'", "") for result in given}) == 1
+    assert len({result.manifest["inputs"]["clients"] for result in given}) == 1
     assert fs.load("kept").weights.equals(given[-1].weights)
     with pytest.raises(fs.FairSharesError, match=r"^kept exists already; name another directory\.$"):
         given[-1].save("kept")
     assert capfd.readouterr() == ("", "")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["kept", "my.csv"]
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["kept", "my.csv"]
 
 
 def test_a_call_is_charged_as_a_command_is(of_forty: pd.DataFrame, tmp_path: Path) -> None:

@@ -54,4 +54,4 @@ def test_few_records_give_weights_with_a_warning(records: int, warned: bool) -> 
     noise = WeightsStatistic().prepare(WeightsRequest(epsilon=1), domain).plan.noise
     counts = NoisyCounts(domain, np.full((2, 2), records / 4), noise)
     said = [part for part in weights(REWEIGHINGS["kamiran-calders"](counts)) if isinstance(part, str)]
-    assert any("mostly noise" in each for each in said) == warned
+    assert any("mostly noise" in part for part in said) == warned

@@ -77,13 +77,13 @@ def run_tests(root: Path, tests: Sequence[str]) -> dict[str, str]:
     all_ran, half = done.returncode in (0, 1), len(tests) // 2
     if half and not all_ran:  # one could not be collected: the others still can
         return run_tests(root, tests[:half]) | run_tests(root, tests[half:])
-    found: dict[str, set[str]] = {test: set() for test in tests}
+    endings: dict[str, set[str]] = {test: set() for test in tests}
     for line in done.stdout.splitlines() if all_ran else ():
         word, _, rest = line.partition(" ")
         case = rest.partition(" - ")[0]
         for test in {case, case.partition("[")[0]} & set(tests) if word in ("FAILED", "PASSED") else ():
-            found[test].add(word.lower())
-    return {test: min(words, default=NOT_RUN) for test, words in found.items()}
+            endings[test].add(word.lower())
+    return {test: min(words, default=NOT_RUN) for test, words in endings.items()}
 
 
 def tried(fault: Fault, usual: Mapping[str, str]) -> tuple[bool, str]:

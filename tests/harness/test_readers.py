@@ -77,7 +77,7 @@ def test_invitations(tmp_path: Path) -> None:
         path.write_text(json.dumps({**INVITATION, **changes}))
         read_invitation(path)
 
-    check_refuses(read, ShareError, ((str(each), each) for each in wrong))
+    check_refuses(read, ShareError, ((str(change), change) for change in wrong))
 
 
 def test_lists_of_uploads(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ TERMS = {
 
 
 def test_terms() -> None:
-    def read(found: dict[str, Any]) -> None:
-        read_terms(found, "x.json")
+    def read(terms: dict[str, Any]) -> None:
+        read_terms(terms, "x.json")
 
     read(TERMS)
     check_refuses(read, (ShareError, RecordDomainError), spoilt(TERMS, optional=("max_count", "input_form")))
@@ -206,7 +206,7 @@ RULES: tuple[dict[str, Any], ...] = (
 @pytest.mark.parametrize("good", RULES, ids=str)
 def test_rules(good: dict[str, Any]) -> None:
     rule_from_json(good, "x")
-    check_refuses(lambda found: rule_from_json(found, "x"), ThresholdRuleError, spoilt(good))
+    check_refuses(lambda rule: rule_from_json(rule, "x"), ThresholdRuleError, spoilt(good))
 
 
 TOML = 'host = [{party = 0, address = "h", directory = "/d", project = "/p", port = 9000, ssh_user = "u"}]'

@@ -57,9 +57,9 @@ def written_in(value: Any, place: str = "") -> Iterator[str]:
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from written_in(inner, f"{place}.{name}" if place else name)
-    elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
-        for each in value:
-            yield from written_in(each, f"{place}[]")
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for item in value:
+            yield from written_in(item, f"{place}[]")
     else:
         yield place
 
@@ -73,13 +73,19 @@ def pattern(field: str) -> re.Pattern[str]:
 def missing(written: Iterable[str], listed: Iterable[str]) -> set[str]:
     """Return the fields that are written and not listed."""
     patterns = [pattern(field) for field in listed]
-    return {field for field in written if not any(each.fullmatch(field) for each in patterns)}
+    return {
+        field for field in written if not any(listed_pattern.fullmatch(field) for listed_pattern in patterns)
+    }
 
 
 def in_vain(written: Iterable[str], listed: Iterable[str]) -> set[str]:
     """Return the fields that are listed and not written."""
     fields = list(written)
-    return {field for field in listed if not any(pattern(field).fullmatch(each) for each in fields)}
+    return {
+        field
+        for field in listed
+        if not any(pattern(field).fullmatch(written_field) for written_field in fields)
+    }
 
 
 LISTED = documented((REFERENCE / "files.md").read_text(encoding="utf-8"))
@@ -240,7 +246,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 def test_every_field_that_is_written_is_on_the_page(written: dict[str, set[str]]) -> None:
     assert {
-        name: missed for name, each in written.items() if (missed := missing(each, LISTED.get(name, [])))
+        name: missed for name, fields in written.items() if (missed := missing(fields, LISTED.get(name, [])))
     } == {}
 
 
@@ -256,18 +262,18 @@ def test_every_field_on_the_page_is_written(written: dict[str, set[str]]) -> Non
     }
     assert {
         name: vain
-        for name, each in LISTED.items()
-        if name not in read and (vain := in_vain(written.get(name, set()), each))
+        for name, fields in LISTED.items()
+        if name not in read and (vain := in_vain(written.get(name, set()), fields))
     } == {}
 
 
 def test_fields_that_are_read() -> None:
     assert {field.partition(".")[0] for field in LISTED["domain.json"]} == {
-        each.name for each in fields_of(record_schema._Declared)
+        field.name for field in fields_of(record_schema._Declared)
     }
     rules = {f"population[].{name}" for name in Table.__annotations__}
-    assert set(LISTED["policy.toml"]) == {*(each.name for each in fields_of(Policy)), *rules} - {"population"}
-    assert set(LISTED["hosts.toml"]) == {each.name for each in fields_of(Host)}
+    assert set(LISTED["policy.toml"]) == {*(rule.name for rule in fields_of(Policy)), *rules} - {"population"}
+    assert set(LISTED["hosts.toml"]) == {field.name for field in fields_of(Host)}
     assert LISTED["evaluation.csv"] == ["split", "model", *METRICS]
 
 

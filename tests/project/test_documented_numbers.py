@@ -69,21 +69,21 @@ def test_headline_figures_are_those_of_the_studies() -> None:
         rows_of(costs, name) for name in ("Kamiran", "Thresholds, 1", "Score curves, the")
     )
     with (PROJECT / "benchmarks" / "results" / "utility" / "summary.csv").open(encoding="utf-8") as file:
-        found = {
-            each["method"]: {
-                name: float(each[name] or 0) for name in each if name.endswith(("median", "gap"))
+        by_method = {
+            line["method"]: {
+                name: float(line[name] or 0) for name in line if name.endswith(("median", "gap"))
             }
-            for each in csv.DictReader(file)
-            if (each["records"], each["groups"], each["thresholds"]) == ("100000", "2", "1001")
-            and each["epsilon"] in ("", "1.0")
+            for line in csv.DictReader(file)
+            if (line["records"], line["groups"], line["thresholds"]) == ("100000", "2", "1001")
+            and line["epsilon"] in ("", "1.0")
         }
-    tree, exact, local = (found[name] for name in ("tree", "noise-free", "local"))
+    tree, exact, local = (by_method[name] for name in ("tree", "noise-free", "local"))
     gap, accuracy = "gap_whole_median", "balanced_accuracy_median"
     assert thresholds[1] == (
         f"{tree['unmitigated_gap']:.3f} → {tree[gap]:.3f} (exact curves: {exact[gap]:.3f})"
     )
     assert thresholds[2].endswith(f"→ {tree[accuracy]:.3f} (exact curves: {exact[accuracy]:.3f})")
-    errors = [each["tpr_rmse_median"] for each in (local, tree)]
+    errors = [figures["tpr_rmse_median"] for figures in (local, tree)]
     assert curves[1] == f"local DP {errors[0]:.2f} → {errors[1]:.3f}"
 
     flower = (PROJECT / "docs" / "how-to" / "flower.md").read_text(encoding="utf-8")
@@ -108,8 +108,10 @@ epsilons = pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fra
 def row(heading: str, epsilon: Fraction) -> list[float]:
     """Return the numbers after epsilon in the row of the table with this heading."""
     lines = TEXT[TEXT.index(heading) :].splitlines()
-    (found,) = [line for line in lines[2:5] if line.startswith(f"| {float(epsilon):g} |")]
-    cells = [cell.strip().translate(SUPERSCRIPTS).replace("·10", "e") for cell in found.split("|")[2:-1]]
+    (line_of_epsilon,) = [line for line in lines[2:5] if line.startswith(f"| {float(epsilon):g} |")]
+    cells = [
+        cell.strip().translate(SUPERSCRIPTS).replace("·10", "e") for cell in line_of_epsilon.split("|")[2:-1]
+    ]
     return [float(cell) for cell in cells]
 
 
@@ -148,9 +150,9 @@ def test_clients_under_each_trust_model(epsilon: Fraction) -> None:
         on_file = {(r["model"], float(r["epsilon"]), float(r["error"])): r for r in csv.DictReader(file)}
     for i, name in enumerate((REPAIRED, PER_AGGREGATOR, IN_COMPUTATION)):
         assert cells[2 * i] == pytest.approx(needed(name, epsilon), rel=0.005)
-        found = on_file[name, float(epsilon), ERROR]
-        assert cells[2 * i] == pytest.approx(int(found["clients_proven"]), rel=0.005)
-        assert cells[2 * i + 1] == pytest.approx(int(found["clients_simulated"]), rel=0.005)
+        recorded = on_file[name, float(epsilon), ERROR]
+        assert cells[2 * i] == pytest.approx(int(recorded["clients_proven"]), rel=0.005)
+        assert cells[2 * i + 1] == pytest.approx(int(recorded["clients_simulated"]), rel=0.005)
 
 
 def needed(name: str, epsilon: Fraction) -> int:

@@ -29,7 +29,7 @@ OPTIONS_OF_ALL = ("--help", "--list", "--version")
 
 def parameters() -> Iterator[Any]:
     for page in PAGES:
-        if page.errors or any(each.language in RUN and not each.not_run for each in page.snippets):
+        if page.errors or any(snippet.language in RUN and not snippet.not_run for snippet in page.snippets):
             marks = pytest.mark.mpspdz() if "needs MP-SPDZ" in page.said else ()
             yield pytest.param(page, id=str(page), marks=marks)
 
@@ -128,7 +128,7 @@ def test_a_page_does_what_it_says(page: Page, tmp_path: Path, monkeypatch: pytes
             if snippet.output:
                 said = snippet.output.said
                 shown = re.sub(rf"\b{PREFERRED}\b", choose_model(None).name, snippet.output.text)
-                if any(each.startswith("rows vary") for each in said):
+                if any(comment.startswith("rows vary") for comment in said):
                     shown = re.sub("^│.*$", "…", shown, flags=re.MULTILINE)
                 assert prints(shown, printed, exact="exact" in said), f"{where} prints:\n{printed}"
         for line, command, message in page.errors:
@@ -143,7 +143,7 @@ def faults(page: Page) -> Iterator[str]:
         at, first = f"{page}:{snippet.line}", snippet.text.lstrip().partition("\n")[0]
         if snippet.language not in (*RUN, *SHOWN) and not snippet.language.startswith("{"):
             yield f"{at}: a block is of {', '.join(RUN)}, which run, or {', '.join(SHOWN)}: {first}"
-        elif any(each.startswith("not run") for each in snippet.said) and not snippet.not_run:
+        elif any(comment.startswith("not run") for comment in snippet.said) and not snippet.not_run:
             yield f"{at}: it does not say why it is not run: {first}"
         elif snippet.language == "sh":
             lines = snippet.text.replace("\\\n", " ").splitlines()

@@ -50,7 +50,9 @@ def direct(project: Path, *, tests: bool = True) -> list[Requirement]:
     settings = settings_of(project)
     extras = settings["project"]["optional-dependencies"]
     needed = settings["project"]["dependencies"] + settings["dependency-groups"]["test"] * tests
-    of_extras = [each for name, all_of_it in extras.items() if name not in APART for each in all_of_it]
+    of_extras = [
+        requirement for name, all_of_it in extras.items() if name not in APART for requirement in all_of_it
+    ]
     return [*map(Requirement, needed + of_extras)]
 
 

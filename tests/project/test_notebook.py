@@ -44,8 +44,8 @@ def test_the_notebook_runs_and_shows_what_is_kept(monkeypatch: pytest.MonkeyPatc
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     for cell in cells:
         printed, value = execute("".join(cell["source"]), names)
-        streams = [each for each in cell["outputs"] if each["output_type"] == "stream"]
-        results = [set(each["data"]) for each in cell["outputs"] if "data" in each]
+        streams = [output for output in cell["outputs"] if output["output_type"] == "stream"]
+        results = [set(output["data"]) for output in cell["outputs"] if "data" in output]
         assert bool(printed) == bool(streams), cell["source"]
         assert results == ([shown(value)] if value is not None else []), cell["source"]
     assert len(cells) > 5

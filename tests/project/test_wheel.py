@@ -45,8 +45,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if "No matching distribution found for hatchling" in done.stderr:
         pytest.skip("hatchling, which builds the wheel, cannot be fetched")
     assert done.returncode == 0, done.stderr
-    (found,) = directory.glob("*.whl")
-    return found
+    (path,) = directory.glob("*.whl")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_the_wheel_has_what_is_run_and_nothing_else(wheel: Path) -> None:
 
 def test_what_it_imports_of_ours_is_inside_fairshares(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        for name in (each for each in archive.namelist() if each.endswith((".py", ".mpc"))):
+        for name in (member for member in archive.namelist() if member.endswith((".py", ".mpc"))):
             tree = [*ast.walk(ast.parse(archive.read(name)))]
             modules = [alias.name for node in tree if isinstance(node, ast.Import) for alias in node.names]
             modules += [str(node.module) for node in tree if isinstance(node, ast.ImportFrom)]

@@ -33,15 +33,15 @@ FINE = design_coins(Fraction(1), 20)
 def exact_distribution(coins: tuple[Coin, ...], counts: Sequence[int], bound: int) -> list[Fraction]:
     """The mechanism by its definition, all noise listed."""
     mass = probability_mass(coins)
-    found = [Fraction(0)] * (len(counts) + 1)
+    masses = [Fraction(0)] * (len(counts) + 1)
     for threshold, weight in mass.items():
         going = weight
         for i, count in enumerate(counts):
             stops = sum((p for x, p in mass.items() if count + x <= bound + threshold), Fraction(0))
-            found[i] += going * stops
+            masses[i] += going * stops
             going *= 1 - stops
-        found[-1] += going
-    return found
+        masses[-1] += going
+    return masses
 
 
 def uncovered(ratio: Fraction, one: list[Fraction], other: list[Fraction]) -> Fraction:
@@ -86,10 +86,10 @@ def test_no_client_moves_the_index_beyond_the_guarantee(coins: tuple[Coin, ...],
 def test_one_atom_is_too_few() -> None:
     coins, counts = (Coin(1, 2),), (2, 4, 2, *[3] * 4, 2, *[3] * 12)
     fewer = (2, 3, 2, *[3] * 4, 2, 3, *[2] * 11)
-    found = uncovered(
+    lost = uncovered(
         worst_ratio(coins) ** 2, exact_distribution(coins, counts, 0), exact_distribution(coins, fewer, 0)
     )
-    assert edge_mass(coins) < found <= guarantee_of_first_below(coins, 20).delta
+    assert edge_mass(coins) < lost <= guarantee_of_first_below(coins, 20).delta
 
 
 def roughly_uncovered(ratio: float, one: Sequence[int], other: Sequence[int]) -> float:
@@ -99,13 +99,13 @@ def roughly_uncovered(ratio: float, one: Sequence[int], other: Sequence[int]) ->
 
 
 def test_it_takes_two_ratios_and_no_more() -> None:
-    found = guarantee_of_first_below(FINE, 3)
-    ratio = math.exp(found.epsilon)
+    guarantee = guarantee_of_first_below(FINE, 3)
+    ratio = math.exp(guarantee.epsilon)
     for counts in itertools.product(range(-9, 10, 3), repeat=3):
         for move in itertools.product((0, 1), repeat=3):
             fewer = [n - by for n, by in zip(counts, move, strict=True)]
-            assert roughly_uncovered(ratio, counts, fewer) <= found.delta
-    assert roughly_uncovered(ratio**0.7, (0, 0, 0), (-1, -1, 0)) > 1000 * found.delta
+            assert roughly_uncovered(ratio, counts, fewer) <= guarantee.delta
+    assert roughly_uncovered(ratio**0.7, (0, 0, 0), (-1, -1, 0)) > 1000 * guarantee.delta
 
 
 @pytest.mark.parametrize("counts", [(0,), (5, 3, 1), (2, 2, 2, 2), (40, -40)])

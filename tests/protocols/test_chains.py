@@ -39,12 +39,12 @@ def strategies(cap: int, *, together: bool) -> Iterator[tuple[int, Second]]:
         for cut in range(min(MASS), max(MASS) + first + 2):
             for low, high in itertools.product(range(left + 1), repeat=2):
                 seen = range(min(MASS), max(MASS) + first + 1)
-                yield first, {each: low if each < cut else high for each in seen}
+                yield first, {noisy: low if noisy < cut else high for noisy in seen}
 
 
 def most(cap: int, spent: Guarantee, *, together: bool) -> Fraction:
     ratio = exp_bounds(spent.epsilon)[1]
-    return max(worst(*each, ratio) for each in strategies(cap, together=together))
+    return max(worst(*strategy, ratio) for strategy in strategies(cap, together=together))
 
 
 @pytest.mark.parametrize("cap", [1, 2])

@@ -48,11 +48,11 @@ def distribution_of(own: DistributedNoise, terms: int) -> Distribution:
     }
 
     def added(distribution: Distribution, other: Distribution) -> Distribution:
-        found: dict[int, Fraction] = {}
+        total: dict[int, Fraction] = {}
         for x, p in distribution.items():
             for y, q in other.items():
-                found[x + y] = found.get(x + y, Fraction(0)) + p * q
-        return found
+                total[x + y] = total.get(x + y, Fraction(0)) + p * q
+        return total
 
     return reduce(added, [one] * terms)
 
@@ -110,8 +110,8 @@ def test_a_shorter_move_tells_less_at_every_epsilon(
     """Theorem 15, of sums of tables, exactly; at ratios below 1, too, which joint distributions take."""
     own = DistributedNoise(distribution, rate, 3 if rate > 1 else 9, 4, honest)
     for ratio in RATIOS:
-        found = excesses(own.summed(honest), ratio)
-        assert found == sorted(found) and found[0] < found[-1]
+        excess = excesses(own.summed(honest), ratio)
+        assert excess == sorted(excess) and excess[0] < excess[-1]
     lost = move_delta(own, 2, Fraction(1, 2))  # the code's own, at what it takes for e^epsilon
     low = exp_bounds(Fraction(1, 2))[0]
     assert (
@@ -131,12 +131,12 @@ def test_gaps_of_all_values_tell_no_more_than_those_at_the_ends(distribution: No
     assert plan.own is not None
     one, ratio = distribution_of(plan.own, 1), exp_bounds(plan.exact.epsilon)[0]
     curves = [curve_of_distribution(one, [moved]).pairs[0] for moved in range(1, 2 * steps + 1)]
-    found = [
+    deltas = [
         lower_delta([curves[2 * steps - rest - 1], *curves[rest - 1 : rest]], ratio)
         for rest in range(steps + 1)
     ]
-    assert len(set(found)) == steps + 1 and plan.exact.delta * Fraction(1, 2) <= max(found)
-    assert max(found) * (1 - 1e-6) <= plan.exact.delta
+    assert len(set(deltas)) == steps + 1 and plan.exact.delta * Fraction(1, 2) <= max(deltas)
+    assert max(deltas) * (1 - 1e-6) <= plan.exact.delta
 
 
 @pytest.mark.parametrize("amount", [1, 2, 3, 7, 200, 2001])
@@ -185,8 +185,8 @@ def test_of_clients_however_their_records_spread(distribution: NoiseDistribution
         ratio, sides = exp_bounds(plan.exact.epsilon)[0], 2 if malleable else 1
         one = distribution_of(plan.own, 1)
         for spread in ((3,), (2, 1), (1, 1, 1)):
-            found = lower_delta([curve_of_distribution(one, [s]).pairs[0] for s in spread * sides], ratio)
-            assert found * (1 - 1e-6) <= plan.exact.delta  # floats
+            delta = lower_delta([curve_of_distribution(one, [s]).pairs[0] for s in spread * sides], ratio)
+            assert delta * (1 - 1e-6) <= plan.exact.delta  # floats
 
 
 def lower_delta(losses: list[tuple[Masses, ...]], ratio: Fraction) -> float:
@@ -241,8 +241,8 @@ def test_rho_of_the_ideal_sum(honest: int, one: Fraction) -> None:
     own = DistributedNoise(GAUSSIAN, one / honest, 5, 3, honest)
     for moved in (1, 2, 3, 4):
         for order in (1.01, 1.5, 2, 5, 20):
-            found = divergence(float(one), honest, moved, order)
-            assert found <= order * float(rho(own)) * moved**2 * (1 + 1e-9) + 1e-12
+            exact = divergence(float(one), honest, moved, order)
+            assert exact <= order * float(rho(own)) * moved**2 * (1 + 1e-9) + 1e-12
 
 
 def test_a_sum_of_discrete_gaussians_is_none() -> None:
@@ -273,8 +273,8 @@ def test_wrong_scales_are_not_claimed() -> None:
         own, _ = design_distributed(distribution, moves, Fraction(1), DELTA, 2, 1)
         narrow = DistributedNoise(distribution, own.rate * Fraction(6, 5), own.edge, 2, 1)
         short = DistributedNoise(distribution, own.rate, own.edge * 7 // 10, 2, 1)
-        found = guarantee_of_distributed(narrow, moves, Fraction(1))
-        assert found.epsilon > 1 or found.delta > DELTA
+        guarantee = guarantee_of_distributed(narrow, moves, Fraction(1))
+        assert guarantee.epsilon > 1 or guarantee.delta > DELTA
         assert guarantee_of_distributed(short, moves, Fraction(1)).delta > DELTA
 
 
@@ -286,8 +286,10 @@ def test_every_machine_designs_the_same_noise(
     """Hosts derive it for themselves: nothing is by the C library, whose last bits differ."""
     for name in ("exp", "log", "log2", "log1p", "expm1", "erfc", "erf", "pow"):
         monkeypatch.delattr(math, name)
-    own, found = design_distributed(distribution, Moves([(1, 1)], cap), Fraction(2), Fraction(1, 10**6), 3, 2)
-    assert own.distribution is distribution and found.delta <= Fraction(1, 10**6)
+    own, guarantee = design_distributed(
+        distribution, Moves([(1, 1)], cap), Fraction(2), Fraction(1, 10**6), 3, 2
+    )
+    assert own.distribution is distribution and guarantee.delta <= Fraction(1, 10**6)
 
 
 @pytest.mark.parametrize(

@@ -236,5 +236,5 @@ def test_composition_that_is_too_large_to_list() -> None:
     ],
 )
 def test_cost_is_the_circuits(coins: tuple[Coin, ...], ands: int, depth: int, fair_bits: int) -> None:
-    found = cost(coins)
-    assert (found.ands, found.depth, fair_bits_per_sample(coins)) == (ands, depth, fair_bits)
+    gates = cost(coins)
+    assert (gates.ands, gates.depth, fair_bits_per_sample(coins)) == (ands, depth, fair_bits)

@@ -38,44 +38,44 @@ def test_reports_are_counted_and_added_up() -> None:
 
 def test_estimates_by_hand() -> None:
     """Sums 6 and -3 over a c n = 3/8 * 40 and 3/8 * 80; sizes (55 - 30) / (1/2) and (65 - 30) / (1/2)."""
-    found = Tally(np.array([55, 65]), np.array([6.0, -3.0]))
-    means = estimate_means(found, EASY, [40, 80])
+    tallied = Tally(np.array([55, 65]), np.array([6.0, -3.0]))
+    means = estimate_means(tallied, EASY, [40, 80])
     assert [mean.value for mean in means] == pytest.approx([0.4, -0.1])
-    (gap,) = estimate_gaps(found, EASY, [40, 80])
+    (gap,) = estimate_gaps(tallied, EASY, [40, 80])
     assert gap.groups == (0, 1) and gap.value == pytest.approx(0.5)
-    assert estimate_sizes(found, EASY).tolist() == [50, 70]
-    assert [mean.value for mean in estimate_means(found, EASY)] == pytest.approx([0.32, -8 / 70])
+    assert estimate_sizes(tallied, EASY).tolist() == [50, 70]
+    assert [mean.value for mean in estimate_means(tallied, EASY)] == pytest.approx([0.32, -8 / 70])
     assert size_half_width(EASY, 120, 0.1) == pytest.approx(2 * math.sqrt(60 * math.log(20)))
 
 
 def test_estimates_are_in_the_declared_range() -> None:
-    found = Tally(np.array([5500, 6500]), np.array([600.0, -300.0]))
+    tallied = Tally(np.array([5500, 6500]), np.array([600.0, -300.0]))
     rate = MechanismR(EASY.grr, EASY.truth, ValueRange(0, 1))
     for sizes in ([4000, 8000], None):
         for estimate, start in ((estimate_means, 1 / 2), (estimate_gaps, 0)):
             scaled, base = (
-                [x for one in estimate(found, mechanism, sizes) for x in (one.value, one.low, one.high)]
+                [x for one in estimate(tallied, mechanism, sizes) for x in (one.value, one.low, one.high)]
                 for mechanism in (rate, EASY)
             )
             assert scaled == pytest.approx([start + x / 2 for x in base])
-        assert estimate_gaps(found, rate, sizes)[0].says_something
+        assert estimate_gaps(tallied, rate, sizes)[0].says_something
 
 
 def test_what_is_too_little_to_say_anything() -> None:
-    found = Tally(np.array([5, 7]), np.array([2.0, -3.0]))
+    tallied = Tally(np.array([5, 7]), np.array([2.0, -3.0]))
     for sizes in ([1, 11], None):
-        (gap,) = estimate_gaps(found, EASY, sizes)
+        (gap,) = estimate_gaps(tallied, EASY, sizes)
         assert (gap.low, gap.high, gap.says_something) == (-2, 2, False)
     unseen = estimate_means(Tally(np.array([0, 12]), np.array([0.0, 1.0])), EASY)[0]
     assert math.isnan(unseen.value) and not unseen.says_something
-    absent = estimate_means(found, EASY, [0, 12])[0]
+    absent = estimate_means(tallied, EASY, [0, 12])[0]
     assert math.isnan(absent.value) and (absent.low, absent.high) == (-1, 1)
     nobody = Tally(np.array([0, 0]), np.array([0.0, 0.0]))
     assert not estimate_means(nobody, EASY)[0].says_something
     assert math.isnan(estimate_gaps(nobody, EASY, [0, 0])[0].value)
     for sizes in ([6, 7], [12], [-1, 13]):
         with pytest.raises(ValueError, match="must add up to the 12 clients"):
-            estimate_means(found, EASY, sizes)
+            estimate_means(tallied, EASY, sizes)
 
 
 def moments(

@@ -27,10 +27,10 @@ def distribution(coins: tuple[Coin, ...], step: Fraction = STEP) -> LossDistribu
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("coins", [TINY, design_coins(Fraction(1, 2), 40)])
 def test_never_below_the_exact_delta_and_close_to_it(coins: tuple[Coin, ...], times: int) -> None:
-    exact, found = composed([curve_of_coins(coins)] * times), distribution(coins).times(times)
+    exact, by_losses = composed([curve_of_coins(coins)] * times), distribution(coins).times(times)
     for epsilon in (Fraction(n, 7) for n in range(1, 9)):
         low, high = exact.delta_bounds(epsilon)
-        assert low <= found.delta(epsilon) <= high * (1 + 5 * STEP) + Fraction(1, 2**100)
+        assert low <= by_losses.delta(epsilon) <= high * (1 + 5 * STEP) + Fraction(1, 2**100)
 
 
 @pytest.mark.parametrize("step", [Fraction(1, 3), Fraction(1), Fraction(1, 1000)])

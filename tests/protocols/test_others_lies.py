@@ -54,12 +54,12 @@ def test_numbers_of_others_move_what_is_opened_and_not_what_a_client_moves(
     for mine in product((0, 1), repeat=3):
         sent, gone = (np.stack([np.broadcast_to(np.array(one)[:, None], theirs.shape), theirs], axis=1)
                       for one in (mine, (0, 0, 0)))  # fmt: skip
-        there, left = (circuit(each.reshape(6, -1), 2).values for each in (sent, gone))
+        there, left = (circuit(numbers.reshape(6, -1), 2).values for numbers in (sent, gone))
         moved = (there - left) % (1 << BITS)
         assert (moved == moved[:, :1]).all()  # the first run: the other sends zeros
         silent.append(moved[:, 0].tolist())
         assert (left != left[:, :1]).any()
-    assert len({tuple(each) for each in silent}) > 3
+    assert len({tuple(values) for values in silent}) > 3
 
 
 def counted(words: Integers) -> Any:

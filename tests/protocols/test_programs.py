@@ -136,8 +136,8 @@ def one_round(text: str) -> ast.Module:
     tree = ast.parse(text)
     *before, last = tree.body
     if isinstance(last, ast.FunctionDef) and ast.unparse(last.args) == "turn":
-        of_turn = [each for each in ast.walk(last) if isinstance(each, ast.Call) and each.keywords]
-        named = [ast.unparse(keyword) for each in of_turn for keyword in each.keywords]
+        of_turn = [node for node in ast.walk(last) if isinstance(node, ast.Call) and node.keywords]
+        named = [ast.unparse(keyword) for call in of_turn for keyword in call.keywords]
         if [*map(ast.unparse, last.decorator_list), *named] == ["for_range(rounds)", "turn=turn"]:
             of_turn[0].keywords = []
             tree.body = [*before, *last.body]
@@ -174,7 +174,7 @@ def _bindings(tree: ast.AST) -> list[tuple[str, ast.expr]]:
             pairs: Iterable[tuple[ast.expr, ast.expr]] = [(target, value)]
             if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
                 pairs = zip(target.elts, value.elts, strict=True)
-            bindings += [(name, part) for each, part in pairs for name in _named(each)]
+            bindings += [(name, part) for bound, part in pairs for name in _named(bound)]
     return bindings
 
 
@@ -226,8 +226,8 @@ def _secret_faults(tree: ast.Module, circuits: set[str], opening: Opening) -> It
         handed_on: list[str] = []
         whole = isinstance(value, ast.Call) and ast.unparse(value.func) in circuits
         if isinstance(value, ast.Call) and whole:
-            handed_on = [each.id for each in value.args if isinstance(each, ast.Name)]
-        calls = [ast.unparse(each.func) for each in ast.walk(value) if isinstance(each, ast.Call)]
+            handed_on = [argument.id for argument in value.args if isinstance(argument, ast.Name)]
+        calls = [ast.unparse(part.func) for part in ast.walk(value) if isinstance(part, ast.Call)]
         if {*calls[whole:]} - CALLED - {f"({opening.opened}).reveal", f"{opening.opened}.reveal"}:
             yield f"a call within {ast.unparse(node)}"
         used = [name for name in _named(value) if name in secrets]

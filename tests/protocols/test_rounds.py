@@ -102,18 +102,18 @@ def test_losses_of_the_tables_add_up_to_no_more(moves: dict[int, int], own: tupl
         )
     losses = (np.arange(size) - size // 2) * step
     together = np.roll(np.fft.irfft(transform, size), size // 2)
-    found = certain + (together * (1 - np.exp(np.minimum(0, float(EPSILON) - losses)))).sum()
-    assert 0.5 * DELTA < found <= plan.exact.delta * Fraction(1001, 1000)
+    delta = certain + (together * (1 - np.exp(np.minimum(0, float(EPSILON) - losses)))).sum()
+    assert 0.5 * DELTA < delta <= plan.exact.delta * Fraction(1001, 1000)
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.2, 1.0, 6.0])
 @pytest.mark.parametrize("epsilon", ["1/10", "1", "10"])
 def test_delta_is_that_of_a_shifted_normal_distribution(mu: float, epsilon: str) -> None:
     """Against the integral of its definition."""
-    found = gaussian_delta(Fraction(mu) ** 2, Fraction(epsilon))
+    delta = gaussian_delta(Fraction(mu) ** 2, Fraction(epsilon))
     points, step = np.linspace(-12, 12 + mu, 400_001, retstep=True)
     excess = norm.pdf(points - mu) - math.exp(Fraction(epsilon)) * norm.pdf(points)
-    assert float(found) == pytest.approx(float(excess.clip(0).sum() * step), rel=1e-5, abs=1e-17)
+    assert float(delta) == pytest.approx(float(excess.clip(0).sum() * step), rel=1e-5, abs=1e-17)
 
 
 def test_rounds_and_coordinates_add_up() -> None:

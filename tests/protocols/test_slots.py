@@ -27,7 +27,7 @@ def test_every_code_is_one_cell_or_none(cells: int) -> None:
     CountedBits.ands = 0
     computed = cell_indicators([CountedBits((codes >> i & 1).astype(bool)) for i in range(width)], cells)
     assert CountedBits.ands == cells + 1 - width - (cells + 1 == 1 << width)
-    indicators = np.array([each.lanes for each in computed])
+    indicators = np.array([indicator.lanes for indicator in computed])
     assert indicators.shape == (cells, len(codes))
     assert (indicators.sum(axis=0) <= 1).all()
     assert not indicators[:, 0].any()

@@ -51,7 +51,7 @@ def test_tables_and_their_sums_fall_to_both_sides(
             assert weights == weights[::-1]
 
 
-@pytest.mark.parametrize("own", [each for each in WIDE if each.distribution is LAPLACE])
+@pytest.mark.parametrize("own", [wide for wide in WIDE if wide.distribution is LAPLACE])
 def test_laplace_shares_are_differences_of_negative_binomials(own: DistributedNoise) -> None:
     """Each share by scipy's negative binomial; the honest sum by its discrete Laplace distribution."""
     k = np.arange(4000)
@@ -63,7 +63,7 @@ def test_laplace_shares_are_differences_of_negative_binomials(own: DistributedNo
     np.testing.assert_allclose(total, stats.dlaplace.pmf(x[:-1], float(own.rate)), rtol=1e-8, atol=1e-25)
 
 
-@pytest.mark.parametrize("own", [each for each in WIDE if each.distribution is GAUSSIAN])
+@pytest.mark.parametrize("own", [wide for wide in WIDE if wide.distribution is GAUSSIAN])
 def test_gaussian_shares_are_discrete_gaussian(own: DistributedNoise) -> None:
     x = np.arange(-own.edge, own.edge + 1)
     ideal = np.exp(-float(own.rate) * own.honest * x.astype(float) ** 2)

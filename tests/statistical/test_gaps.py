@@ -36,16 +36,16 @@ def shares(noise: NoisePlan, claimed: NoisePlan) -> np.ndarray:
     """Return the share of runs in which each mean, and each gap, is in its interval."""
     rng = np.random.default_rng(5)
     values = [rng.beta(a, b, n) for (a, b), n in zip(((8, 1), (2, 3), (1, 9)), SIZES, strict=True)]
-    means = [float(each.mean()) for each in values]
+    means = [float(of_group.mean()) for of_group in values]
     assert DOMAIN.values is not None
-    steps = [DOMAIN.values.nearest(each) for each in values]
-    truth = [x for each in steps for x in ((STEPS + each).sum(), (STEPS - each).sum())]
+    steps = [DOMAIN.values.nearest(of_group) for of_group in values]
+    truth = [x for of_group in steps for x in ((STEPS + of_group).sum(), (STEPS - of_group).sum())]
     covered = np.zeros(6)
     for opened in np.array(truth) + simulated_noise(noise.coins, rng, (N, 6)):
         estimated = gaps(opened, DOMAIN, claimed)
         wanted = [*means, *(means[a] - means[b] for a, b in estimated.gaps)]
-        each = zip([*estimated.means, *estimated.gaps.values()], wanted, strict=True)
-        covered += [one.low <= value <= one.high for one, value in each]
+        pairs = zip([*estimated.means, *estimated.gaps.values()], wanted, strict=True)
+        covered += [one.low <= value <= one.high for one, value in pairs]
     return covered / N
 
 
@@ -70,9 +70,9 @@ def test_half_widths_are_near_the_true_errors(clients: int, epsilon: Fraction, m
     errors = [np.quantile(abs(means[:, 0] - 0.6), 0.95), np.quantile(abs(means @ [1, -1] - 0.8), 0.95)]
     widths = []
     for opened in runs[:15]:
-        found = gaps(opened, domain, noise)
-        for each in (found.means[0], *found.gaps.values()):
-            widths.append((each.high - each.low) / 2)
+        result = gaps(opened, domain, noise)
+        for interval in (result.means[0], *result.gaps.values()):
+            widths.append((interval.high - interval.low) / 2)
     mean, gap = np.median(np.array(widths).reshape(-1, 2), axis=0) - [0.005, 0.01]  # of rounding to the grid
     assert 0.98 < mean / errors[0] < 1.1 and 0.98 < gap / errors[1] < most
 

@@ -84,9 +84,9 @@ def drawn(mechanism: Mechanism, runs: int) -> list[Tally]:
 def held(tallies: Sequence[Tally], claimed: Mechanism, sizes: list[int] | None) -> tuple[list[float], bool]:
     """Return the share of runs in which each mean and each gap is in its interval; whether any says much."""
     good, says = np.zeros(6), False
-    for each in tallies:
-        means = estimate_means(each, claimed, sizes)
-        gaps = estimate_gaps(each, claimed, sizes)
+    for tallied in tallies:
+        means = estimate_means(tallied, claimed, sizes)
+        gaps = estimate_gaps(tallied, claimed, sizes)
         truths = [*MEANS, *(MEANS[gap.groups[0]] - MEANS[gap.groups[1]] for gap in gaps)]
         for i, (estimate, truth) in enumerate(zip([*means, *gaps], truths, strict=True)):
             good[i] += estimate.low <= truth <= estimate.high

@@ -43,8 +43,8 @@ def simulated(mechanism: Simulable, population: Population) -> Outcomes:
     return outcomes(of_mechanism)
 
 
-def outcomes(found: Simulated) -> Outcomes:
-    return Counter(map(tuple, np.concatenate([found.counts, found.sums], axis=1).tolist()))
+def outcomes(simulated: Simulated) -> Outcomes:
+    return Counter(map(tuple, np.concatenate([simulated.counts, simulated.sums], axis=1).tolist()))
 
 
 def heard(mechanism: Mechanism) -> Outcomes:
@@ -52,12 +52,12 @@ def heard(mechanism: Mechanism) -> Outcomes:
     reports = mechanism.perturb(np.tile(GROUPS, N), np.tile(VALUES, N))
     runs = zip(reports.groups.reshape(N, 3), reports.values.reshape(N, 3), strict=True)
     tallies = (tally(Reports(groups, values), mechanism) for groups, values in runs)
-    return Counter((*map(float, each.counts), *each.sums.tolist()) for each in tallies)
+    return Counter((*map(float, tallied.counts), *tallied.sums.tolist()) for tallied in tallies)
 
 
 def agree(one: Outcomes, other: Outcomes) -> bool:
     common = [outcome for outcome in {*one, *other} if one[outcome] + other[outcome] >= 2 * RARE]
-    table = np.array([[each[outcome] for outcome in common] for each in (one, other)], dtype=np.float64)
+    table = np.array([[counts[outcome] for outcome in common] for counts in (one, other)], dtype=np.float64)
     table = np.concatenate([table, N - table.sum(axis=1, keepdims=True)], axis=1)
     both = np.maximum(table.sum(axis=0), 1)
     return bool((((table[0] - table[1]) ** 2) / both).sum() < chi2.isf(FALSE_ALARM, len(common)))

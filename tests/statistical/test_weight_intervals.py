@@ -57,9 +57,9 @@ def shares(
 def test_intervals_cover_but_not_everything(
     table: list[list[int]], coins: tuple[Coin, ...], reweighing: str
 ) -> None:
-    found = shares(reweighing, table, coins, coins, seed=31)
-    assert found.min() >= accepted(N, float(CONFIDENCE))
-    assert found.mean() < 0.995
+    covered = shares(reweighing, table, coins, coins, seed=31)
+    assert covered.min() >= accepted(N, float(CONFIDENCE))
+    assert covered.mean() < 0.995
 
 
 @pytest.mark.parametrize("reweighing", REWEIGHINGS)

@@ -92,15 +92,15 @@ def flat(results: Path) -> list[float]:
 
 def processes_below(directory: Path) -> dict[int, Path]:
     """Return the processes whose working directory is `directory` or below it (Linux; none elsewhere)."""
-    found = {}
+    processes = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             cwd = (entry / "cwd").readlink()
         except OSError:  # it has ended
             continue
         if cwd.is_relative_to(directory):
-            found[int(entry.name)] = cwd
-    return found
+            processes[int(entry.name)] = cwd
+    return processes
 
 
 def files_below(directory: Path) -> set[str]:

@@ -56,14 +56,14 @@ def asked(task: str = "weights", **changes: Any) -> dict[str, str]:
     Args: changes: of the request's JSON; None for a field that is left out.
     """
     request = REQUESTS.get(task, WeightsRequest)(epsilon=1, security=MODEL, population="loans")
-    found = {**request.to_json(), "task": task, **changes}
-    return {name: text for name, text in found.items() if text is not None}
+    fields = {**request.to_json(), "task": task, **changes}
+    return {name: text for name, text in fields.items() if text is not None}
 
 
 def records(rows: int = 1) -> ClientRecords:
     """Return one client's."""
-    each = np.zeros(rows, dtype=np.int64)
-    return ClientRecords(DOMAIN, np.array(["me"], dtype=object), each, each, each)
+    zeros = np.zeros(rows, dtype=np.int64)
+    return ClientRecords(DOMAIN, np.array(["me"], dtype=object), zeros, zeros, zeros)
 
 
 def make_hosts(
@@ -103,7 +103,7 @@ class Coordinator:
     def go(self, hosts: list[Path], **others: Any) -> None:
         """Let the prepared party begin, with what the other hosts sign. Args: others: they sign otherwise."""
         party = self.work.run.laid_out().number
-        listed = {i: each.nonce for i, each in self.work.release.uploads.heard.items()}
+        listed = {i: heard.nonce for i, heard in self.work.release.uploads.heard.items()}
         nonces = [self.work.run.nonce if i == party else listed.get(i, f"{i}") for i in range(MODEL.parties)]
         signed = {str(party): self.work.release.agree(nonces, now())}
         assert self.work.release.intent is not None
@@ -154,9 +154,9 @@ class Party:
 def spent(host: Path) -> list[tuple[str, Fraction, Status]]:
     """Return what a host's ledger has: of whom, ε, and what became of the run."""
     return [
-        (each.name, charge.exact.epsilon, charge.status)
-        for each in Ledger(host / LEDGER).populations()
-        for charge in each.charges
+        (population.name, charge.exact.epsilon, charge.status)
+        for population in Ledger(host / LEDGER).populations()
+        for charge in population.charges
     ]
 
 
@@ -327,7 +327,7 @@ def begun(hosts: Sequence[Agent], signed: Mapping[int, Any], shown: Mapping[int,
 def opened(hosts: Sequence[Agent]) -> list[dict[str, list[int]]]:
     """Return what each host signs that its party revealed, once it has ended; nothing where it failed."""
     ends = [one.ended.get() for one in hosts]
-    return [json.loads(each["signed"]["said"])["outputs"] if "signed" in each else {} for each in ends]
+    return [json.loads(end["signed"]["said"])["outputs"] if "signed" in end else {} for end in ends]
 
 
 After = Callable[[str, Work, Any], Any]  # of a request, the host's work and its answer: what is answered
@@ -390,5 +390,7 @@ def hosts_runner(
         for one in connections:
             one.work.propose(asked.to_json())
         # One after the other, as these hosts have one process, and one cache of programs, in common.
-        stack.enter_context(patch.object(runner, "at_once", lambda do, each: [do(one) for one in each]))
+        stack.enter_context(
+            patch.object(runner, "at_once", lambda do, hosts_of: [do(one) for one in hosts_of])
+        )
         yield made

@@ -40,7 +40,9 @@ class Snippet:
     @property
     def not_run(self) -> str:
         """Why it is not run, "" if it is."""
-        return next((each.partition(":")[2].strip() for each in self.said if each.startswith("not run")), "")
+        return next(
+            (comment.partition(":")[2].strip() for comment in self.said if comment.startswith("not run")), ""
+        )
 
 
 @dataclass
@@ -78,9 +80,9 @@ def read(path: Path) -> Page:
         if token.type == "html_block":
             said += _COMMENT.findall(token.content)
             page.said += _COMMENT.findall(token.content)
-            for each in _COMMENT.findall(token.content):
-                if each.startswith("said by: "):
-                    page.errors.append((_line(token), each.removeprefix("said by: "), heading))
+            for comment in _COMMENT.findall(token.content):
+                if comment.startswith("said by: "):
+                    page.errors.append((_line(token), comment.removeprefix("said by: "), heading))
         elif token.type in ("fence", "code_block"):
             snippet = Snippet(_line(token) + (token.type == "fence"), token.info.strip(), token.content, said)
             if last and snippet.language == "text":
@@ -89,8 +91,8 @@ def read(path: Path) -> Page:
             said, last = [], snippet if snippet.language in RUN else None
         elif token.type == "inline":
             children, line = token.children or [], _line(token)
-            page.spans += [(line, each.content) for each in children if each.type == "code_inline"]
-            targets = (each.attrGet("href") or each.attrGet("src") for each in children)
+            page.spans += [(line, child.content) for child in children if child.type == "code_inline"]
+            targets = (child.attrGet("href") or child.attrGet("src") for child in children)
             page.links += [(line, str(target)) for target in targets if target]
             said, last = [], None
             if before is not None and before.type == "heading_open":

@@ -129,8 +129,11 @@ def vectors(directory: Path) -> list[dict[str, object]]:
         own = directory / name
         task, values = made_task(own, hybrid=hybrid), [3, 0, 2**40, 1]
         identity, envelopes = seal_upload(task, np.array(values), None)
-        opened = [open_envelope(task, i, opener(task, i, own).keys, each) for i, each in enumerate(envelopes)]
-        parts = [each.shares for each in opened if not isinstance(each, str)]
+        opened = [
+            open_envelope(task, i, opener(task, i, own).keys, envelope)
+            for i, envelope in enumerate(envelopes)
+        ]
+        parts = [answer.shares for answer in opened if not isinstance(answer, str)]
         assert revealed(task, parts) == values
         bad: list[tuple[str, int, bytes, Any]] = [
             ("first bytes", 0, changed(envelopes[0], 3), UNREADABLE),
@@ -152,8 +155,8 @@ def vectors(directory: Path) -> list[dict[str, object]]:
             }
             for what, party, envelope, answer in [
                 *(
-                    (f"party {i}", i, each, {"elements": to_integers(task.ring, part)})
-                    for i, (each, part) in enumerate(zip(envelopes, parts, strict=True))
+                    (f"party {i}", i, sealed, {"elements": to_integers(task.ring, part)})
+                    for i, (sealed, part) in enumerate(zip(envelopes, parts, strict=True))
                 ),
                 *(bad if not hybrid else bad[4:6]),
             ]

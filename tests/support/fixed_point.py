@@ -20,7 +20,7 @@ Rounded = Callable[[int, int], int]
 
 def outcomes(compute: Callable[[Rounded], int]) -> frozenset[int]:
     """Return what a computation may give, whichever way each of its roundings goes."""
-    found = set[int]()
+    values = set[int]()
     todo: list[tuple[int, ...]] = [()]
     while todo:
         ways = todo.pop()
@@ -36,8 +36,8 @@ def outcomes(compute: Callable[[Rounded], int]) -> frozenset[int]:
             taken.append(ways[len(taken)] if known else 0)
             return floor + taken[-1]
 
-        found.add(compute(rounded))
-    return frozenset(found)
+        values.add(compute(rounded))
+    return frozenset(values)
 
 
 def products(a: int, b: int) -> frozenset[int]:

@@ -79,8 +79,8 @@ def check_file(
     Args: there: whether it has to be there.
     """
 
-    def written(found: Any) -> Any:
-        path.write_bytes((found if isinstance(found, bytes) else json.dumps(found).encode()) + b"\n")
+    def written(document: Any) -> Any:
+        path.write_bytes((document if isinstance(document, bytes) else json.dumps(document).encode()) + b"\n")
         return read(path)
 
     written(deepcopy(good))
@@ -93,17 +93,17 @@ def check_file(
         read(path)
 
 
-def _places(found: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def _places(document: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     yield place
-    if isinstance(found, dict | list):
-        for key, value in found.items() if isinstance(found, dict) else enumerate(found[:1]):
+    if isinstance(document, dict | list):
+        for key, value in document.items() if isinstance(document, dict) else enumerate(document[:1]):
             yield from _places(value, (*place, key))
 
 
-def _at(found: Any, place: tuple[str | int, ...]) -> Any:
+def _at(document: Any, place: tuple[str | int, ...]) -> Any:
     for key in place:
-        found = found[key]
-    return found
+        document = document[key]
+    return document
 
 
 def _changed(good: Any, place: tuple[str | int, ...], value: Any) -> Any:

@@ -102,5 +102,11 @@ def charges(directory: Path, population: str = "people") -> list[tuple[str, str]
     """Return what a host's own ledger says that these people spent, and what became of each run."""
     if not (directory / LEDGER).exists():
         return []
-    found = [each for each in Ledger(directory / LEDGER).populations() if each.name == population]
-    return [(str(charge.exact.epsilon), str(charge.status)) for each in found for charge in each.charges]
+    populations = [
+        candidate for candidate in Ledger(directory / LEDGER).populations() if candidate.name == population
+    ]
+    return [
+        (str(charge.exact.epsilon), str(charge.status))
+        for charged in populations
+        for charge in charged.charges
+    ]

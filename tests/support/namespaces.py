@@ -100,7 +100,7 @@ def networked_site(directory: Path, model: SecurityModel) -> Iterator[NetworkedS
     """
     ssh, home = directory / "ssh", directory / "home"
     home.mkdir(mode=0o700)
-    found = find_installation()
+    installation = find_installation()
     addresses = [f"10.77.0.{i + 1}" for i in range(model.parties)]
     make_ssh_files(ssh, addresses)
     hosts = tuple(
@@ -112,7 +112,7 @@ def networked_site(directory: Path, model: SecurityModel) -> Iterator[NetworkedS
             port=PORT,
             client_port=CLIENT_PORT,
             ssh_port=SSH_PORT,
-            mp_spdz_home=str(found.home) if isinstance(found, Installation) else "",
+            mp_spdz_home=str(installation.home) if isinstance(installation, Installation) else "",
             **reached_by(ssh),
         )
         for i, address in enumerate(addresses)
@@ -161,8 +161,8 @@ def _join(site: NetworkedSite, who: int | str, address: str) -> None:
     _ip("-n", site.namespace(COORDINATOR), "link", "add", card, "type", "veth", *peer)
     _ip("-n", site.namespace(COORDINATOR), "link", "set", card, "master", _BRIDGE, "up")
     _ip("-n", name, "addr", "add", f"{address}/24", "dev", _CARD)
-    for each in ("lo", _CARD):
-        _ip("-n", name, "link", "set", each, "up")
+    for device in ("lo", _CARD):
+        _ip("-n", name, "link", "set", device, "up")
 
 
 def _filter(namespace: str, device: str, rules: Iterable[Rule]) -> None:
@@ -182,7 +182,7 @@ def _filter(namespace: str, device: str, rules: Iterable[Rule]) -> None:
             number = int(ipaddress.IPv4Address(source))
             program += [(72, 0, 0, 16), (21, 0, 3, port), (32, 0, 0, 26), (21, 0, 1, number), accept]
     program.append(drop)
-    text = ",".join([str(len(program)), *(" ".join(map(str, each)) for each in program)])
+    text = ",".join([str(len(program)), *(" ".join(map(str, instruction)) for instruction in program)])
     bpf = ("bpf", "direct-action", "bytecode", text)
     _run("tc", "-n", namespace, "qdisc", "replace", "dev", device, "clsact")
     _run(

@@ -22,6 +22,6 @@ def plan_of(task: str = "weights", **texts: Any) -> Plan:
 def show_plan(**texts: Any) -> None:
     """Print a plan, as a command does. Args: texts: as of `plan_of`; json: whether as JSON."""
     json = bool(texts.pop("json", False))
-    found = plan_of(**texts)
+    plan = plan_of(**texts)
     with ending_well(Output(json=json)):
-        tell("plan", "Plan", list(view.plan(found)), lambda: view.to_json(found), plot=False)
+        tell("plan", "Plan", list(view.plan(plan)), lambda: view.to_json(plan), plot=False)

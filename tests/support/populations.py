@@ -9,5 +9,7 @@ from benchmarks.studies.local_simulation import Population
 def population_of(groups: npt.ArrayLike, values: npt.ArrayLike, of: int) -> Population:
     """Return the population of clients with these tuples. Args: groups: from 0; of: how many there are."""
     group, value = np.asarray(groups), np.asarray(values, dtype=np.float64)
-    found = [np.unique(value[group == g], return_counts=True) for g in range(of)]
-    return Population(tuple(each for each, _ in found), tuple(count for _, count in found))
+    distinct = [np.unique(value[group == g], return_counts=True) for g in range(of)]
+    return Population(
+        tuple(distinct_values for distinct_values, _ in distinct), tuple(count for _, count in distinct)
+    )

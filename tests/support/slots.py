@@ -33,5 +33,5 @@ def cells_of_words(words: Sequence[int], cells: int) -> list[int]:
 
 def counted(words: Sequence[int], cells: int) -> list[int]:
     """Return how many words are of each cell."""
-    found = cells_of_words(words, cells)
-    return [found.count(cell) for cell in range(cells)]
+    numbers = cells_of_words(words, cells)
+    return [numbers.count(cell) for cell in range(cells)]

@@ -63,12 +63,12 @@ def joined(port: int, parties: Mapping[int, ssl.SSLContext], link: str = LINKS[0
     """Join a link as these parties, all at once; return by name whether the machine accepted each."""
     greeted = {name: (greet(port, name), by) for party, by in parties.items() for name in names(link, party)}
     with ThreadPoolExecutor(len(greeted)) as pool:
-        shaken = {name: pool.submit(shake_hands, *each) for name, each in greeted.items()}
-        found = {name: each.result() for name, each in shaken.items()}
-    for each in found.values():
-        if each is not None:
-            each.close()
-    return {name: each is not None for name, each in found.items()}
+        shaken = {name: pool.submit(shake_hands, *greeting) for name, greeting in greeted.items()}
+        connections = {name: future.result() for name, future in shaken.items()}
+    for connection in connections.values():
+        if connection is not None:
+            connection.close()
+    return {name: connection is not None for name, connection in connections.items()}
 
 
 def told(port: int, parties: Mapping[int, ssl.SSLContext]) -> bytes:
@@ -76,16 +76,18 @@ def told(port: int, parties: Mapping[int, ssl.SSLContext]) -> bytes:
 
     What is returned was sent past the handshakes, by a machine that took these parties for its peers.
     """
-    each = [(name, by) for link in LINKS for party, by in parties.items() for name in names(link, party)]
-    with ExitStack() as stack, ThreadPoolExecutor(len(each)) as pool:
-        greeted = [(greet(port, name), by) for name, by in each]
+    named_contexts = [
+        (name, by) for link in LINKS for party, by in parties.items() for name in names(link, party)
+    ]
+    with ExitStack() as stack, ThreadPoolExecutor(len(named_contexts)) as pool:
+        greeted = [(greet(port, name), by) for name, by in named_contexts]
         ends = [stack.enter_context(plain.dup()) for plain, _ in greeted]
         heard = as_completed([pool.submit(_hear, *pair) for pair in greeted])
-        found = next((one.result() for one in heard if one.result()), b"")
+        first = next((one.result() for one in heard if one.result()), b"")
         for end in ends:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)  # so that nobody listens any more
-    return found
+    return first
 
 
 def _hear(plain: socket.socket, by: ssl.SSLContext) -> bytes:

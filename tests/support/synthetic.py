@@ -76,14 +76,14 @@ def _literal() -> Iterator[tuple[dict[str, Any], float, int]]:
 
 def samples() -> list[Sample]:
     """Return three whole suites."""
-    found = []
+    whole = []
     for repetition in range(REPETITIONS):
         for cell, seconds in _table2():
             parties = privfairfl().parties[cell["security"]]
-            found.append(run("table2", cell, repetition, seconds, round(seconds * 1e6), parties))
+            whole.append(run("table2", cell, repetition, seconds, round(seconds * 1e6), parties))
         for cell, seconds, rounds in _literal():
             parties, sent = privfairfl().parties[cell["security"]], round(seconds * 1e6)
-            found.append(replace(run("literal", cell, repetition, seconds, sent, parties), rounds=rounds))
+            whole.append(replace(run("literal", cell, repetition, seconds, sent, parties), rounds=rounds))
         for clients in CLIENTS:
             for variant, seconds in (("product", 0.001 + clients * 1.5e-6), ("default", 0.004)):
                 cell = {
@@ -93,19 +93,19 @@ def samples() -> list[Sample]:
                     "shape": "",
                     "clients": clients,
                 }
-                found.append(run("scale", cell, repetition, seconds, round(seconds * 1e6), 3))
-    return found
+                whole.append(run("scale", cell, repetition, seconds, round(seconds * 1e6), 3))
+    return whole
 
 
 def spoilt(change: Change, **levels: Any) -> list[Sample]:
     """Return the samples with a change, or None for those to leave out, to all that have these levels."""
-    found = []
+    kept = []
     for sample in samples():
         here = {**vars(sample), **sample.cell}
         hit = all(here.get(name) == level for name, level in levels.items())
         changed = change(sample) if hit else sample
-        found += [] if changed is None else [changed]
-    return found
+        kept += [] if changed is None else [changed]
+    return kept
 
 
 def slower(times: float) -> Change:

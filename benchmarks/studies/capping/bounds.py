@@ -78,7 +78,7 @@ def excess_of_capped() -> tuple[float, float]:
     looks, risks = losses @ capped(TEN_USERS, GAMMA), losses @ TEN_USERS
     return (
         float(risks[np.argmin(looks)] - risks.min()),
-        max(bias(TEN_USERS, GAMMA, each) for each in losses),
+        max(bias(TEN_USERS, GAMMA, hypothesis) for hypothesis in losses),
     )
 
 

@@ -224,7 +224,7 @@ class ExpectedErrors:
             [one, missing, float(total_error(epsilon, cap, missing))],
             [truth.size * one, missing, float(of_counts)],
             *(
-                [float(error(each, truth).mean()) for each in tables]
+                [float(error(table, truth).mean()) for table in tables]
                 for error in (weight_errors, _gap_errors)
             ),
         ]
@@ -250,7 +250,7 @@ class ScoredClients:
     def __init__(self, population: Population, rng: np.random.Generator) -> None:
         level = np.floor(np.log2(population.sizes)).astype(np.int64)
         levels = np.unique(level)
-        self._levels = [population.part(level == each) for each in levels]
+        self._levels = [population.part(level == one_level) for one_level in levels]
         activity = np.minimum(levels / np.log2(MOST), 1.0)
         self._scores: list[Integers] = [
             rng.multinomial(part.table, _distributions(active))
@@ -318,11 +318,11 @@ class ExpectedCurveErrors:
         Args: counts: shape (draws, 2, 2, bins + 1).
         """
         fitted = self._fitted(counts)
-        return *self._of_curves(*fitted), float(np.mean([self._gap_left(each) for each in fitted[1]]))
+        return *self._of_curves(*fitted), float(np.mean([self._gap_left(points) for points in fitted[1]]))
 
     @staticmethod
     def _fitted(counts: Floats) -> tuple[Floats, list[OperatingPoints]]:
-        return counts, [curves_of(_NAMES, _GRID, each).points() for each in counts]
+        return counts, [curves_of(_NAMES, _GRID, draw).points() for draw in counts]
 
     def _of_curves(self, counts: Floats, fitted: list[OperatingPoints]) -> tuple[float, float]:
         of_counts = np.abs(counts - self._truth)[..., :-1].mean()

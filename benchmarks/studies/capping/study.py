@@ -246,8 +246,8 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
     yield grouped(
         ["", "stated", "", "found"],
         [
-            [each["where"], each["published"], marks[each["holds"]], each["found"]]
-            for each in numbers["claims"]
+            [claim["where"], claim["published"], marks[claim["holds"]], claim["found"]]
+            for claim in numbers["claims"]
         ],
         alignment="llll",
         title="What the paper states",

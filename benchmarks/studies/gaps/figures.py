@@ -143,8 +143,10 @@ def figure2() -> list[Claim]:
 
 def _growth(allocation: Allocation) -> str:
     equal, *others = (allocation(AT).variance(with_ratio(ratio)) for ratio in RATIOS)
-    times = [f"{each / equal:{',.0f' if each >= 100 * equal else '.3g'}} times" for each in others]
-    return "; ".join(f"1:{ratio} {each}" for ratio, each in zip(RATIOS[1:], times, strict=True))
+    times = [
+        f"{variance / equal:{',.0f' if variance >= 100 * equal else '.3g'}} times" for variance in others
+    ]
+    return "; ".join(f"1:{ratio} {growth}" for ratio, growth in zip(RATIOS[1:], times, strict=True))
 
 
 def allocated(k: float) -> Allocation:

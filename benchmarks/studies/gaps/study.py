@@ -217,9 +217,9 @@ def reproduce(
 def _plain(value: Any) -> Any:
     """Return numbers as JSON has them: epsilons are rounded up, and others to six digits but in a tuple."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Fraction):
         return float_up(value)
     return float(f"{value:.6g}") if isinstance(value, float) else value
@@ -297,11 +297,11 @@ def view(result: Mapping[str, Any]) -> Iterator[Part]:
     )
     rows = [
         [
-            *(f"{each[name]}" for name in ("figure", "what", "published", "reproduced")),
-            MARKS[each["agrees"]],
-            each["true"],
+            *(f"{claim[name]}" for name in ("figure", "what", "published", "reproduced")),
+            MARKS[claim["agrees"]],
+            claim["true"],
         ]
-        for each in result["claims"]
+        for claim in result["claims"]
     ]
     printed = gaps()["figure4"]
     rows += [
@@ -321,11 +321,11 @@ def view(result: Mapping[str, Any]) -> Iterator[Part]:
     yield grouped(columns, rows, alignment="llllll", title="What figures show")
     errors = [cell["coded"] or cell["errors"] for cell in result["table2"]]
     fit, spread = (
-        f"{sum(each[name] >= _RARE for each in errors)} of {len(errors)}"
+        f"{sum(error[name] >= _RARE for error in errors)} of {len(errors)}"
         for name in ("fits_mean", "fits_deviation")
     )
     first, second, judged = (
-        f"{sum(each['agrees'] for each in result[name])} of {len(result[name])}"
+        f"{sum(cell['agrees'] for cell in result[name])} of {len(result[name])}"
         for name in ("table1", "table2", "claims")
     )
     yield (

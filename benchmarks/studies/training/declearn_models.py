@@ -74,20 +74,20 @@ def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDatas
     silo = np.random.default_rng(seed).permutation(data["client"].max() + 1)[data["client"]] % SILOS
     return [
         kind(
-            data=data["features"][silo == each],
-            s_attr=data["group"][silo == each][:, np.newaxis],
-            target=data["label"][silo == each],
+            data=data["features"][silo == number],
+            s_attr=data["group"][silo == number][:, np.newaxis],
+            target=data["label"][silo == number],
             expose_classes=True,
             seed=seed,
         )
-        for each in range(SILOS)
+        for number in range(SILOS)
     ]
 
 
 async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port: int) -> list[float]:
     """Train by masked sums. Returns: coefficients, the intercept last."""
     signing = [Ed25519PrivateKey.generate() for _ in silos]
-    keys = [IdentityKeys(key, trusted=[each.public_key() for each in signing]) for key in signing]
+    keys = [IdentityKeys(key, trusted=[other.public_key() for other in signing]) for key in signing]
     model = Logistic.from_parameters(kind="classifier", loss="log_loss", penalty=None)
     share = 1.0 if algorithm == "FairFed" else 1.0 / len(silos)
     optim = {"client_opt": RATES[algorithm], "server_opt": share, "fairness": CONTROLLERS[algorithm]()}

@@ -85,11 +85,11 @@ def beside(people: People, theirs: Path, seed: int) -> Run:
     """Train ours, and return what these and theirs, of a file, do to test records."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
-    models = {each.name: train(training, each, ONE, rng) for each in (NONE, ALONE, RIGHTED, FAIR)}
+    models = {scheme.name: train(training, scheme, ONE, rng) for scheme in (NONE, ALONE, RIGHTED, FAIR)}
     models[f"{FAIR.name}, ε = {MORE:g}"] = train(training, FAIR, MORE, rng)
     models |= {name: Trained(np.array(of)) for name, of in json.loads(theirs.read_text()).items()}
     return Run(
-        people.name, JOINT, ONE, seed, {name: judged(tests, each, rng) for name, each in models.items()}
+        people.name, JOINT, ONE, seed, {name: judged(tests, model, rng) for name, model in models.items()}
     )
 
 

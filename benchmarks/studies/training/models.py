@@ -111,7 +111,7 @@ def federated(
             for _ in range(recipe["local_epochs"]):
                 stepped = local
                 for rows in _batches(block[0].shape[1], recipe["local_batch"], rng):
-                    stepped = _step([each[:, rows] for each in block], stepped, private, recipe, rng)
+                    stepped = _step([values[:, rows] for values in block], stepped, private, recipe, rng)
                 if recipe["stops_early"]:
                     after = _loss(block, stepped)
                     going, loss = going & (after < loss), after

@@ -72,9 +72,11 @@ class People:
         """Return so many clients, drawn without replacement, each group's share kept, to the nearest."""
         who, first = np.unique(self.client, return_index=True)
         of_group = [who[self.group[first] == group] for group in range(len(self.groups))]
-        sizes = [round(clients * len(each) / len(who)) for each in of_group]
+        sizes = [round(clients * len(members) / len(who)) for members in of_group]
         sizes[-1] += clients - sum(sizes)
-        chosen = [rng.choice(each, size, replace=False) for each, size in zip(of_group, sizes, strict=True)]
+        chosen = [
+            rng.choice(members, size, replace=False) for members, size in zip(of_group, sizes, strict=True)
+        ]
         return self.of_clients(np.sort(np.concatenate(chosen)))
 
     def split(self, rng: np.random.Generator) -> "tuple[People, People]":

@@ -287,7 +287,9 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
     swept = rows_of([run for run in runs if run.seed < extent["swept"]])
     return Outcome(
         {
-            "data": {each.name: {"records": len(each.label), "clients": each.clients} for each in sets},
+            "data": {
+                people.name: {"records": len(people.label), "clients": people.clients} for people in sets
+            },
             "choices": CHOSEN,
             "delta": float(DELTA),
             "rho": rounded(rho_of(ONE)),
@@ -375,7 +377,7 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
     Args: swept: means of the same seeds at every epsilon.
     """
     at_one, along = (
-        pd.DataFrame([row for row in each if row["data"] == people.name]) for each in (rows, swept)
+        pd.DataFrame([row for row in means if row["data"] == people.name]) for means in (rows, swept)
     )
     colors = {scheme.name: COLOURS[number] for number, scheme in enumerate(SCHEMES)}
     at_one = at_one[(at_one["epsilon"] == ONE) & (at_one["way"] != BY_WORDS)]

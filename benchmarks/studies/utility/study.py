@@ -118,11 +118,12 @@ def study(
                 progress(len(outcomes), total)
                 rng = generator(*what, method, epsilon)
                 outcomes.append(_outcome(setting, sample, method, epsilon, rng))
-    summaries = [summary_of(each) for each in outcomes]
+    summaries = [summary_of(outcome) for outcome in outcomes]
     table = pd.DataFrame(
         [
-            summary | quartiles(_RATES, np.sqrt(np.mean([np.square(each[name]) for name in _BOTH], axis=0)))
-            for summary, each in zip(summaries, outcomes, strict=True)
+            summary
+            | quartiles(_RATES, np.sqrt(np.mean([np.square(outcome[name]) for name in _BOTH], axis=0)))
+            for summary, outcome in zip(summaries, outcomes, strict=True)
         ]
     )
     # By records, of two groups; then more groups and real data, after two groups with as many records.
@@ -180,7 +181,7 @@ def _outcome(
         "epsilon_exact": guarantee and float_up(guarantee.epsilon),
         "delta_exact": guarantee and float_up(guarantee.delta),
         "unmitigated_gap": rounded(unmitigated(whole)),
-        **{name: [rounded(each[name]) for each in measured] for name in MEASURES},
+        **{name: [rounded(measures[name]) for measures in measured] for name in MEASURES},
     }
 
 

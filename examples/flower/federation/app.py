@@ -41,9 +41,9 @@ def main(grid: Grid, context: Context) -> None:
     """Train on every split without weights and with them, and print what the weights changed."""
     read_weights(context.run_config["weights"])  # or say what is wrong with them before anything is trained
     splits = range(context.run_config["splits"])
-    found: dict[bool, list[dict[str, float]]] = {False: [], True: []}
+    metrics: dict[bool, list[dict[str, float]]] = {False: [], True: []}
     for split in splits:
-        for weighted, models in found.items():
+        for weighted, models in metrics.items():
             result = FedAvg(fraction_evaluate=0.0).start(
                 grid=grid,
                 initial_arrays=ArrayRecord(training.START),
@@ -52,4 +52,4 @@ def main(grid: Grid, context: Context) -> None:
             )
             models.append(training.metrics(result.arrays.to_numpy_ndarrays(), split))
     constant = pd.DataFrame([training.metrics(None, split) for split in splits])
-    print(training.report(constant, *map(pd.DataFrame, found.values())))
+    print(training.report(constant, *map(pd.DataFrame, metrics.values())))

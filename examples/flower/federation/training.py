@@ -53,8 +53,8 @@ def metrics(model: Sequence[Array] | None, split: int) -> dict[str, float]:
     predicted = np.ones(len(rows), dtype=int)
     if model is not None:
         predicted = _classifier(model).predict(rows[FEATURES].to_numpy())
-    found = assess(rows["label"], predicted, rows["group"], GROUPS)
-    return {name: found[name] for name in SHOWN}
+    figures = assess(rows["label"], predicted, rows["group"], GROUPS)
+    return {name: figures[name] for name in SHOWN}
 
 
 def report(constant: pd.DataFrame, unmitigated: pd.DataFrame, weighted: pd.DataFrame) -> str:
@@ -72,10 +72,10 @@ def report(constant: pd.DataFrame, unmitigated: pd.DataFrame, weighted: pd.DataF
 
 
 def _classifier(model: Sequence[Array]) -> SGDClassifier:
-    found = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=RATE, random_state=0)
-    found.classes_ = np.array([0, 1])
-    found.coef_, found.intercept_ = (part.copy() for part in model)
-    return found
+    classifier = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=RATE, random_state=0)
+    classifier.classes_ = np.array([0, 1])
+    classifier.coef_, classifier.intercept_ = (part.copy() for part in model)
+    return classifier
 
 
 if __name__ == "__main__":

@@ -76,15 +76,15 @@ def train(message: Message, context: Context) -> Message:
 @server.main()
 def main(grid: Grid, context: Context) -> None:
     """Train, and print how well the model does on rows of clients that took no part."""
-    told, clients, start = context.run_config, len(list(grid.get_node_ids())), np.zeros(FEATURES + 1)
-    rounds = int(told["rounds"])
+    config, clients, start = context.run_config, len(list(grid.get_node_ids())), np.zeros(FEATURES + 1)
+    rounds = int(config["rounds"])
     with SumSession(
-        str(told["security"]),
+        str(config["security"]),
         clients=clients,
         coordinates=start.size,
         rounds=rounds,
         clip=CLIP,
-        epsilon=float(told["epsilon"]),
+        epsilon=float(config["epsilon"]),
     ) as session:
         strategy = NoisySum(session, clients, start)
         strategy.start(grid=grid, initial_arrays=ArrayRecord([start]), num_rounds=rounds)

@@ -98,7 +98,7 @@ def policy(options: HostsPolicyOptions) -> None:
         cli.announce(f"{directory / FILE} is new; edit it, and run this again to check it.")
     rules, spent = read_policy(directory), Ledger(directory / LEDGER).populations()
     if cli.output.json:
-        spendings = {each.name: exact_json(each.spent) for each in spent}
+        spendings = {population.name: exact_json(population.spent) for population in spent}
         print_json({**rules.to_json(), "spent": spendings})
     else:
         show(*view.policy(directory, rules.to_json(), spent))
@@ -128,7 +128,10 @@ def verify(options: VerifyOptions) -> None:
     """
     known = read_fingerprints(options.fingerprints) if options.fingerprints else None
     signers = verified(options.results, known)
-    hosts = [{"party": each.ran.party, "sha256": text, "ended": each.ended} for each, text in signers]
+    hosts = [
+        {"party": statement.ran.party, "sha256": text, "ended": statement.ended}
+        for statement, text in signers
+    ]
     first = signers[0][0]
     epsilon, delta = first.spent
     ran = {**what_hosts_ran(first.ran), **first.inputs}

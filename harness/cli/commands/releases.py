@@ -165,15 +165,15 @@ def _preprocess(options: Any, steps: dict[str, str]) -> None:
         if options.hosts:
             options, hosts = _at_hosts(options)
             with hosts.connected(begin):
-                made = hosts.preprocess(of_noise(options, hosts), runs, options.timeout, begin)
+                pieces = hosts.preprocess(of_noise(options, hosts), runs, options.timeout, begin)
         else:
             stock = stock_of(options)
-            made = preprocess(joint_noise_of(of_noise(options)), stock, runs, options.timeout, begin)
+            pieces = preprocess(joint_noise_of(of_noise(options)), stock, runs, options.timeout, begin)
             place = str(stock.directory)
     if cli.output.json:
-        print_json({"stock": place, "pieces": made})
+        print_json({"stock": place, "pieces": pieces})
     else:
-        show(*run_view.preprocessed(place, made))
+        show(*run_view.preprocessed(place, pieces))
 
 
 def _plan(options: Any) -> None:

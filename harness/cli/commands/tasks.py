@@ -110,7 +110,9 @@ def _meaning(task: Task) -> str:
     path = PATHS["shares" if task.copies == 1 else "replicated"]
     check_task(task, INPUT_FORMS[task.form].by(path), model)
     known = [name for name in allowed.tasks if name in REQUESTS]
-    revealed = {each for name in known for spec in REQUESTS[name].specs().values() for each in spec.revealed}
+    revealed = {
+        output for name in known for spec in REQUESTS[name].specs().values() for output in spec.revealed
+    }
     hybrid = task.parties[0].keys[0].hybrid
     per_party = [
         f"Party {number}: {party.name}, {party.address or 'no address'}; "
@@ -182,12 +184,12 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
         begin("share")
         if options.counted:
             records = of_what_is_left(records, options.records, options.counted)
-        made = envelope.share(task, records, options.out, bounds)
+        sealed = envelope.share(task, records, options.out, bounds)
     say(
         f"Sealed {clients} for task {task.name[:16]}: {plain(str(options.out))}/party-<i>/<upload>{SUFFIX}. "
         "Share once: a second upload counts as another client's."
     )
-    if earlier := len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(made):
+    if earlier := len([*options.out.glob(f"party-0/*{SUFFIX}")]) - len(sealed):
         before = counted(earlier, "earlier upload")
         announce(f"{options.out} holds {before}, too; if the same records are in both, remove one of them.")
 
@@ -265,7 +267,11 @@ def _opener(options: OfTask) -> Opener:
     """Return what opens a party's envelopes. Raises: OptionError; ShareError: it has no key of the task."""
     task = read_task(options.task)
     policy = _stricter(options, task) or task.allowed
-    beyond = [each for each in policy.tasks if not task.allowed.covers(each, policy.unit, policy.total)]
+    beyond = [
+        task_name
+        for task_name in policy.tasks
+        if not task.allowed.covers(task_name, policy.unit, policy.total)
+    ]
     if beyond:
         raise OptionError(f"The task does not allow runs of {beyond[0]} that spend that much; ask for less.")
     if options.party >= len(task.parties):

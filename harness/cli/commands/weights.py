@@ -24,10 +24,16 @@ def _add_up(directories: list[Path], options: WeightsOptions) -> None:
     from harness.hosts.signed_results import verify  # it loads what signs
 
     target = options.out or default_out("weights")
-    found, files = add_up(directories, verify)
+    estimated, files = add_up(directories, verify)
     write_files(target, files)
-    manifest, answer = files[MANIFEST], list(view.weights(found.weights))
-    said = view.chain(manifest)
+    manifest, answer = files[MANIFEST], list(view.weights(estimated.weights))
+    chain = view.chain(manifest)
     present(
-        options, manifest, target, "Weights", answer, [in_short(manifest), *said], [*privacy(manifest), *said]
+        options,
+        manifest,
+        target,
+        "Weights",
+        answer,
+        [in_short(manifest), *chain],
+        [*privacy(manifest), *chain],
     )

@@ -68,14 +68,14 @@ def _built(directory: Path) -> Path:
     if not library.exists():
         compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
         with scratch_directory(directory) as partial:
-            made = partial / library.name
-            command = [str(compiler), "-O2", "-shared", "-fPIC", "-o", str(made), str(_SOURCE)]
+            compiled = partial / library.name
+            command = [str(compiler), "-O2", "-shared", "-fPIC", "-o", str(compiled), str(_SOURCE)]
             if compiler is None or subprocess.run(command, capture_output=True, check=False).returncode:
                 raise UnsupportedError(
                     f"{_LETS_IN} by a library, which could not be compiled here: install a C compiler and "
                     "OpenSSL's headers (on Debian: apt install gcc libc6-dev libssl-dev)."
                 )
-            made.rename(library)
+            compiled.rename(library)
     return library
 
 

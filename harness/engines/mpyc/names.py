@@ -239,7 +239,7 @@ class Secret(_Vector, name="sint"):
         Raises: UnsupportedFeature: their lengths differ.
         """
         both_vectors, n = isinstance(x, Secret) and isinstance(y, Secret), len(x)
-        lanes = {n} if both_vectors else {len(_secret(each)) for each in [*x, *y]}
+        lanes = {n} if both_vectors else {len(_secret(vector)) for vector in [*x, *y]}
         if n != len(y) or len(lanes) != 1:
             raise UnsupportedFeature("dot_product takes two vectors, or two lists of them, of equal lengths.")
         if both_vectors:
@@ -412,8 +412,8 @@ def _printed(value: Any) -> str:
 def _constants(value: Any, size: int | None) -> Any:
     if isinstance(value, int):
         return np.full(_count(1 if size is None else size), _integer(value), dtype=object)
-    if isinstance(value, list | tuple) and value and all(isinstance(each, int) for each in value):
-        return np.array([_integer(each) for each in value], dtype=object)
+    if isinstance(value, list | tuple) and value and all(isinstance(constant, int) for constant in value):
+        return np.array([_integer(constant) for constant in value], dtype=object)
     raise unsupported(f"making an integer vector from {type(value).__name__}")
 
 

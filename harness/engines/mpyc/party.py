@@ -80,7 +80,7 @@ def listen_on_loopback(loop: Any) -> None:
 
 def _check_peers(mpc: Any) -> None:
     """Check that each peer has the certificate of the number it claims; MPyC takes a client's word for it."""
-    for peer in (each for each in mpc.parties if each.pid != mpc.pid):
+    for peer in (party for party in mpc.parties if party.pid != mpc.pid):
         shown = peer.protocol.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         own = Path(DATA, certificate_file(peer.pid)).read_text()
         if shown != ssl.PEM_cert_to_DER_cert(own):

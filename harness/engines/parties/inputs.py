@@ -117,7 +117,7 @@ def _fill(config: dict[str, Any], columns: int, values: int, bits: int) -> None:
             if own:
                 _write(to_values, with_noise(own, column, drawn))
             else:  # the engine may want either first
-                other = Thread(target=_write, args=(to_bits, "".join(f"{each}\n" for each in drawn).encode()))
+                other = Thread(target=_write, args=(to_bits, "".join(f"{word}\n" for word in drawn).encode()))
                 other.start()
                 _write(to_values, column)
                 other.join()

@@ -102,8 +102,8 @@ def run_parties(
     fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
     with _laid_out(job, configs, work, job.party_inputs) as parties:
         states = run_to_completion(parties, timeout_s, starting, job.clients, fronts)
-        for each in parties:
-            each.keep()
+        for party in parties:
+            party.keep()
         return states
 
 
@@ -128,7 +128,7 @@ class Rounds:
 
     def __init__(self, parties: Sequence[LocalProcess], outputs: Sequence[str], timeout_s: float) -> None:
         self._parties, self._outputs, self._timeout_s = parties, outputs, timeout_s
-        self._logs: list[BinaryIO] = [each.log.open("rb") for each in parties]
+        self._logs: list[BinaryIO] = [party.log.open("rb") for party in parties]
 
     def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
         """Hand each party its column of the next round; return what all of them open.
@@ -147,7 +147,7 @@ class Rounds:
                 if i not in lines and (line := self._next_line(i)) is not None:
                     lines[i] = line
             if len(lines) < len(self._parties):
-                if any(each.exit_code() for each in self._parties):
+                if any(party.exit_code() for party in self._parties):
                     _watch(self._parties, deadline, self._timeout_s)
                 if time.monotonic() > deadline:
                     raise PartyTimeoutError(_still_running(self._parties, lines, self._timeout_s))
@@ -158,7 +158,7 @@ class Rounds:
     def finish(self) -> list[PartyState]:
         """Wait until all parties have ended, after the last round; return their logs. Raises: as `open`."""
         _watch(self._parties, time.monotonic() + self._timeout_s, self._timeout_s)
-        return [each.state() for each in self._parties]
+        return [party.state() for party in self._parties]
 
     def _next_line(self, i: int) -> str | None:
         """Return the next whole line that a party has opened values in, if there is one."""
@@ -219,7 +219,7 @@ def run_to_completion(
             begun = clients.begin([Server(*address, certificates[i]) for i, address in enumerate(addresses)])
         with begun:
             _watch(parties, deadline, timeout_s)
-        return [each.state() for each in parties]
+        return [party.state() for party in parties]
 
 
 @contextmanager
@@ -229,27 +229,27 @@ def _started(
     """Start the parties, exchange and yield their certificates, and when their time is over; end them all."""
     try:
         starting()
-        for each in parties:
-            each.start()
+        for party in parties:
+            party.start()
         deadline = time.monotonic() + timeout_s
         certificates: dict[int, str] = {}
-        for i, each in enumerate(parties):
-            certificate = each.certificate(deadline - time.monotonic())
+        for i, party in enumerate(parties):
+            certificate = party.certificate(deadline - time.monotonic())
             if certificate is None:
                 raise PartyTimeoutError(
-                    f"{each.name} did not start within {timeout_s:g} s; all were stopped."
+                    f"{party.name} did not start within {timeout_s:g} s; all were stopped."
                 )
             certificates[i] = certificate
         with ThreadPoolExecutor(len(parties)) as pool:  # the first waits for the last, and not for long
-            for gone in [pool.submit(each.go, certificates) for each in parties]:
+            for gone in [pool.submit(party.go, certificates) for party in parties]:
                 gone.result()
         yield certificates, deadline
     finally:
         with uninterrupted():
-            for each in parties:
-                each.kill()
-            for each in parties:
-                each.close()
+            for party in parties:
+                party.kill()
+            for party in parties:
+                party.close()
 
 
 def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -> None:
@@ -259,7 +259,7 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
     while len(codes) < len(parties):
         time.sleep(_POLL_S)
         now = time.monotonic()
-        codes = {i: code for i, each in enumerate(parties) if (code := each.exit_code()) is not None}
+        codes = {i: code for i, party in enumerate(parties) if (code := party.exit_code()) is not None}
         failed = [i for i, code in codes.items() if code]
         if not failed and now > deadline:
             raise PartyTimeoutError(_still_running(parties, codes, timeout_s))
@@ -267,8 +267,8 @@ def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -
         all_ended = len(codes) == len(parties)
         if failed and (all_ended or now - failed_at > _GRACE_S):
             errors = [
-                [line for line in each.state().lines if line.startswith(OWN) or not KEPT.match(line)]
-                for each in parties
+                [line for line in party.state().lines if line.startswith(OWN) or not KEPT.match(line)]
+                for party in parties
             ]
             culprits = _culprits(codes, errors, failed)
             if culprits or all_ended or now > min(failed_at + _SEARCH_S, deadline):
@@ -314,7 +314,7 @@ def _end_of(
     errors: Sequence[Sequence[str]],
 ) -> str:
     code = codes[culprit]
-    names = {each.value: each.name for each in signal.Signals}
+    names = {number.value: number.name for number in signal.Signals}
     how = f"was killed by {names.get(-code, -code)}" if code < 0 else f"ended with exit code {code}"
     last = f" Its last lines: {' | '.join(errors[culprit][-3:])}" if errors[culprit] else ""
     if parties[culprit].state().no_room:

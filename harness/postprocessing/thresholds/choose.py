@@ -257,7 +257,7 @@ def cautions(thresholds: GroupThresholds, curves: GroupCurves, positive: str) ->
     extremes = {"hardly anybody": selection <= 1 - NEARLY_ALL, "almost everybody": selection >= NEARLY_ALL}
     for what, alike in extremes.items():
         if groups := [
-            repr(group) for group, each in zip(thresholds.rules, alike.tolist(), strict=True) if each
+            repr(group) for group, is_alike in zip(thresholds.rules, alike.tolist(), strict=True) if is_alike
         ]:
             balanced = named("objective", BALANCED_ACCURACY)
             other = f" {balanced} weighs both labels alike, and costs no ε."

@@ -202,7 +202,7 @@ def _window(values: Floats, starts: Floats, width: float) -> tuple[Integers, Int
 def _total(values: Sequence[Floats], indices: Sequence[Integers] | Integers) -> Floats:
     """Return the sum of each group's values at its indices; -1 has minus infinity."""
     pairs = zip(values, indices, strict=True)
-    return np.asarray(sum(np.where(index < 0, -np.inf, each[index]) for each, index in pairs))
+    return np.asarray(sum(np.where(index < 0, -np.inf, of_group[index]) for of_group, index in pairs))
 
 
 def _best(value: Floats, spread: Floats) -> int:

@@ -56,7 +56,7 @@ _STEPS = 8000  # of the loss, in epsilon: finer than what chose an distributed n
 _MOST_SPREADS = 12  # records of a client, whose 77 ways to spread are listed
 
 
-RELEASES = {name: target for each in STATISTICS.values() for name, target in each.audited.items()}
+RELEASES = {name: target for statistic in STATISTICS.values() for name, target in statistic.audited.items()}
 _protocol_4 = cache(protocol_4)  # of a thousand thresholds, which takes a second
 
 
@@ -148,7 +148,7 @@ def audit_distributed_noise(
         raise OptionError(
             f"An audit of distributed noise lists how records spread: {named('cap', _MOST_SPREADS)} at most."
         )
-    text, requested = {each: str(value) for each, value in arguments.items()}, Guarantee(epsilon, delta)
+    text, requested = {key: str(value) for key, value in arguments.items()}, Guarantee(epsilon, delta)
     release = declared_release(spec, text)
     with fitting(epsilon, delta):
         plan = plan_distributed_noise(release, neighbors, epsilon, delta, distribution, parties, tolerated)

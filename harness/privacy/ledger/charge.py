@@ -53,7 +53,9 @@ class Account:
     def declared(self) -> bool:
         """Whether all of the population's runs are declared to be alike."""
         of_it = self.ledger.populations(self.population) if self.population else []
-        return any(budget and budget.runs for budget in (self.budget, *(each.budget for each in of_it)))
+        return any(
+            budget and budget.runs for budget in (self.budget, *(population.budget for population in of_it))
+        )
 
 
 def chosen_account(
@@ -74,9 +76,9 @@ def chosen_account(
     _announce(place, charged, budget, say)
     known = [] if population else place.populations()
     guarded = [
-        each.name
-        for each in known
-        if each.budget and not each.retired and not (of_records and each.of_uploads)
+        existing.name
+        for existing in known
+        if existing.budget and not existing.retired and not (of_records and existing.of_uploads)
     ]
     if guarded:
         raise PopulationError(
@@ -118,7 +120,7 @@ def populations_of(
         place.set_budget(name or "", budget)
     chosen = place.populations(name)
     if name is not None and not chosen:
-        known = listed([each.name for each in place.populations()])
+        known = listed([population.name for population in place.populations()])
         has = f"it has {known}" if known else f"it has none yet, as runs with {named('population')} make them"
         raise PopulationError(f"{place.path} has no population {name!r}; {has}.")
     if retire is not None:

@@ -363,9 +363,10 @@ def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[st
         str(number): Guarantee(Fraction(epsilon), Fraction(delta)) for number, epsilon, delta in rows
     }
     totals = {
-        each: compose(of_charges[one] for one in each.split(",")) for each in {each for _, each in of_uploads}
+        charges: compose(of_charges[one] for one in charges.split(","))
+        for charges in {charges for _, charges in of_uploads}
     }
-    return {upload: totals[each] for upload, each in of_uploads}
+    return {upload: totals[charges] for upload, charges in of_uploads}
 
 
 @contextmanager
@@ -381,7 +382,7 @@ def _budget(epsilon: str, delta: str | None) -> Budget:
     if delta is None:
         return Budget(Fraction(epsilon))
     limit, *rule = delta.split()
-    chosen = {name: int(number) for name, _, number in (each.partition("=") for each in rule)}
+    chosen = {name: int(number) for name, _, number in (part.partition("=") for part in rule)}
     return Budget(Fraction(epsilon), Fraction(limit), **chosen)
 
 

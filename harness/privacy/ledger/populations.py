@@ -181,7 +181,7 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
 
 def refuse_late_rule(population: Population, budget: Budget | None) -> None:
     """Raise PopulationError where a budget with a rule of its own is given, or taken back, after a run."""
-    rules = [each for each in (population.budget, budget) if each and each.rule]
+    rules = [rule for rule in (population.budget, budget) if rule and rule.rule]
     if population.charges and budget not in (None, population.budget) and rules:
         raise PopulationError(
             f"Population {population.name!r} has runs already, and a budget of {budget_text(rules[0])} is "

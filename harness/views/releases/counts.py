@@ -48,8 +48,8 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
     yield Table(
         ["records in a cell", "ε of one of them", "δ"],
         [
-            [f"{each['records']:,.0f}", *guarantee(Fraction(each["epsilon"]), Fraction(each["delta"]))]
-            for each in estimated.privacy_by_size
+            [f"{cell['records']:,.0f}", *guarantee(Fraction(cell["epsilon"]), Fraction(cell["delta"]))]
+            for cell in estimated.privacy_by_size
         ],
         "rrr",
         caption="The more records a cell has, the smaller the ε of each, added or removed. Cell sizes stay "

@@ -72,7 +72,7 @@ def gaps(estimated: Gaps) -> Iterator[Part]:
 
 
 def _drawn(intervals: Iterable[Interval]) -> Floats:
-    return np.array([[each.estimate, each.low, each.high] for each in intervals])
+    return np.array([[interval.estimate, interval.low, interval.high] for interval in intervals])
 
 
 def _cells(interval: Interval) -> tuple[str, str]:

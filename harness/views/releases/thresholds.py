@@ -42,12 +42,14 @@ def thresholds(result: Thresholds) -> Iterator[Part]:
             yield Paragraph(f"Warning: {caution}", strong="Warning:")
     if result.others:
         rows = [
-            [label, group, rule.described(), f"{found.gap:.3f}"]
-            for label, found in result.others.items()
-            if found
-            for group, rule in found.rules.items()
+            [label, group, rule.described(), f"{chosen.gap:.3f}"]
+            for label, chosen in result.others.items()
+            if chosen
+            for group, rule in chosen.rules.items()
         ]
-        rows += [[label, "–", "no rule follows", "–"] for label, found in result.others.items() if not found]
+        rows += [
+            [label, "–", "no rule follows", "–"] for label, chosen in result.others.items() if not chosen
+        ]
         yield Table(
             ["label", "group", "positive if its score ≥", "difference"],
             rows,

@@ -201,7 +201,7 @@ def _deltas(curves: Mapping[str, Curve], axes: Axes) -> None:
 
 def spent(populations: Sequence[Population]) -> Picture:
     """Picture what populations that were charged have spent over time, beside their budgets."""
-    names = [each.name for each in populations]
+    names = [population.name for population in populations]
     return Picture(
         "spent",
         partial(_spent, populations, names),
@@ -215,10 +215,10 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
     from matplotlib.dates import ConciseDateFormatter
 
     entries = []
-    for i, each in enumerate(populations):
+    for i, population in enumerate(populations):
         colour, marker, style = _look(i)
-        times = [np.datetime64(charge.time.partition("+")[0]) for charge in each.charges]
-        total = np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in each.charges)])
+        times = [np.datetime64(charge.time.partition("+")[0]) for charge in population.charges]
+        total = np.cumsum([0.0, *(float(charge.exact.epsilon) for charge in population.charges)])
         (line,) = axes.plot(
             np.array([times[0], *times]),
             total,
@@ -228,8 +228,8 @@ def _spent(populations: Sequence[Population], names: Sequence[str], axes: Axes) 
             drawstyle="steps-post",
         )
         entries.append(line)
-        if each.budget is not None:
-            axes.axhline(float(each.budget.epsilon), color=colour, linewidth=1, linestyle=style)
+        if population.budget is not None:
+            axes.axhline(float(population.budget.epsilon), color=colour, linewidth=1, linestyle=style)
     axes.set(xlabel="time of the run (UTC)", ylabel="ε spent", ylim=(0, None))
     axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))  # type: ignore[no-untyped-call]
     _finish(axes, entries, names)

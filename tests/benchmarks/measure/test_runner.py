@@ -108,7 +108,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 @pytest.fixture
-def found(stand_in: StandIn, tmp_path: Path) -> Path:
+def directory(stand_in: StandIn, tmp_path: Path) -> Path:
     start(tmp_path / "found", CHOSEN, TEXT)
     return tmp_path / "found"
 
@@ -125,25 +125,27 @@ def about(directory: Path) -> dict[str, Any]:
 
 
 def statuses(directory: Path) -> dict[tuple[str, int], str]:
-    return {(str(each.cell["security"]), each.repetition): each.status for each in load(directory)}
+    return {
+        (str(finished.cell["security"]), finished.repetition): finished.status for finished in load(directory)
+    }
 
 
-def test_a_suite_runs_by_repetition_and_says_once_what_it_skips(found: Path, stand_in: StandIn) -> None:
-    assert about(found)["finished"] is False
-    seen = run(found)
+def test_a_suite_runs_by_repetition_and_says_once_what_it_skips(directory: Path, stand_in: StandIn) -> None:
+    assert about(directory)["finished"] is False
+    seen = run(directory)
     assert stand_in.ran == [("ring", 0), ("mpyc", 0), ("ring", 1), ("mpyc", 1)]
-    assert statuses(found)["spdz2k", 0] == SKIPPED and ("spdz2k", 1) not in statuses(found)
-    assert len(load(found)) == 5
+    assert statuses(directory)["spdz2k", 0] == SKIPPED and ("spdz2k", 1) not in statuses(directory)
+    assert len(load(directory)) == 5
     assert [standing.done for standing in seen] == [0, 1, 2, 2, 3]
     assert {standing.total for standing in seen} == {4}
-    assert about(found)["finished"] is True and about(found)["command"] == "./inv bench.run some"
-    assert {path.name for path in found.iterdir()} == {
+    assert about(directory)["finished"] is True and about(directory)["command"] == "./inv bench.run some"
+    assert {path.name for path in directory.iterdir()} == {
         *("samples.jsonl", "about.json", "experiment.toml", "programs")
     }
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"schema": 1, "sui'])
-def test_after_an_interrupt_the_rest_is_run(torn: bytes, found: Path, stand_in: StandIn) -> None:
+def test_after_an_interrupt_the_rest_is_run(torn: bytes, directory: Path, stand_in: StandIn) -> None:
     def interrupted(model: str, repetition: int) -> Sample:
         if (model, repetition) == ("ring", 1):
             raise KeyboardInterrupt
@@ -151,29 +153,31 @@ def test_after_an_interrupt_the_rest_is_run(torn: bytes, found: Path, stand_in: 
 
     stand_in.does = interrupted
     with pytest.raises(KeyboardInterrupt):
-        run(found)
-    assert statuses(found) == {("ring", 0): OK, ("mpyc", 0): OK, ("spdz2k", 0): SKIPPED}
-    assert about(found)["finished"] is False
-    with (found / "samples.jsonl").open("ab") as file:
+        run(directory)
+    assert statuses(directory) == {("ring", 0): OK, ("mpyc", 0): OK, ("spdz2k", 0): SKIPPED}
+    assert about(directory)["finished"] is False
+    with (directory / "samples.jsonl").open("ab") as file:
         file.write(torn)
     stand_in.ran.clear()
     stand_in.does = sample
-    run(found)
+    run(directory)
     assert stand_in.ran == [("ring", 1), ("mpyc", 1)]
-    assert len(load(found)) == 5 and about(found)["finished"] is True
+    assert len(load(directory)) == 5 and about(directory)["finished"] is True
 
 
-def test_a_cell_that_fails_is_not_run_again_until_the_next_command(found: Path, stand_in: StandIn) -> None:
+def test_a_cell_that_fails_is_not_run_again_until_the_next_command(
+    directory: Path, stand_in: StandIn
+) -> None:
     stand_in.does = lambda model, number: sample(model, number, FAILED if model == "ring" else OK)
-    run(found)
+    run(directory)
     assert stand_in.ran == [("ring", 0), ("mpyc", 0), ("mpyc", 1)]
-    assert [model for (model, _), status in statuses(found).items() if status == FAILED] == ["ring"]
-    assert about(found)["finished"] is False
+    assert [model for (model, _), status in statuses(directory).items() if status == FAILED] == ["ring"]
+    assert about(directory)["finished"] is False
     stand_in.ran.clear()
     stand_in.does = sample
-    run(found)
+    run(directory)
     assert stand_in.ran == [("ring", 0), ("ring", 1)]
-    assert FAILED not in statuses(found).values()
+    assert FAILED not in statuses(directory).values()
 
 
 @pytest.mark.parametrize(
@@ -181,15 +185,15 @@ def test_a_cell_that_fails_is_not_run_again_until_the_next_command(found: Path, 
     [("other", "MP-SPDZ x", "program, circuits or compile options"), ("other", "MP-SPDZ y", "MP-SPDZ y now")],
 )
 def test_another_program_than_on_file_is_refused_before_it_runs(
-    program: str, version: str, named: str, found: Path, stand_in: StandIn
+    program: str, version: str, named: str, directory: Path, stand_in: StandIn
 ) -> None:
-    run(found)
-    before = (found / "samples.jsonl").read_bytes()
+    run(directory)
+    before = (directory / "samples.jsonl").read_bytes()
     stand_in.program, stand_in.version, stand_in.ran = program, version, []
     with pytest.raises(MixedResultsError, match=named) as raised:
-        run(found, Chosen(SUITE, repetitions=3))
+        run(directory, Chosen(SUITE, repetitions=3))
     assert "--out" in str(raised.value)
-    assert stand_in.ran == [] and (found / "samples.jsonl").read_bytes() == before
+    assert stand_in.ran == [] and (directory / "samples.jsonl").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -200,38 +204,38 @@ def test_another_program_than_on_file_is_refused_before_it_runs(
     ],
 )
 def test_what_changes_meanwhile_is_refused(
-    of: Callable[[int], dict[str, Any]], named: str, found: Path, stand_in: StandIn
+    of: Callable[[int], dict[str, Any]], named: str, directory: Path, stand_in: StandIn
 ) -> None:
     """A program, or hosts, as somebody who goes on with another hosts.toml would mix them."""
     stand_in.does = lambda model, number: sample(model, number, **of(number))
     with pytest.raises(MixedResultsError, match=named):
-        run(found)
-    assert statuses(found) == {("ring", 0): OK, ("mpyc", 0): OK, ("spdz2k", 0): SKIPPED}
+        run(directory)
+    assert statuses(directory) == {("ring", 0): OK, ("mpyc", 0): OK, ("spdz2k", 0): SKIPPED}
 
 
-def test_only_one_command_measures_into_a_directory(found: Path, stand_in: StandIn) -> None:
+def test_only_one_command_measures_into_a_directory(directory: Path, stand_in: StandIn) -> None:
     def nested(model: str, repetition: int) -> Sample:
         with pytest.raises(OptionError, match="Another command"):
-            run(found)
+            run(directory)
         return sample(model, repetition)
 
     stand_in.does = nested
-    run(found)
+    run(directory)
 
 
-def test_a_directory_holds_what_ran(found: Path, stand_in: StandIn) -> None:
+def test_a_directory_holds_what_ran(directory: Path, stand_in: StandIn) -> None:
     """The experiment, and the texts of its programs by their hashes, are all it takes to run it again."""
-    assert (found / "experiment.toml").read_text() == TEXT
-    assert runner.chosen_in(found).suite.plan() == SUITE.plan()
-    hashes = about(found)["sha256"]
+    assert (directory / "experiment.toml").read_text() == TEXT
+    assert runner.chosen_in(directory).suite.plan() == SUITE.plan()
+    hashes = about(directory)["sha256"]
     assert (
         {"pi_lap.mpc", "noise.py", "coins.py"}
         <= set(hashes)
-        == {path.name for path in (found / "programs").iterdir()}
+        == {path.name for path in (directory / "programs").iterdir()}
     )
     for name, digest in hashes.items():
-        assert hashlib.sha256((found / "programs" / name).read_bytes()).hexdigest() == digest
-    assert (found / "programs" / "pi_lap.mpc").read_text() == (PROGRAMS / "pi_lap.mpc").read_text()
+        assert hashlib.sha256((directory / "programs" / name).read_bytes()).hexdigest() == digest
+    assert (directory / "programs" / "pi_lap.mpc").read_text() == (PROGRAMS / "pi_lap.mpc").read_text()
 
 
 def order(directory: Path, seed: int | None, stand_in: StandIn, **changes: Any) -> list[tuple[str, int]]:
@@ -250,12 +254,12 @@ def test_the_order_is_random_by_a_seed_and_goes_through_all_cells_before_any_sec
     assert planned == [(model, number) for number in range(3) for model in MODELS]
     orders = [order(tmp_path / f"{i}", seed, stand_in) for i, seed in enumerate((7, 7, 8))]
     assert orders[0] == orders[1] != orders[2]
-    assert all(sorted(each) == sorted(planned) and each != planned for each in orders)
+    assert all(sorted(drawn) == sorted(planned) and drawn != planned for drawn in orders)
     assert [number for _, number in orders[0]] == [number for _, number in planned]
     assert orders[0][:6] != [(model, 0) for model, _ in orders[0][6:12]]  # each round in an order of its own
 
 
-def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(found: Path, stand_in: StandIn) -> None:
+def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(directory: Path, stand_in: StandIn) -> None:
     seconds = iter([9.0, 1.0, 9.0, 1.0, 1.0, 1.0])
 
     def warming(model: str, repetition: int) -> Sample:
@@ -263,31 +267,35 @@ def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(found: Path, st
         return replace(one, times={**one.times, "mpc_s": next(seconds)})
 
     stand_in.does, stand_in.identity = warming, lambda _: None  # type: ignore[method-assign, assignment]
-    seen = run(found, replace(CHOSEN, suite=replace(SUITE, warm_up=True)))
+    seen = run(directory, replace(CHOSEN, suite=replace(SUITE, warm_up=True)))
     assert [standing.done for standing in seen] == [0, 1, 2, 2, 3]  # a run is said once, not its warm-up too
     assert stand_in.ran == [("ring", 0), ("ring", 0), ("mpyc", 0), ("mpyc", 0), ("ring", 1), ("mpyc", 1)]
-    assert [(each.cell["security"], each.times["mpc_s"]) for each in load(found) if each.warm_up] == [
+    assert [
+        (measured.cell["security"], measured.times["mpc_s"])
+        for measured in load(directory)
+        if measured.warm_up
+    ] == [
         *(("ring", 9.0), ("mpyc", 9.0)),
     ]
-    for of in by_cell(load(found)).values():
+    for of in by_cell(load(directory)).values():
         assert (kept := summary(of)) is None or (kept.n, kept.high) == (2, 1.0)
-    assert about(found)["finished"] is True
+    assert about(directory)["finished"] is True
 
 
-def test_cells_run_until_their_times_are_close(found: Path, stand_in: StandIn) -> None:
+def test_cells_run_until_their_times_are_close(directory: Path, stand_in: StandIn) -> None:
     def spread(model: str, repetition: int) -> Sample:
         one = sample(model, repetition)
         return replace(one, times={**one.times, "mpc_s": 1.0 if model == "ring" else 1.0 + repetition % 2})
 
     stand_in.does = spread
     suite = replace(SUITE, until=Until(width=0.1, most=11))
-    run(found, Chosen(suite))
+    run(directory, Chosen(suite))
     done = [model for model, _ in stand_in.ran]
     assert (done.count("ring"), done.count("mpyc")) == (6, 11)
-    assert about(found)["finished"] is True
+    assert about(directory)["finished"] is True
     stand_in.ran = []
-    run(found, Chosen(suite))
+    run(directory, Chosen(suite))
     assert stand_in.ran == []
     assert (
-        missing(suite.plan(repetitions=3, models=("ring",)), load(found)) == []
+        missing(suite.plan(repetitions=3, models=("ring",)), load(directory)) == []
     )  # given repetitions are all

@@ -30,7 +30,7 @@ def first() -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def found() -> Outcome:
+def outcome() -> Outcome:
     return reproduce(None, QUICK)
 
 
@@ -63,14 +63,14 @@ def test_table1_is_as_published(first: list[Row]) -> None:
     assert sum(cell["reproduced"] is None for cell in first) == 6
 
 
-def test_table2_alphas_are_as_published_by_the_codes_reading_only(found: Outcome) -> None:
-    cells = found.json["table2"]
+def test_table2_alphas_are_as_published_by_the_codes_reading_only(outcome: Outcome) -> None:
+    cells = outcome.json["table2"]
     assert len(cells) == 8 and all(cell["agrees"] for cell in cells)
     assert not any(rounds_to(cell["alpha_of_the_text"], cell["published"]["alpha"]) for cell in cells)
-    (cell,) = (c for c in found.json["table2"] if (c["mechanism"], c["epsilon"]) == (M_R, "1.00"))
+    (cell,) = (c for c in outcome.json["table2"] if (c["mechanism"], c["epsilon"]) == (M_R, "1.00"))
     assert (round(cell["alpha"], 4), round(cell["alpha_of_the_text"], 4)) == (0.0094, 0.0230)
     for cell in cells:
         assert (cell["coded"] is None) == (cell["mechanism"] == M_R)
         assert cell["repaired"]["fits_mean"] is None and cell["errors"]["fits_mean"] is not None
         assert cell["population"] == "synthetic"
-    assert found.json["population"]["source"] == "synthetic" and found.json["activity"] == []
+    assert outcome.json["population"]["source"] == "synthetic" and outcome.json["activity"] == []

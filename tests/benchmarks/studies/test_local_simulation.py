@@ -19,12 +19,12 @@ def test_estimates_are_those_of_the_library() -> None:
         (np.array([7, 8]) * 1000, np.array([9000]), np.array([8000])),
     )
     for simulated in simulate([R, L], population, 2, np.random.default_rng(1)):
-        truth = [each.tolist() for each in (simulated.sizes, simulated.means)]
+        truth = [values.tolist() for values in (simulated.sizes, simulated.means)]
         assert truth == [[15_000, 9000, 8000], pytest.approx([(3.5 + 7.2) / 15, 0.1, 0.6])]
         for run in (0, 1):
             tally, sizes = Tally(simulated.counts[run], simulated.sums[run]), simulated.sizes.tolist()
             assert tally.clients == 32_000
-            means = [each.value for each in estimate_means(tally, simulated.mechanism, sizes)]
+            means = [mean.value for mean in estimate_means(tally, simulated.mechanism, sizes)]
             assert simulated.estimated_means()[run] == pytest.approx(means)
             for gap in estimate_gaps(tally, simulated.mechanism, sizes):
                 assert simulated.estimated_gaps(*gap.groups)[run] == pytest.approx(gap.value)

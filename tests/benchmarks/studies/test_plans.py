@@ -64,6 +64,6 @@ def test_commands_are_compared(tmp_path: Path) -> None:
         "reproduce", "plans", "--quick", "--repetitions", "1", "--out", "found", "--json", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert [each["compiled"] for each in found] == [False, True] * 2
-    assert all(each["wall_s"] > 0 and each["planned"]["start_s"] > 0 for each in found)
+    rows = json.loads(done.stdout)
+    assert [row["compiled"] for row in rows] == [False, True] * 2
+    assert all(row["wall_s"] > 0 and row["planned"]["start_s"] > 0 for row in rows)

@@ -58,8 +58,8 @@ def gaps() -> dict[str, Any]:
 
 
 def test_capping_is_whole(capping: dict[str, Any]) -> None:
-    populations = {each["name"]: each for each in capping["populations"]}
-    chosen_by = [name for name, each in populations.items() if not each["held_out"]]
+    populations = {population["name"]: population for population in capping["populations"]}
+    chosen_by = [name for name, population in populations.items() if not population["held_out"]]
     assert len(chosen_by) == 7 and len(populations) == 7 + 8 + 1
     files = {path.name for path in (RESULTS / "reproduce-capping").iterdir()}
     figures = {name for name in files if name.startswith(("errors-", "curves-"))}
@@ -76,11 +76,11 @@ def test_a_population_computed_again_is_the_same(capping: dict[str, Any]) -> Non
         for key, value in now.items():
             assert row[key] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-3)), key
     errors = [row for row in recorded_rows("reproduce-capping", ERRORS) if row["population"] == name]
-    for each, then in zip(pd.DataFrame(again.tables[ERRORS]).to_dict("records"), errors, strict=True):
+    for computed, then in zip(pd.DataFrame(again.tables[ERRORS]).to_dict("records"), errors, strict=True):
         for key in ("epsilon", "models", "quantity"):
-            assert each[key] == then[key]
+            assert computed[key] == then[key]
         for key in ("cap", "noise", "bias", "total"):
-            assert each[key] == pytest.approx(float(then[key] or "nan"), rel=1e-3, nan_ok=True)
+            assert computed[key] == pytest.approx(float(then[key] or "nan"), rel=1e-3, nan_ok=True)
 
 
 def rows_of_caps(capping: dict[str, Any]) -> list[str]:
@@ -164,7 +164,9 @@ def test_the_default_weighting_narrowed_the_gap_on_all_data_sets() -> None:
 
 
 def test_the_table_of_weightings_is_the_results() -> None:
-    found = {(row["data"], row["metric"], row["model"]): row for row in recorded_rows("weightings", SUMMARY)}
+    published = {
+        (row["data"], row["metric"], row["model"]): row for row in recorded_rows("weightings", SUMMARY)
+    }
     text = (RESULTS / "weightings" / "README.md").read_text(encoding="utf-8")
     lines = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "|" in line
@@ -174,7 +176,7 @@ def test_the_table_of_weightings_is_the_results() -> None:
     for of, figure, *cells in rows:
         data = of or data
         for model, cell in zip(models, cells, strict=True):
-            row = found[data, figure.replace(" ", "_"), model]
+            row = published[data, figure.replace(" ", "_"), model]
             lower = f" ({float(row['lower']):.0f})" if row["lower"] else ""
             assert cell == f"{float(row['mean']):.3f}{lower}", (data, figure, model)
     assert len(rows) == 3 * 4
@@ -212,13 +214,13 @@ def test_the_table_of_trust_is_the_results() -> None:
 
 def tables(text: str) -> list[list[list[str]]]:
     """Return the cells of a Markdown text's tables by records and groups, without their heads."""
-    found: list[list[list[str]]] = [[]]
+    parsed: list[list[list[str]]] = [[]]
     for line in text.splitlines():
         if line.startswith("|"):
-            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
-        elif found[-1]:
-            found.append([])
-    return [table[2:] for table in found if table and table[0][:2] == ["records", "groups"]]
+            parsed[-1].append([cell.strip() for cell in line.strip("|").split("|")])
+        elif parsed[-1]:
+            parsed.append([])
+    return [table[2:] for table in parsed if table and table[0][:2] == ["records", "groups"]]
 
 
 @pytest.mark.parametrize(("table", "measure"), [(0, "tpr_rmse"), (1, "gap_whole")])

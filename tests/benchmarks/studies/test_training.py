@@ -89,7 +89,7 @@ def test_parts_add_up_to_the_joint_rho(unit: PrivacyUnit, monkeypatch: pytest.Mo
     models.train(replace(people(40), unit=unit), scheme, 1.0, np.random.default_rng(1))
     rounds = models.CHOSEN["rounds"]
     counted, training, held = spent[0][0], spent[1 : 1 + rounds], spent[1 + rounds :]
-    assert len(held) == scheme.thresholds and all(each == training[0] for each in training)
+    assert len(held) == scheme.thresholds and all(one_round == training[0] for one_round in training)
     trained = sum(rho for rho, _ in training)
     assert counted + max(trained, *(rho for rho, _ in held), 0) == pytest.approx(models.rho_of(1.0))
 

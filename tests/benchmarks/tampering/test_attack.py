@@ -84,7 +84,9 @@ def test_one_honest_party_is_enough_for_a_wrong_result(
 
 
 @pytest.mark.parametrize("operation", [operation.name for operation in OPERATIONS])
-@pytest.mark.parametrize("model", by_model([name for name, each in MODELS.items() if each.virtual_machine]))
+@pytest.mark.parametrize(
+    "model", by_model([name for name, candidate in MODELS.items() if candidate.virtual_machine])
+)
 def test_untouched_parties_are_right(model: str, operation: str, make: Make) -> None:
     """Else everything would be an abort."""
     assert make(model, operation, 0).messages()
@@ -165,7 +167,10 @@ def test_each_kind_is_noticed(kind: Kind, make: Make) -> None:
     """A long message in the middle, which nobody can do without."""
     attack = make("rep4-ring", "and", 1)
     messages = payloads(attack)
-    message = max(messages, key=lambda each: (each.length, -abs(messages.index(each) - len(messages) // 2)))
+    message = max(
+        messages,
+        key=lambda candidate: (candidate.length, -abs(messages.index(candidate) - len(messages) // 2)),
+    )
     assert attack.run(Change(message, kind, 0, 1 << 33))[0] in NOTICED
 
 

@@ -52,10 +52,10 @@ def opened(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opene
         arguments = ("split", "clients", MODELS[model].parties, 3, 3, 2, 2, "1", 40)
         sent = [np.array(ONE), np.array(TWO_MORE).ravel()]
         try:
-            found = opened_with(bits, PI_RW, arguments, MODELS[model], directory, sent=sent)
+            values = opened_with(bits, PI_RW, arguments, MODELS[model], directory, sent=sent)
         except PartyFailedError:
             return None
-        return [value - x for value, x in zip(found, noise, strict=True)]
+        return [value - x for value, x in zip(values, noise, strict=True)]
 
     monkeypatch.setattr(MpSpdzEngine, "_process", tampering)
     built = build_interposer(tmp_path)

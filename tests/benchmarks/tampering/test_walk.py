@@ -73,12 +73,12 @@ def test_opened_noise_is_compared_with_its_distribution_over_all_changes() -> No
     rigged = np.where(rng.random(drawn.shape) < 0.1, 0, drawn)
 
     def row(opened: np.ndarray) -> dict[str, Any]:
-        noise = [dict(Counter(map(str, each))) for each in opened.tolist()]
-        return summary([replace(attempt(Outcome.OPENED), noise=each) for each in noise])[0]
+        noise = [dict(Counter(map(str, sample))) for sample in opened.tolist()]
+        return summary([replace(attempt(Outcome.OPENED), noise=counts) for counts in noise])[0]
 
     assert row(drawn)["noise"] == 10_000 and row(drawn)["distance"] < row(drawn)["by_chance"] < 0.033
     assert row(rigged)["distance"] > row(rigged)["by_chance"]
-    assert all(distribution.explains(each) for each in drawn.tolist())
+    assert all(distribution.explains(sample) for sample in drawn.tolist())
 
 
 PI_CAP = next(operation for operation in PROGRAMS if operation.name == "pi_cap")
@@ -97,7 +97,7 @@ def test_messages_are_as_many_and_as_long_whatever_the_inputs(model: str, tmp_pa
 def pairs(operation: str, later: float, n: int = 200) -> list[Pair]:
     """Runs of 10 ms that spread by 1 ms, those on ones later by so many seconds."""
     drawn = np.random.default_rng(4).normal(0.01, 0.001, (n, 2)) + np.array([0.0, later])
-    return [Pair("ring", operation, True, tuple(each)) for each in drawn.tolist()]
+    return [Pair("ring", operation, True, tuple(seconds)) for seconds in drawn.tolist()]
 
 
 def test_a_difference_of_times_is_found_and_none_is_not() -> None:

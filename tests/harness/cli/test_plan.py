@@ -79,11 +79,11 @@ OF_CAP: dict[str, str] = {"task": "cap", "records": "", "clients": "5000", "rele
 def test_a_cap_is_planned_by_what_is_known_before_it_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, **OF_CAP, max_count="10")
     assert (plan["protocol"], plan["input_form"], plan["records"]) == ("pi_cap", "slots", None)
-    assert all(each["mpc_s"] > 0 and each["sent_bytes"] > 0 for each in plan["models"])
+    assert all(model["mpc_s"] > 0 and model["sent_bytes"] > 0 for model in plan["models"])
     passive, active = plan["releases"]
     assert active["models"] == ["spdz2k", "ps-rep-ring", "rep4-ring"] and passive["needed"] is None
     # Weights of 4 counts aim at 8 · 4 / ε clients above the cap; ε is half as much for exchanged records.
-    assert [each["errors"]["allowed_above"] for each in (passive, active)] == [31, 63]
+    assert [planned_release["errors"]["allowed_above"] for planned_release in (passive, active)] == [31, 63]
     assert passive["errors"]["caps"] == [1, 2, 3, 4, 6, 8, 10]
     assert passive["privacy"]["privacy_unit"] == "client" and passive["privacy"]["epsilon"] <= 1
     # A comparison has two noises of ε / 2 each: beyond t clients with probability (1 + ε t / 4) e^(-ε t / 2).
@@ -111,7 +111,10 @@ AUTO: dict[str, str] = {"privacy_unit": "client", "cap": "auto", "clients": "100
 
 def test_a_chosen_cap_costs_two_releases_that_share_epsilon(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, **AUTO)
-    requested = [(each["task"], each["privacy"]["epsilon_requested"]) for each in plan["releases"]]
+    requested = [
+        (planned_release["task"], planned_release["privacy"]["epsilon_requested"])
+        for planned_release in plan["releases"]
+    ]
     assert requested == [*[("cap", "1/5")] * 2, *[("weights", "4/5")] * 2]
     assert plan["cap"] == 11 and plan["cap_is_expected"]  # the least of the grid that 10 records fit
     # A fifth of 2^-40 is 1 in 5 · 2^40, the rest 1 in 5/4 · 2^40: each release is as it would be by itself.
@@ -119,7 +122,7 @@ def test_a_chosen_cap_costs_two_releases_that_share_epsilon(capsys: pytest.Captu
     cap = planned(capsys, **of_cap, delta=f"1/{5 * 2**40}")
     rest = planned(capsys, **{**AUTO, "cap": "11", "epsilon": "4/5", "delta": f"1/{5 * 2**38}"})
     assert plan["releases"] == [*cap["releases"], *rest["releases"]]
-    for both, first, second in zip(*(each["models"] for each in (plan, cap, rest)), strict=True):
+    for both, first, second in zip(*(one["models"] for one in (plan, cap, rest)), strict=True):
         for name in ("mpc_s", "sent_bytes"):
             assert [both["runs"][task][name] for task in ("cap", "weights")] == [first[name], second[name]]
             assert both[name] == pytest.approx(first[name] + second[name], abs=1)

@@ -135,9 +135,9 @@ def test_the_noise_follows_from_the_programs_arguments_and_the_model() -> None:
     assert without.distributed_noise(MODELS["ring"]) is None
     config = EmbeddedEngine()
     with config.prepared(job(), MODELS["mpyc"]) as prepared:
-        found = config.config(prepared, 0, [("127.0.0.1", 1)] * 3)["distributed_noise"]
-    assert DistributedNoise.from_json(found["noise"]) == job().distributed_noise(MODELS["mpyc"])
-    assert (found["samples"], found["values"], found["domain"]) == (4, 0, FIELD.name)
+        noise = config.config(prepared, 0, [("127.0.0.1", 1)] * 3)["distributed_noise"]
+    assert DistributedNoise.from_json(noise["noise"]) == job().distributed_noise(MODELS["mpyc"])
+    assert (noise["samples"], noise["values"], noise["domain"]) == (4, 0, FIELD.name)
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ def parties(
 
 
 def connect(
-    found: Links, listening: list[socket.socket], a: int = 1, b: int = 0
+    links: Links, listening: list[socket.socket], a: int = 1, b: int = 0
 ) -> tuple[socket.socket, socket.socket]:
     """Return both ends of a connection that a makes to b."""
-    here = socket.create_connection((relay.HOST, found.ports[a][b]))
+    here = socket.create_connection((relay.HOST, links.ports[a][b]))
     there, _ = listening[b].accept()
     for one in (here, there):
         one.settimeout(20)

@@ -39,7 +39,7 @@ def party() -> Iterator[OneParty]:
         yield process
 
 
-@pytest.mark.parametrize(("spec", "other"), CASES, ids=lambda each: getattr(each, "name", str(each)))
+@pytest.mark.parametrize(("spec", "other"), CASES, ids=lambda value: getattr(value, "name", str(value)))
 def test_what_a_program_declares_to_compare_is_what_is_masked(
     spec: ProtocolSpec, other: dict[str, int | str], party: OneParty
 ) -> None:

@@ -29,9 +29,9 @@ GROUPS, LABELS = ("a", "b", "c"), ("0", "1")
 WEIGHTS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 
-def of_split(found: pd.DataFrame, seed: int) -> pd.DataFrame:
+def of_split(figures: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return one split's figures: index model, columns metrics."""
-    return found[found["split"] == seed].set_index("model")[list(METRICS)]
+    return figures[figures["split"] == seed].set_index("model")[list(METRICS)]
 
 
 @pytest.fixture(scope="module")

@@ -128,5 +128,5 @@ def test_files_that_hold_no_unit_costs_are_refused(spoilt: dict[str, Any], tmp_p
         read_units(tmp_path)
 
 
-def write(directory: Path, found: dict[str, Any]) -> None:
-    (directory / "units.json").write_text(json.dumps(found))
+def write(directory: Path, costs: dict[str, Any]) -> None:
+    (directory / "units.json").write_text(json.dumps(costs))

@@ -171,7 +171,7 @@ def test_a_run_is_charged_before_its_party_may_go_and_stays_charged(hosts: list[
         ran(hosts, found=failing)
     name, epsilon, status = failing.charged
     assert name == "loans" and Fraction(99, 100) < epsilon <= 1 and status is Status.RUNNING
-    assert [each[:2] for each in spent(hosts[0])] == [(name, epsilon)]
+    assert [charge[:2] for charge in spent(hosts[0])] == [(name, epsilon)]
 
 
 def test_repeats_are_charged_until_nothing_is_left(hosts: list[Path]) -> None:

@@ -83,8 +83,8 @@ class Site:
         scratch = self.at / "scratch"
         scratch.mkdir(exist_ok=True)
         with hosts_runner(self.hosts, self.model, asked, after) as hosts:
-            found = hosts.feed(FORM, scratch, lambda step: None)
-        return set(found.batches), dict(found.excluded)
+            inputs = hosts.feed(FORM, scratch, lambda step: None)
+        return set(inputs.batches), dict(inputs.excluded)
 
     def run(self, after: dict[int, After] | None = None) -> list[float]:
         """Run π_RW on the hosts; return the noisy counts."""
@@ -115,8 +115,8 @@ def changed_at(site: Site, party: int, cell: int, held: int, offset: int) -> byt
 def test_hosts_open_what_was_shared_and_sign_it(model: SecurityModel, tmp_path: Path) -> None:
     site = Site(tmp_path, model)
     assert all(abs(count - ROWS) < NOISE for count in site.run())
-    lists = [each.ran.lists for each, _ in verify(site.out)]
-    assert all(each == lists[0] for each in lists) and len(lists[0]) == model.parties
+    lists = [statement.ran.lists for statement, _ in verify(site.out)]
+    assert all(of_host == lists[0] for of_host in lists) and len(lists[0]) == model.parties
 
 
 @models

@@ -80,7 +80,7 @@ def statement(party: int, keys: list[Path], ran: dict[str, Any] | None = None, *
 
 
 def write(directory: Path, statements: list[Statement], keys: list[Path]) -> None:
-    signed = [sign(each, path) for each, path in zip(statements, keys, strict=True)]
+    signed = [sign(unsigned, path) for unsigned, path in zip(statements, keys, strict=True)]
     write_json(directory / SIGNATURES, {"schema": SCHEMA, "signed": signed})
 
 
@@ -91,12 +91,12 @@ def edit(path: Path, change: Change) -> None:
 
 
 def of_the_first(**changes: str) -> Change:
-    return lambda found: found["signed"][0].update(changes)
+    return lambda signatures: signatures["signed"][0].update(changes)
 
 
 def test_whole_results_say_who_signed_them(results: Path, keys: list[Path]) -> None:
     signers = verify(results)
-    assert [each.ran.party for each, _ in signers] == [0, 1, 2]
+    assert [signer.ran.party for signer, _ in signers] == [0, 1, 2]
     assert [text for _, text in signers] == [fingerprint(path.read_bytes()) for path in keys]
 
 
@@ -188,8 +188,8 @@ def test_what_is_signed_before_a_run_is_no_result(results: Path, keys: list[Path
     signed = [sign(statement(i, keys).ran, path) for i, path in enumerate(keys)]
     said = [json.dumps(asdict(statement(i, keys)), sort_keys=True) for i in range(3)]
     forged = [{**one, "said": text} for one, text in zip(signed, said, strict=True)]
-    for each in (signed, forged):
-        write_json(results / SIGNATURES, {"schema": SCHEMA, "signed": each})
+    for wrong in (signed, forged):
+        write_json(results / SIGNATURES, {"schema": SCHEMA, "signed": wrong})
         with pytest.raises(SignatureError, match="a signature is not its certificate's"):
             verify(results)
 

@@ -46,5 +46,5 @@ def test_hosts_count_the_same_uploads_or_none(tmp_path: Path) -> None:
     made[1].write(hosts[1] / "aggregates" / "mine.aggregate")
     with pytest.raises(FairSharesError, match="policies of clients do not cover"):
         run(hosts, tmp_path / "beyond", 2)
-    found = run(hosts, tmp_path / "out", 1)
-    assert all(abs(a - ROWS * b) < NOISE for a, b in zip(found, (2, 4, 0, 10), strict=True))
+    sums = run(hosts, tmp_path / "out", 1)
+    assert all(abs(a - ROWS * b) < NOISE for a, b in zip(sums, (2, 4, 0, 10), strict=True))

@@ -56,7 +56,7 @@ def test_what_is_kept_is_a_random_choice(tmp_path: Path) -> None:
     tries = [
         of_what_is_left(records(0, 0, 0, 0, cap=1), source(tmp_path), tmp_path / str(i)) for i in range(40)
     ]
-    assert len({int(2 * found.group[0] + found.label[0]) for found in tries}) > 1
+    assert len({int(2 * chosen.group[0] + chosen.label[0]) for chosen in tries}) > 1
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_file_of_records_is_shared_once(tmp_path: Path, cap: int | None) -> No
     file, again = tmp_path / "counted.json", tmp_path / "again.csv"
     first = of_what_is_left(records(0, 0, cap=cap), source(tmp_path, "a"), file)
     second = of_what_is_left(records(0, 1, cap=cap), source(tmp_path, "b"), file)
-    assert [len(each.client) for each in (first, second)] == ([2, 2] if cap is None else [1, 1])
+    assert [len(remaining.client) for remaining in (first, second)] == ([2, 2] if cap is None else [1, 1])
     state = file.read_text()
     again.write_text("a")
     with pytest.raises(

@@ -112,7 +112,7 @@ def test_bounds_that_are_none_are_left_out(stated: bytes, task: Task, place: Pat
 def test_bounds_are_in_the_seal(task: Task, place: Path) -> None:
     bounds: ClientPolicy = allowing(("weights",), "1/3", "1/1099511627776")
     _, envelopes = seal_upload(task, np.array(VALUES), bounds)
-    assert [opened(task, place, i, each).bounds for i, each in enumerate(envelopes)] == [bounds] * 3  # type: ignore[union-attr]
+    assert [opened(task, place, i, envelope).bounds for i, envelope in enumerate(envelopes)] == [bounds] * 3  # type: ignore[union-attr]
     assert all(b"weights" not in envelope for envelope in envelopes)
     with pytest.raises(ShareError, match="too much room"):
         seal_upload(task, np.array(VALUES), allowing(("weights",), f"1/{10**150 + 1}", "1/2"))
@@ -174,7 +174,7 @@ def test_keys_follow_each_other_and_nothing_is_lost(tmp_path: Path) -> None:
     with at("2031-01-01"), pytest.raises(ShareError, match="by this machine's clock"):
         seal_upload(task, np.array(VALUES), None)
     both = secrets_in(tmp_path / "keys-0")
-    assert all(isinstance(open_envelope(task, 0, both, each), Opened) for each in (before, after))
+    assert all(isinstance(open_envelope(task, 0, both, envelope), Opened) for envelope in (before, after))
     stolen = {early.id: both[early.id]}
     assert isinstance(open_envelope(task, 0, stolen, before), Opened)
     assert open_envelope(task, 0, stolen, after) == OTHER_KEY

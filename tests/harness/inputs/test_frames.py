@@ -87,7 +87,7 @@ def by_hand(columns: dict[str, list[Any]], grid: Sequence[float]) -> list[list[i
     """Count by the definition of a bin: how many thresholds a score reaches, but for the first."""
     counts = np.zeros((2 * 2 * len(grid), 5), dtype=np.int64)
     for client, group, label, score in zip(*columns.values(), strict=True):
-        cell = ("ab".index(group) * 2 + label) * len(grid) + sum(score >= each for each in grid) - 1
+        cell = ("ab".index(group) * 2 + label) * len(grid) + sum(score >= threshold for threshold in grid) - 1
         counts[cell, client - 1] += 1
     return counts.tolist()
 
@@ -146,8 +146,8 @@ def test_bins_are_found_by_comparing(frame: str) -> None:
         ]
         table = table_at(FRAMES[frame]({"row": list(range(len(scores))), "score": scores}), ["row", "score"])
         counted = table.counted(["row"], ["score"], grid)
-        found = dict(zip(map(int, counted.values["row"]), counted.bins[:, 0].tolist(), strict=True))
-        assert [found[row] for row in range(len(scores))] == bins_of(np.array(scores), grid).tolist()
+        bin_of = dict(zip(map(int, counted.values["row"]), counted.bins[:, 0].tolist(), strict=True))
+        assert [bin_of[row] for row in range(len(scores))] == bins_of(np.array(scores), grid).tolist()
 
 
 @pytest.mark.parametrize("frame", WITHOUT_CATEGORIES)

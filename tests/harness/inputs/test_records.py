@@ -152,9 +152,9 @@ def nothing(row: int, column: str) -> str:
     return f"FILE, row {row}: column {column} is empty or NaN; fill it in, or leave the row out."
 
 
-def ragged(row: int, found: int) -> str:
+def ragged(row: int, values: int) -> str:
     mend = "put a value with a comma in it between quotation marks"
-    return f"FILE, row {row} has {found} values where the header has 3; {mend}."
+    return f"FILE, row {row} has {values} values where the header has 3; {mend}."
 
 
 BAD: dict[str, tuple[str | bytes, str]] = {

@@ -79,8 +79,8 @@ def test_shares_in_memory_are_drawn_anew_by_each_run(tmp_path: Path) -> None:
         files, _ = share_and_add_up(OF_SCORES.made_up(), form, chosen, tmp_path / name, lambda _: None)
         runs.append([path.read_bytes() for path in files])
     assert total(runs[0], chosen.domain) == total(runs[1], chosen.domain)
-    values = [chosen.domain.from_bytes(each)[:, 0] for run in runs for each in run]
-    assert min(int(each.max()) for each in values) > 2**56  # 20 uniform words are all below with 2^-160
+    values = [chosen.domain.from_bytes(share)[:, 0] for run in runs for share in run]
+    assert min(int(share.max()) for share in values) > 2**56  # 20 uniform words are all below with 2^-160
     assert all((one != other).all() for one, other in itertools.combinations(values, 2))
 
 

@@ -36,16 +36,20 @@ def upload(path: Path, text: str, domain: RecordDomain = DOMAIN) -> tuple[Client
 )
 def test_what_is_outside_the_domain_counts_for_nothing(row: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    found, said = upload(path, f"client_id,group,label\nk,a,1\n{row}\nk,b,0\n")
-    assert (found.group.tolist(), found.label.tolist(), found.client_ids.tolist()) == ([0, 1], [1, 0], ["k"])
+    records, said = upload(path, f"client_id,group,label\nk,a,1\n{row}\nk,b,0\n")
+    assert (records.group.tolist(), records.label.tolist(), records.client_ids.tolist()) == (
+        [0, 1],
+        [1, 0],
+        ["k"],
+    )
     assert said == [told.replace("FILE", str(path))]
     with pytest.raises(RecordsError):
         read_records(path, DOMAIN)
 
 
 def test_a_client_of_whose_records_none_counts_is_there(tmp_path: Path) -> None:
-    found, said = upload(tmp_path / "mine.csv", "client_id,group,label\nk,c,1\nl,a,0\nk,c,1\n")
-    assert found.client_ids.tolist() == ["k", "l"] and found.client.tolist() == [1]
+    records, said = upload(tmp_path / "mine.csv", "client_id,group,label\nk,c,1\nl,a,0\nk,c,1\n")
+    assert records.client_ids.tolist() == ["k", "l"] and records.client.tolist() == [1]
     assert said[0].endswith("left out, with 1 more.")
     nobody, _ = upload(tmp_path / "mine.csv", "client_id,group,label\n,a,1\n")
     assert nobody.clients == 1 and not len(nobody.client)
@@ -56,18 +60,18 @@ def test_of_too_many_records_as_many_as_may_be_are_drawn(tmp_path: Path) -> None
     rows = "".join(f"k,a,{i % 2}\n" for i in range(8))
     seen: Counter[int] = Counter()
     for _ in range(200):
-        found, said = upload(tmp_path / "mine.csv", f"client_id,group,label\n{rows}l,b,1\n")
-        assert found.sizes.tolist() == [3, 1]
-        seen.update(found.singly.label[found.singly.client == 0].tolist())
+        records, said = upload(tmp_path / "mine.csv", f"client_id,group,label\n{rows}l,b,1\n")
+        assert records.sizes.tolist() == [3, 1]
+        seen.update(records.singly.label[records.singly.client == 0].tolist())
     assert "more records than the maximum of 3, of which as many are drawn at random" in said[0]
     assert min(seen.values()) > 200  # of 600; less by chance with a probability below 1e-15
 
 
 def test_a_value_outside_its_range_counts_for_nothing(tmp_path: Path) -> None:
     text = "client_id,group,value\nk,a,0.5\nl,a,7\nm,b,17/20\nn,b,x\no,b,1/0\n"
-    found, said = upload(tmp_path / "v.csv", text, VALUES)
-    assert found.client_ids.tolist() == list("klmno") and found.client.tolist() == [0, 2]
-    assert found.detail is not None and found.detail.tolist() == [0, 7]
+    records, said = upload(tmp_path / "v.csv", text, VALUES)
+    assert records.client_ids.tolist() == list("klmno") and records.client.tolist() == [0, 2]
+    assert records.detail is not None and records.detail.tolist() == [0, 7]
     assert said[0].endswith("the declared range; left out, with 2 more.")
 
 
@@ -83,6 +87,8 @@ def test_whatever_a_client_has_its_upload_looks_alike(
     path = tmp_path_factory.getbasetemp() / f"{form.name}.csv"
     capped = RecordDomain(("a", "b"), ("0", "1"), 3, cap=None if form in (SPLIT, PRODUCT) else Cap(2))
     mine = [["k", *row[1:]] for row in rows]
-    found, _ = upload(path, "client_id,group,label\n" + "".join(",".join(row) + "\n" for row in mine), capped)
-    shared = columns_of(as_upload(found, form, lambda _: None), form)
+    records, _ = upload(
+        path, "client_id,group,label\n" + "".join(",".join(row) + "\n" for row in mine), capped
+    )
+    shared = columns_of(as_upload(records, form, lambda _: None), form)
     assert shared.shape == columns_of(upload(path, "client_id,group,label\nk,a,0\n", capped)[0], form).shape

@@ -91,7 +91,7 @@ class Place:
 
     @property
     def spent(self) -> list[Fraction]:
-        return [each.spent.epsilon for each in self.settings.account.ledger.populations()]
+        return [population.spent.epsilon for population in self.settings.account.ledger.populations()]
 
 
 @pytest.fixture
@@ -119,13 +119,13 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     assert place.spent == [Fraction(first.manifest["privacy"]["epsilon_exact"])]
     assert second.manifest["privacy"] == first.manifest["privacy"]
     assert second.manifest["inputs"]["excluded_because"] == {COUNTED: 5}
-    found, files = add_up([first.out, second.out], no_hosts)
+    total, files = add_up([first.out, second.out], no_hosts)
     (one,) = singles(first.found.counts.noise)
-    assert found.counts.noise == Several((one, one))
-    assert mean_square_error(found.counts.noise) == 2 * mean_square_error(one)
-    assert (found.counts.table - offset(found.counts.noise)).ravel().tolist() == [5, 2, 0, 3]
-    alone = REWEIGHINGS["kamiran-calders"](found.counts)
-    assert np.array_equal(found.weights.interval, alone.interval)
+    assert total.counts.noise == Several((one, one))
+    assert mean_square_error(total.counts.noise) == 2 * mean_square_error(one)
+    assert (total.counts.table - offset(total.counts.noise)).ravel().tolist() == [5, 2, 0, 3]
+    alone = REWEIGHINGS["kamiran-calders"](total.counts)
+    assert np.array_equal(total.weights.interval, alone.interval)
     manifest = files["manifest.json"]
     assert manifest["inputs"] == {"clients": 10, "uploads": 10}
     assert manifest["privacy"] == first.manifest["privacy"] == files["weights.json"]["privacy"]

@@ -202,13 +202,13 @@ def test_what_a_replaced_value_costs(epsilon: Fraction) -> None:
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     asked = plan_noise(sums_from_ends(2, 10), Neighbors(relation), epsilon, DELTA)
     privacy = state_privacy(PI_GAP, PI_GAP.input_forms["split"], MODELS["ring"], asked, False, None, 1)
-    found = privacy.to_json()
+    statement = privacy.to_json()
     moved = amounts_moved(sums_from_ends(2, 10), Neighbors(NeighboringRelation.REPLACE_ONE))
     uncovered = max(impossible_mass(asked.coins, move) for move in moved)
-    stated = Fraction(found["if_replaced"]["delta"])
+    stated = Fraction(statement["if_replaced"]["delta"])
     assert uncovered <= stated == 2 * asked.exact.delta <= uncovered * 5
     assert digits_up(stated, 4) in " ".join(privacy.in_full())
-    one = manifest_of("gap", RESULT, found, {}, None, wall_s=4.0, share_s=0.0)
+    one = manifest_of("gap", RESULT, statement, {}, None, wall_s=4.0, share_s=0.0)
     both = report.combined_manifest("gap", {"one": one, "other": one})
     assert Fraction(both["privacy"]["if_replaced"]["delta"]) == 2 * stated
 

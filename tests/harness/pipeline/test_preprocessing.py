@@ -94,7 +94,7 @@ def test_noise_is_for_one_model_domain_and_guarantee() -> None:
     ]
     if model.name != "mpyc":
         others.append(prepared_by(MODELS["mpyc"]))
-    assert len({terms_of(joint_noise_of(each)) for each in [first, *others]}) == 1 + len(others)
+    assert len({terms_of(joint_noise_of(prepared)) for prepared in [first, *others]}) == 1 + len(others)
     assert terms_of(joint_noise_of(prepared_by(model))) == terms_of(joint_noise_of(first))
 
 

@@ -83,7 +83,7 @@ class Here:
         return self.opened.read_text().split() if self.opened.exists() else []
 
     def charges(self) -> int:
-        return sum(len(each.charges) for each in self.ledger.populations())
+        return sum(len(population.charges) for population in self.ledger.populations())
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ def curves(share: float, better: tuple[float, float], records: int = 1000) -> Gr
     return exact_curves(truth, np.clip(rng.normal(0.5 + above, 0.2), 0, 1), group, ["a", "b"], GRID)
 
 
-def said(found: GroupCurves) -> list[str]:
-    return cautions(choose_thresholds(found), found, "yes")
+def said(group_curves: GroupCurves) -> list[str]:
+    return cautions(choose_thresholds(group_curves), group_curves, "yes")
 
 
 def test_thresholds_that_tell_labels_apart_have_nothing_to_be_wary_of() -> None:

@@ -38,10 +38,10 @@ def test_checks_of_scikit_learn_fail_for_two_reasons_only() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is skipped
         done = check_estimator(GroupThresholdPredictor(RULES), on_skip=None, on_fail=None)
-    failed = {each["check_name"]: str(each["exception"]) for each in done if each["status"] == "failed"}
+    failed = {check["check_name"]: str(check["exception"]) for check in done if check["status"] == "failed"}
     needs_groups = {name for name, said in failed.items() if "'sensitive_features'" in said}
     assert {*failed} - needs_groups == OF_FIT
-    assert len([each for each in done if each["status"] == "passed"]) >= 20
+    assert len([check for check in done if check["status"] == "passed"]) >= 20
     text = (PROJECT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     assert [name for name in OF_FIT if f"`{name}`" not in text] == []
 
@@ -88,17 +88,17 @@ def test_groups_are_routed_to_it_without_being_asked_for() -> None:
     model = FrozenEstimator(LogisticRegression().fit(X, y))
     predictor = GroupThresholdPredictor({"a": ThresholdRule((0.5,)), "b": ThresholdRule((0.25,))}, model)
     with sklearn.config_context(enable_metadata_routing=True):
-        found = cross_validate(predictor, X, y, cv=4, params={"sensitive_features": group})
+        validated = cross_validate(predictor, X, y, cv=4, params={"sensitive_features": group})
     parts = [
         predictor.score(X[i : i + 50], y[i : i + 50], sensitive_features=group[i : i + 50])
         for i in range(0, 200, 50)
     ]
-    assert np.mean(found["test_score"]) == pytest.approx(np.mean(parts))
+    assert np.mean(validated["test_score"]) == pytest.approx(np.mean(parts))
 
 
 def test_predict_takes_what_fairlearn_s_does() -> None:
     fairlearns = inspect.signature(ThresholdOptimizer.predict).parameters
     ours = inspect.signature(GroupThresholdPredictor.predict).parameters
-    assert {name: each.kind for name, each in ours.items()} == {
-        name: each.kind for name, each in fairlearns.items()
+    assert {name: parameter.kind for name, parameter in ours.items()} == {
+        name: parameter.kind for name, parameter in fairlearns.items()
     }

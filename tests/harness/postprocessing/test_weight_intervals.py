@@ -33,10 +33,10 @@ def coverage(a: int, b: int, claimed: tuple[Coin, ...]) -> float:
     held = np.zeros(noisy_a.shape, dtype=bool)
     for row, (one, other) in enumerate(zip(noisy_a, noisy_b, strict=True)):
         raised = np.array([noise_of(claimed, 2, min(x, y)).raised for x, y in zip(one, other, strict=True)])
-        for each in (False, True):
-            chosen = raised == each
+        for is_raised in (False, True):
+            chosen = raised == is_raised
             if chosen.any():
-                noise = noise_of(claimed, 2, -np.inf if each else np.inf)
+                noise = noise_of(claimed, 2, -np.inf if is_raised else np.inf)
                 cap = other[chosen] + noise.sum(1).quantile(0.0005)
                 ratio = other[chosen] / one[chosen]
                 intervals = ratio_interval(ratio, one[chosen], 1, cap, noise)

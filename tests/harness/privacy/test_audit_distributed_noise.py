@@ -30,20 +30,20 @@ DISTRIBUTIONS = pytest.mark.parametrize("distribution", [LAPLACE, GAUSSIAN])
     ],
 )
 def test_claims_of_distributed_noise_hold(distribution, relation, spec, arguments) -> None:
-    found = audit_distributed_noise(
+    audited = audit_distributed_noise(
         "x", spec, arguments, Neighbors(relation), Fraction(1), DELTA, distribution, 3, 1
     )
-    assert found.fault is None and found.claimed
-    assert isinstance(found.figures["delta"], Fraction) and 0 < found.figures["delta"] <= DELTA
+    assert audited.fault is None and audited.claimed
+    assert isinstance(audited.figures["delta"], Fraction) and 0 < audited.figures["delta"] <= DELTA
 
 
 @DISTRIBUTIONS
 @pytest.mark.parametrize("malleable", [False, True])
 def test_of_clients(distribution: NoiseDistribution, malleable: bool) -> None:
-    found = audit_distributed_noise(
+    audited = audit_distributed_noise(
         "x", PI_RW, TABLE, Neighbors(ZERO_OUT, 4, malleable), Fraction(1), DELTA, distribution, 4, 1
     )
-    assert found.fault is None and found.figures["units_moved"] == (8 if malleable else 4)
+    assert audited.fault is None and audited.figures["units_moved"] == (8 if malleable else 4)
 
 
 @DISTRIBUTIONS
@@ -59,10 +59,10 @@ def test_wrong_tables_are_found(
         return replace(plan, own=replace(plan.own, edge=plan.own.edge * 7 // 10))
 
     monkeypatch.setattr(releases, "plan_distributed_noise", wrong)
-    found = audit_distributed_noise(
+    audited = audit_distributed_noise(
         "x", PI_RW, TABLE, Neighbors(REPLACE), Fraction(1), DELTA, distribution, 2, 1
     )
-    assert found.fault is not None and "not" in found.fault
+    assert audited.fault is not None and "not" in audited.fault
 
 
 def test_what_is_not_audited() -> None:

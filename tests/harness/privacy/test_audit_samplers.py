@@ -41,9 +41,9 @@ def audits() -> list[Audited]:
 @pytest.fixture(scope="module")
 def rows(audits: list[Audited]) -> dict[str, Any]:
     """Return the reference set's values by subject."""
-    found = [row for audited in audits for row in audited.rows()]
-    assert len({row["subject"] for row in found}) == len(found)
-    return {str(row["subject"]): row["value"] for row in found}
+    audit_rows = [row for audited in audits for row in audited.rows()]
+    assert len({row["subject"] for row in audit_rows}) == len(audit_rows)
+    return {str(row["subject"]): row["value"] for row in audit_rows}
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_reference_figures(rows: Mapping[str, Any], subject: str, value: object)
 
 
 def test_what_is_empirical_says_so(audits: list[Audited]) -> None:
-    (found,) = [audited for audited in audits if "samples" in audited.parameters]
-    assert found.parameters["label"] == "empirical" and "probabilistic" in found.subject
-    low, value, high = (found.figures[name] for name in ("delta_low", "delta", "delta_high"))
+    (empirical,) = [audited for audited in audits if "samples" in audited.parameters]
+    assert empirical.parameters["label"] == "empirical" and "probabilistic" in empirical.subject
+    low, value, high = (empirical.figures[name] for name in ("delta_low", "delta", "delta_high"))
     assert isinstance(low, Fraction) and isinstance(value, Fraction) and isinstance(high, Fraction)
     assert Fraction(1, 3) < low < value < high < low + Fraction(1, 50)
 
@@ -128,9 +128,9 @@ def test_what_is_claimed_holds(audits: list[Audited]) -> None:
 )
 def test_each_release_is_audited_and_keeps_to_its_budget(name: str, relation: NeighboringRelation) -> None:
     epsilon = Fraction(1, 2)
-    found = audit_command(name, {}, relation, epsilon, DELTA)
-    assert found.fault is None
-    spent, delta = found.figures["epsilon"], found.figures["delta"]
+    audited = audit_command(name, {}, relation, epsilon, DELTA)
+    assert audited.fault is None
+    spent, delta = audited.figures["epsilon"], audited.figures["delta"]
     assert isinstance(spent, Fraction) and isinstance(delta, Fraction)
     assert epsilon * Fraction(9, 10) < spent <= epsilon
     assert delta <= DELTA
@@ -167,9 +167,9 @@ def test_a_claim_is_a_fault_from_the_first_bit_that_it_is_too_good() -> None:
 def test_a_budget_that_forgets_a_move_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """Composition that charges a replaced record for one value; the columns say two."""
     monkeypatch.setattr("protocols.accounting.calibration.nodes_changed", lambda *_, **__: 1)
-    found = audit_release("weights", PI_RW, TWO_BY_TWO, Neighbors(REPLACE), Fraction(1), DELTA)
-    assert found.fault is not None and "a record moves 2 values" in found.fault
-    assert found.figures["epsilon"] == pytest.approx(1.994, rel=1e-3)
+    audited = audit_release("weights", PI_RW, TWO_BY_TWO, Neighbors(REPLACE), Fraction(1), DELTA)
+    assert audited.fault is not None and "a record moves 2 values" in audited.fault
+    assert audited.figures["epsilon"] == pytest.approx(1.994, rel=1e-3)
 
 
 def test_release_without_a_declared_map() -> None:

@@ -194,13 +194,13 @@ def _runs_programs(value: ast.expr) -> bool:
 def test_whoever_runs_an_engine_on_records_charges(project: Path) -> None:
     """So that a new command cannot open anything unseen by the ledger."""
     calls = {
-        path.relative_to(project).as_posix(): found
+        path.relative_to(project).as_posix(): runs
         for path in sorted((project / "harness").rglob("*.py"))
-        if (found := runs_of_engines(path.read_text(encoding="utf-8")))
+        if (runs := runs_of_engines(path.read_text(encoding="utf-8")))
     }
     calls.pop(OPENS_NO_RECORD, None)
     assert "harness/pipeline/run.py" in calls
-    assert all("starting" in keywords for found in calls.values() for keywords in found), calls
+    assert all("starting" in keywords for runs in calls.values() for keywords in runs), calls
 
 
 def test_a_run_without_a_charge_is_found() -> None:

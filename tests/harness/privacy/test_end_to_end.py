@@ -96,7 +96,7 @@ def test_what_it_assumes_of_clients_is_in_it() -> None:
 
 def test_of_several_runs_all_that_may_fail_adds_up() -> None:
     """The sentence of both is made from both; that of the last run alone would say too little."""
-    for name, each in (("spdz2k", 2), ("rep4-ring", 1)):
+    for name, failures in (("spdz2k", 2), ("rep4-ring", 1)):
         one = privacy(MODELS[name], Fraction(1), CLIENTS.described).to_json()
         timings = dict.fromkeys(
             ("mpc_s", "online_s", "offline_s", "wall_s", "compile_s", "share_s", "rounds")
@@ -105,4 +105,8 @@ def test_of_several_runs_all_that_may_fail_adds_up() -> None:
         both = combined_manifest("both", {"first": run, "second": run})["privacy"]["end_to_end"]
         shown = SHOWN.search(both)
         assert shown is not None and shown[1] == "2"
-        assert Fraction(2 * each, 2**40) <= Fraction(shown[3]) <= Fraction(2 * each, 2**40) * Fraction(11, 10)
+        assert (
+            Fraction(2 * failures, 2**40)
+            <= Fraction(shown[3])
+            <= Fraction(2 * failures, 2**40) * Fraction(11, 10)
+        )

@@ -47,8 +47,8 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def only(ledger: Ledger) -> Population:
-    (found,) = ledger.populations()
-    return found
+    (population,) = ledger.populations()
+    return population
 
 
 def of_uploads(*uploads: str) -> PrivacyEvent:
@@ -299,7 +299,7 @@ def test_the_user_has_one_wherever_commands_run(
     Ledger().charge("loans", None, ONE)
     path = data_home / "fairshares" / "ledger.sqlite"
     assert Ledger().path == path and len(only(Ledger(path)).charges) == 1 and list(in_tmp.iterdir()) == []
-    assert [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)] == [0o600, 0o700]
+    assert [stat.S_IMODE(place.stat().st_mode) for place in (path, path.parent)] == [0o600, 0o700]
     monkeypatch.setenv("HOME", str(in_tmp))
     for said in ("", "data"):
         monkeypatch.setenv("XDG_DATA_HOME", said)
@@ -338,12 +338,12 @@ def test_what_is_charged_is_what_fits(runs: list[Guarantee], budget: Budget) -> 
             else:
                 with pytest.raises(BudgetError):
                     ledger.charge("p", None, release(exact))
-        (found,) = ledger.populations()
-    assert [charge.exact for charge in found.charges] == kept
-    assert found.spent == compose(kept)
-    left = found.left
-    assert left is not None and budget.allows(found.spent)
-    assert left.epsilon + found.spent.epsilon == budget.epsilon
+        (population,) = ledger.populations()
+    assert [charge.exact for charge in population.charges] == kept
+    assert population.spent == compose(kept)
+    left = population.left
+    assert left is not None and budget.allows(population.spent)
+    assert left.epsilon + population.spent.epsilon == budget.epsilon
 
 
 @given(st.text(max_size=20))

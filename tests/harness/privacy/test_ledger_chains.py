@@ -61,7 +61,7 @@ def test_a_population_spends_the_sum_of_all_runs_but_a_chain_once(runs: list[tup
             ledger.charge("people", None, event(*sorted(uploads), chain=chain))
             alone += not chain
             (chains.setdefault(chain, Counter()) if chain else plain).update(uploads)
-        spent = compose(each.spent for each in ledger.populations())
+        spent = compose(population.spent for population in ledger.populations())
         assert spent == SPENT * (alone + len(chains))
         of_uploads = {u: plain[u] + sum(counted[u] for counted in chains.values()) for u in "abcd"}
         assert ledger.spent_on("abcd") == {u: SPENT * n for u, n in of_uploads.items() if n}
@@ -102,7 +102,7 @@ def test_all_runs_are_what_the_first_was(ledger: Ledger, changes: dict[str, Any]
     with pytest.raises(PopulationError, match=f"Chain 'monthly' was begun with another {what} than .* once"):
         ledger.charge("people", None, other)
     ledger.charge("people", None, replace(other, chain="another"))
-    assert [each.spent.epsilon for each in ledger.populations()] == [1 + other.exact.epsilon]
+    assert [population.spent.epsilon for population in ledger.populations()] == [1 + other.exact.epsilon]
 
 
 def test_a_chain_is_of_uploads_and_of_a_population(ledger: Ledger) -> None:
@@ -115,7 +115,7 @@ def test_a_chain_is_of_uploads_and_of_a_population(ledger: Ledger) -> None:
     with pytest.raises(PopulationError, match="charged to 'others', not to 'people'"):
         ledger.charge("people", None, event("b", "d"))
     ledger.charge("people", None, event("c"))  # what it spent before is the population's, too
-    assert [each.spent.epsilon for each in ledger.populations("people")] == [2]
+    assert [population.spent.epsilon for population in ledger.populations("people")] == [2]
     assert ledger.counted(None, "monthly", "a") == ledger.counted("people", "weekly", "a") == frozenset()
 
 
@@ -149,7 +149,7 @@ def test_a_chain_is_one_run_of_a_budget_with_a_rule(ledger: Ledger, budget: Budg
     for upload in "abcdef":
         ledger.charge("people", budget, event(upload, noise=None))
     alone = Ledger(ledger.path.with_name("alone.sqlite"))
-    admitted = [admits(each, budget) for each in (ledger, alone)]
+    admitted = [admits(place, budget) for place in (ledger, alone)]
     assert admitted[0] + 1 == admitted[1] < 10
 
 

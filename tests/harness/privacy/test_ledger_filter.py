@@ -135,8 +135,8 @@ def more(runs: str, run: str) -> str:
 )
 def test_no_analyst_gets_more_than_the_budget(most_delta: Fraction) -> None:
     budget = Budget(ONE_OF_EACH.epsilon, most_delta)
-    found = delta_of_the_best_analyst(TheLedger(budget), exp_bounds(budget.epsilon)[0])
-    assert most_delta * Fraction(3, 4) < found <= most_delta
+    delta = delta_of_the_best_analyst(TheLedger(budget), exp_bounds(budget.epsilon)[0])
+    assert most_delta * Fraction(3, 4) < delta <= most_delta
 
 
 def test_less_than_the_budget_would_be_false() -> None:
@@ -173,8 +173,8 @@ class NotAsDeclared(TheLedger):
 def test_nor_by_a_rule_that_admits_more(budget: Budget) -> None:
     """Also runs that basic composition refuses."""
     assert budget.delta is not None
-    found = delta_of_the_best_analyst(TheLedger(budget), exp_bounds(budget.epsilon)[0])
-    assert budget.delta / 5 < found <= budget.delta
+    delta = delta_of_the_best_analyst(TheLedger(budget), exp_bounds(budget.epsilon)[0])
+    assert budget.delta / 5 < delta <= budget.delta
     assert ledger_admits(budget, "a", "a")
     assert not Budget(budget.epsilon, budget.delta).allows(compose([EXACT["a"]] * 2))
 
@@ -182,8 +182,8 @@ def test_nor_by_a_rule_that_admits_more(budget: Budget) -> None:
 def test_rules_that_leave_something_out_are_beaten() -> None:
     for rule in (ForgetsTheLost(Budget(Fraction(2), Fraction(1, 4), order=3)), NotAsDeclared(DECLARED[0])):
         assert rule.budget.delta is not None
-        found = delta_of_the_best_analyst(rule, exp_bounds(rule.budget.epsilon)[1])
-        assert found > rule.budget.delta
+        delta = delta_of_the_best_analyst(rule, exp_bounds(rule.budget.epsilon)[1])
+        assert delta > rule.budget.delta
 
 
 class AllOfDeltaForEach(Renyi):

@@ -51,12 +51,12 @@ def chargers(
 
 
 def charges(path: Path) -> int:
-    return sum(len(each.charges) for each in Ledger(path).populations()) if path.exists() else 0
+    return sum(len(population.charges) for population in Ledger(path).populations()) if path.exists() else 0
 
 
 def only(path: Path) -> Population:
-    (found,) = Ledger(path).populations()
-    return found
+    (population,) = Ledger(path).populations()
+    return population
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_a_race_for_a_budget(budget: str, epsilon: str, fit: int, tmp_path: Path
     lines = [line for out, _ in said for line in out.split()]
     assert lines.count("refused") == PROCESSES
     charged = sorted(int(line) for line in lines if line != "refused")
-    found = only(path)
-    assert charged == [charge.id for charge in found.charges] and len(charged) == fit
-    assert found.spent.epsilon == fit * Fraction(epsilon) <= Fraction(budget)
+    population = only(path)
+    assert charged == [charge.id for charge in population.charges] and len(charged) == fit
+    assert population.spent.epsilon == fit * Fraction(epsilon) <= Fraction(budget)
     assert [entry.name for entry in path.parent.iterdir()] == ["ledger.sqlite"]
 
 
@@ -87,12 +87,12 @@ def test_killed_processes_lose_no_charge(tmp_path: Path) -> None:
             until(lambda: charges(path) > 2 * (PROCESSES + i))  # noqa: B023
             process.kill()
         said = [process.communicate(timeout=TIMEOUT_S) for process in processes]
-    told = {int(line) for out, _ in said for line in out.split("\n")[:-1] if line}
-    found = only(path)
-    charged = {charge.id for charge in found.charges}
-    assert told and told <= charged and len(charged - told) <= PROCESSES
-    assert {charge.status for charge in found.charges} == {Status.ABORTED}
-    assert found.spent.epsilon == len(charged)
+    announced = {int(line) for out, _ in said for line in out.split("\n")[:-1] if line}
+    population = only(path)
+    charged = {charge.id for charge in population.charges}
+    assert announced and announced <= charged and len(charged - announced) <= PROCESSES
+    assert {charge.status for charge in population.charges} == {Status.ABORTED}
+    assert population.spent.epsilon == len(charged)
     with chargers(path, "1000000", "1", 1, count=1) as (process,):
         assert int(process.communicate(timeout=TIMEOUT_S)[0]) == max(charged) + 1
 

@@ -109,9 +109,9 @@ def test_a_ledger_keeps_to_them(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     small = parse_budget("0.6,1e-9,3")
     for _ in range(3):
-        number, found = ledger.charge("loans", small, event())
+        number, population = ledger.charge("loans", small, event())
         ledger.settle(number, Status.ABORTED)
-        assert found is not None and found.budget == small
+        assert population is not None and population.budget == small
     with pytest.raises(BudgetError, match="3 runs with the noise of the first"):
         ledger.charge("loans", None, event())
     ledger.charge("others", small, event())
@@ -121,7 +121,7 @@ def test_a_ledger_keeps_to_them(tmp_path: Path) -> None:
             ledger.check("others", None, event(different))
     with pytest.raises(BudgetError, match="so many like it exceed"):
         ledger.check("new", parse_budget("0.6,1e-9,100"), event())
-    (kept,) = [each for each in ledger.populations() if each.name == "others"]
+    (kept,) = [candidate for candidate in ledger.populations() if candidate.name == "others"]
     assert kept.left == replace(small, runs=2) and kept.spent == EXACT
 
 
@@ -139,7 +139,7 @@ def test_a_rule_is_declared_before_the_first_run_and_stays(rule: Budget, tmp_pat
     ledger.charge("plain", None if not ledger.populations() else parse_budget("5"), event())
     with pytest.raises(PopulationError, match="declared before the first and stays"):
         ledger.set_budget("plain", rule)
-    assert {each.name: each.budget for each in ledger.populations()}["loans"] == rule
+    assert {population.name: population.budget for population in ledger.populations()}["loans"] == rule
 
 
 def test_as_they_are_written() -> None:
@@ -207,17 +207,17 @@ def test_totals_are_those_of_the_actual_noise(losses: list[Loss], releases: list
     most = math.prod((worst_ratio(coins) for coins in releases), start=Fraction(1))
     for ratio in (1 + (most - 1) / 4, 1 + (most - 1) / 2):
         exact = least_delta(releases, ratio)
-        found = numerical_epsilon(losses, float(exact))
-        assert found is not None
-        assert math.log(ratio) - 1e-9 <= found <= math.log(ratio) + 0.005
+        epsilon = numerical_epsilon(losses, float(exact))
+        assert epsilon is not None
+        assert math.log(ratio) - 1e-9 <= epsilon <= math.log(ratio) + 0.005
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1, 3), Fraction(20)])
 def test_never_above_basic_composition(epsilon: Fraction) -> None:
     losses = [loss(design_coins(epsilon, 40)), loss(SMALL, known=False)]
-    total = compose(each.exact for each in losses)
-    found = numerical_epsilon(losses, float(total.delta) * 1.01)
-    assert found is not None and found <= float(total.epsilon)
+    total = compose(one_loss.exact for one_loss in losses)
+    numerical = numerical_epsilon(losses, float(total.delta) * 1.01)
+    assert numerical is not None and numerical <= float(total.epsilon)
 
 
 def test_where_no_epsilon_will_do() -> None:
@@ -249,19 +249,19 @@ def runs_by_zcdp(rho: float, epsilon: float, delta: float) -> float:
 def test_distributed_noise_counts_as_it_is(epsilon: str, runs: int, by_response: int) -> None:
     """Within 2 % of what ideal Gaussian noise takes, by zCDP and by dp_accounting; sums admit 60 and 30."""
     one = of_gaussian(Fraction(epsilon))
-    found = admitted(RENYI, one)
+    runs_admitted = admitted(RENYI, one)
     assert isinstance(one.noise, NoiseEvent) and isinstance(one.noise.noise, DistributedNoise)
     table = np.array(one.noise.noise.summed(2), dtype=float)
     variance = float(table @ (np.arange(table.size) - table.size // 2) ** 2.0 / table.sum())
-    assert 0.98 * runs < found < 1.02 * runs
-    assert 0.98 < found / runs_by_zcdp(1 / (2 * variance), 3, 1e-9) < 1.001
+    assert 0.98 * runs < runs_admitted < 1.02 * runs
+    assert 0.98 < runs_admitted / runs_by_zcdp(1 / (2 * variance), 3, 1e-9) < 1.001
     theirs = rdp.RdpAccountant(list(range(2, 64)))
-    theirs.compose(dp_accounting.GaussianDpEvent(math.sqrt(variance)), found)
+    theirs.compose(dp_accounting.GaussianDpEvent(math.sqrt(variance)), runs_admitted)
     assert 2.95 < theirs.get_epsilon(1e-9) < 3.0
     assert admitted(RENYI, Loss(one.exact)) == by_response
-    declared = replace(DECLARED, epsilon=Fraction(3), runs=found)
+    declared = replace(DECLARED, epsilon=Fraction(3), runs=runs_admitted)
     assert accountant_of(declared, [one]).kept and not accountant_of(declared, [Loss(one.exact)]).kept
-    assert not accountant_of(replace(declared, runs=found * 5 // 4), [one]).kept
+    assert not accountant_of(replace(declared, runs=runs_admitted * 5 // 4), [one]).kept
 
 
 def test_a_wrong_number_of_honest_parties_is_noticed() -> None:

@@ -161,8 +161,8 @@ def policy(tasks: tuple[str, ...] = ("weights",), unit: PrivacyUnit = RECORD) ->
 def test_what_a_policy_covers(
     release: PrivacyEvent, asked: ClientPolicy, spent: Guarantee | None, covered: bool
 ) -> None:
-    found = uncovered({"a": asked}, release, {"a": spent} if spent else {})
-    assert found == (frozenset() if covered else {"a"})
+    not_covered = uncovered({"a": asked}, release, {"a": spent} if spent else {})
+    assert not_covered == (frozenset() if covered else {"a"})
 
 
 def test_each_upload_is_judged_by_its_own_policy_and_past() -> None:

@@ -72,8 +72,8 @@ def test_a_client_s_mistake_is_named(row: str, said: str, tmp_path: Path) -> Non
 
 def test_domains_of_values_are_written_and_read() -> None:
     assert domain_from_json(DOMAIN.to_json(), "it") == DOMAIN
-    found = domain_from_json({"groups": ["b", "a"], "values": {"low": -1, "high": 2}}, "it")
-    assert found.groups == ("a", "b") and found.values == ValueGrid(-1.0, 2.0)
+    domain = domain_from_json({"groups": ["b", "a"], "values": {"low": -1, "high": 2}}, "it")
+    assert domain.groups == ("a", "b") and domain.values == ValueGrid(-1.0, 2.0)
     for values in ({"low": 0}, [0, 1], {"low": 0, "high": "1"}, {"low": 0, "high": 1, "steps": 2.0}):
         with pytest.raises(RecordDomainError, match=r"it is not a domain: .* at `values"):
             domain_from_json({"groups": ["a", "b"], "values": values}, "it")
@@ -97,23 +97,23 @@ def test_whom_the_noise_protects() -> None:
 def test_gaps_by_hand() -> None:
     """Sums 1000 and -300 steps over sizes of 4000 and 1000 steps: means 1/4 and -3/10 of the radius."""
     chosen = plan()
-    found = gaps(opened((1000, 4000), (-300, 1000)), DOMAIN, chosen)
-    assert found.sizes.tolist() == [400, 100] and found.near_zero == (False, False)
-    assert [mean.estimate for mean in found.means] == pytest.approx([0.625, 0.35])
-    (gap,) = found.gaps.values()
+    result = gaps(opened((1000, 4000), (-300, 1000)), DOMAIN, chosen)
+    assert result.sizes.tolist() == [400, 100] and result.near_zero == (False, False)
+    assert [mean.estimate for mean in result.means] == pytest.approx([0.625, 0.35])
+    (gap,) = result.gaps.values()
     assert gap.estimate == pytest.approx(0.275) and gap.says_something
     noise = simulated_noise(chosen.coins, np.random.default_rng(2), (2, 10**5))
-    for end, half_a_step in ((found.means[0].low, 0.05), (found.means[0].high, -0.05)):
+    for end, half_a_step in ((result.means[0].low, 0.05), (result.means[0].high, -0.05)):
         m = 2 * end - 1 + half_a_step
         off = abs((1 - m) * 5000 - (1 + m) * 3000)
         assert 0.04 < (abs((1 - m) * noise[0] - (1 + m) * noise[1]) > off).mean() < 0.052
 
 
 def test_groups_that_the_noise_hides() -> None:
-    found = gaps(opened((100, 20_000), (3, -40)), DOMAIN, plan())
-    assert found.near_zero == (False, True)
-    assert math.isnan(found.means[1].estimate) and not found.means[1].says_something
-    written = found.to_json()
+    result = gaps(opened((100, 20_000), (3, -40)), DOMAIN, plan())
+    assert result.near_zero == (False, True)
+    assert math.isnan(result.means[1].estimate) and not result.means[1].says_something
+    written = result.to_json()
     assert written["means"]["b"] == {"estimate": None, "interval": [0.0, 1.0], "says_something": False}
     assert written["gaps"] == [
         {"groups": ["a", "b"], "estimate": None, "interval": [-1.0, 1.0], "says_something": False}

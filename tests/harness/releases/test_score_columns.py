@@ -87,14 +87,14 @@ def test_each_labels_curves_are_of_its_own_scores() -> None:
     chosen = thresholds_on(curves, choice)
     assert (curves.positive, curves.negative, list(chosen.others)) == ("dog", "", ["cat", "owl"])
     for at, name in enumerate(LABELS):
-        found, exact = (
+        noisy, exact = (
             curves.for_positive(name).curves,
             exact_curves(label == at, scores[:, at], frame.group, DOMAIN.groups, GRID),
         )
         for array in ("tp", "fp", "positives", "negatives"):  # but for the noise's mean, which is taken off
-            assert getattr(found, array) == pytest.approx(getattr(exact, array), abs=len(GRID))
+            assert getattr(noisy, array) == pytest.approx(getattr(exact, array), abs=len(GRID))
         rules = {"dog": chosen.thresholds, **chosen.others}[name]
-        assert rules is not None and rules.to_json() == choice.of(found).to_json()
+        assert rules is not None and rules.to_json() == choice.of(noisy).to_json()
     shown = [cells[:2] for part in thresholds(chosen) for cells in getattr(part, "rows", ()) if cells]
     assert ["cat", "a"] in shown and ["owl", "b"] in shown
 

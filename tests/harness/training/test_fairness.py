@@ -39,7 +39,8 @@ def constants(fairness: str, n: np.ndarray, positive: int):
 
 @pytest.mark.parametrize(
     ("fairness", "labels"),
-    [(each, 2) for each in FAIRNESS] + [(each, 3) for each in FAIRNESS if each not in OF_TWO_LABELS],
+    [(notion, 2) for notion in FAIRNESS]
+    + [(notion, 3) for notion in FAIRNESS if notion not in OF_TWO_LABELS],
 )
 def test_weights_are_the_papers(fairness: str, labels: int) -> None:
     rng = np.random.default_rng(7)
@@ -83,12 +84,12 @@ def exact_sum(rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("unit", PrivacyUnit)
-@pytest.mark.parametrize("fairness", [each for each in FAIRNESS if each != "accuracy_parity"])
+@pytest.mark.parametrize("fairness", [notion for notion in FAIRNESS if notion != "accuracy_parity"])
 def test_without_noise_the_gap_closes(fairness: str, unit: PrivacyUnit) -> None:
     of = records()
     how = Descent(400, clip=10.0, largest_weight=20.0, learning_rate=0.1 if unit is RECORD else 1.0)
     fairgrad = FairGrad(fairness, 2, 2, positive=1, step=0.01)
-    plain, fair = (fit(of, exact_sum, how, unit, each) for each in (None, fairgrad))
+    plain, fair = (fit(of, exact_sum, how, unit, weighting) for weighting in (None, fairgrad))
     assert gap(of, plain, fairness) > 0.15
     assert gap(of, fair, fairness) < 0.03
 

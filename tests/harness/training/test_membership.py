@@ -87,7 +87,7 @@ def test_an_attack_stays_below_what_is_guaranteed_and_too_little_noise_is_notice
     ("model", "noise"),
     [
         ("mpyc", "distributed"),
-        *(pytest.param("ring", each, marks=pytest.mark.mpspdz("ring")) for each in ("joint", "distributed")),
+        *(pytest.param("ring", kind, marks=pytest.mark.mpspdz("ring")) for kind in ("joint", "distributed")),
     ],
 )
 def test_an_attack_on_a_program_without_noise_succeeds_and_on_the_real_one_does_not(

@@ -59,7 +59,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield tmp_path
     until(lambda: not processes_below(tmp_path))
-    assert {each.name for each in tmp_path.iterdir()} <= {
+    assert {path.name for path in tmp_path.iterdir()} <= {
         *("ledger.sqlite", "pi_rounds.mpc", "at the end", "stock")
     }
 
@@ -104,7 +104,7 @@ def test_columns_are_shares_of_the_sum_and_fresh() -> None:
     for model in (MODELS["ring"], MODELS["mpyc"]):
         encoded, domain = np.array([[5, -7], [1, 2]]), model.domain
         once, again = (_columns(encoded, model) for _ in range(2))
-        total = domain.total(np.stack([domain.from_bytes(each) for each in once], axis=1))
+        total = domain.total(np.stack([domain.from_bytes(column) for column in once], axis=1))
         assert to_integers(domain, total) == [6, -5]
         assert not {*once} & {*again} and len({*once}) == model.parties
 
@@ -252,11 +252,11 @@ def accepts(errors: np.ndarray, noise: Any, scale: float) -> bool:
     drawn = np.random.default_rng(3).choice(masses.size, 200_000, p=masses / masses.sum())
     distribution = np.sort(scale * (drawn - noise.largest))
     points = np.quantile(distribution, np.linspace(0.01, 0.99, 99))
-    found, expected = (
+    observed, expected = (
         np.searchsorted(np.sort(sample), points, side="right") / sample.size
         for sample in (errors, distribution)
     )
-    return bool(np.abs(found - expected).max() <= dkw_bound(errors.size) + dkw_bound(distribution.size))
+    return bool(np.abs(observed - expected).max() <= dkw_bound(errors.size) + dkw_bound(distribution.size))
 
 
 @pytest.mark.parametrize(
@@ -291,8 +291,8 @@ def test_noise_over_rounds_has_its_distribution_and_is_fresh(model: str, noise: 
         ({"clients": 1 << 60}, "could overflow .* declare fewer clients"),
         ({"coordinates": 0}, "coordinates, not 0"),
         *(
-            ({"largest_weight": each}, "largest weight is from")
-            for each in (0, -1, 5e-324, math.nan, math.inf)
+            ({"largest_weight": weight}, "largest weight is from")
+            for weight in (0, -1, 5e-324, math.nan, math.inf)
         ),
         ({"rounds": 2.5}, "1 client or more, not 2.5, 4"),
         ({"clients": "a"}, "1 client or more, not 2, a"),
@@ -346,7 +346,7 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
         assert [session.add(UPDATES).shape for _ in range(ROUNDS)] == [(D,)] * ROUNDS
     with pytest.raises(StockError, match="make some beforehand by preprocess"):
         SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger).open()
-    assert [len(each.charges) for each in Ledger(ledger).populations()] == [1]
+    assert [len(population.charges) for population in Ledger(ledger).populations()] == [1]
     others: list[dict[str, Any]] = [{"noise": "distributed"}, {"starting": print}]
     for other in others:
         with pytest.raises(OptionError, match="offline= is for joint noise"):

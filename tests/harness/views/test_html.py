@@ -112,9 +112,9 @@ def test_a_report_is_well_formed_and_refers_to_nothing_outside(tmp_path: Path) -
         assert head == "data:image/svg+xml;base64"
         svg = ElementTree.fromstring(base64.b64decode(data))
         outside = [
-            value for each in svg.iter() for name, value in each.attrib.items() if name.endswith("href")
+            value for element in svg.iter() for name, value in element.attrib.items() if name.endswith("href")
         ]
-        assert svg.tag == "{http://www.w3.org/2000/svg}svg" and all(each[0] == "#" for each in outside)
+        assert svg.tag == "{http://www.w3.org/2000/svg}svg" and all(target[0] == "#" for target in outside)
         text = base64.b64decode(data).decode()
         assert "prefers-color-scheme:dark" in text and "currentColor" in text
         assert "#000000" not in text and "#ffffff" not in text  # neither ink nor paper of one color scheme
@@ -125,7 +125,9 @@ def test_numbers_on_a_shade_are_dark_on_a_dark_page_too(tmp_path: Path) -> None:
     counts = np.array([[[50.0, 1.0], [2.0, 60.0]]])
     page = written("t", "", [matrices(["a"], ["0", "1"], counts)], tmp_path)
     svg = ElementTree.fromstring(base64.b64decode(page.references[0].partition(",")[2]))
-    styles = {each.text: each.attrib["style"] for each in svg.iter("{http://www.w3.org/2000/svg}text")}
+    styles = {
+        element.text: element.attrib["style"] for element in svg.iter("{http://www.w3.org/2000/svg}text")
+    }
     assert all(f"fill: {INK}" in styles[f"{count}"] for count in counts.ravel())
 
 

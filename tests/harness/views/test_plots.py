@@ -87,12 +87,12 @@ def test_estimates_and_ends_are_those_given() -> None:
     axes = drawn(intervals("x", ["one", "other"], values, "rate", "", at=0.5))
     line, *lines = points(axes)
     assert [x for x, _ in line] == [0.5, 0.5]
-    assert [[x for x, _ in each] for each in lines[:2]] == [[0.25, 0.75], [0, 1]]
+    assert [[x for x, _ in ends] for ends in lines[:2]] == [[0.25, 0.75], [0, 1]]
     assert lines[2][0] == [0.5, 0] and math.isnan(lines[2][1][0])
     assert [x for x, _ in lines[5]] == [0.125, 0.25] and np.isnan(lines[3:5])[..., 0].all()
     ticks = [label.get_text() for label in axes.get_yticklabels()]
     assert ticks == ["one", "other"] and in_legend(axes) == ["a", "b"] and axes.get_xlabel() == "rate"
-    heights = [y for each in lines for _, y in each]
+    heights = [y for drawn_line in lines for _, y in drawn_line]
     assert heights == [0, 0, 2.5, 2.5, 0, 2.5, 1, 1, 3.5, 3.5, 1, 3.5] and axes.yaxis_inverted()
 
 
