@@ -21,6 +21,7 @@ from harness.engines.base import PROGRAMS, PROJECT, Job
 from harness.engines.mpspdz.compiler import compile_options
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.security_models import MODELS, SecurityModel
+from protocols.circuits.gaussian import JOINT_GAUSSIAN
 from protocols.spec import PROTOCOLS, ProtocolSpec
 
 # One small case of each argument that programs take.
@@ -29,7 +30,7 @@ ARGUMENTS: dict[str, object] = {
     "samples": 5, "bins": 6, "blocks": "1.3", "epsilon": "1", "delta_bits": 40, "reweighing": "balanced",
     "most_records": 1000, "slots": 9, "per_lane": 3, "steps": 5, "queries": 3, "above": 1,
     "offset": 3, "most": 100, "nodes": 5, "law": "laplace", "rate": "1", "edge": 40, "rounds": 2,
-    "coordinates": 5,
+    "coordinates": 5, "shape": "1/8.6.2",
 }  # fmt: skip
 OPENING = ("asm_open", "vasm_open")
 # Arithmetic on one's own shares only: nothing in it that a party could tamper with unnoticed, or that opens.
@@ -63,7 +64,8 @@ def assembly(
     """Compile a program as its engine does; return the names of its instructions, in order."""
     installation = find_installation()
     assert isinstance(installation, Installation)
-    arguments = [str({**ARGUMENTS, **given}.get(name, model.parties)) for name in spec.arguments]
+    law = {"law": JOINT_GAUSSIAN} if "shape" in spec.arguments else {}
+    arguments = [str({**ARGUMENTS, **law, **given}.get(name, model.parties)) for name in spec.arguments]
     assert set(spec.arguments) <= {*ARGUMENTS, "parties"}, "say what the new argument is in ARGUMENTS"
     (directory / "Programs").mkdir(parents=True)
     (directory / "Programs" / "Source").symlink_to(sources)
