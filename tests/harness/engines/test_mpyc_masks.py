@@ -11,6 +11,7 @@ import pytest
 from harness.engines.base import PROGRAMS
 from harness.forecast.operation_counts import usage_of
 from harness.security_models import get_model
+from protocols.circuits.gaussian import JOINT_GAUSSIAN
 from protocols.spec import PI_CAP, PI_CF, PI_COUNT, PI_RW, PROTOCOLS, ProtocolSpec
 from tests.support.one_party import OneParty
 
@@ -20,7 +21,7 @@ SMALL: dict[str, int | str] = {
     "form": "split", "path": "shares", "parties": 1, "clients": 2, "parts": 0, "samples": 3, "records": 2,
     "slots": 3, "per_lane": 1, "groups": 2, "labels": 2, "bins": 4, "blocks": "1.2", "steps": 2, "offset": 4,
     "most": 60, "queries": 5, "above": 1, "epsilon": "1", "delta_bits": 40, "nodes": 3, "law": "laplace",
-    "rate": "1", "edge": 40, "rounds": 1, "coordinates": 3,
+    "rate": "1", "edge": 40, "rounds": 1, "coordinates": 3, "shape": "1/8.6.2",
 }  # fmt: skip
 CASES = [
     *((spec, {}) for spec in PROTOCOLS.values() if spec.portable and not spec.uses_piece),
@@ -44,7 +45,8 @@ def test_what_a_program_declares_to_compare_is_what_is_masked(
     spec: ProtocolSpec, other: dict[str, int | str], party: OneParty
 ) -> None:
     """Bits, products, sums and openings take no mask that could fail to hide."""
-    given = {name: str({**SMALL, **other}[name]) for name in spec.arguments}
+    law = {"law": JOINT_GAUSSIAN} if "shape" in spec.arguments else {}
+    given = {name: str({**SMALL, **law, **other}[name]) for name in spec.arguments}
     source = PROGRAMS / f"{spec.name}.mpc"
     outcome = party.run(
         source.read_text(), arguments=tuple(given.values()), elements=(0,) * 100, integers=(0,) * 1000
