@@ -113,6 +113,9 @@ class ClientRecords:
 
     def in_parts(self, clients: int) -> Iterator[ClientRecords]:
         """Yield the same records in parts of at most so many clients, for what grows with clients."""
+        if clients >= self.clients:
+            yield self
+            return
         order = np.argsort(self.client, kind="stable")
         starts = range(0, self.clients, clients)
         edges = np.searchsorted(self.client[order], [*starts, self.clients])

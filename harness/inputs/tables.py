@@ -170,7 +170,8 @@ def _with_bins(frame: nw.LazyFrame[Any], name: str, grid: Grid, bin_name: str) -
     else:
         place = _by_halves(score, grid, 0, len(grid))
     outside = nw.when(missing.fill_null(False)).then(nw.lit(MISSING)).otherwise(nw.lit(WRONG))
-    return frame.with_columns(nw.when(inside).then(place).otherwise(outside).cast(nw.Int64).alias(bin_name))
+    frame = frame.with_columns(nw.when(inside).then(place).otherwise(outside).cast(nw.Int64).alias(bin_name))
+    return frame.drop("number", "inside", "guess", strict=False)  # the next score has its own
 
 
 def _with_number_of_text(frame: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[Any]:

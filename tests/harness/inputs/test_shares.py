@@ -69,7 +69,7 @@ def test_a_client_without_records_shares_zeros(tmp_path: Path) -> None:
     """Else leaving the client out would tell that it has none."""
     path = tmp_path / "nobody.csv"
     path.write_text("client_id,group,label\n")
-    nobody = read_records(path, RecordDomain(("a", "b"), ("0", "1")))
+    nobody = read_records(path, RecordDomain(("a", "b"), ("0", "1")), say=lambda _: None)
     assert nobody.clients == 1
     for form, columns in ((SPLIT, [0, 0, 0, 0]), (PRODUCT, [1, 0, 0])):
         assert columns_of(nobody, form)[:, 0].tolist() == columns
