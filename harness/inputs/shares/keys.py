@@ -65,7 +65,7 @@ class SealingKey:
         if not is_date(self.until) or not re.fullmatch("([0-9a-f]{2})+", self.public):
             raise ShareError("A sealing key is hexadecimal digits, with a date such as 2027-12-31.")
         try:
-            _ = self.overhead, _public(self.raw)
+            _ = self.overhead, self.seal(b"", b"")  # to some keys nothing can be sealed
         except (KeyError, ValueError):
             raise ShareError(f"A sealing key of {len(self.raw)} bytes is none of this version.") from None
 
@@ -178,8 +178,14 @@ def read_party(path: Path) -> SealingParty:
 
 
 def secrets_in(directory: Path) -> dict[bytes, bytes]:
-    """Return the secret keys of a party's directory, by their IDs. Raises: ShareError: it has none."""
-    secrets = {bytes.fromhex(path.stem): path.read_bytes() for path in sorted(directory.glob("*.key"))}
+    """Return the secret keys in a directory, by their IDs. Raises: ShareError: it has none, or others."""
+    secrets = {}
+    for path in sorted(directory.glob("*.key")):
+        try:
+            _ = _secret(secret := path.read_bytes())
+            secrets[bytes.fromhex(path.stem)] = secret
+        except ValueError:
+            raise ShareError(f"{path} is no key that ./inv keys made; restore it, or take it away.") from None
     if not secrets:
         raise ShareError(f"{directory} holds no sealing keys; make one by ./inv keys, or name another.")
     return secrets

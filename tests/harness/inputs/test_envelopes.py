@@ -221,3 +221,15 @@ def test_a_task_refuses_what_would_tell_of_a_client(tmp_path: Path, task: Task) 
         pytest.raises(ShareError, match="ended"),
     ):
         task.check_open()
+
+
+@pytest.mark.parametrize("name", ["tls.key", "0011223344556677.key"])
+def test_a_file_that_is_no_key_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"-----BEGIN PRIVATE KEY-----")
+    with pytest.raises(ShareError, match=rf"{name} is no key that"):
+        secrets_in(tmp_path)
+
+
+def test_a_key_to_which_nothing_can_be_sealed_is_refused() -> None:
+    with pytest.raises(ShareError, match="A sealing key of 32 bytes"):
+        SealingKey("00" * 32, "2027-12-31")
