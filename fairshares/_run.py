@@ -265,4 +265,6 @@ def _source(records: Any, columns: Mapping[str, Any]) -> Named:
         table = frame.to_pandas()
         rows = table_of({TABLE.lower(): table.index.to_series(), **arrays})
         records = table.assign(**{name: rows[name] for name in arrays})
+    if (group := names.get("group", "group")) == names.get("label", "label"):
+        raise RecordsError(f"The column {group} cannot be both group and label.")
     return Named(records, names)

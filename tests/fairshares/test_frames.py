@@ -188,3 +188,9 @@ def test_numbers_of_arrays_declare_features_and_domains() -> None:
     declared = {"groups": polars_frame["group"].unique(), "labels": df.label.unique()}
     said: Any = {"epsilon": 20, "rounds": 1, "security": "mpyc", "client_id": "branch", "domain": declared}
     assert fs.train(df, features=features, **said).model.classes_.tolist() == [0, 1]
+
+
+def test_a_column_is_one_thing() -> None:
+    frame = pd.DataFrame({"client_id": ["1", "2"], "group": ["a", "b"], "label": [0, 1]})
+    with pytest.raises(fs.RecordsError, match="The column group cannot be both"):
+        fs.weights(frame, label="group", epsilon=1, security="mpyc")
