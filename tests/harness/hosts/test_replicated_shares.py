@@ -383,9 +383,10 @@ def test_a_host_lists_its_uploads_once(model: SecurityModel, tmp_path: Path) -> 
         with pytest.raises(HostUnfitError, match="of a party that its model does not have"):
             one.ask("take_list", of=model.parties, signed=nobody, at=0, piece="")
         one.ask("take_list", of=1, signed=nobody, at=0, piece="")
-        for early in ({"request": "aggregate", "party": 0}, {"request": "read_list", "at": 0}):
+        early = {"party": 0}, {"at": 0}
+        for request, details in zip(("aggregate", "read_list"), early, strict=True):
             with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
-                one.ask(**early)
+                one.ask(request, 60.0, None, **details)
         one.ask("check_uploads", kind=Any, party=0)
         with pytest.raises(HostUnfitError, match="has listed its uploads already"):
             one.ask("check_uploads", party=0)

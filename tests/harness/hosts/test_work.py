@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -382,29 +383,28 @@ def test_a_host_goes_on_from_where_a_killed_one_was(
     if taken_away:
         for host in hosts:
             (host / "shares" / f"{one}.share").unlink()
-    opened = list[bytes]()
-    monkeypatch.setattr(counting, "open_envelope", lambda *asked: opened.append(asked[-1]) or UNREADABLE)
-    if taken_away:
-        monkeypatch.undo()
-    with ExitStack() as stack:
+    opened = Mock(return_value=UNREADABLE)
+    with monkeypatch.context() as patched, ExitStack() as stack:
+        if not taken_away:
+            patched.setattr(counting, "open_envelope", opened)
         work = Coordinator(hosts[0], stack).work
         work.propose(asked())
         report = listed(work)
-        assert len(report.sound) == 2 and not opened
+        assert len(report.sound) == 2 and not opened.called
         assert left_out(report.unsound) == ({} if taken_away else {one: UNCOVERED})
 
 
 def test_a_host_opens_each_upload_once(hosts: list[Path], tmp_path: Path) -> None:
     """For its list and for the count, if all take what it listed."""
     share_more(hosts, tmp_path, ALLOWED)
-    opened = list[bytes]()
+    opened = Mock()
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patched:
         coordinator = Coordinator(hosts[0], stack)
         coordinator.work.propose(asked())
         coordinator.tell(hosts, asked())
-        patched.setattr(counting, "open_envelope", lambda *asked: opened.append(asked[-1]) or UNREADABLE)
+        patched.setattr(counting, "open_envelope", opened)
         assert len(coordinator.work.release.uploads.aggregate(0)["head"].splitlines()[1].split()) == 2
-    assert not opened and not (hosts[0] / CHECKPOINT).exists()
+    assert not opened.called and not (hosts[0] / CHECKPOINT).exists()
 
 
 @pytest.mark.parametrize("what", ["another list", "another party's list", "no list"])
