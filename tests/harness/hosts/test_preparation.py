@@ -334,7 +334,7 @@ def took(host: Path, hosts: list[Path], opened: Path) -> None:
         let_go(coordinator, work, hosts, Opens(piece.parties[0], opened))
 
 
-@pytest.mark.parametrize("points", [15, 50])
+@pytest.mark.parametrize("points", [7, 50])
 def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
     points: int, hosts: list[Path], stack: ExitStack, tmp_path: Path
 ) -> None:
