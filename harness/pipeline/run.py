@@ -30,7 +30,7 @@ from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from harness.privacy.statement import PrivacyStatement, read_statement, state_privacy
-from harness.privacy.stock import Stock
+from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease, Statistic
 from harness.request.base import Request
 from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
@@ -130,9 +130,19 @@ def run_release(
             event = event_of(prepared_for(domain), task, out)
             return uncovered(policies, event, settings.account.ledger.spent_on(policies))
 
-        account = settings.account
+        @cache
+        def taken_piece() -> Piece | None:
+            if settings.stock is None or not release.offline:
+                return None
+            return taken(joint_noise_of(prepared), settings.stock, partial / "piece")
+
+        def attempts() -> int:
+            piece = taken_piece()
+            return piece.attempts if piece else 0
+
+        account, stock = settings.account, settings.stock
         of_chain = part_of(account.ledger.counted, account.population, release.chain)
-        context = RunContext(release, partial, progress, settings.timeout_s, not_covered, of_chain)
+        context = RunContext(release, partial, progress, settings.timeout_s, not_covered, of_chain, attempts)
         described = source.describe(context)
         domain = described.domain
         prepared = prepared_for(domain)  # refused before anything is shared
@@ -144,9 +154,7 @@ def run_release(
         charging.check(event)  # refused before anything is shared, and again when the parties start
         inputs = source.deliver(context, described)
         event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
-        piece, stock = None, settings.stock
-        if stock is not None and release.offline:
-            piece = taken(joint_noise_of(prepared), stock, partial / "piece")
+        if (piece := taken_piece()) is not None:
             event, job = replace(event, piece=piece.name), replace(job, pieces=piece.parties)
 
         def starting() -> None:
