@@ -42,6 +42,7 @@ from harness.request.releases import CapRequest, NoiseRequest
 from harness.security_models import SecurityModel, get_model
 from harness.training.session import SumSession
 from protocols.accounting.calibration import PrivacyUnit
+from protocols.circuits.gaussian import JointGaussian
 from protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
 
 
@@ -251,7 +252,8 @@ def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityMode
 def error_ratio(cell: Mapping[str, Level]) -> float:
     """Return how many times as far off a count is with distributed noise as with joint noise.
 
-    Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds.
+    Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds;
+    of rounds, of a coordinate.
     """
     same = {**cell, "network": "none"}  # on which errors do not depend
     distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
@@ -260,7 +262,15 @@ def error_ratio(cell: Mapping[str, Level]) -> float:
 
 @cache
 def _count_error(key: Cell) -> float:
-    cell, statistic = dict(key), statistic_of(dict(key))
+    cell = dict(key)
+    if cell["protocol"] == PI_ROUNDS.name:
+        session = session_of(cell)
+        noise, units = session.plan.noise, session.rule.units
+        table = noise.weights if isinstance(noise, JointGaussian) else noise.summed(noise.parties)
+        masses = np.array(table, dtype=np.float64)
+        deviations = (np.arange(masses.size) - noise.largest) / units
+        return float(np.sqrt(np.average(deviations**2, weights=masses)))
+    statistic = statistic_of(cell)
     domain = federation_of(cell, statistic).domain
     sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error depends on none
     error = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)
