@@ -112,12 +112,13 @@ class Place:
             return engine_of(model).availability(model)
         if literal := literal_of(cell):
             return engine_of(model).supports(literal, model, NO_INPUT)
-        if cell["protocol"] == PI_ROUNDS.name:
-            elsewhere = self._hosts is not None or network != "none"
-            session = session_of(cell)
-            return "Rounds run here, on no network." if elsewhere else session.unsupported
+        of_rounds = cell["protocol"] == PI_ROUNDS.name
+        if of_rounds and (self._hosts is not None or network != "none"):
+            return "Rounds run on one machine, without an emulated network."
         try:
-            self._settings(cell).check_supported(_spec_of(cell))
+            session_of(cell).check_supported() if of_rounds else self._settings(cell).check_supported(
+                _spec_of(cell)
+            )
         except UnsupportedError as error:
             return str(error)
         return None

@@ -130,19 +130,18 @@ def run_release(
             event = event_of(prepared_for(domain), task, out)
             return uncovered(policies, event, settings.account.ledger.spent_on(policies))
 
+        account, stock = settings.account, settings.stock
+
         @cache
         def taken_piece() -> Piece | None:
-            if settings.stock is None or not release.offline:
-                return None
-            return taken(joint_noise_of(prepared), settings.stock, partial / "piece")
+            if stock and release.offline:
+                return taken(joint_noise_of(prepared), stock, partial / "piece")
+            return None
 
-        def attempts() -> int:
-            piece = taken_piece()
-            return piece.attempts if piece else 0
-
-        account, stock = settings.account, settings.stock
         of_chain = part_of(account.ledger.counted, account.population, release.chain)
-        context = RunContext(release, partial, progress, settings.timeout_s, not_covered, of_chain, attempts)
+        context = RunContext(
+            release, partial, progress, settings.timeout_s, not_covered, of_chain, taken_piece
+        )
         described = source.describe(context)
         domain = described.domain
         prepared = prepared_for(domain)  # refused before anything is shared

@@ -37,6 +37,7 @@ from harness.pipeline.party_inputs import (
     feed_heads,
     new_uploads,
 )
+from harness.privacy.stock import Piece
 from harness.request.base import Request
 from harness.request.releases import request_from_json
 from harness.security_models import SecurityModel
@@ -63,8 +64,8 @@ class RunContext:
         seconds: How long the parties may take.
         uncovered: Says which uploads to leave out, as their clients do not allow the run.
         counted: Says which of some uploads to leave out, as the run's chain counted them before.
-        attempts: Says how often parties began to make its noise before it, 0 where it makes its own. It has
-            taken the noise then, so nothing is left that could refuse the inputs.
+        piece: Takes its noise out of the stock, once nothing is left that could refuse the inputs; None where
+            the run makes its own.
     """
 
     release: Request
@@ -73,7 +74,7 @@ class RunContext:
     seconds: float
     uncovered: Uncovered
     counted: CountedUploads = lambda _: ()
-    attempts: Callable[[], int] = lambda: 0
+    piece: Callable[[], Piece | None] = lambda: None
 
 
 class Source(ABC):
@@ -116,7 +117,7 @@ class RecordsSource(Source):
             rows = columns_of(self.records, form).T  # a client's values in each, or a record's
             check_sent(rows.size)
             sent = [*rows] if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
-            terms = self.terms or terms_of(run.release, described.domain, run.attempts())
+            terms = self.terms or terms_of(run.release, described.domain, run.piece())
             clients = local_clients(sent, terms, run.scratch / "clients", run.seconds)
             return replace(described, uploads=len(sent), sending=clients)
         if not described.rows:
@@ -205,7 +206,7 @@ class InvitedSource(Source):
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         paths = _client_keys(run.scratch / "clients", self.clients)
         pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in paths]
-        terms, release = terms_of(run.release, described.domain, run.attempts()), run.release
+        terms, release = terms_of(run.release, described.domain, run.piece()), run.release
         begin = partial(invitations, pairs, terms, self.directory)
         certificates = [certificate for certificate, _ in pairs]
         return sent_inputs(self.domain, certificates, release.form, release.security, terms, begin)
@@ -262,12 +263,13 @@ def sent_inputs(
     return PartyInputs(domain, clients, clients, clients, [None] * model.parties, senders)
 
 
-def terms_of(request: Request, domain: RecordDomain, attempts: int = 0) -> dict[str, Any]:
+def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, Any]:
     """Return what clients are told.
 
-    Args: attempts: to make the noise before the run, as each may have failed unnoticed; 0 where the run makes
-    its own. Raises: OptionError: the request protects nobody in this domain.
+    Args: piece: of noise made ahead, of which they are told the attempts, as each may have failed unnoticed.
+    Raises: OptionError: the request protects nobody in this domain.
     """
+    attempts = piece.attempts if piece else 0
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
     return {"request": public_request.to_json(), "domain": domain.to_json(), "attempts": attempts}
 

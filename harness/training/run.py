@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from harness.engines.base import Progress, no_charge
 from harness.engines.registry import choose_model
-from harness.errors import OptionError, named
+from harness.errors import OptionError
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -38,7 +38,6 @@ from harness.privacy.statement import (
 )
 from harness.releases.base import Statistic
 from harness.releases.registry import statistic_of
-from harness.request.base import JOINT
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
 from harness.system.result_files import check_new, new_directory, write_all
@@ -397,10 +396,6 @@ def preprocessed(
 
 def _chosen(request: TrainRequest, account: Account, values: Mapping[str, Any]) -> Training:
     """Return what a request stands for. Raises: OptionError: its fields do not go together."""
-    if request.offline and request.noise != JOINT:
-        raise OptionError(
-            f"{named('offline')} is for joint noise; leave it out, or {named('noise', request.noise)}."
-        )
     model, domain = request.security or choose_model(None), declared_domain(request)
 
     def planned(task: str) -> Planned:

@@ -141,7 +141,9 @@ class SumSession:
                 raise OptionError(f"There is no {kind} {name!r}; choose {' or '.join(known)}.")
         self._spec, self.offline, parties = PI_ROUNDS, offline, None
         if offline and noise == "distributed":
-            raise OptionError(f"{as_keyword('offline')} is for joint noise; leave it out.")
+            raise OptionError(
+                "Parties draw distributed noise in the run itself: only joint noise is made ahead."
+            )
         if offline:
             self._spec = with_noise_made_ahead(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
         if noise == "distributed":
@@ -170,14 +172,9 @@ class SumSession:
         self.seconds: list[float] = []
         self.sent_bytes: tuple[int, ...] | None = None
 
-    @property
-    def unsupported(self) -> str | None:
-        """Why the model cannot run the session here, None if it can."""
-        return engine_of(self.model).supports(self._spec, self.model, NO_INPUT)
-
     def check_supported(self) -> None:
         """Raise UnsupportedError where the model cannot run the session here."""
-        if reason := self.unsupported:
+        if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
             raise UnsupportedError(reason)
 
     def preprocess(self, sessions: int = 1, progress: Progress = lambda _: None) -> list[dict[str, Any]]:
@@ -313,7 +310,9 @@ class SumSession:
     def _noise(self) -> JointNoise:
         """The joint noise of all rounds. Raises: OptionError: the parties draw it."""
         if isinstance(self.plan.noise, DistributedNoise):
-            raise OptionError("Parties draw distributed noise in the round itself; make joint noise ahead.")
+            raise OptionError(
+                "Parties draw distributed noise in the run itself: only joint noise is made ahead."
+            )
         number = self.rounds * self.rule.coordinates
         return JointNoise(self.model, number, self.plan.distribution, self.plan.noise.bits)
 

@@ -317,7 +317,7 @@ def test_a_model_is_trained_with_noise_made_ahead(model: SecurityModel, tmp_path
     assert training["privacy"]["made_ahead"] and r.manifest["privacy"]["made_ahead"]
     with pytest.raises(fs.StockError, match=r"has no noise for this release .* leave out offline"):
         fs.train(df, offline=True, **declared)
-    with pytest.raises(fs.OptionError, match="offline= is for joint noise"):
+    with pytest.raises(fs.OptionError, match="only joint noise is made ahead"):
         fs.train(df, offline=True, noise="distributed", **declared)
 
 

@@ -1,5 +1,7 @@
 """`train`: a model under differential privacy, with weights and thresholds on the same budget."""
 
+from typing import Any
+
 from harness.cli import terminal as cli
 from harness.cli.commands.releases import Made, make_noise, present
 from harness.cli.options import TrainOptions
@@ -36,6 +38,5 @@ def train(options: TrainOptions) -> None:
     present(options, manifest, target, "Training", shown, short, full, problem, FILE)
 
 
-def _made_for_rounds(options: TrainOptions, begin: Progress) -> Made:
-    assert options.preprocess is not None
+def _made_for_rounds(options: Any, begin: Progress) -> Made:
     return preprocessed(options, read_features(options.features), options.preprocess, begin)

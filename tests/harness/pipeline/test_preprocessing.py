@@ -174,7 +174,7 @@ def test_a_training_takes_a_piece_and_says_so(here: Path) -> None:
         ((*REQUEST, "--preprocess", "1", "--cap", "auto"), "--cap auto divides ε; leave that out"),
         ((*TRAIN, "--preprocess", "1", "--records", "records.csv"), "leave out --records"),
         ((*TRAIN, "--preprocess", "1"), "Noise depends on the domain"),
-        ((*TRAIN, "--records", "records.csv", "--offline", "--noise", "distributed"), "is for joint noise"),
+        ((*TRAIN, "--records", "records.csv", "--offline", "--noise", "distributed"), "only joint noise"),
         (RUN, "make some beforehand by --preprocess"),
     ],
 )

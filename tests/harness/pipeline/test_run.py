@@ -25,6 +25,7 @@ from harness.pipeline.sources import (
     terms_of,
 )
 from harness.privacy.statement import SHIFTED, state_privacy
+from harness.privacy.stock import Piece
 from harness.releases.gaps import GapStatistic
 from harness.releases.registry import statistic_of
 from harness.releases.score_curves import CurvesStatistic
@@ -177,7 +178,9 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
 def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> None:
     asked = release(SPLIT.by(CLIENTS), None).but(offline=True)
     source, run = InvitedSource(DOMAIN, tmp_path, 2), RunContext(asked, tmp_path, print, 1.0, lambda *_: ())
-    sending = source.deliver(replace(run, attempts=lambda: 2), source.describe(run)).sending
+    sending = source.deliver(
+        replace(run, piece=lambda: Piece("piece", (), 2, {})), source.describe(run)
+    ).sending
     assert sending is not None
     read, _ = read_terms(sending.terms, "Terms")
     said = " ".join(_sentences(read, sending.terms["attempts"]))

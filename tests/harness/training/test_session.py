@@ -350,7 +350,7 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
     assert [len(population.charges) for population in Ledger(ledger).populations()] == [1]
     with pytest.raises(UnsupportedError, match="was given none of it"):  # whoever charges it takes it before
         SumSession(QUICKEST, **SMALL, offline=True, starting=print, ledger=ledger).open()
-    with pytest.raises(OptionError, match="offline= is for joint noise"):
+    with pytest.raises(OptionError, match="only joint noise is made ahead"):
         SumSession(QUICKEST, **SMALL, offline=True, noise="distributed")
-    with pytest.raises(OptionError, match="distributed noise in the round itself"):
+    with pytest.raises(OptionError, match="only joint noise is made ahead"):
         SumSession(QUICKEST, **SMALL, noise="distributed").preprocess()
