@@ -162,6 +162,7 @@ TERMS = {
         "reweighing": "balanced",
     },
     "domain": DOMAIN,
+    "attempts": 0,
 }
 
 
