@@ -1,7 +1,4 @@
-"""Uploads in object stores, against moto's server, the fake S3 that its users test with.
-
-It is skipped where `pip install s3fs 'moto[server]'` was not run; no real store is tried.
-"""
+"""Uploads in object stores, against moto's server, the fake S3 that its users test with."""
 
 import sys
 from collections import Counter
@@ -10,6 +7,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
+from moto.server import ThreadedMotoServer
 
 from harness.clients.uploading import Outcome, send
 from harness.errors import MissingPackageError, ShareError
@@ -23,10 +21,6 @@ from tests.support.envelopes import made_task, opener, upload
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Return the URL of a new bucket."""
-    for package in ("s3fs", "moto.server"):
-        pytest.importorskip(package, reason="there is no s3fs, or no moto[server]")
-    from moto.server import ThreadedMotoServer
-
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -6,11 +6,14 @@ Measurements are unique: upload i counts 2^i, so that a sum tells which uploads 
 import os
 import random
 import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
+from distributed import LocalCluster
 
 from harness.errors import ShareError
 from harness.inputs.shares import counting
@@ -29,6 +32,7 @@ from harness.inputs.shares.party import (
 from harness.inputs.shares.task import Task
 from tests.support.envelopes import CAPPED, changed, counts, made_task, opener, revealed, upload
 from tests.support.rings import to_integers
+from tests.support.servers import HOST
 from tests.support.sharing import allowing
 
 
@@ -201,30 +205,45 @@ def test_rows_are_taken_up_from_a_checkpoint(
     assert np.array_equal(again.values, count.values)
 
 
-def test_a_cluster_counts_as_one_process_does(
-    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two workers of a local cluster; one dies with what it was given, and another takes that over."""
-    distributed = pytest.importorskip("distributed", reason="there is no Dask (pip install distributed)")
+@pytest.fixture
+def cluster(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    """Yield two workers, for 40 uploads, two at a time; a worker that is silent for three seconds is lost."""
     uploaded(task, tmp_path / "shares", 40)
     monkeypatch.setattr(counting, "_AT_ONCE", 2)
+    settings = {"scheduler.worker-ttl": "3s", "comm.timeouts.connect": "3s", "comm.retry.count": 0}
+    with (
+        dask.config.set({f"distributed.{name}": value for name, value in settings.items()}),
+        LocalCluster(2, threads_per_worker=1, dashboard_address=None, host=HOST) as made,
+    ):
+        yield made
+
+
+def do_midway(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Have something done once, when the first uploads have come back and are kept."""
+    original = Count._save
+
+    def save(self: Count) -> None:
+        original(self)
+        monkeypatch.setattr(Count, "_save", original)
+        action()
+
+    monkeypatch.setattr(Count, "_save", save)
+    monkeypatch.setattr(counting, "_CHECKPOINT_S", 0)
+
+
+@pytest.mark.parametrize("befalls", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "stands still"])
+def test_a_cluster_counts_as_one_process_does(
+    befalls: signal.Signals,
+    cluster: LocalCluster,
+    task: Task,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker dies, or stands still, with what it was given; the other one takes that over."""
+    place, pid = tmp_path / "shares" / "party-0", next(iter(cluster.workers.values())).pid
     one, two = (Count(opener(task, 0, tmp_path)) for _ in range(2))
-    one.add(tmp_path / "shares" / "party-0", 0)
-    place = tmp_path / "shares" / "party-0"
-    with distributed.LocalCluster(
-        2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-    ) as cluster:
-        original = Count._take
-
-        def take(self: Count, part: counting.Part) -> None:
-            if len(two._parts[0].digests) == 0:  # the first that comes back
-                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-            original(self, part)
-
-        monkeypatch.setattr(Count, "_take", take)
-        two.add(place, cluster=cluster.scheduler_address)
-        address = cluster.scheduler_address
+    one.add(place, 0)
+    do_midway(monkeypatch, lambda: os.kill(pid, befalls))
+    two.add(place, cluster=cluster.scheduler_address)
     assert one.identities == two.identities and len(one.identities) == 40
     assert np.array_equal(one.values, two.values)
-    with pytest.raises(ShareError, match="does not answer"):
-        Count(opener(task, 0, tmp_path)).add(place, cluster=address)
