@@ -6,7 +6,10 @@ Measurements are unique: upload i counts 2^i, so that a sum tells which uploads 
 import os
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +18,7 @@ import numpy as np
 import pytest
 from distributed import LocalCluster
 
+from harness.engines.parties.supervisor import free_ports
 from harness.errors import ShareError
 from harness.inputs.shares import counting
 from harness.inputs.shares.aggregates import check_aggregates, extract_values, read_uploads
@@ -32,8 +36,10 @@ from harness.inputs.shares.party import (
 from harness.inputs.shares.task import Task
 from tests.support.envelopes import CAPPED, changed, counts, made_task, opener, revealed, upload
 from tests.support.rings import to_integers
+from tests.support.running import until
 from tests.support.servers import HOST
 from tests.support.sharing import allowing
+from tests.support.ssh import answers
 
 
 @pytest.fixture
@@ -213,7 +219,7 @@ def cluster(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     settings = {"scheduler.worker-ttl": "3s", "comm.timeouts.connect": "3s", "comm.retry.count": 0}
     with (
         dask.config.set({f"distributed.{name}": value for name, value in settings.items()}),
-        LocalCluster(2, threads_per_worker=1, dashboard_address=None, host=HOST) as made,
+        LocalCluster(2, threads_per_worker=1, dashboard_address=f"{HOST}:0", host=HOST) as made,
     ):
         yield made
 
@@ -247,3 +253,42 @@ def test_a_cluster_counts_as_one_process_does(
     two.add(place, cluster=cluster.scheduler_address)
     assert one.identities == two.identities and len(one.identities) == 40
     assert np.array_equal(one.values, two.values)
+
+
+@contextmanager
+def scheduler(port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a scheduler that has a worker."""
+    where = ["--host", HOST, "--port", f"{port}", "--dashboard-address", f"{HOST}:0"]
+    work = [f"tcp://{HOST}:{port}", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    started = [
+        subprocess.Popen([sys.executable, "-m", f"distributed.cli.{name}", *words], stderr=subprocess.DEVNULL)
+        for name, words in (("dask_scheduler", where), ("dask_worker", work))
+    ]
+    try:
+        until(lambda: answers(HOST, port))
+        yield started[0]
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait()
+
+
+def test_a_count_goes_on_once_a_killed_scheduler_is_started_again(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploaded(task, tmp_path / "shares", 40)
+    monkeypatch.setattr(counting, "_AT_ONCE", 2)
+    place, own, checkpoint = tmp_path / "shares" / "party-0", opener(task, 0, tmp_path), tmp_path / "partial"
+    one = Count(own)
+    one.add(place, 0)
+    with free_ports(1) as (port,), dask.config.set({"distributed.comm.timeouts.connect": "5s"}):
+        address = f"tcp://{HOST}:{port}"
+        with scheduler(port) as first:
+            do_midway(monkeypatch, first.kill)
+            with pytest.raises(ShareError, match="does not answer"):
+                Count(own, None, checkpoint).add(place, cluster=address)
+        again = Count(own, None, checkpoint)
+        assert 0 < len(again.identities) < 40
+        with scheduler(port):
+            again.add(place, cluster=address)
+    assert one.identities == again.identities and np.array_equal(one.values, again.values)
