@@ -139,6 +139,7 @@ class TaskOptions(
         "thresholds"
     )
     records: Any = None
+    plan = optional(whole(1, 10**12), "says what so many uploads would take each party and all clients")
 
 
 class KeysOptions(Options):
