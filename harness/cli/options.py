@@ -56,6 +56,11 @@ INVITE = optional(
 CLIENTS = optional(
     whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
 )
+PREPROCESS = optional(
+    whole(1, 1000),
+    "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
+    "declared, and on no record; --offline then takes it",
+)
 PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
 
 
@@ -134,6 +139,7 @@ class TaskOptions(
         "thresholds"
     )
     records: Any = None
+    plan = optional(whole(1, 10**12), "says what so many uploads would take each party and all clients")
 
 
 class KeysOptions(Options):
@@ -414,8 +420,9 @@ class HostsCleanOptions(Options):
     hosts = HOSTS
 
 
-class TrainOptions(TrainRequest):
+class TrainOptions(TrainRequest, records={"unless": "preprocess"}):
     """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
 
     prints = "model.json"
+    preprocess = PREPROCESS
     plot = PLOT

@@ -163,6 +163,7 @@ TERMS = {
         "reweighing": "balanced",
     },
     "domain": DOMAIN,
+    "attempts": 0,
 }
 
 

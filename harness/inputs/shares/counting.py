@@ -12,13 +12,13 @@ import signal
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor
+from concurrent.futures import CancelledError, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,7 +151,7 @@ class Count:
         self._pending: set[bytes] = set()
         self._kept = time.monotonic()
         allowed = json.dumps(opener.policy and opener.policy.to_json()).encode()
-        chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.tobytes()).digest()
+        chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.data).digest()
         bound = opener.task.digest + bytes([opener.party]) + chosen + allowed
         self._info = hashlib.sha256(b"fairshares:share:4:checkpoint\n" + bound).digest()
         if checkpoint and checkpoint.exists():
@@ -187,12 +187,13 @@ class Count:
         size = self.opener.task.envelope_bytes(self.opener.party)
         total = sum(file.size for file in _files(place, fetch=False)) // size
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
-        with _pool(processes, cluster) as (workers, most):
+        with _pool(processes, cluster) as (submit, most):
 
             def start(envelopes: bytes) -> Callable[[], _Batch]:
-                if workers is None:
+                if submit is None:
                     return partial(self.opener, envelopes)
-                return workers.submit(self.opener, envelopes).result
+                result: Callable[[], _Batch] = submit(self.opener, envelopes).result
+                return result
 
             for number, envelope in enumerate(self._envelopes(place, size)):
                 identity = identity_in(envelope)
@@ -362,14 +363,15 @@ class Count:
 
 
 @contextmanager
-def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Executor | None, int]]:
-    """Yield what opens envelopes, None for this process, and how many batches may wait for it."""
+def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Callable[..., Any] | None, int]]:
+    """Yield what has envelopes opened, None for this process, and how many batches may wait for it."""
     if cluster:
         from distributed import Client, KilledWorker
 
         try:
             with Client(cluster) as client:
-                yield client.get_executor(), 2 * sum(client.nthreads().values())
+                # Not by its executor, whose futures may never end once the scheduler is gone.
+                yield partial(client.submit, pure=False), 2 * sum(client.nthreads().values())
         except (OSError, ValueError, KilledWorker, CancelledError) as error:
             raise ShareError(
                 f"The cluster {cluster} does not answer, or lost its workers: {error}; see that it runs, and "
@@ -378,7 +380,7 @@ def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Executor | None
     elif processes:
         context, quiet = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
         with ProcessPoolExecutor(processes, context, signal.signal, quiet) as pool:
-            yield pool, 2 * processes  # this process ends them by itself when it is interrupted
+            yield pool.submit, 2 * processes  # this process ends them by itself when it is interrupted
     else:
         yield None, 0
 

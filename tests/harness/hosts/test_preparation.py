@@ -337,7 +337,7 @@ def took(host: Path, hosts: list[Path], opened: Path) -> None:
         let_go(coordinator, work, hosts, Opens(piece.parties[0], opened))
 
 
-@pytest.mark.parametrize("points", [15, 50])
+@pytest.mark.parametrize("points", [7, 50])
 def test_wherever_a_host_is_killed_no_noise_is_opened_twice(
     points: int, hosts: list[Path], stack: ExitStack, tmp_path: Path
 ) -> None:
@@ -364,6 +364,23 @@ def test_a_stock_of_another_host_is_none(hosts: list[Path], stack: ExitStack) ->
     assert uploads._pieces(0, DOMAIN) == stock.pieces(uploads.terms) != []
     shutil.rmtree(next(stock.directory.glob("*/*/party-0")))
     assert uploads._pieces(0, DOMAIN) == [] != stock.pieces(uploads.terms)
+
+
+@pytest.mark.parametrize("other", ["", "another"])
+def test_a_peer_that_denies_a_piece_costs_that_piece_alone(
+    other: str, hosts: list[Path], stack: ExitStack
+) -> None:
+    """Nothing begins, nothing is charged; the next piece stays."""
+    stock, coordinator = Stock(hosts[0] / STOCK), proposed(hosts[0], stack)[0]
+    terms = coordinator.work.release.uploads.terms
+    for mark in range(2):
+        keep_marked(stock, terms, 1, mark)
+    first, second = stock.pieces(terms)
+    work = coordinator.work
+    work.run.prepare("0" * 32, 0, [("127.0.0.1", 0)] * MODEL.parties, piece=first)
+    with pytest.raises(HostUnfitError, match="about to run something else"):
+        begun(work, hosts, piece=other)
+    assert spent(hosts[0]) == [] and stock.pieces(terms) == [second] and not work.run.is_running
 
 
 def test_hosts_take_no_noise_made_ahead_for_clients_that_send() -> None:
