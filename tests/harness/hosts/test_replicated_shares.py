@@ -195,6 +195,7 @@ def test_a_file_that_changes_after_the_comparison_changes_nothing(
                 return answer
 
             assert site.fed({party: late}) == ({*site.batches}, {})
+            file.write_bytes(whole)
             other = (party + 1) % model.parties
             lost = site.file(other, 1).rename(tmp_path / "lost")
             with pytest.raises(ShareError, match=f"Party {party} no longer has all uploads"):
