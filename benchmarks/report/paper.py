@@ -16,7 +16,7 @@ from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
 from benchmarks.literal import iterations
 from benchmarks.measure.cell import error_ratio
 from benchmarks.papers import FigureClaim, privfairfl, table3
-from benchmarks.report.plots import drawings
+from benchmarks.report.export import drawings
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan

@@ -21,8 +21,7 @@ from scipy.stats import beta
 
 from benchmarks.measure.samples import append, load_lines
 from benchmarks.tampering.attack import KINDS, Attack, Change, Kind, Message, Outcome, build_interposer
-from benchmarks.tampering.operations import Operation
-from benchmarks.tampering.production import TOO_LONG
+from benchmarks.tampering.operations import TOO_LONG, Operation
 from benchmarks.tampering.stock import STOCK, StockAttack
 from harness.security_models import SecurityModel
 

@@ -29,6 +29,7 @@ from harness.request.readers import (
     as_given,
     in_module,
     one_of,
+    parse_heads,
     parse_names,
     parse_party,
     parse_path,
@@ -400,7 +401,7 @@ class HostsRestoredOptions(
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
     population = required(parse_population, "the one that the lost runs were on", "loans")
-    entries = required(whole(1, 10**12), "how many entries others have seen, as their refusal says", "8")
+    seen = required(parse_heads, "the heads that others have seen of it, as the refusal says", "9f86d081…")
     privacy_unit = usual("record", parse_unit, "what the lost runs protected: record (default) or client")
     neighboring_relation = RELATION.but(help="under which relation; default: that of runs that are there")
 

@@ -1,6 +1,5 @@
 """`task` and `keys`, and `share`, `uploads` and `aggregate`: clients' and parties' steps."""
 
-from collections import Counter
 from pathlib import Path
 
 from harness.cli.options import (
@@ -202,7 +201,7 @@ def uploads(options: UploadsOptions) -> None:
         count.add(own(options.shares, options.party))
     listed = count.report()
     write_uploads(listed, options.out)
-    why = described(Counter(sorted(listed.unsound.values())))
+    why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     say(
         f"Party {listed.party}: {len(listed.sound)} uploads are sound here."
         f"{f' Others: {why}.' if why else ''} List: {plain(str(options.out))}."
