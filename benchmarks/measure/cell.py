@@ -30,7 +30,8 @@ from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.run import RunSettings, make_job, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
-from harness.privacy.ledger.charge import UNCHARGED
+from harness.privacy.ledger.charge import UNCHARGED, Account
+from harness.privacy.ledger.entries import Ledger
 from harness.privacy.stock import Stock
 from harness.releases.base import ExpectedError, Statistic
 from harness.releases.noise_samples import Sampler, joint_sampler
@@ -49,6 +50,9 @@ from protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
 def model_of(cell: Mapping[str, Level]) -> SecurityModel:
     """Return the cell's model."""
     return get_model(str(cell["security"]))
+
+
+LEDGER = "ledger.sqlite"  # of a run, in a directory of its own
 
 
 class Place:
@@ -127,7 +131,7 @@ class Place:
         if PROGRAM in cell or literal_of(cell):
             return self._run_program(cell, timeout_s, out)
         if cell["protocol"] == PI_ROUNDS.name:
-            return _of_a_round(session_of(cell, out.with_name("stock"), timeout_s))
+            return _of_a_round(session_of(cell, out.with_name(LEDGER), timeout_s))
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
             return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent).manifest
@@ -142,7 +146,8 @@ class Place:
             statistic.prepare(settings.release, federation.domain),
         )
         (piece,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
-        settings = replace(settings, stock=stock)
+        account = Account(Ledger(out.with_name(LEDGER)))  # which remembers the piece, and nobody's
+        settings = replace(settings, stock=stock, account=account)
         manifest = run_release(statistic, source, settings, out, _silent).manifest
         return {**manifest, "online_s": manifest["mpc_s"], "offline_s": piece["mpc_s"]}
 
@@ -164,8 +169,11 @@ class Place:
         return BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
 
 
-def session_of(cell: Mapping[str, Level], stock: Path | None = None, timeout_s: float = 600) -> SumSession:
-    """Return the rounds of a cell: sums of one client's vectors, counted for nobody."""
+def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:
+    """Return the rounds of a cell: sums of one client's vectors, counted for nobody.
+
+    Args: ledger: which remembers noise that was made ahead, and has it beside it; None where nothing is run.
+    """
     coordinates, rounds = (int(cell[name]) for name in ("coordinates", "rounds"))
     noise, ahead = str(cell.get("noise", JOINT)), cell.get("noise") == AHEAD
     return SumSession(
@@ -177,8 +185,8 @@ def session_of(cell: Mapping[str, Level], stock: Path | None = None, timeout_s: 
         epsilon=str(cell["epsilon"]),
         noise=JOINT if ahead else noise,
         offline=ahead,
-        stock=stock,
         population=UNCHARGED,
+        ledger=ledger,
         timeout=timeout_s,
     )
 
@@ -229,13 +237,18 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
     if literal_of(cell):
         return literal_job(cell, model)
     if cell["protocol"] == PI_ROUNDS.name:
-        return session_of(cell).job
+        return _with_places(session_of(cell).job)
     if cell["protocol"] == PI_LAP.name:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
     statistic, release = statistic_of(cell), request_of(cell)
     federation = federation_of(cell, statistic)
     inputs = synthetic_inputs(federation, release.form, model)
-    return make_job(statistic.prepare(release, federation.domain), inputs)
+    return _with_places(make_job(statistic.prepare(release, federation.domain), inputs))
+
+
+def _with_places(job: Job) -> Job:
+    """Return a job that says that it is given noise made ahead, if it takes some."""
+    return replace(job, pieces=(Path(),) * len(job.party_inputs)) if job.spec.uses_piece else job
 
 
 def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityModel) -> Job:

@@ -18,8 +18,10 @@ from benchmarks.validation import multiplications
 from benchmarks.validation.cells import RESULTS, Measured
 from benchmarks.validation.checks import validate
 from benchmarks.validation.findings import Finding, Status, explanations, judge
+from harness.privacy.ledger.entries import Ledger
 from tests.support.command import call, finish, processes_below, read_json, start, succeed
 from tests.support.midway import PARTY_0_BEGINS, ended, wait_until_stopped
+from tests.support.running import QUICKEST
 from tests.support.surroundings import Surroundings
 
 WEIGHTS: dict[str, Level] = {
@@ -75,6 +77,22 @@ def test_a_sample_holds_what_a_run_cost(cell: dict[str, Level], tmp_path: Path) 
     assert sent is None or (len(sent) == parties and min(sent) > 0)
     assert sample.environment["cores"] > 0 and len(sample.environment["load_average"]) == 3
     assert list(tmp_path.iterdir()) == []  # the run's own directory is gone
+
+
+AHEAD: list[dict[str, Level]] = [
+    {**WEIGHTS, "security": QUICKEST, "noise": "ahead"},
+    {**NOISE, "protocol": "pi_rounds", "coordinates": 5, "rounds": 3, "security": QUICKEST, "noise": "ahead"},
+]
+
+
+@pytest.mark.parametrize("cell", AHEAD)
+def test_both_phases_are_measured_and_no_user_is_charged(cell: dict[str, Level], tmp_path: Path) -> None:
+    known = HERE.identity(cell)
+    sample = HERE.measure("some", Planned(cell, 1, 60.0), 0, tmp_path)
+    assert (sample.status, sample.reason) == (OK, None)
+    assert (sample.program_hash, sample.engine_version) == known
+    assert 0 < sample.times["mpc_s"] == sample.times["online_s"] and sample.times["offline_s"] > 0
+    assert not Ledger().path.exists()
 
 
 def test_a_run_that_takes_too_long_has_failed(tmp_path: Path) -> None:

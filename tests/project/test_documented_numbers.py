@@ -166,7 +166,11 @@ RESULTS = PROJECT / "benchmarks" / "results"
 
 
 @pytest.mark.parametrize(
-    ("tried", "first"), [("operations", "small programs"), ("programs", "programs"), ("noise", "noise")]
+    ("tried", "first"),
+    [
+        *[("operations", "small programs"), ("programs", "programs"), ("noise", "noise")],
+        ("stock", "noise made ahead"),
+    ],
 )
 def test_counts_of_changes(tried: str, first: str) -> None:
     """A row for each model, all its operations together."""
