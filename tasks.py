@@ -26,8 +26,8 @@ namespace = Collection(
         Command("tampering", of_benchmarks.TamperingOptions, f"{_RUNS}.tampering:tampering", BENCHMARKS),
         Command("timing", of_benchmarks.TimingOptions, f"{_RUNS}.tampering:timing", BENCHMARKS),
         Command("run", of_benchmarks.RunOptions, f"{_RUNS}.measured:run", BENCHMARKS),
-        Command("validate", of_benchmarks.ValidateOptions, f"{_RUNS}.judged:validate", BENCHMARKS),
-        Command("export", of_benchmarks.ExportOptions, f"{_RUNS}.judged:export", BENCHMARKS),
-        Command("compare", of_benchmarks.CompareOptions, f"{_RUNS}.judged:compare", BENCHMARKS),
+        Command("validate", of_benchmarks.ValidateOptions, f"{_RUNS}.measured:validate", BENCHMARKS),
+        Command("export", of_benchmarks.ExportOptions, f"{_RUNS}.measured:export", BENCHMARKS),
+        Command("compare", of_benchmarks.CompareOptions, f"{_RUNS}.measured:compare", BENCHMARKS),
     ),
 )

@@ -1,21 +1,22 @@
-"""What `bench.run` does: run what is missing of an experiment, or of a program's, and show what there is."""
+"""What `bench.run` does, which runs what is missing, and what judges and shows measured runs."""
 
 import json
 import secrets
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.commands.directories import directory_of, resumable
-from benchmarks.commands.options import RunOptions
-from benchmarks.literal import iterations
+from benchmarks.commands.options import CompareOptions, ExportOptions, RunOptions, ValidateOptions
 from benchmarks.measure import runner
 from benchmarks.measure.cell import Place, job_of, model_of, over_hosts
-from benchmarks.measure.runner import Chosen, Standing
+from benchmarks.measure.runner import Chosen, Todo
 from benchmarks.measure.samples import (
     CONFIDENCE,
     FAILED,
@@ -31,8 +32,12 @@ from benchmarks.measure.samples import (
     summary,
 )
 from benchmarks.measure.units import write_units
+from benchmarks.report.compare import compare as changed
 from benchmarks.suites import OURS, PROGRAM, PROGRAMS, UNITS, Grid, Suite, read_experiment
-from benchmarks.validation.texts import spread
+from benchmarks.validation import multiplications, texts
+from benchmarks.validation.cells import RESULTS, Measured
+from benchmarks.validation.checks import Validation, validate as validate_runs
+from benchmarks.validation.findings import Status
 from harness.cli import terminal as cli
 from harness.cli.terminal import plain, print_json, say, show
 from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, counted
@@ -41,8 +46,9 @@ from harness.errors import OptionError
 from harness.request.fields import typed
 from harness.security_models import MODELS
 from harness.system.progress import listening
+from harness.system.result_files import default_out, new_directory
 from harness.system.spelling import similar
-from harness.views.parts import Bad, Heading, Part, Table
+from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from harness.views.run import results
 
 _OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")
@@ -52,7 +58,7 @@ _ROUNDS = "virtual machine rounds"  # as the compiler says it
 def run(options: RunOptions) -> None:
     """Run what is missing of an experiment, in a new directory or in that of an earlier command."""
     directory = directory_of(options, "bench.run")
-    of_program = _given(options)
+    of_program = options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
     if of_program and not _is_program(options.experiment or ""):
         flag = options.declared[next(iter(of_program))].flag
         raise OptionError(f"{flag} goes with a program's .mpc alone; leave it out.")
@@ -80,11 +86,11 @@ def run(options: RunOptions) -> None:
         over_hosts(Path(wanted.hosts), programs) if wanted.hosts else nullcontext(Place(programs)) as place,
     ):
         begin("measure")
-        runner.go_on(directory, wanted, lambda standing: _say(standing, begin), place)
+        runner.go_on(directory, wanted, partial(_say, begin), place)
     samples = load(directory)
     of_cells = by_cell(samples)
     cells = [of_cells[planned.key] for planned in wanted.plan() if planned.key in of_cells]
-    show(*_view(wanted.suite.title, cells), *iterations.view(cells))
+    show(*_view(wanted.suite.title, cells), *texts.iterations(cells))
     if known.suite.name == UNITS:
         models = write_units(directory, samples)
         use = f"--plan 100,units={plain(str(directory))}"
@@ -140,11 +146,11 @@ def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
         sys.exit(1)
 
 
-def _say(standing: Standing, begin: cli.Steps) -> None:
-    planned, repetition = standing.next
-    left = "" if standing.left_s is None else f", about {_duration(standing.left_s)} left"
+def _say(begin: cli.Steps, done: int, total: int, left_s: float | None, run: Todo) -> None:
+    planned, repetition = run
+    left = "" if left_s is None else f", about {_duration(left_s)} left"
     what = f"{name_of(planned.cell)}, repetition {repetition + 1}"
-    text = f"{standing.done} of {standing.total}{left}: {what}"
+    text = f"{done} of {total}{left}: {what}"
     begin.detail(text)
     if not cli.err.is_terminal:
         say(text, cli.err)
@@ -173,7 +179,7 @@ def _costs(of: Sequence[Sample]) -> list[str]:
         return [Bad(reason) if last.status == FAILED else reason, "", "", ""]
     good = next(sample for sample in of if sample.sent_bytes)
     return [
-        spread(took),
+        texts.spread(took),
         "–" if good.rounds is None else f"{good.rounds:,}",
         f"{sum(good.sent_bytes) / 1e6:,.3g} MB",
         f"{max(good.peak_memory_bytes) / 1e6:,.0f} MB" if good.peak_memory_bytes else "–",
@@ -194,11 +200,6 @@ def _summary(of: Sequence[Sample]) -> dict[str, Any]:
 def _is_program(text: str) -> bool:
     """Return whether that names a program."""
     return text.endswith(".mpc")
-
-
-def _given(options: RunOptions) -> dict[str, str]:
-    """Return what was given of the options that are of programs alone."""
-    return options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
 
 
 def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
@@ -281,3 +282,76 @@ def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
         yield Table(
             [" / ".join(reversed(names)), "pairs", "median ratio", f"{CONFIDENCE:.0%} interval"], rows
         )
+
+
+_STEPS = {
+    "read": "read measured runs",
+    "count": "count multiplications with MP-SPDZ's compiler",
+    "judge": "judge them",
+    "draw": "write and draw",
+}
+
+
+def validate(options: ValidateOptions) -> None:
+    """Judge measured runs; exit with 1 unless something was judged and nothing failed."""
+    with cli.steps(_STEPS) as begin:
+        begin("read")
+        measured = Measured.read(options.results or RESULTS)
+        begin("count")
+        programs = list(multiplications.checks())
+        begin("judge")
+        validation = validate_runs(measured, programs=programs)
+    if cli.output.json:
+        print_json(validation.to_json())
+    show(*_view_of_findings(validation, measured.over))
+    if not validation.passed:
+        sys.exit(1)
+
+
+def export(options: ExportOptions) -> None:
+    """Write an experiment's results for other tools into a new directory."""
+    from benchmarks.report.export import export as written
+
+    directory = options.out or default_out("bench.export")
+    with cli.steps(_STEPS) as begin, new_directory(directory) as partial:
+        begin("draw")
+        written(options.results, partial)
+    show(results(directory))
+
+
+def compare(options: CompareOptions) -> None:
+    """Say cell by cell what changed between two measurements."""
+    changes = list(changed(load(options.before), load(options.after)))
+    if cli.output.json:
+        print_json([vars(change) for change in changes])
+    verdicts = Counter(change.verdict for change in changes)
+    verdict_counts = ", ".join(f"{many} {verdict}" for verdict, many in verdicts.most_common())
+    rows = []
+    for change in changes:
+        both = [texts.NONE if value is None else texts.seconds(value) for value in change.seconds]
+        ratio = texts.NONE if change.ratio is None else f"{change.ratio:.3g}"
+        interval = f"{change.interval[0]:.3g} – {change.interval[1]:.3g}" if change.interval else texts.NONE
+        rows.append(
+            [
+                name_of(change.cell),
+                *both,
+                ratio,
+                interval,
+                change.verdict,
+                change.others or texts.NONE,
+            ]
+        )
+    columns = ["cell", "first, s", "second, s", "ratio", f"{CONFIDENCE:.0%} interval", "seconds", "and else"]
+    show(Table(columns, rows), f"{verdict_counts}.")
+
+
+def _view_of_findings(validation: Validation, over: str) -> Iterator[Part]:
+    yield from texts.table2_parts(validation.rows, over)
+    yield texts.by_kind(validation.findings)
+    for finding in (*validation.of(Status.FAILED), *validation.of(Status.EXPLAINED)):
+        tone = Bad(finding.status) if finding.status is Status.FAILED else str(finding.status)
+        sentence = f"{finding.status} {finding.check.key}: {finding.check.found}. {finding.reason}"
+        yield Paragraph(sentence, strong=tone)
+    yield from texts.unjudged(validation.findings)
+    counted = texts.counts(validation.findings)
+    yield Paragraph(f"{counted}.", strong=Good(counted) if validation.passed else Bad(counted))

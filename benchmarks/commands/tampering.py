@@ -13,7 +13,7 @@ from benchmarks.commands.options import TamperingOptions, TimingOptions
 from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs, walk
 from benchmarks.tampering.attack import Outcome
-from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, largest_distance
+from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, distance_of
 from benchmarks.tampering.stock import STOCK
 from benchmarks.tampering.walk import Attempt
 from harness.cli import terminal
@@ -111,10 +111,8 @@ def summary(attempts: Sequence[Attempt]) -> Rows:
 
 def _of_noise(counted: Counter[str]) -> dict[str, Any]:
     """Return how far opened noise is from its distribution, and how far that may be by chance."""
-    n, distribution = counted.total(), NOISE[0].distribution
-    assert distribution
-    distance = distribution.distance(Counter({int(value): times for value, times in counted.items()}))
-    return {"noise": n, "distance": round(distance, 5), "by_chance": round(largest_distance(n), 5)}
+    distance, by_chance = distance_of([int(value) for value in counted.elements()])
+    return {"noise": counted.total(), "distance": round(distance, 5), "by_chance": round(by_chance, 5)}
 
 
 def _view(rows: Rows) -> Iterator[Part]:

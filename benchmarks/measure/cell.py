@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.literal import literal_job, literal_of, literal_source
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Cell, Level, Sample, cell_key
 from benchmarks.suites import AHEAD, PROGRAM, REQUEST_OF, Planned, spec_of
-from harness.engines.base import PROGRAMS, Job, Runner, fields_of_record
+from harness.engines.base import PROGRAMS, Job, fields_of_record
 from harness.engines.emulated_network.profiles import parse_network
 from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.engines.registry import engine_of
@@ -121,7 +121,7 @@ class Place:
             return "Rounds run on one machine, without an emulated network."
         try:
             session_of(cell).check_supported() if of_rounds else self._settings(cell).check_supported(
-                _spec_of(cell)
+                spec_of(cell)
             )
         except UnsupportedError as error:
             return str(error)
@@ -160,13 +160,8 @@ class Place:
 
     def _settings(self, cell: Mapping[str, Level]) -> RunSettings:
         network = parse_network(str(cell["network"]))
-        return RunSettings(request_of(cell), network=network, hosts=self._runner(cell))
-
-    def _runner(self, cell: Mapping[str, Level]) -> Runner | None:
-        """Return what runs a cell's parties on hosts, None if that is here."""
-        if self._hosts is None:
-            return None
-        return BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
+        hosts = BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell)) if self._hosts else None
+        return RunSettings(request_of(cell), network=network, hosts=hosts)
 
 
 def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:
@@ -316,11 +311,7 @@ def request_of(cell: Mapping[str, Level]) -> Request:
 def source_of(cell: Mapping[str, Level]) -> Path:
     """Return the file of a cell's program."""
     literal = literal_of(cell)
-    return literal_source(literal) if literal else PROGRAMS / f"{_spec_of(cell).name}.mpc"
-
-
-def _spec_of(cell: Mapping[str, Level]) -> ProtocolSpec:
-    return sampler_of(cell).spec if cell["protocol"] == PI_LAP.name else spec_of(cell)
+    return literal_source(literal) if literal else PROGRAMS / f"{spec_of(cell).name}.mpc"
 
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:

@@ -42,6 +42,9 @@ from harness.system.result_files import read_result, write_json
 Todo = tuple[Planned, int]
 """A cell, and the number of its repetition."""
 
+Watch = Callable[[int, int, float | None, Todo], object]
+"""What is told how many runs are done, of how many, seconds left if they can be told, and the next run."""
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -89,16 +92,6 @@ class Chosen:
     def to_json(self) -> dict[str, Any]:
         """Return what `chosen_in` reads."""
         return {**vars(self), "suite": self.suite.name, "models": list(self.models)}
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How far a suite is. Attributes: left_s: None as long as there is nothing to tell it by."""
-
-    done: int
-    total: int
-    left_s: float | None
-    next: Todo
 
 
 def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> None:
@@ -150,7 +143,7 @@ def chosen_in(directory: Path) -> Chosen:
     return Chosen(**{**fields, "suite": suite, "models": tuple(fields["models"])})
 
 
-def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], place: Place = HERE) -> None:
+def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) -> None:
     """Run what is missing in a directory, repetition by repetition, so that a drift meets all cells alike.
 
     A cell that fails is not run again by the same command, but by the next. Where the experiment wants it,
@@ -177,7 +170,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Callable[[Standing], None], pl
                 planned, repetition = todo[0]
                 left = sum(run.excluded is None for run, _ in todo)
                 if todo[0] != announced:  # else that was its warm-up
-                    watch(Standing(total - left, total, time_left(todo, samples), todo[0]))
+                    watch(total - left, total, time_left(todo, samples), todo[0])
                 announced = todo[0]
                 sample = place.measure(chosen.suite.name, planned, repetition, scratch)
                 check_alike([earlier for earlier in samples if earlier.key == planned.key], sample)

@@ -1,1 +1,1 @@
-"""The report on measured runs, as HTML. Start with `html`."""
+"""Recorded results as tables and figures, for the project's pages and for other people's tools."""

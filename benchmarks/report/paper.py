@@ -13,7 +13,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
-from benchmarks.literal import iterations
 from benchmarks.measure.cell import error_ratio
 from benchmarks.papers import FigureClaim, privfairfl, table3
 from benchmarks.report.export import drawings
@@ -63,7 +62,7 @@ def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
 
 def _iterations(measured: Measured) -> Iterator[Row]:
     """Yield what one more threshold of the literal protocol takes, and whether all take as much."""
-    for part in iterations.view([cell.runs for cell in measured.cells]):
+    for part in texts.iterations([cell.runs for cell in measured.cells]):
         if isinstance(part, Table):
             yield from _headed(*part.columns)
             yield from map(list, part.rows)

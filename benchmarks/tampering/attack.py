@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.tampering.operations import Integers, Operation
+from benchmarks.tampering.operations import SAMPLER, Integers, Operation
 from harness.engines.base import PROGRAMS as PRODUCTION, Job
 from harness.engines.parties.certificates import make_key, trust
 from harness.engines.parties.supervisor import free_ports
@@ -140,7 +140,7 @@ class Attack:
         self.model, self.operation, self.tamperer = model, operation, tamperer
         self._built, self._work = built, work
         self._honest = [i for i in range(model.parties) if i != tamperer]
-        self._inputs = (self._honest[0], tamperer if operation.distribution else self._honest[-1])
+        self._inputs = (self._honest[0], tamperer if operation.noise else self._honest[-1])
         self.directories = [work / f"party-{i}" for i in range(model.parties)]
         for i, directory in enumerate(self.directories):
             data = directory / DATA
@@ -174,8 +174,8 @@ class Attack:
             uses_edabits=False,  # as in all programs of ours that compare
         )
         arguments = tuple(map(str, (*self._inputs, *operation.arguments)))
-        lanes = operation.distribution.samples if operation.distribution else _LANES
-        return Job(spec, source, arguments, (None,) * self.model.parties, ((1, lanes),))
+        lanes = ((1, operation.noise or _LANES),)
+        return Job(spec, source, arguments, (None,) * self.model.parties, lanes)
 
     @contextmanager
     def laid_out(self) -> Iterator[None]:
@@ -209,10 +209,9 @@ class Attack:
         return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
 
     def _run(self, order: str) -> tuple[Outcome, Integers, list[list[str]]]:
-        distribution = self.operation.distribution
-        if distribution:
-            drawn = tuple(secrets.randbits(distribution.fair_bits) for _ in range(distribution.samples))
-            self.feed((), ((drawn, (0,) * distribution.samples),))
+        if samples := self.operation.noise:
+            drawn = tuple(secrets.randbits(SAMPLER.fair_bits) for _ in range(samples))
+            self.feed((), ((drawn, (0,) * samples),))
         parties: list[subprocess.Popen[bytes]] = []
         with free_ports(self.model.parties) as ports:
             try:

@@ -8,69 +8,36 @@ likes, or replace bits of its own by others. That they are bits, whatever it sen
 its distribution, is what `NOISE` tries.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
-from math import log, sqrt
+from functools import partial
+from operator import le
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.releases.noise_samples import joint_sampler, summarise
 from protocols import reference
 from protocols.circuits.coins import design_coins
 from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
 from protocols.noise.added import NoiseDistribution
-from protocols.noise.truncated import probability_mass
 
 Integers = tuple[int, ...]
-FALSE_ALARM = 1e-9  # of each comparison
+LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
+SAMPLER = joint_sampler(Fraction(_EPSILON), Fraction(1, 1 << _DELTA_BITS))
 
 
-@dataclass(frozen=True)
-class Distribution:
-    """The default noise of a run.
+def distance_of(opened: Sequence[int]) -> tuple[float, float]:
+    """Return how far noise is from its distribution, 1 if it never has a value; and how far by chance.
 
-    Attributes: epsilon, delta_bits: of its coins; samples: how many a run opens.
+    Computes: sup |F_n - F|, which fair noise exceeds by chance with probability 10^-9 at most.
     """
-
-    epsilon: Fraction
-    delta_bits: int
-    samples: int
-
-    @property
-    def fair_bits(self) -> int:
-        """How many bits a party draws for each sample."""
-        return fair_bits_per_sample(design_coins(self.epsilon, self.delta_bits))
-
-    def explains(self, opened: Iterable[int]) -> bool:
-        """Return whether values are as many as a run opens, possible, and near the distribution."""
-        counted = Counter(opened)
-        return counted.total() == self.samples and self.distance(counted) <= largest_distance(self.samples)
-
-    def distance(self, counted: Counter[int]) -> float:
-        """Return sup |F_n - F|, which is 1 if there is a value that the noise never has."""
-        values, cumulative = self._distribution
-        if not counted.keys() <= set(values):
-            return 1.0
-        share = np.cumsum([counted[value] for value in values]) / counted.total()
-        return float(np.abs(share - cumulative).max())
-
-    @cached_property
-    def _distribution(self) -> tuple[list[int], np.ndarray]:
-        mass = sorted(probability_mass(design_coins(self.epsilon, self.delta_bits)).items())
-        return [value for value, _ in mass], np.cumsum([float(p) for _, p in mass])
-
-
-def largest_distance(n: int) -> float:
-    """Return t with P(sup |F_n - F| > t) <= 1e-9, of n samples, whatever the distribution.
-
-    Source: Dvoretzky, Kiefer and Wolfowitz 1956, with the constant of Massart 1990.
-    """
-    return sqrt(log(2 / FALSE_ALARM) / (2 * n))
+    summary, (least, most) = summarise(opened, SAMPLER), SAMPLER.edges
+    possible = least <= summary.extremes[0] and summary.extremes[1] <= most
+    return summary.distance if possible else 1.0, summary.bound
 
 
 @dataclass(frozen=True)
@@ -78,8 +45,8 @@ class Operation:
     """A program, what two parties feed it, and what it opens then.
 
     Attributes: name: of its file, and a form; values, bits: what each of the two inputs, of bits block by
-    block; right: what is opened; arguments: of a production program its own, after the two parties;
-    distribution: in place of these, of the noise that is opened. Then one of the two tampers and inputs
+    block; right: what is opened; arguments: of a production program its own, after the two parties; noise:
+    in place of these, how many samples of `SAMPLER` are opened. Then one of the two tampers and inputs
     zeros, and the other's bits are random.
     """
 
@@ -88,7 +55,7 @@ class Operation:
     bits: tuple[tuple[Integers, Integers], ...] = ()
     right: Integers = ()
     arguments: tuple[object, ...] = ()
-    distribution: Distribution | None = None
+    noise: int = 0
 
     @property
     def program(self) -> str:
@@ -97,7 +64,9 @@ class Operation:
 
     def is_right(self, opened: Integers) -> bool:
         """Return whether an honest party may take that."""
-        return self.distribution.explains(opened) if self.distribution else opened == self.right
+        if self.noise:
+            return len(opened) == self.noise and le(*distance_of(opened))
+        return opened == self.right
 
 
 _X, _Y = (3, -5, 7, 11), (13, 17, -19, 23)
@@ -146,7 +115,6 @@ OPERATIONS = (
 _Array = npt.NDArray[np.int64]
 _Opened = Callable[[list[int]], list[int]]  # of the noise
 
-LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
 _COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
 _GAUSSIAN = JointGaussian(Fraction(1, 2), steps=2, levels=1)
 _GROUPS, _LABELS, _BINS, _STEPS = 2, 2, 3, 5
@@ -276,6 +244,6 @@ NOISE = (
     Operation(
         "pi_lap",
         arguments=(2, _SAMPLES, *LAW),
-        distribution=Distribution(Fraction(_EPSILON), _DELTA_BITS, _SAMPLES),
+        noise=_SAMPLES,
     ),
 )

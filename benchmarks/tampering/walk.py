@@ -106,7 +106,7 @@ class Parties:
         attack, rng = self.attacks[place], random.Random(repr((SEED, site)))
         change = change_of(attack.model, message, rng, attack.kinds)
         outcome, opened = attack.run(change)
-        noise = Counter(map(str, opened)) if attack.operation.distribution else {}
+        noise = Counter(map(str, opened)) if attack.operation.noise else {}
         return Attempt(*place, turn, change, outcome, dict(noise))
 
 

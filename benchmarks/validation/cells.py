@@ -146,11 +146,6 @@ class Measured:
         """Over which hosts it was measured, in words; "" if all was on one machine."""
         return measured_over([run for cell in self.cells for run in cell.ok])
 
-    @property
-    def suites(self) -> tuple[str, ...]:
-        """The suites that have cells, in the order in which they first ran."""
-        return tuple(dict.fromkeys(cell.suite for cell in self.cells))
-
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
         """Return the cells of these suites (all, if none is named) that have these levels."""
         return [

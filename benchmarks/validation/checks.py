@@ -89,7 +89,7 @@ def validate(
     """
     table = rows(measured)
     checks = chain(
-        *(_whole(suite, measured) for suite in measured.suites),
+        *(_whole(suite, measured) for suite in dict.fromkeys(cell.suite for cell in measured.cells)),
         _sizes(measured),
         programs,
         _orders(measured),
@@ -322,12 +322,12 @@ def check_series(
         counted = name == "bytes" and get_model(str(first["security"])).virtual_machine is not None
         most = 1.0 if counted else 1 + (BYTES if name == "bytes" else SCATTER)
         return Check(key, says, spread, 1.0, most, f"most over least {spread:.2f}, {over}")
-    line = fit(levels, costs)
-    share = line.slope * (levels[-1] - levels[0]) / costs[-1]
-    deviation = f"off a line by {line.residual:.1%} at most, {over}"
-    if line.residual <= tolerance and share < LEAST_SHARE:
+    slope, residual = fit(levels, costs)
+    share = slope * (levels[-1] - levels[0]) / costs[-1]
+    deviation = f"off a line by {residual:.1%} at most, {over}"
+    if residual <= tolerance and share < LEAST_SHARE:
         return Check(key, says, unjudged=f"only {max(share, 0):.0%} of the cost grows, {over}")
-    return Check(key, says, line.residual, 0.0, tolerance, deviation)
+    return Check(key, says, residual, 0.0, tolerance, deviation)
 
 
 def _networks(measured: Measured) -> Iterator[Check]:
@@ -425,10 +425,6 @@ def _in_band(
     return Check(key, says, ratio, 1 / BAND, BAND, f"{found}: ×{ratio:.3g}")
 
 
-def _said(seconds: float | None) -> str:
-    return "" if seconds is None else f"{texts.seconds(seconds)} s"
-
-
 def _figure_1(measured: Measured) -> Check:
     """Compare the runs with the most clients that the paper's sentence is about."""
     claim = privfairfl().figures["figure1"]
@@ -446,5 +442,5 @@ def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
     claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
     scaled = printed and (printed[0] * claim.at[0] / ads.records, printed[1] * claim.at[0] / ads.records)
-    estimate = f"from {_said(scaled and scaled[0])}, scaled from {ads.records:,} records"
+    estimate = f"from {texts.seconds(scaled[0]) if scaled else '–'} s, scaled from {ads.records:,} records"
     return _in_band("ratio.figure2", f"{claim.title}: {claim.text}", scaled, (claim.seconds,) * 2, estimate)

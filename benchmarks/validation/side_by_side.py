@@ -25,26 +25,15 @@ LEAST_LEVELS = 3  # that tell a line
 LEAST_RATIO = 4  # of the largest level to the smallest
 
 
-@dataclass(frozen=True)
-class Line:
-    """A cost as constant + slope * level.
-
-    Attributes: residual: the largest, as a share of the cost there.
-    """
-
-    constant: float
-    slope: float
-    residual: float
-
-
-def fit(levels: Sequence[float], costs: Sequence[float]) -> Line:
+def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
     """Fit a line by least squares of the relative errors; neither its constant nor its slope is below 0.
 
     Args: levels: two at least, all different; costs: above 0.
+    Returns: the slope, and the largest residual as a share of the cost there.
     """
     x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
-    return Line(constant, slope, float(np.max(np.abs((constant + slope * x) / y - 1))))
+    return slope, float(np.max(np.abs((constant + slope * x) / y - 1)))
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
-"""Findings and Table 2 side by side as parts of views, and their numbers in words."""
+"""Findings, Table 2 and the literal Protocol 4 by thresholds as parts of views, and numbers in words."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import floor, log10
+from statistics import median
 
-from benchmarks.measure.samples import CONFIDENCE, Summary
+from benchmarks.literal import literal_of
+from benchmarks.measure.samples import CONFIDENCE, OK, Level, Sample, Summary, cell_key, name_of
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Finding, Status
-from benchmarks.validation.side_by_side import NOT_YET, PROTOCOLS, InTurn, Row, Took
+from benchmarks.validation.side_by_side import NOT_YET, PROTOCOLS, InTurn, Row, Slopes, Took, slopes
 from harness.privacy.statement import SHIFTED
 from harness.views.parts import Part, Sentences, Table
 
@@ -124,11 +126,6 @@ def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
             yield f"‡ From and to, by what each iteration took in runs with {basis}. It did not run whole."
 
 
-def deviating(findings: Sequence[Finding]) -> list[Finding]:
-    """Return those that failed, then those that are explained."""
-    return [f for status in (Status.FAILED, Status.EXPLAINED) for f in findings if f.status is status]
-
-
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
     """View each reason why checks could not be judged, with how many they are and one of them."""
     by_reason: dict[str, list[str]] = {}
@@ -165,3 +162,44 @@ def by_kind(findings: Sequence[Finding]) -> Table:
     numbers = Counter((finding.check.kind, finding.status) for finding in findings)
     rows = [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds]
     return Table(["checks", *map(str, Status)], rows)
+
+
+_MEANING = (
+    "One: what one more threshold costs, between the fewest and the most, repetition by repetition (least – "
+    "most). Bend: its cost between the two largest numbers over that between the two least: 1 if all cost "
+    "the same; rounds: of one more, likewise. All 1,001: where lines of all these slopes lead."
+)
+
+
+def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
+    """View what a threshold costs in each literal cell that was run with several numbers of them."""
+    by_rest: dict[object, dict[int, list[Sample]]] = {}
+    for runs in cells:
+        cell, good = runs[-1].cell, [run for run in runs if run.status == OK]
+        if literal_of(cell) and "thresholds" in cell and good:
+            rest = cell_key({name: level for name, level in cell.items() if name != "thresholds"})
+            by_rest.setdefault(rest, {})[int(cell["thresholds"])] = good
+    rows = []
+    for levels in by_rest.values():
+        if found := slopes(levels):
+            rows.append(_row(levels[max(levels)][0].cell, sorted(levels), found))
+    columns = ["cell", "thresholds", "one, s", "an instance, µs", "paper", "bend", "rounds", "all 1,001, s"]
+    if rows:
+        yield Table(columns, rows, caption=_MEANING)
+
+
+def _row(cell: Mapping[str, Level], levels: Sequence[int], found: Slopes) -> list[str]:
+    records, paper = int(cell["records"]), privfairfl()
+    printed = paper.table2.get((str(cell["security"]), str(cell.get("shape")), "pi_roc"))
+    of_paper = printed and printed.seconds / paper.thresholds / records
+    low, high = found.whole
+    return [
+        name_of(cell, "thresholds"),
+        ", ".join(map(str, levels)),
+        spread(Summary(len(found.each), median(found.each), min(found.each), max(found.each))),
+        seconds(median(found.each) / records * 1e6),
+        seconds(of_paper * 1e6) if of_paper else "–",
+        f"{found.bend:.2f}" if found.bend is not None else "–",
+        " / ".join(f"{rounds:,.0f}" for rounds in found.rounds),
+        "it ran" if levels[-1] >= paper.thresholds else f"{seconds(low)} – {seconds(high)}",
+    ]

@@ -31,7 +31,6 @@ from protocols.accounting.calibration import AboveThreshold, NeighboringRelation
 from protocols.arrays import Floats
 from protocols.mechanisms.above_threshold import (
     allowed_above,
-    best_cap,
     clients_above,
     distribution_of_first_below,
 )
@@ -79,11 +78,6 @@ def target(epsilon: Fraction, quantity: str, aim: int) -> int:
         tree = tree_of_curves()
         return allowed_above(epsilon / aim, 4 * counts_of_curves(tree), (tree.bins + 1) // 2)
     return allowed_above(epsilon / aim, CELLS[quantity])
-
-
-def by_rule(population: Population, caps: tuple[int, ...], epsilon: Fraction, quantity: str) -> int:
-    """Return the cap by the paper's rule, from the contributions themselves: it is not private."""
-    return best_cap(population.sizes, caps, target(epsilon, quantity, 1))
 
 
 class Chooser:

@@ -30,7 +30,7 @@ from benchmarks.studies.capping.choices import (
     TRIED,
     Chooser,
     Setting,
-    by_rule,
+    target,
 )
 from benchmarks.studies.capping.errors import (
     BINS,
@@ -48,7 +48,7 @@ from benchmarks.studies.outcome import Outcome, Row, grouped, rounded
 from harness.releases.contribution_cap import CAP_SHARE, CURVE_RATIOS, RATIOS
 from harness.views.palette import COLOURS, MARKERS
 from harness.views.parts import Bad, Good, Part
-from protocols.mechanisms.above_threshold import caps_up_to
+from protocols.mechanisms.above_threshold import best_cap, caps_up_to
 
 SEED = 20_191_210  # any
 CAPS = caps_up_to(MOST)
@@ -159,7 +159,8 @@ def _caps(
     population: Population, setting: Setting, quantity: str, errors: pd.DataFrame, chosen: Sequence[Row]
 ) -> Row:
     """Return the best cap, the rule's, and what is chosen privately."""
-    rule = by_rule(population, CAPS, setting.left(Fraction(0)), quantity)
+    # The paper's rule, from the contributions themselves: it is not private.
+    rule = best_cap(population.sizes, CAPS, target(setting.left(Fraction(0)), quantity, 1))
     least = float(errors["total"].min())
     row = {
         "population": population.name,

@@ -264,11 +264,6 @@ def _cell_of_table2(
     }
 
 
-def errors_of(simulated: Simulated) -> Floats:
-    """Return each run's error as Table 2 takes it: of the gap's absolute value."""
-    return np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
-
-
 def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Row:
     """Return errors of the gap over simulated runs, as the paper takes them: of absolute gaps.
 
@@ -276,7 +271,8 @@ def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, s
     made; fits_mean, fits_deviation: how often the figure of so many runs is as far out as the published
     one, rounded as it is, on its side, twice; None where none is published.
     """
-    errors, of_paper = errors_of(simulated), gaps()["table2"]["runs"]
+    errors = np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
+    of_paper = gaps()["table2"]["runs"]
     figures = {
         "mean": float(errors.mean()),
         "deviation": float(errors.std(ddof=1)),

@@ -27,14 +27,12 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from benchmarks.studies.outcome import Row
 from benchmarks.studies.training.people import People
-from benchmarks.studies.utility.curves import UNMITIGATED, cumulative, curves_of, histogram_of
-from harness.errors import UndefinedRateError
+from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
 from harness.evaluation.metrics import corrected_metrics, group_rates, published_metrics
 from harness.inputs.record_schema import even_grid
-from harness.postprocessing.curves import GroupCurves
 from harness.postprocessing.reweighing.formulas import weights_of_counts
-from harness.postprocessing.thresholds.choose import choose_thresholds
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.postprocessing.thresholds.search import ACCURACY
 from harness.training.fairness import SHARE, STEP, FairGrad
 from harness.training.logistic import Descent, Examples, fit, probabilities, with_constant
 from harness.training.updates import UpdateRule, units_for
@@ -334,7 +332,7 @@ def _rules(
     grid = even_grid(choices["bins"] + 1)
     histogram = histogram_of(people.group, people.label, scores(people, parameters), grid, len(people.groups))
     counts = cumulative(noisy(histogram, 1, rho, rng))
-    return rules_of(curves_of(people.groups, np.array(grid), counts))
+    return rules_of(curves_of(people.groups, np.array(grid), counts), ACCURACY)
 
 
 ODDS = "odds"  # the mean of the differences of true and false positive rates: what delta EODD was meant to be
@@ -357,14 +355,6 @@ def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str,
 def scores(people: People, parameters: Floats) -> Floats:
     """Return the probability of label 1, shape (n,)."""
     return np.asarray(probabilities(parameters[np.newaxis], with_constant(people.features))[:, 1])
-
-
-def rules_of(curves: GroupCurves) -> Mapping[str, ThresholdRule]:
-    """Return the most accurate rules with equalized odds; 0.5 for all where noise leaves a rate 0/0."""
-    try:
-        return choose_thresholds(curves).rules
-    except UndefinedRateError:
-        return dict.fromkeys(curves.groups, UNMITIGATED)
 
 
 def predictions(

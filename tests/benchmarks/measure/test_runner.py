@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.measure import runner
 from benchmarks.measure.cell import HERE
-from benchmarks.measure.runner import Chosen, Standing, go_on, missing, start
+from benchmarks.measure.runner import Chosen, Todo, go_on, missing, start
 from benchmarks.measure.samples import FAILED, OK, SKIPPED, Level, Sample, by_cell, load, summary
 from benchmarks.suites import Exclusion, Grid, Planned, Suite, Until
 from harness.engines.base import PROGRAMS, TIMES
@@ -113,9 +113,9 @@ def directory(stand_in: StandIn, tmp_path: Path) -> Path:
     return tmp_path / "found"
 
 
-def run(directory: Path, chosen: Chosen = CHOSEN) -> list[Standing]:
-    seen: list[Standing] = []
-    go_on(directory, chosen, seen.append)
+def run(directory: Path, chosen: Chosen = CHOSEN) -> list[tuple[int, int, float | None, Todo]]:
+    seen: list[tuple[int, int, float | None, Todo]] = []
+    go_on(directory, chosen, lambda *standing: seen.append(standing))
     return seen
 
 
@@ -136,8 +136,8 @@ def test_a_suite_runs_by_repetition_and_says_once_what_it_skips(directory: Path,
     assert stand_in.ran == [("ring", 0), ("mpyc", 0), ("ring", 1), ("mpyc", 1)]
     assert statuses(directory)["spdz2k", 0] == SKIPPED and ("spdz2k", 1) not in statuses(directory)
     assert len(load(directory)) == 5
-    assert [standing.done for standing in seen] == [0, 1, 2, 2, 3]
-    assert {standing.total for standing in seen} == {4}
+    assert [done for done, *_ in seen] == [0, 1, 2, 2, 3]
+    assert {total for _, total, *_ in seen} == {4}
     assert about(directory)["finished"] is True and about(directory)["command"] == "./inv bench.run some"
     assert {path.name for path in directory.iterdir()} == {
         *("samples.jsonl", "about.json", "experiment.toml", "programs")
@@ -268,7 +268,7 @@ def test_the_first_run_of_each_program_in_a_command_is_a_warm_up(directory: Path
 
     stand_in.does, stand_in.identity = warming, lambda _: None  # type: ignore[method-assign, assignment]
     seen = run(directory, replace(CHOSEN, suite=replace(SUITE, warm_up=True)))
-    assert [standing.done for standing in seen] == [0, 1, 2, 2, 3]  # a run is said once, not its warm-up too
+    assert [done for done, *_ in seen] == [0, 1, 2, 2, 3]  # a run is said once, not its warm-up too
     assert stand_in.ran == [("ring", 0), ("ring", 0), ("mpyc", 0), ("mpyc", 0), ("ring", 1), ("mpyc", 1)]
     assert [
         (measured.cell["security"], measured.times["mpc_s"])
