@@ -5,6 +5,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +18,16 @@ from sklearn.linear_model import LogisticRegression
 
 from harness.cli.command_line import OF_ALL
 from harness.engines.registry import PREFERRED, choose_model
+from harness.system.files import in_turn
 from tasks import namespace
+from tests.conftest import PROJECT
 from tests.support.command import INVOKE, call
 from tests.support.documents import RUN, SHOWN, Page, Snippet, pages, prints, read
 from tests.support.ssh import site
 
 PAGES = pages()
 TIMEOUT_S = 600
+_MACHINE = ("faketime", "ip", "nginx", "openssl", "ssh-keygen", "sshd")
 OPTIONS_OF_ALL = ("--help", "--list", "--version")
 
 
@@ -95,6 +99,23 @@ def run_python(snippet: Snippet, page: Page, names: dict[str, Any], directory: P
     return printed.getvalue()
 
 
+@contextlib.contextmanager
+def a_machine_of_its_own(page: Page, directory: Path) -> Iterator[None]:
+    """Have a page make networks, in a clone; its last block removes them. Skip where it cannot."""
+    needed = [*_MACHINE, "/run/netns"] if os.geteuid() else _MACHINE  # nobody but root can make networks
+    if lacking := [
+        name for name in needed if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None
+    ]:
+        pytest.skip(f"it takes root and {', '.join(lacking)}")
+    for name in (".venv", "Programs", "docs", "harness", "protocols"):
+        (directory / name).symlink_to(PROJECT / name)
+    with in_turn(Path("/run")):  # names of networks are the machine's
+        try:
+            yield
+        finally:
+            run_shell(page.snippets[-1].text, directory)
+
+
 @pytest.mark.parametrize("page", list(parameters()))
 def test_a_page_does_what_it_says(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each snippet runs, in one directory and one namespace, and prints what is shown.
@@ -115,6 +136,8 @@ def test_a_page_does_what_it_says(page: Page, tmp_path: Path, monkeypatch: pytes
             )
             copying.chmod(0o700)
             monkeypatch.setenv("PATH", f"{copying.parent}:{os.environ['PATH']}")
+        if "in namespaces" in page.said:
+            stack.enter_context(a_machine_of_its_own(page, tmp_path))
         names = given(directory)
         for snippet in page.snippets:
             if snippet.language not in RUN or snippet.not_run:
