@@ -16,7 +16,7 @@ from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.envelope import seal_upload
 from harness.inputs.shares.keys import SealingParty, secrets_in
-from harness.inputs.shares.task import Task
+from harness.inputs.shares.task import ANYONE, Task
 from harness.views.parts import Table
 
 _POLICY = {"tasks": ["weights"], "epsilon": "1", "delta": "1/1048576", "unit": "record"}
@@ -55,7 +55,7 @@ def _measured(case: Case, place: Path) -> Row:
     parties = [SealingParty(f"{i}", "", []).with_new_key(place, until, case.hybrid) for i in range(3)]
     domain = RecordDomain(("a", "b"), tuple(map(str, range(case.counts // 2))), 1)
     fields = ("ring", "split", "ring64", 1, domain.to_json(), _POLICY)
-    task, values = Task(*fields, parties, 1, until), np.ones(case.counts, dtype=np.int64)
+    task, values = Task(*fields, parties, 1, until, ANYONE), np.ones(case.counts, dtype=np.int64)
     (place / "uploads").mkdir()
     started = time.process_time()
     with (place / "uploads" / "bundle.share").open("wb") as bundle:
@@ -81,5 +81,5 @@ def _costs(opener: Opener, place: Path) -> tuple[float, float]:
     """Add up what is in a place; return the most bytes of memory, and seconds."""
     started, count = time.process_time(), Count(opener)
     count.add(place / "uploads", 0)
-    count.write(place / "aggregate")
+    count.write(place / "aggregate", {})
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, time.process_time() - started

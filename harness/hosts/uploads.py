@@ -124,21 +124,22 @@ class Uploads:
                 "give each host the uploads instead."
             )
         aggregated = ready or scratch / f"party-{party}.aggregate"
-        left_out = {} if ready else self._add_up(party, aggregated)
+        if not ready:
+            self._add_up(party, aggregated)
         header = check_own(aggregated, party)
         self._guard.check_task(header.task.name)
         inputs = inputs_in(header, aggregated, release.form, release.security)
         if not ready:  # each client's own, in place of what all of them allow
             inputs = replace(inputs, policies={client: self._policies[client] for client in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS
-        self.inputs = replace(inputs, excluded=left_out)
+        self.inputs = inputs
         self.values = extract_values(aggregated, scratch / "values")
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {
             "head": head.decode(),
             "bytes": sum(path.lstat().st_size for path in shares.glob(f"*{SUFFIX}")),
-            "left_out": dict(left_out),
+            "left_out": header.excluded,
             "pieces": self._pieces(party, inputs.domain) if release.offline else [],
         }
 
@@ -147,11 +148,8 @@ class Uploads:
         self.terms = terms_of(joint_noise_of(self._guard.prepared(domain)), self._keys.fingerprints(party))
         return self._guard.stock.pieces(self.terms, party)
 
-    def _add_up(self, party: int, out: Path) -> Mapping[str, int]:
-        """Add up the uploads that all parties take by their lists; return how many are left out, by why.
-
-        Raises: as `aggregate`.
-        """
+    def _add_up(self, party: int, out: Path) -> None:
+        """Add up the uploads that all parties take by their lists. Raises: as `aggregate`."""
         if self._report is None or self._listed is None or self._opener is None:
             raise HostUnfitError("It was told of others' uploads before it listed its own.")
         reports, self.heard = {party: self._report}, {party: self._listed}
@@ -159,8 +157,7 @@ class Uploads:
             reports[other], self.heard[other] = report, heard
         self._told.clear()  # a million uploads are 70 MB in each
         agreement = common_uploads([reports[i] for i in sorted(reports)])
-        self._counted(self._opener, agreement.accepted).write(out)
-        return agreement.left_out
+        self._counted(self._opener, agreement.accepted).write(out, agreement.left_out)
 
     def _aggregate_beside(self, shares: Path) -> Path | None:
         """Return the aggregate that the owner placed, None if there is none.

@@ -5,20 +5,25 @@ is wrong with these. So a client that sends one party something else, or all of 
 itself only, and no party skips an upload alone.
 """
 
+import hashlib
 import io
 import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from harness.errors import ShareError
 from harness.inputs.shares.file_format import write_file
 from harness.inputs.shares.identities import Identities
+from harness.inputs.shares.signatures import is_signature, signature_of
 from harness.inputs.shares.task import Task
 from harness.system.documents import MAX_BYTES, Refusal, as_type, parse_json
 
@@ -29,7 +34,7 @@ UNREADABLE = "unreadable or of another version"
 WRONG_SIZE = "longer or shorter than an envelope of the task"
 CHANGED = "changed since it was shared"
 UNCOVERED = "whose client's policy does not cover this run"
-COUNTED = "that an earlier run of this chain counted"
+COUNTED = "that an earlier run counted"
 NOT_THE_SAME = "not the same at every party"
 OTHER_TASK = "of another task"
 OTHER_KEY = "sealed for a key that this party does not have"
@@ -49,12 +54,14 @@ class UploadReport:
         task: The name of the task that it opened them for.
         sound: The identities of those that it would take.
         unsound: Of all others the identities that they claim, or their files' names, and why.
+        signature: Of `digest`, by the party; empty where what the report is part of is signed.
     """
 
     party: int
     task: str
     sound: AbstractSet[str]
     unsound: Mapping[str, str]
+    signature: str = field(default="", compare=False)
 
     def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
         """Return the report of a run that leaves some of these out. Args: reason: why."""
@@ -66,6 +73,13 @@ class UploadReport:
     def head(self) -> dict[str, Any]:
         """The first line of the party's list, as JSON: all but the identities of what is sound."""
         return {"schema": SCHEMA, "party": self.party, "task": self.task, "unsound": dict(self.unsound)}
+
+    @property
+    def digest(self) -> str:
+        """What stands for the whole report: SHA-256 of its first line and of its identities' bytes."""
+        digest = hashlib.sha256(json.dumps(self.head, sort_keys=True).encode() + b"\n")
+        digest.update(Identities.of(self.sound).digests.view(np.uint8).data)
+        return digest.hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """Return what `report_from_json` reads."""
@@ -89,6 +103,7 @@ class _List:
     task: str
     unsound: dict[str, str]
     sound: str = ""
+    signature: str = ""
 
 
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
@@ -124,16 +139,20 @@ def described(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {why}" for why, count in left_out.items())
 
 
-def write_uploads(report: UploadReport, out: Path) -> None:
-    """Write one party's list, for all parties to see. Raises: ShareError: it cannot be written."""
+def write_uploads(report: UploadReport, key: ec.EllipticCurvePrivateKey, out: Path) -> None:
+    """Write one party's list, signed, for all parties to see. Raises: ShareError: it cannot be written."""
     texts = Identities.of(report.sound).texts()
-    write_file(out, json.dumps(report.head).encode() + b"\n", map(str.encode, texts), b"\n")
+    head = {**report.head, "signature": signature_of(key, UploadReport, report.digest)}
+    write_file(out, json.dumps(head).encode() + b"\n", map(str.encode, texts), b"\n")
 
 
 def read_lists(directory: Path, task: Task) -> Agreement:
     """Return what all parties take, by the lists `party-<i>.uploads` of all of them.
 
-    Raises: ShareError: a party's list is missing, damaged or of another task; as `common_uploads`.
+    Guarantees: what counts is what each party said, whoever carried the lists; only a party's own key, which
+    the task names, signs for it.  [test: tests/harness/inputs/test_agreeing.py]
+    Raises: ShareError: a party's list is missing, damaged, of another task, or not signed by that party; as
+    `common_uploads`.
     """
     reports = [_read_list(path) for path in directory.glob(f"*{LIST_SUFFIX}")]
     reports.sort(key=lambda report: report.party)
@@ -141,6 +160,14 @@ def read_lists(directory: Path, task: Task) -> Agreement:
         raise ShareError(f"{directory} does not hold one list of uploads of each of the task's parties.")
     if reports[0].task != task.name:
         raise ShareError(f"{directory} holds lists of task {reports[0].task[:16]}, not {task.name[:16]}.")
+    for report in reports:
+        if not is_signature(
+            report.signature, task.parties[report.party].verifier, UploadReport, report.digest
+        ):
+            raise ShareError(
+                f"Party {report.party}, {task.parties[report.party].name}, did not sign the list that "
+                f"{directory} has of it: somebody changed or made it. Fetch it from the party itself."
+            )
     return common_uploads(reports)
 
 
@@ -170,7 +197,7 @@ def report_from_json(fields: Any, where: str, listed: BinaryIO | None = None) ->
         sound = Identities.read(listed or io.BytesIO(head.sound.encode()))
     except ValueError:
         refusal.say("it lists what is no identity, or not in order")
-    return UploadReport(head.party, head.task, sound, head.unsound)
+    return UploadReport(head.party, head.task, sound, head.unsound, head.signature)
 
 
 def _refusal(where: str) -> Refusal:

@@ -46,7 +46,9 @@ def test_lists_of_a_million_take_little_memory(tmp_path: Path) -> None:
     try:
         for party in range(3):
             listed = UploadReport(party, task.name, Identities(made[party:]), {})
-            write_uploads(listed, tmp_path / f"party-{party}.uploads")
+            write_uploads(
+                listed, task.signer(party, tmp_path / f"keys-{party}"), tmp_path / f"party-{party}.uploads"
+            )
         agreement = read_lists(tmp_path, task)
         _, most = tracemalloc.get_traced_memory()
     finally:

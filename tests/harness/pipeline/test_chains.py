@@ -164,7 +164,7 @@ def test_aggregates_of_counted_uploads_are_refused(place: Place) -> None:
     place.run()
     shares, task = place.at / "shares", trial(DOMAIN, SPLIT, MODEL, place.at / "shares")
     for i, count in enumerate(counted_by_all(task, shares, shares=shares)):
-        count.write(shares / f"party-{i}.aggregate")
+        count.write(shares / f"party-{i}.aggregate", {})
     with pytest.raises(
         UsedUploadsError, match=r"1 of these 1 uploads went into a run of chain .* No party was"
     ):
