@@ -35,7 +35,7 @@ from harness.request.plans import Expected
 from harness.request.readers import parse_choice
 from harness.request.releases import REQUESTS
 from harness.system.result_files import write_json
-from harness.training.features import features_from_json, read_features
+from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import (
@@ -160,9 +160,7 @@ def trained(**given: Any) -> _results.TrainResult:
         given = _with_domain(given)
         source, of_rows = _with_clients(_source(records, columns), given)
         values = _values_in(source, given)
-        paths = isinstance(declared, str | Path)
-        plain = declared if paths else json.loads(json.dumps(declared, default=_plain))
-        features = read_features(Path(plain)) if paths else features_from_json(plain, named("features"))
+        features = _features_of(declared)
         request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
         out = request.out or Path(scratch) / TASK
         with steps(STEPS) as begin:
@@ -170,6 +168,12 @@ def trained(**given: Any) -> _results.TrainResult:
         uncharged = request.population == UNCHARGED
         notes = [*of_rows, one_machine(True), ledger_view.charge(model.charging, uncharged)]
         return _results.training_of(model, notes, values)
+
+
+def _features_of(declared: Any) -> Features:
+    if isinstance(declared, str | Path):
+        return read_features(Path(declared))
+    return features_from_json(json.loads(json.dumps(declared, default=_plain)), named("features"))
 
 
 def planned(**given: Any) -> _shown.Plan:
@@ -188,9 +192,15 @@ def planned(**given: Any) -> _shown.Plan:
 
 def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
     """Make noise for later calls. Args: given: fields of the task's call. Raises: FairSharesError."""
-    with naming(as_keyword):
-        call = CALLS[parse_choice("task", task, list(CALLS))](**_as_in_columns(_with_domain(given)))
-        with steps({}) as begin:
+    with naming(as_keyword), steps({}) as begin:
+        if parse_choice("task", task, [*CALLS, "train"]) == "train":
+            from harness.training.run import preprocessed as made_for  # as in `trained`
+
+            features = _features_of(given.pop("features", {}))
+            request = TrainRequest(**_as_in_columns(_with_domain(given)), records=TABLE, features=TABLE)
+            pieces = made_for(request, features, runs, begin)[1]
+        else:
+            call = CALLS[task](**_as_in_columns(_with_domain(given)))
             pieces = preprocess(joint_noise_of(of_noise(call)), stock_of(call), runs, call.timeout, begin)
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 

@@ -119,14 +119,14 @@ def _online(measured: Measured) -> Iterator[Row]:
         yield [f"`{model}`", *shown]
 
 
-def _ahead(measured: Measured) -> Iterator[Row]:
-    """Yield what curves take by model and noise, and how many times as far off distributed noise is."""
+def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
+    """Yield what curves, or a round, take by model and noise, and the price of distributed noise."""
     yield from _headed(
         *("model", "joint now, s", "joint made ahead, s: offline, online"),
         *("distributed, s", "its error, ÷ joint"),
     )
     for model in MODELS:
-        where = {"protocol": "pi_roc", "security": model, "network": "none"}
+        where = {"protocol": protocol, "security": model, "network": "none"}
         by_noise = {str(cell["noise"]): cell for cell in measured.where("preprocessing", **where)}
         if by_noise:
             ahead, distributed = by_noise.get("ahead"), by_noise.get("distributed")
@@ -273,7 +273,8 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "figure1": lambda measured: _figure(measured, privfairfl().figures["figure1"]),
     "figure2": lambda measured: _figure(measured, privfairfl().figures["figure2"]),
     "online": _online,
-    "ahead": _ahead,
+    "ahead": lambda measured: _ahead(measured, "pi_roc"),
+    "round-ahead": lambda measured: _ahead(measured, "pi_rounds"),
     "weights-by-epsilon": _weights,
     "table3": _table3,
     "gaps": _gaps,

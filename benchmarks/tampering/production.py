@@ -16,6 +16,7 @@ import numpy.typing as npt
 from benchmarks.tampering.operations import Distribution, Operation
 from protocols import reference
 from protocols.circuits.coins import design_coins
+from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.circuits.noise import fair_bits_per_sample
 from protocols.circuits.slots import slot_bits, value_bits
 from protocols.noise.added import NoiseDistribution
@@ -25,6 +26,7 @@ _Opened = Callable[[list[int]], list[int]]  # of the noise
 
 LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
 _COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
+_GAUSSIAN = JointGaussian(Fraction(1, 2), steps=2, levels=1)
 _GROUPS, _LABELS, _BINS, _STEPS = 2, 2, 3, 5
 _OFFSET, _MOST = 20, 100
 _CAPS, _ABOVE = (1, 2, 3, 4), 1
@@ -47,12 +49,16 @@ def _made(
     opened: _Opened,
     values: _Array | None = None,
     slots: tuple[_Array, int] | None = None,
+    gaussian: JointGaussian | None = None,
 ) -> Operation:
     """Return a program that is fed these values, or slots of so many bits, and fixed bits of noise."""
-    bits = fair_bits_per_sample(_COINS)
+    coins = [(coin.numerator, coin.bits) for coin in (gaussian.coins if gaussian else _COINS)]
+    noise_of, bits = partial(reference.noise_of_bits, coins), fair_bits_per_sample(_COINS)
+    if gaussian:
+        noise_of = partial(reference.gaussian_of_bits, coins, refinements(gaussian.levels))
+        bits = gaussian.bits
     fair = rng.integers(0, 1 << bits, samples)
-    coins = [(coin.numerator, coin.bits) for coin in _COINS]
-    noise = [reference.noise_of_bits(coins, [int(word) >> i & 1 for i in range(bits)]) for word in fair]
+    noise = [noise_of([int(word) >> i & 1 for i in range(bits)]) for word in fair]
     fixed = np.array([], dtype=np.int64) if values is None else values
     one = rng.integers(-(1 << 40), 1 << 40, len(fixed))
     blocks = [*([slots] if slots else []), (fair, bits)]
@@ -93,7 +99,14 @@ def _programs() -> tuple[Operation, ...]:
             lambda _: counts.ravel().tolist(),
             counts.ravel(),
         ),
-        make("pi_rounds", (2, 1, 4, *LAW), 4, _plus(counts), counts.ravel()),
+        make(
+            "pi_rounds",
+            (2, 1, 4, *_GAUSSIAN.arguments().values()),
+            4,
+            _plus(counts),
+            counts.ravel(),
+            gaussian=_GAUSSIAN,
+        ),
         make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(counts), counts.ravel()),
         make("pi_rw product", ("product", "shares", 2, _N, 0, *two), 4, _plus(counts), columns),
         make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(counts), slots=(pair + 1, slot_bits(counts.size))),

@@ -30,6 +30,7 @@ from harness.request.readers import (
     as_given,
     in_module,
     one_of,
+    parse_heads,
     parse_names,
     parse_party,
     parse_path,
@@ -70,6 +71,11 @@ INVITE = optional(
 )
 CLIENTS = optional(
     whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
+)
+PREPROCESS = optional(
+    whole(1, 1000),
+    "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
+    "declared, and on no record; --offline then takes it",
 )
 PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
 
@@ -420,7 +426,7 @@ class HostsRestoredOptions(
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
     population = required(parse_population, "the one that the lost runs were on", "loans")
-    entries = required(whole(1, 10**12), "how many entries others have seen, as their refusal says", "8")
+    seen = required(parse_heads, "the heads that others have seen of it, as the refusal says", "9f86d081…")
     privacy_unit = usual("record", parse_unit, "what the lost runs protected: record (default) or client")
     neighboring_relation = RELATION.but(help="under which relation; default: that of runs that are there")
 
@@ -438,8 +444,9 @@ class HostsCleanOptions(Options):
     hosts = HOSTS
 
 
-class TrainOptions(TrainRequest):
+class TrainOptions(TrainRequest, records={"unless": "preprocess"}):
     """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
 
     prints = "model.json"
+    preprocess = PREPROCESS
     plot = PLOT

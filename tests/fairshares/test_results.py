@@ -18,8 +18,9 @@ import fairshares
 import fairshares as fs
 from fairshares import _calls, _lookups
 from harness.inputs.column_values import values_of
+from harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
-from tests.support.running import QUICKEST
+from tests.support.running import QUICKEST, model_parameters
 
 PAIRS = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 SAID: dict[str, Any] = {"epsilon": 20, "security": QUICKEST}
@@ -300,6 +301,24 @@ def test_noise_made_ahead_is_taken_once(of_forty: pd.DataFrame, tmp_path: Path) 
         fs.weights(of_forty, offline=True, **declared)
     with pytest.raises(fs.OptionError, match="declare it by domain="):
         fs.preprocess("weights", epsilon=1, security=QUICKEST)
+
+
+@pytest.mark.parametrize("model", model_parameters(models=map(get_model, ("ring", "ps-rep-ring", "mpyc"))))
+def test_a_model_is_trained_with_noise_made_ahead(model: SecurityModel, tmp_path: Path) -> None:
+    """Beside weights and thresholds, which make theirs as they are released; statements say so of all."""
+    df = table([0, 1], ["a", "b"], 80).assign(y=0.5)
+    declared: dict[str, Any] = {"epsilon": 20, "groups": ["a", "b"], "labels": [0, 1], "rounds": 3}
+    declared |= {"features": {name: {"low": 0, "high": 1} for name in "xy"}, "stock": tmp_path / "noise"}
+    declared |= {"with_": ["fairgrad"] if model.active else ["weights", "thresholds"], "security": model.name}
+    assert fs.preprocess("train", 1, **declared).attempts.tolist() == [1]
+    r = fs.train(df, offline=True, **declared)
+    training = r.manifest["parts"]["training"]
+    assert training["preprocessing"]["attempts"] == 1
+    assert training["privacy"]["made_ahead"] and r.manifest["privacy"]["made_ahead"]
+    with pytest.raises(fs.StockError, match=r"has no noise for this release .* leave out offline"):
+        fs.train(df, offline=True, **declared)
+    with pytest.raises(fs.OptionError, match="only joint noise is made ahead"):
+        fs.train(df, offline=True, noise="distributed", **declared)
 
 
 COLUMNS: dict[str, tuple[list[Any], list[Any]]] = {

@@ -48,7 +48,7 @@ INVITATION = {
     "terms": {"epsilon": "1"},
 }
 TASK = task_from_bytes(json.loads(VECTORS.read_text())[0]["task"].encode(), "the vector")
-IDENTITIES = b"\n" + b"ab" * 32  # what follows a list's first line
+IDENTITIES = b"ab" * 32 + b"\n" + b"cd" * 32 + b"\n"  # what follows a list's first line
 HEADER = {
     "schema": 3,
     "party": 0,
@@ -84,9 +84,9 @@ def test_lists_of_uploads(tmp_path: Path) -> None:
         read_lists(path.parent, task)
 
     for party in range(3):
-        listed = UploadReport(party, task.name, frozenset({"ab" * 32}), {"0b": OTHER_TASK})
+        listed = UploadReport(party, task.name, frozenset({"ab" * 32}), {OTHER_TASK: frozenset({"cd" * 32})})
         key = task.signer(party, tmp_path / f"keys-{party}")
-        write_uploads(listed, key, tmp_path / f"party-{party}.uploads")
+        write_uploads(listed, tmp_path / f"party-{party}.uploads", key)
     own = tmp_path / "party-0.uploads"
     head = json.loads(own.read_bytes().splitlines()[0])
     check_file(read, ShareError, own, head, either=("unsound",), there=False)
@@ -161,6 +161,7 @@ TERMS = {
         "reweighing": "balanced",
     },
     "domain": DOMAIN,
+    "attempts": 0,
 }
 
 

@@ -1,6 +1,5 @@
 """`task` and `keys`, and `share`, `uploads` and `aggregate`: clients' and parties' steps."""
 
-from collections import Counter
 from pathlib import Path
 
 from harness.cli.options import (
@@ -223,8 +222,8 @@ def uploads(options: UploadsOptions) -> None:
         count = Count(opener)
         count.add(own(options.shares, options.party))
     listed = new_uploads(count.report(), lambda sound: ledger.spent_on(sound).keys())
-    write_uploads(listed, key, options.out)
-    why = described(Counter(sorted(listed.unsound.values())))
+    write_uploads(listed, options.out, key)
+    why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     say(
         f"Party {listed.party}: {len(listed.sound)} uploads are sound here."
         f"{f' Others: {why}.' if why else ''} List, signed: {plain(str(options.out))}."

@@ -6,16 +6,13 @@ itself only, and no party skips an upload alone.
 """
 
 import hashlib
-import io
 import json
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -25,10 +22,11 @@ from harness.inputs.shares.file_format import write_file
 from harness.inputs.shares.identities import Identities
 from harness.inputs.shares.signatures import is_signature, signature_of
 from harness.inputs.shares.task import Task
-from harness.system.documents import MAX_BYTES, Refusal, as_type, parse_json
+from harness.system.documents import Refusal, as_type, parse_json
 
-SCHEMA = 2
+SCHEMA = 3
 LIST_SUFFIX = ".uploads"
+_HEAD_BYTES = 1 << 16
 # Why an upload is left out; nothing of it is secret.
 UNREADABLE = "unreadable or of another version"
 WRONG_SIZE = "longer or shorter than an envelope of the task"
@@ -39,7 +37,6 @@ NOT_THE_SAME = "not the same at every party"
 OTHER_TASK = "of another task"
 OTHER_KEY = "sealed for a key that this party does not have"
 UNOPENED = "that the party's key does not open"
-_IDENTITY = re.compile("[0-9a-f]{64}")
 # Then it lies, or the client sent it something else, or runs were charged to its ledger alone.
 SAYS = ", says party {party} alone"
 _UNSOUND = (UNREADABLE, WRONG_SIZE, CHANGED, UNCOVERED, COUNTED, OTHER_TASK, OTHER_KEY, UNOPENED)
@@ -53,37 +50,32 @@ class UploadReport:
         party: Its number.
         task: The name of the task that it opened them for.
         sound: The identities of those that it would take.
-        unsound: Of all others the identities that they claim, or their files' names, and why.
-        signature: Of `digest`, by the party; empty where what the report is part of is signed.
+        unsound: By why they are left out, the identities that all others claim, or SHA-256 of their files'
+            names. An upload takes 32 bytes of it, whoever sent it, and no message has all of them.
+        signature: Of `digest`, by the party; empty where the list is signed as a whole, as hosts do.
     """
 
     party: int
     task: str
     sound: AbstractSet[str]
-    unsound: Mapping[str, str]
+    unsound: Mapping[str, AbstractSet[str]]
     signature: str = field(default="", compare=False)
-
-    def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
-        """Return the report of a run that leaves some of these out. Args: reason: why."""
-        left_out = self.sound & set(identities)
-        unsound = {**self.unsound, **dict.fromkeys(left_out, reason)}
-        return replace(self, sound=self.sound - left_out, unsound=unsound)
-
-    @property
-    def head(self) -> dict[str, Any]:
-        """The first line of the party's list, as JSON: all but the identities of what is sound."""
-        return {"schema": SCHEMA, "party": self.party, "task": self.task, "unsound": dict(self.unsound)}
 
     @property
     def digest(self) -> str:
-        """What stands for the whole report: SHA-256 of its first line and of its identities' bytes."""
-        digest = hashlib.sha256(json.dumps(self.head, sort_keys=True).encode() + b"\n")
-        digest.update(Identities.of(self.sound).digests.view(np.uint8).data)
+        """What stands for the report: SHA-256 of its list's first line, unsigned, and of all identities."""
+        head, parts = _parts(self)
+        digest = hashlib.sha256(json.dumps(asdict(head), sort_keys=True).encode() + b"\n")
+        for names in parts:
+            digest.update(names.digests.view(np.uint8).data)
         return digest.hexdigest()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what `report_from_json` reads."""
-        return {**self.head, "sound": "".join(Identities.of(self.sound).texts())}
+    def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
+        """Return the report of a run that leaves some of these out. Args: reason: why."""
+        sound, before = Identities.of(self.sound), Identities.of(self.unsound.get(reason, ()))
+        left_out = sound & Identities.of(identities)
+        unsound = {**self.unsound, reason: before | left_out} if left_out else self.unsound
+        return replace(self, sound=sound - left_out, unsound=unsound)
 
 
 @dataclass(frozen=True)
@@ -95,14 +87,14 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class _List:
-    """A party's list, as JSON has it."""
+class _Head:
+    """The first line of a party's list. Attributes: sound, unsound: how many identities, in this order."""
 
     schema: int
     party: int
     task: str
-    unsound: dict[str, str]
-    sound: str = ""
+    sound: int
+    unsound: dict[str, int]
     signature: str = ""
 
 
@@ -120,15 +112,19 @@ def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
                 f"Party {report.party} lists uploads of task {report.task[:16]}, party {reports[0].party} of "
                 f"{reports[0].task[:16]}; bring lists of one task together."
             )
-    accepted = reduce(and_, (report.sound for report in reports))
-    why = {name: NOT_THE_SAME for report in reports for name in report.sound - accepted}
-    for report in reversed(reports):  # where parties differ, the first one's reason counts
-        says = SAYS.format(party=report.party)
-        for name in report.unsound.keys() - accepted:  # bytes that claim an identity take nothing from it
-            at_others = [bool(_IDENTITY.fullmatch(name)) and name in other.sound for other in reports]
-            alone = sum(at_others) == len(reports) - 1 > 0
-            why[name] = report.unsound[name] + says if alone else report.unsound[name]
-    left_out = dict(sorted(Counter(why.values()).items()))
+    sound = [Identities.of(report.sound) for report in reports]
+    counted = accepted = reduce(and_, sound)
+    numbers: Counter[str] = Counter()
+    for report in reports:  # where parties differ, the first one's reason counts
+        others = [names for names, other in zip(sound, reports, strict=True) if other is not report]
+        for reason, names in sorted(report.unsound.items()):
+            new = Identities.of(names) - counted  # bytes that claim an identity take nothing from it
+            alone = len(reduce(and_, others, new)) if others else 0
+            numbers[reason] += len(new) - alone
+            numbers[reason + SAYS.format(party=report.party)] += alone
+            counted |= new
+    numbers[NOT_THE_SAME] += len(reduce(or_, sound) - counted)
+    left_out = dict(sorted((+numbers).items()))
     if not accepted:
         raise ShareError(f"No upload is sound at every party: {described(left_out) or 'there is none'}.")
     return Agreement(accepted, left_out)
@@ -139,66 +135,66 @@ def described(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {why}" for why, count in left_out.items())
 
 
-def write_uploads(report: UploadReport, key: ec.EllipticCurvePrivateKey, out: Path) -> None:
-    """Write one party's list, signed, for all parties to see. Raises: ShareError: it cannot be written."""
-    texts = Identities.of(report.sound).texts()
-    head = {**report.head, "signature": signature_of(key, UploadReport, report.digest)}
-    write_file(out, json.dumps(head).encode() + b"\n", map(str.encode, texts), b"\n")
+def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
+    """Return a list's first line, unsigned, and what the others hold."""
+    unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
+    sound, numbers = Identities.of(report.sound), {reason: len(names) for reason, names in unsound.items()}
+    head = _Head(SCHEMA, report.party, report.task, len(sound), numbers)
+    return head, [sound, *unsound.values()]
 
 
-def read_lists(directory: Path, task: Task) -> Agreement:
+def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateKey | None = None) -> None:
+    """Write one party's list, for all parties to see.
+
+    Args: key: by which the party signs; None where the list is signed as a whole.
+    Raises: ShareError: it cannot be written.
+    """
+    head, parts = _parts(report)
+    if key:
+        head = replace(head, signature=signature_of(key, UploadReport, report.digest))
+    lines = [part for names in parts for part in (map(str.encode, names.texts()), b"\n")]
+    write_file(out, json.dumps(asdict(head)).encode() + b"\n", *lines)
+
+
+def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement:
     """Return what all parties take, by the lists `party-<i>.uploads` of all of them.
 
-    Guarantees: what counts is what each party said, whoever carried the lists; only a party's own key, which
-    the task names, signs for it.  [test: tests/harness/inputs/test_agreeing.py]
+    Guarantees: if signed, what counts is what each party said, whoever carried the lists: only a party's own
+    key, which the task names, signs for it.  [test: tests/harness/inputs/test_agreeing.py]
+    Args: signed: whether each has to be, by its party; if not, whoever asks has compared what hosts signed.
     Raises: ShareError: a party's list is missing, damaged, of another task, or not signed by that party; as
     `common_uploads`.
     """
-    reports = [_read_list(path) for path in directory.glob(f"*{LIST_SUFFIX}")]
-    reports.sort(key=lambda report: report.party)
+    reports = [_read_list(path) for path in sorted(directory.glob(f"*{LIST_SUFFIX}"))]
     if [report.party for report in reports] != list(range(len(task.parties))):
-        raise ShareError(f"{directory} does not hold one list of uploads of each of the task's parties.")
+        raise ShareError(
+            f"{directory} does not hold one list of uploads of each of the task's parties, by the name "
+            f"party-<i>{LIST_SUFFIX}."
+        )
     if reports[0].task != task.name:
         raise ShareError(f"{directory} holds lists of task {reports[0].task[:16]}, not {task.name[:16]}.")
-    for report in reports:
-        if not is_signature(
-            report.signature, task.parties[report.party].verifier, UploadReport, report.digest
-        ):
+    for report, party in zip(reports, task.parties, strict=True) if signed else ():
+        if not is_signature(report.signature, party.verifier, UploadReport, report.digest):
             raise ShareError(
-                f"Party {report.party}, {task.parties[report.party].name}, did not sign the list that "
-                f"{directory} has of it: somebody changed or made it. Fetch it from the party itself."
+                f"Party {report.party}, {party.name}, did not sign the list that {directory} has of it: "
+                "somebody changed or made it. Fetch it from the party itself."
             )
     return common_uploads(reports)
 
 
 def _read_list(path: Path) -> UploadReport:
-    refusal = _refusal(str(path))
+    refusal = Refusal(ShareError, str(path), "a party's list of uploads", "write it again")
     try:
         with path.open("rb") as file:
-            head = file.readline(MAX_BYTES)
-            if not head.endswith(b"\n"):
-                refusal.say("its first line has no end")
-            return report_from_json(parse_json(head, refusal), str(path), file)
+            head = as_type(_Head, parse_json(file.readline(_HEAD_BYTES), refusal), refusal)
+            if head.schema != SCHEMA or not set(head.unsound) <= set(_UNSOUND):
+                refusal.say("it is of another version")
+            sound = Identities.read(file, head.sound)
+            unsound = {reason: Identities.read(file, number) for reason, number in head.unsound.items()}
+            if file.read(1):
+                refusal.say("it goes on after its end")
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}; write it again.") from None
-
-
-def report_from_json(fields: Any, where: str, listed: BinaryIO | None = None) -> UploadReport:
-    """Check a party's list, as `UploadReport.to_json` gives it.
-
-    Args: listed: what has the identities of what is sound, if the fields do not.
-    Raises: ShareError: it is something else.
-    """
-    refusal = _refusal(where)
-    head = as_type(_List, fields, refusal)
-    if head.schema != SCHEMA or not set(head.unsound.values()) <= set(_UNSOUND):
-        refusal.say("it is of another version")
-    try:
-        sound = Identities.read(listed or io.BytesIO(head.sound.encode()))
     except ValueError:
-        refusal.say("it lists what is no identity, or not in order")
-    return UploadReport(head.party, head.task, sound, head.unsound, head.signature)
-
-
-def _refusal(where: str) -> Refusal:
-    return Refusal(ShareError, where, "a party's list of uploads", "write it again")
+        refusal.say("it lists what is no identity, not in order, or not as many as it says")
+    return UploadReport(head.party, head.task, sound, unsound, head.signature)

@@ -1,5 +1,6 @@
 """Uploads that are not sound at every party are left out by all alike, whatever a client sends to whom."""
 
+import hashlib
 import json
 import os
 from collections import Counter
@@ -24,9 +25,9 @@ from harness.inputs.shares.party import (
     UNREADABLE,
     WRONG_SIZE,
     UploadReport,
+    _read_list,
     common_uploads,
     read_lists,
-    report_from_json,
     write_uploads,
 )
 from harness.inputs.shares.signatures import signature_of
@@ -35,7 +36,7 @@ from harness.pipeline.sources import SharesSource
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
-from tests.support.envelopes import counts, made_task, opener, revealed
+from tests.support.envelopes import counts, left_out, made_task, opener, revealed
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.support.requests import request_of
 from tests.support.sharing import ALL, allowing, context, share, trial
@@ -140,9 +141,9 @@ TASK = "0" * 64
 def test_all_parties_take_the_same_whoever_computes_it(shift: int) -> None:
     """The sets of uploads do not depend on the order; of differing reasons that of party 0 is given."""
     reports = [
-        UploadReport(0, TASK, frozenset({A, B, E}), {D: WRONG_SIZE, C: UNREADABLE}),
+        UploadReport(0, TASK, frozenset({A, B, E}), {WRONG_SIZE: {D}, UNREADABLE: {C}}),
         UploadReport(1, TASK, frozenset({A, B, D, C}), {}),
-        UploadReport(2, TASK, frozenset({A, B, E, C}), {D: UNREADABLE}),
+        UploadReport(2, TASK, frozenset({A, B, E, C}), {UNREADABLE: {D}}),
     ]
     agreement = common_uploads([*reports[shift:], *reports[:shift]])
     assert agreement.accepted == {A, B}
@@ -167,24 +168,24 @@ def test_a_name_that_is_no_text_is_listed(tmp_path: Path) -> None:
     task = trial(DOMAIN, SPLIT, RING, tmp_path)
     count = Count(opener(task, 0, tmp_path))
     count.add(tmp_path / "party-0")
-    write_uploads(count.report(), task.signer(0, tmp_path / "keys-0"), tmp_path / "party-0.uploads")
-    head, listed = (tmp_path / "party-0.uploads").read_text().splitlines()
-    written = json.loads(head)
-    assert report_from_json({**written, "sound": listed}, "the list") == count.report()
-    assert written["unsound"] == {"\\udcff": WRONG_SIZE}
+    write_uploads(count.report(), tmp_path / "party-0.uploads")
+    assert _read_list(tmp_path / "party-0.uploads") == count.report()
+    assert left_out(count.unsound) == {hashlib.sha256(b"\xff").hexdigest(): WRONG_SIZE}
 
 
-LIST = {"schema": 2, "party": 0, "task": TASK, "unsound": {}}
+LIST = {"schema": 3, "party": 0, "task": TASK, "sound": 2, "unsound": {}}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        *("", "[]", "{}", json.dumps({**LIST, "schema": 3}), json.dumps({**LIST, "party": "0"})),
-        json.dumps({**LIST, "unsound": {"a": "as its client has the record 7"}}),
+        *("", "[]", "{}", json.dumps({**LIST, "schema": 2}), json.dumps({**LIST, "party": "0"})),
+        json.dumps({**LIST, "unsound": {"as its client has the record 7": 0}}) + f"\n{A} {B}\n\n",
         json.dumps({**LIST, "sound": {"a": 1}}),
-        *(f"{json.dumps(LIST)}\n{listed}" for listed in ("x", A[1:], f"{B} {A}", f"{A} {A}", "é")),
-        json.dumps({**LIST, "more": 1}),
+        *(f"{json.dumps(LIST)}\n{listed}" for listed in ("x", A[1:], f"{B} {A}\n", f"{A} {A}\n", "é")),
+        *(f"{json.dumps(LIST)}\n{A} {B}{end}" for end in (f"\n{C}\n", f" {C}\n", "\n\n")),
+        *(json.dumps({**LIST, "sound": number}) + f"\n{A} {B}\n" for number in (-1, 1, 3, 10**20)),
+        json.dumps({**LIST, "more": 1}) + f"\n{A} {B}\n",
     ],
 )
 def test_damaged_lists_are_refused(change: str, tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_a_list_of_each_party_of_one_task_is_needed(tmp_path: Path) -> None:
 
     def write(party: int, *sound: str, of: str = task.name) -> None:
         key = task.signer(party, tmp_path / f"keys-{party}")
-        write_uploads(UploadReport(party, of, frozenset(sound), {}), key, tmp_path / f"party-{party}.uploads")
+        write_uploads(UploadReport(party, of, frozenset(sound), {}), tmp_path / f"party-{party}.uploads", key)
 
     for party in (1, 2):
         write(party, A)
@@ -220,29 +221,32 @@ def test_a_list_that_its_party_did_not_sign_is_refused(who: str, tmp_path: Path)
     """Whoever carries lists can neither make one nor change one, nor pass one party's off as another's."""
     task = made_task(tmp_path)
     keys = [task.signer(party, tmp_path / f"keys-{party}") for party in range(PARTIES)]
-    for party in range(PARTIES):
-        report = UploadReport(party, task.name, frozenset({A, B}), {C: CHANGED})
-        write_uploads(report, keys[party], tmp_path / f"party-{party}.uploads")
+    reports = [
+        UploadReport(i, task.name, frozenset({A, B}), {CHANGED: frozenset({C})}) for i in range(PARTIES)
+    ]
+    for report, key in zip(reports, keys, strict=True):
+        write_uploads(report, tmp_path / f"party-{report.party}.uploads", key)
     assert read_lists(tmp_path, task).accepted == {A, B}
     own = tmp_path / "party-1.uploads"
-    head, listed = own.read_text().splitlines()
-    fields = json.loads(head)
+    text = own.read_text()
+    fields = json.loads(text.splitlines()[0])
     signature = {
         "nobody": "",
-        "another party": json.loads((tmp_path / "party-0.uploads").read_text().splitlines()[0])["signature"],
-        "a stranger": signature_of(ec.generate_private_key(ec.SECP256R1()), UploadReport, report.digest),
+        "another party": signature_of(keys[0], UploadReport, reports[1].digest),
+        "a stranger": signature_of(ec.generate_private_key(ec.SECP256R1()), UploadReport, reports[1].digest),
     }
-    for changed_head, changed_list in (
-        ({**fields, "signature": signature[who]}, listed),
-        (fields, A),
-        (fields, f"{A} {B} {C}"),
-        ({**fields, "unsound": {}}, listed),
-        ({**fields, "unsound": {C: UNCOVERED}}, listed),
+    for change, *names in (
+        ({"signature": signature[who]}, f"{A} {B}", C),
+        ({"sound": 1}, A, C),
+        ({"sound": 3, "unsound": {}}, f"{A} {B} {C}"),
+        ({"unsound": {}}, f"{A} {B}"),
+        ({"unsound": {UNCOVERED: 1}}, f"{A} {B}", C),
+        ({}, f"{A} {C}", B),
     ):
-        own.write_text(f"{json.dumps(changed_head)}\n{changed_list}\n")
+        own.write_text("\n".join([json.dumps({**fields, **change}), *names, ""]))
         with pytest.raises(ShareError, match="Party 1, party 1, did not sign the list"):
             read_lists(tmp_path, task)
-    own.write_text(f"{head}\n{listed}\n")
+    own.write_text(text)
     assert read_lists(tmp_path, task).accepted == {A, B}
     with pytest.raises(ShareError, match="signs by another key than party 0"):
         task.signer(0, tmp_path / "keys-1")
@@ -283,7 +287,7 @@ def test_whose_policy_does_not_cover_a_run_is_left_out(form: InputForm, tmp_path
 
 def test_a_host_says_whose_policy_does_not_cover_a_run() -> None:
     reports = [UploadReport(i, TASK, frozenset({A, B, C}), {}) for i in range(PARTIES)]
-    reports[1] = report_from_json(reports[1].without([A, D]).to_json(), "its list")
+    reports[1] = reports[1].without([A, D])
     agreement = common_uploads(reports)
     assert agreement.accepted == {B, C}
     assert agreement.left_out == {UNCOVERED + SAYS.format(party=1): 1}  # which the others would not say
