@@ -18,9 +18,9 @@ from harness.forecast.uploads import costs_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.envelope import seal_upload
-from harness.inputs.shares.keys import SealingParty, secrets_in
+from harness.inputs.shares.keys import SealingParty, secrets_in, signing_key
 from harness.inputs.shares.party import read_lists, write_uploads
-from harness.inputs.shares.task import Task
+from harness.inputs.shares.task import ANYONE, Task
 from harness.views.parts import Part, Table
 from harness.views.uploads import planned
 
@@ -68,7 +68,7 @@ def _task(case: Case, place: Path) -> Task:
         (place / f"keys-{i}").mkdir()
         parties.append(SealingParty(f"{i}", "", []).with_new_key(place / f"keys-{i}", _UNTIL, case.hybrid))
     domain = RecordDomain(("a", "b"), tuple(map(str, range(case.counts // 2))), 1)
-    return Task("ring", "split", "ring64", 1, domain.to_json(), _POLICY, parties, 1, _UNTIL)
+    return Task("ring", "split", "ring64", 1, domain.to_json(), _POLICY, parties, 1, _UNTIL, ANYONE)
 
 
 def _measured(case: Case, place: Path) -> Row:
@@ -114,15 +114,16 @@ def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> Count
 def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
     """List a party's uploads; return the most megabytes of memory, and seconds."""
     started = time.process_time()
-    write_uploads(_counted(task, place, party).report(), place / "lists" / f"party-{party}.uploads")
+    key = signing_key(place / f"keys-{party}")
+    write_uploads(_counted(task, place, party).report(), place / "lists" / f"party-{party}.uploads", key)
     return _most_mb(), time.process_time() - started
 
 
 def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
     """Add up what all lists have; return as `_list`."""
     started = time.process_time()
-    accepted = read_lists(place / "lists", task).accepted
-    _counted(task, place, party, accepted).write(place / "aggregates" / f"party-{party}.aggregate")
+    agreement, out = read_lists(place / "lists", task), place / "aggregates" / f"party-{party}.aggregate"
+    _counted(task, place, party, agreement.accepted).write(out, agreement.left_out)
     return _most_mb(), time.process_time() - started
 
 

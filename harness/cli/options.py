@@ -5,6 +5,7 @@ An option that several commands have is a constant here; a class for each comman
 
 from typing import Any
 
+from harness.errors import OptionError, named
 from harness.request.base import (
     INPUT_PATH_OF_SHARES,
     NOISE,
@@ -40,6 +41,21 @@ from harness.request.readers import (
 )
 from harness.request.releases import CAP_OF_SHARES, INPUT_FORM
 from harness.training.request import TrainRequest
+
+
+def parse_last_day(text: str, option: str) -> str:
+    """Return a day, by UTC, that is not over. Raises: OptionError."""
+    from harness.inputs.shares.keys import is_date, today  # what seals takes long to load
+
+    if not is_date(text):
+        raise OptionError(f"{named(option, text)} is no day; write it as 2027-12-31.")
+    if text < today():
+        raise OptionError(
+            f"{named(option, text)} is over: this machine's clock says {today()}. Name a later day, or "
+            "correct the clock."
+        )
+    return text
+
 
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
 SHARES_OF_A_PARTY = required(
@@ -121,7 +137,13 @@ class TaskOptions(
     also = "--parties keys-0/party.json,keys-1/party.json,keys-2/party.json --until 2027-12-31"
     file = required(parse_path, "the task: shown if it is there, else made by the other options", "task.json")
     parties = optional(parse_names, "what the parties' `keys` wrote, party 0 first")
-    until = optional(as_given, "the last day on which clients share, for example 2027-12-31")
+    until = optional(parse_last_day, "the last day on which clients share, for example 2027-12-31")
+    admission = usual(
+        "anyone",
+        one_of(in_module("harness.inputs.shares.task:ADMISSIONS")),
+        "which clients the parties' servers let upload: anyone (default), certificate (they show one) or "
+        "urls (each upload has one of its own); share --to refuses without",
+    )
     least_uploads = usual("100", whole(1, 10**9), "how many uploads a run counts at least")
     for_tasks = FOR_TASKS.but(
         help="what runs may release: weights (default), confusion, thresholds, gap, cap or count; several "
@@ -147,7 +169,7 @@ class KeysOptions(Options):
 
     directory = required(parse_path, "the party's own directory of keys; nobody else reads it", "keys")
     until = optional(
-        as_given, "makes a key that clients seal for up to this day, after the others: 2027-12-31"
+        parse_last_day, "makes a key that clients seal for up to this day, after the others: 2027-12-31"
     )
     name = usual("party", as_given, "with the first --until: whose keys these are, as clients read it")
     address = optional(
@@ -185,6 +207,7 @@ class OfTask(
 class UploadsOptions(OfTask):
     """List one party's uploads and which are sound, so that all parties use the same ones: a party's step."""
 
+    ledger = LEDGER.but(help="what runs are charged to here; uploads that it knows are left out")
     out = required(
         parse_path,
         "the list to write, party-<i>.uploads; bring all parties' lists together",
@@ -196,8 +219,10 @@ class AggregateOptions(OfTask):
     """Add up one party's shares into its input for a run: a party's step."""
 
     out = required(parse_path, "the file to write", "results")
-    uploads = optional(
-        parse_path, "directory with all parties' lists; only uploads that are sound at every party are taken"
+    uploads = required(
+        parse_path,
+        "directory with all parties' lists; only uploads that are sound at every party are taken",
+        "lists",
     )
     cluster = optional(
         as_given,

@@ -107,7 +107,7 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
             response = pool.request("PUT", url, body=body, headers=_HEADERS, retries=False, redirect=False)
         except SSLError as error:
             if isinstance(error.args[0], ssl.SSLCertVerificationError):
-                return Outcome.FAILED, "its certificate is not one that this machine trusts"
+                return Outcome.FAILED, f"its certificate is not trusted here: {error.args[0].verify_message}"
             unanswered, answer = True, "the connection broke"
         except (NewConnectionError, ConnectTimeoutError):
             answer = "nobody answers"

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
+from harness.inputs.shares.signatures import is_signature, signature_of
 from harness.pipeline.party_inputs import with_excluded
 from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
 from harness.pipeline.sources import request_of_run
@@ -37,7 +37,6 @@ SOURCES = {
     INVITED: "clients whose keys the coordinator made, so that it could send in their place",
     NOTHING: "no inputs, as noise was made ahead",
 }
-_ALGORITHM = ec.ECDSA(hashes.SHA256())
 _MANIFEST = "manifest.json"
 _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
@@ -139,7 +138,7 @@ def sign(content: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     text = json.dumps(content, default=vars, sort_keys=True)
-    return asdict(Signed(text, key.sign(_to_sign(type(content), text), _ALGORITHM).hex(), own.read_text()))
+    return asdict(Signed(text, signature_of(key, type(content), text), own.read_text()))
 
 
 def check_agreement(
@@ -296,16 +295,11 @@ def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
     """
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
-        assert isinstance(key, ec.EllipticCurvePublicKey)
-        key.verify(bytes.fromhex(one.signature), _to_sign(kind, one.said), _ALGORITHM)
-    except (InvalidSignature, ValueError, AssertionError):
+    except ValueError:
+        key = None
+    if not is_signature(one.signature, key, kind, one.said):
         refusal.say("a signature is not its certificate's")
     return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
-
-
-def _to_sign(kind: type[Any], text: str) -> bytes:
-    """Return the message to sign: none of another kind begins so, and what TLS signs is no JSON."""
-    return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()
 
 
 def what_hosts_ran(ran: Intent) -> dict[str, Any]:

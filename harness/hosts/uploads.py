@@ -147,21 +147,22 @@ class Uploads:
                 "give each host the uploads instead."
             )
         aggregated = ready or scratch / f"party-{party}.aggregate"
-        left_out = {} if ready else self._add_up(party, aggregated)
+        if not ready:
+            self._add_up(party, aggregated)
         header = check_own(aggregated, party)
         self._guard.check_task(header.task.name)
         inputs = inputs_in(header, aggregated, release.form, release.security)
         if not ready:  # each client's own, in place of what all of them allow
             inputs = replace(inputs, policies={client: self._policies[client] for client in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS
-        self.inputs = replace(inputs, excluded=left_out)
+        self.inputs = inputs
         self.values = extract_values(aggregated, scratch / "values")
         with aggregated.open("rb") as file:
             head = file.readline() + file.readline()
         return {
             "head": head.decode(),
             "bytes": sum(path.lstat().st_size for path in shares.glob(f"*{SUFFIX}")),
-            "left_out": dict(left_out),
+            "left_out": header.excluded,
             "pieces": self._pieces(party, inputs.domain) if release.offline else [],
         }
 
@@ -170,11 +171,8 @@ class Uploads:
         self.terms = terms_of(joint_noise_of(self._guard.prepared(domain)), self._keys.fingerprints(party))
         return self._guard.stock.pieces(self.terms, party)
 
-    def _add_up(self, party: int, out: Path) -> Mapping[str, int]:
-        """Add up the uploads that all parties take by their lists; return how many are left out, by why.
-
-        Raises: as `aggregate`.
-        """
+    def _add_up(self, party: int, out: Path) -> None:
+        """Add up the uploads that all parties take by their lists. Raises: as `aggregate`."""
         count = self._count
         if count is None:
             raise HostUnfitError(_NOT_LISTED)
@@ -184,11 +182,10 @@ class Uploads:
                 raise HostUnfitError(
                     f"It was told another list of party {of} than that party's host signed; start again."
                 )
-        agreement = read_lists(self._lists, count.opener.task)
+        agreement = read_lists(self._lists, count.opener.task, signed=False)
         if count.identities != agreement.accepted:
             count = self._counted(count.opener, agreement.accepted)
-        count.write(out)
-        return agreement.left_out
+        count.write(out, agreement.left_out)
 
     def _aggregate_beside(self, shares: Path) -> Path | None:
         """Return the aggregate that the owner placed, None if there is none.

@@ -19,7 +19,7 @@ from protocols.spec import InputForm
 # Of uploads of a domain, by identity: those whose clients' policies do not cover the run.
 Uncovered = Callable[[RecordDomain, Mapping[str, ClientPolicy]], Collection[str]]
 
-CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that the run's chain counted before
+CountedUploads = Callable[[Iterable[str]], Collection[str]]  # those that earlier runs counted
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class PartyInputs:
         share_s: How many seconds sharing took here.
         excluded: How many uploads were left out at every party alike, by why.
         policies: What the clients of these uploads allow.
+        admission: Which clients their task has servers let upload; "" where there is no task.
     """
 
     domain: RecordDomain
@@ -51,6 +52,7 @@ class PartyInputs:
     share_s: float = 0.0
     excluded: Mapping[str, int] = field(default_factory=dict)
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
+    admission: str = ""
 
     @property
     def entries(self) -> int:
@@ -65,7 +67,7 @@ class PartyInputs:
             "max_count": self.domain.max_count,
         }
         if self.batches:
-            numbers["uploads_sha256"] = hash_of(self.batches)
+            numbers |= {"uploads_sha256": hash_of(self.batches), "admission": self.admission}
         if is_per_record(self.domain, form.name):
             numbers["records"] = self.rows
         if self.domain.cap:
@@ -81,7 +83,9 @@ def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dic
 
 
 def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
-    """Return a party's report without what its run's chain counted before.
+    """Return a party's report without what earlier runs counted.
+
+    Args: counted: of the run's chain, or of all that its ledger knows.
 
     Raises: UsedUploadsError: there is nothing else.
     """
@@ -89,9 +93,9 @@ def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
     new = report.without(before, COUNTED)
     if before and not new.sound:
         raise UsedUploadsError(
-            f"Earlier runs of this chain counted all {len(before)} uploads that are sound at party "
-            f"{report.party}, and it counts each once. Go on when others have arrived; {named('add')} adds "
-            "up the results so far."
+            f"Earlier runs counted all {len(before)} uploads that are sound at party {report.party}, and "
+            f"each counts once. Go on when others have arrived; {named('add')} adds up a chain's results so "
+            "far."
         )
     return new
 
@@ -141,5 +145,7 @@ def inputs_in(
         [None] * model.parties,
         batches=batches,
         uploaded=uploaded,
+        excluded=header.excluded,
+        admission=task.admission,
         policies=dict.fromkeys(batches, header.allowed),
     )

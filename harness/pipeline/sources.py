@@ -169,9 +169,9 @@ class SharesSource(Source):
             counts = self._counts(openers, agreement.accepted)
         written = [run.scratch / f"party-{i}.aggregate" for i in range(model.parties)]
         for count, path in zip(counts, written, strict=True):
-            count.write(path)
+            count.write(path, agreement.left_out)
         heads = feed_heads(written, form, model)
-        return replace(heads, values=written, excluded=agreement.left_out, policies=policies)
+        return replace(heads, values=written, policies=policies)
 
     def _counts(self, openers: Sequence[Opener], accepted: Iterable[str] | None = None) -> list[Count]:
         counts = [Count(opener, accepted) for opener in openers]

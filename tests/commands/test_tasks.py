@@ -3,11 +3,15 @@
 import json
 from hashlib import sha256
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from harness.cli.commands.tasks import _meaning
 from harness.inputs.shares.keys import SealingParty, read_party
+from harness.inputs.shares.party import COUNTED, UNCOVERED, WRONG_SIZE
 from tests.support.command import files_below, refused, succeed
+from tests.support.envelopes import made_task
 from tests.support.running import QUICKEST
 from tests.support.servers import certify, serving
 
@@ -45,6 +49,7 @@ def test_clients_upload_and_leave(here: Path, monkeypatch: pytest.MonkeyPatch) -
         to = " ".join(f"{address}party-{i}/" for i in range(3))
         said = succeed("share", *TASK, "--records", "my.csv", "--out", "sent", "--to", to, cwd=here)
     assert "Sealed 3 clients" in said and said.count("3 stored (HTTP 201)") == 3
+    (intake / "party-1" / "torn.share").write_bytes(b"garbage")
     for i in range(3):
         succeed("uploads", *own(i), "intake", "--out", f"lists/party-{i}.uploads", cwd=here)
     (intake / "party-0" / "late.share").write_bytes(b"garbage")
@@ -52,11 +57,15 @@ def test_clients_upload_and_leave(here: Path, monkeypatch: pytest.MonkeyPatch) -
         out = ("--uploads", "lists", "--out", f"all/party-{i}.aggregate")
         said = succeed("aggregate", *own(i), "intake", *out, cwd=here)
         assert f"Party {i}: 3 uploads in all/party-{i}.aggregate" in said
+        assert f"Uploads left out, by all parties alike: 1 {WRONG_SIZE}." in said
     run = ("weights", "--shares", "all", "--security", QUICKEST, "--epsilon")
     assert "policies" in refused(*run, "3.1", cwd=here)  # more than the task allows
-    succeed(*run, "3", "--out", "r", cwd=here)
+    assert f"Uploads left out, by all parties alike: 1 {WRONG_SIZE}." in succeed(
+        *run, "3", "--out", "r", cwd=here
+    )
     manifest = json.loads((here / "r" / "manifest.json").read_text())
-    assert manifest["inputs"]["clients"] == 3
+    assert manifest["inputs"]["clients"] == 3 and manifest["inputs"]["admission"] == "anyone"
+    assert manifest["inputs"]["excluded_because"] == {WRONG_SIZE: 1}
     assert "went into a run before" in refused(*run, "3", cwd=here)
 
 
@@ -72,17 +81,66 @@ def test_a_task_is_shown_in_words_and_never_changes(here: Path) -> None:
     assert (here / "task.json").read_bytes() == before and not (here / "shares").exists()
 
 
+def test_a_task_that_has_ended_says_so(tmp_path: Path) -> None:
+    task = made_task(tmp_path)
+    assert "over" not in _meaning(task)
+    with patch("harness.cli.commands.tasks.today", return_value="9999-99"):
+        assert "until 9999-12-31, which is over, as this machine has 9999-99;" in _meaning(task)
+
+
 def test_a_client_may_allow_less(here: Path) -> None:
     (here / "one.csv").write_text("client_id,group,label\np,a,0\n")
     succeed("share", *TASK, "--records", "my.csv", "--out", "shares", cwd=here)
     succeed("share", *TASK, "--records", "one.csv", "--epsilon", "1", "--out", "shares", cwd=here)
-    said = succeed("aggregate", *own(0), "shares", "--out", "all", cwd=here)
-    assert "3 uploads" in said
+    said = succeed("uploads", *own(0), "shares", "--out", "all", cwd=here)
+    assert f"3 uploads are sound here. Others: 1 {UNCOVERED}" in said
     less = ("--epsilon", "1", "--out", "less")
-    assert "4 uploads" in succeed("aggregate", *own(0), "shares", *less, cwd=here)
-    assert "ask for less" in refused(
-        "aggregate", *own(0), "shares", "--epsilon", "3.1", "--out", "more", cwd=here
-    )
+    assert "4 uploads" in succeed("uploads", *own(0), "shares", *less, cwd=here)
+    more = ("--epsilon", "3.1", "--out", "more")
+    assert "ask for less" in refused("uploads", *own(0), "shares", *more, cwd=here)
+
+
+def test_what_an_earlier_run_counted_is_left_out_of_a_later_one(here: Path) -> None:
+    """Late uploads of a chain, and of no chain, each by processes of their own; then nothing is left."""
+    charged = ("--security", QUICKEST, "--epsilon", "1", "--population", "p")
+
+    def count(records: str, run: str, *options: str) -> None:
+        (here / "new.csv").write_text(f"client_id,group,label\n{records}")
+        succeed("share", *TASK, "--records", "new.csv", "--out", "shares", cwd=here)
+        for command in ("uploads", "aggregate"):
+            for i in range(3):
+                lists = ("--uploads", run) if command == "aggregate" else ()
+                out = (*lists, "--out", f"{run}/party-{i}.{command}")
+                said = succeed(command, *own(i), "shares", *out, cwd=here)
+        assert "Party 2: 3 uploads in" in said
+        succeed("weights", "--shares", run, *charged, *options, "--out", f"{run}-result", cwd=here)
+
+    count("a,a,0\nb,a,1\nc,b,0\n", "january", "--chain", "monthly")
+    count("d,a,0\ne,a,1\nf,b,0\n", "february", "--chain", "monthly")
+    count("g,a,0\nh,a,1\ni,b,0\n", "march")
+    for run, before in (("february", 3), ("march", 6)):
+        inputs = json.loads((here / f"{run}-result" / "manifest.json").read_text())["inputs"]
+        assert (inputs["clients"], inputs["excluded_because"]) == (3, {COUNTED: before})
+    succeed("weights", "--add", "january-result,february-result", "--out", "added", cwd=here)
+    nothing = ("uploads", *own(0), "shares", "--out", "again")
+    assert "Earlier runs counted all 9 uploads" in refused(*nothing, cwd=here)
+    assert "9 uploads are sound here." in succeed(*nothing, "--ledger", "other.sqlite", cwd=here)
+
+
+def test_clients_without_what_the_task_asks_for_send_nothing(here: Path) -> None:
+    succeed("share", *TASK, "--records", "my.csv", "--out", "sent", cwd=here)
+    made = ("--parties", PARTIES, *DECLARED, "--until", "2998-01-01")
+    for admission, says, in_words in (
+        ("certificate", "--certificate", "show a certificate"),
+        ("urls", "a URL of its own", "at a URL that was given"),
+    ):
+        succeed("task", f"{admission}.json", "--admission", admission, *made, cwd=here)
+        assert in_words in " ".join(succeed("task", f"{admission}.json", cwd=here).split())
+        to = " ".join(f"https://{i}.invalid/" for i in range(3))
+        send = ("share", "--task", f"{admission}.json", "--to", to, "--out", "sent")
+        before = files_below(here)
+        assert says in refused(*send, cwd=here)
+        assert files_below(here) == before
 
 
 @pytest.mark.parametrize(
@@ -92,17 +150,18 @@ def test_a_client_may_allow_less(here: Path) -> None:
         (("share", *TASK, "--to", "task", "--out", "x"), "is no URL to send to"),
         (("share", "--to", "task", "--out", "x"), "--task is missing"),
         (("share", *TASK, "--records", "my.csv", "--for-tasks", "gap", "--out", "x"), "goes with --epsilon"),
-        (("aggregate", *own(0)[:-1], "--shares", "keys-0", "--out", "x"), "wait for more"),
+        (("aggregate", *own(0), "keys-0", "--uploads", "keys-0", "--out", "x"), "does not hold one list"),
+        (("aggregate", *own(0), "keys-0", "--out", "x"), "--uploads is missing"),
         (
-            ("aggregate", *TASK, "--party", "0", "--keys", "keys-1", "--shares", "keys-0", "--out", "x"),
+            ("uploads", *TASK, "--party", "0", "--keys", "keys-1", "--shares", "keys-0", "--out", "x"),
             "no key",
         ),
         (
-            ("aggregate", *TASK, "--party", "3", "--keys", "keys-1", "--shares", "keys-0", "--out", "x"),
+            ("uploads", *TASK, "--party", "3", "--keys", "keys-1", "--shares", "keys-0", "--out", "x"),
             "3 parties",
         ),
         (
-            ("aggregate", *TASK, "--party", "0", "--keys", ".", "--shares", "keys-0", "--out", "x"),
+            ("uploads", *TASK, "--party", "0", "--keys", ".", "--shares", "keys-0", "--out", "x"),
             "no sealing keys",
         ),
         (("task", "new.json", *DECLARED), "--parties"),
@@ -112,7 +171,13 @@ def test_a_client_may_allow_less(here: Path) -> None:
         ),
         (("task", "my.csv"), "not a task"),
         (("keys", "--directory", "none"), "--until"),
-        (("keys", "--directory", "keys-0", "--until", "tomorrow"), "date"),
+        (("keys", "--directory", "keys-0", "--until", "tomorrow"), "no day"),
+        (("keys", "--directory", "keys-0", "--until", "2020-02-02"), "is over: this machine's clock says"),
+        (("task", "new.json", *DECLARED, "--parties", PARTIES, "--until", "2020-02-02"), "is over"),
+        (
+            ("task", "new.json", *DECLARED, "--parties", PARTIES, "--until", "2999-06-01"),
+            "last key of P0 expires on 2999-01-01",
+        ),
     ],
 )
 def test_bad_input_leaves_nothing(options: tuple[str, ...], says: str, here: Path) -> None:

@@ -21,12 +21,12 @@ from harness.forecast.unit_costs import read_units
 from harness.hosts.inventory import read_hosts
 from harness.inputs.record_schema import read_domain
 from harness.inputs.shares.aggregates import read_header
-from harness.inputs.shares.party import read_lists
+from harness.inputs.shares.party import OTHER_TASK, UploadReport, read_lists, write_uploads
 from harness.inputs.shares.task import task_from_bytes
 from harness.pipeline.sources import read_terms
 from harness.postprocessing.reweighing.sample_weight import read_weights
 from harness.postprocessing.thresholds.rules import rule_from_json
-from tests.support.envelopes import VECTORS
+from tests.support.envelopes import VECTORS, made_task
 from tests.support.hostile import SECRET, check_file, check_refuses, spoilt
 
 DOMAIN: dict[str, Any] = {"groups": ["a", "b"], "labels": ["0", "1"], "max_count": 10}
@@ -49,13 +49,6 @@ INVITATION = {
 }
 TASK = task_from_bytes(json.loads(VECTORS.read_text())[0]["task"].encode(), "the vector")
 IDENTITIES = b"ab" * 32 + b"\n" + b"cd" * 32 + b"\n"  # what follows a list's first line
-LIST = {
-    "schema": 3,
-    "party": 0,
-    "task": TASK.name,
-    "sound": 1,
-    "unsound": {"of another task": 1},
-}
 HEADER = {
     "schema": 3,
     "party": 0,
@@ -63,6 +56,7 @@ HEADER = {
     "fingerprint": "0a",
     "policy": TASK.policy,
     "task": json.loads(TASK.text),
+    "excluded": {"of another task": 1},
 }
 
 
@@ -82,16 +76,20 @@ def test_invitations(tmp_path: Path) -> None:
 
 
 def test_lists_of_uploads(tmp_path: Path) -> None:
+    task = made_task(tmp_path)
+
     def read(path: Path) -> None:
         with suppress(OSError), path.open("ab") as file:
             file.write(IDENTITIES)
-        read_lists(path.parent, TASK)
+        read_lists(path.parent, task)
 
-    for party in (1, 2):
-        (tmp_path / f"party-{party}.uploads").write_bytes(
-            json.dumps({**LIST, "party": party}).encode() + b"\n" + IDENTITIES
-        )
-    check_file(read, ShareError, tmp_path / "party-0.uploads", LIST, either=("unsound",), there=False)
+    for party in range(3):
+        listed = UploadReport(party, task.name, frozenset({"ab" * 32}), {OTHER_TASK: frozenset({"cd" * 32})})
+        key = task.signer(party, tmp_path / f"keys-{party}")
+        write_uploads(listed, tmp_path / f"party-{party}.uploads", key)
+    own = tmp_path / "party-0.uploads"
+    head = json.loads(own.read_bytes().splitlines()[0])
+    check_file(read, ShareError, own, head, either=("unsound",), there=False)
 
 
 FIGURES = {"sent_bytes": {"run": 0.5}, "mpc_s": {"run": 0.5}}
@@ -124,7 +122,7 @@ FILES: dict[
         read_header,
         FairSharesError,
         HEADER,
-        {"optional": ("schema", "max_count")},
+        {"either": ("excluded",), "optional": ("schema", "max_count", "of another task")},
     ),
     "unit costs": (
         "units.json",

@@ -173,10 +173,13 @@ def shared(place: Path) -> Iterator[tuple[str, Any]]:
     own = place / "shares" / "party-0"
     _, damaged = sorted(own.iterdir())
     damaged.write_bytes(b"?")
-    party = ("--task", "shares/task.json", "--party", "0", "--keys", "shares/keys-0", "--shares", str(own))
-    made(place, "uploads", *party, "--out", "list")
-    yield "party-<i>.uploads", json.loads((place / "list").read_text().splitlines()[0])
-    made(place, "aggregate", *party, "--out", "added-up")
+    for i in (2, 1, 0):
+        keys = ("--party", str(i), "--keys", f"shares/keys-{i}")
+        party = ("--task", "shares/task.json", *keys, "--shares", "shares")
+        made(place, "uploads", *party, "--out", f"lists/party-{i}.uploads")
+    listed = place / "lists" / "party-0.uploads"
+    yield "party-<i>.uploads", json.loads(listed.read_text().splitlines()[0])
+    made(place, "aggregate", *party, "--uploads", "lists", "--out", "added-up")
     yield "<name>.aggregate", json.loads((place / "added-up").read_bytes().splitlines()[0])
     out = release(
         place, "weights", "--shares", "shares", "--privacy-unit", "client", "--ledger", "used.sqlite"

@@ -21,7 +21,7 @@ from harness.inputs.shares.envelope import open_envelope, seal_upload
 from harness.inputs.shares.file_format import copies_of
 from harness.inputs.shares.keys import SealingParty, secrets_in, unseal
 from harness.inputs.shares.party import OTHER_KEY, OTHER_TASK, UNOPENED, UNREADABLE
-from harness.inputs.shares.task import HEAD_BYTES, Task
+from harness.inputs.shares.task import ANYONE, HEAD_BYTES, Task
 from harness.security_models import get_model
 from protocols.arrays import Integers, Words
 from protocols.spec import INPUT_FORMS, PATHS
@@ -51,7 +51,7 @@ def made_task(
         own.mkdir(parents=True)
         parties.append(SealingParty(f"party {i}", "", []).with_new_key(own, UNTIL, hybrid))
     ring, copies = shared_over(kind, model.domain), copies_of(kind, model.parties)
-    return Task(security, form, ring.name, copies, domain.to_json(), POLICY, parties, least, UNTIL)
+    return Task(security, form, ring.name, copies, domain.to_json(), POLICY, parties, least, UNTIL, ANYONE)
 
 
 CAPPED = RecordDomain(("a", "b"), ("0", "1"), 10, cap=Cap(3))

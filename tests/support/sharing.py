@@ -76,12 +76,13 @@ def trial_by_command(directory: str, model: SecurityModel, *options: str, cwd: P
 
 
 def aggregates_by_command(directory: str, model: SecurityModel, out: str, cwd: Path) -> str:
-    """Have each party count the uploads of a directory; return what the commands printed."""
+    """Have each party list and count the uploads of a directory; return what the commands printed."""
     said = ""
-    for i in range(model.parties):
-        party = ("--task", f"{directory}/task.json", "--party", str(i), "--keys", f"{directory}/keys-{i}")
-        files = ("--shares", directory, "--out", f"{out}/party-{i}.aggregate")
-        said += succeed("aggregate", *party, *files, cwd=cwd)
+    for command, what in (("uploads", ()), ("aggregate", ("--uploads", out))):
+        for i in range(model.parties):
+            party = ("--task", f"{directory}/task.json", "--party", str(i), "--keys", f"{directory}/keys-{i}")
+            files = ("--shares", directory, *what, "--out", f"{out}/party-{i}.{command}")
+            said += succeed(command, *party, *files, cwd=cwd)
     return said
 
 

@@ -23,11 +23,12 @@ from harness.inputs.shares import envelope
 from harness.inputs.shares.client import of_what_is_left
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, copies_of, write_file
-from harness.inputs.shares.keys import FILE, SealingParty, read_party
+from harness.inputs.shares.keys import FILE, SealingParty, read_party, today
 from harness.inputs.shares.party import described, read_lists, write_uploads
-from harness.inputs.shares.task import Task, read_task
-from harness.pipeline.party_inputs import check_task
+from harness.inputs.shares.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
+from harness.pipeline.party_inputs import check_task, new_uploads
 from harness.pipeline.release import declared_domain, with_cap
+from harness.privacy.ledger.charge import chosen_ledger
 from harness.privacy.ledger.populations import spent_text
 from harness.releases.registry import STATISTICS
 from harness.request.base import chosen_form
@@ -96,6 +97,13 @@ def _made(options: TaskOptions) -> Task:
         raise OptionError(
             f"Model {model.name} has {model.parties} parties; {named('parties')} names {len(parties)}."
         )
+    for party in parties:
+        last = max((key.until for key in party.keys), default="never")
+        if last < options.until:
+            raise OptionError(
+                f"The last key of {party.name} expires on {last}, before the task ends on {options.until}. "
+                f"Ask the party for a later key (./inv keys {named('until')}), or end the task earlier."
+            )
     return Task(
         model.name,
         form.name,
@@ -106,6 +114,7 @@ def _made(options: TaskOptions) -> Task:
         parties,
         options.least_uploads,
         options.until,
+        options.admission,
     )
 
 
@@ -126,11 +135,14 @@ def _meaning(task: Task) -> str:
         for number, party in enumerate(task.parties)
     ]
     lines = [
-        f"Task {task.name}: clients share until {task.until}; a run counts at least {task.least_uploads}.",
+        f"Task {task.name}: clients share until {task.until}"
+        f"{f', which is over, as this machine has {today()}' * (today() > task.until)}; "
+        f"a run counts at least {task.least_uploads}.",
         f"Records: groups {', '.join(domain.groups)}; labels {', '.join(domain.labels) or 'none'}; "
         f"at most {counted(domain.max_count, 'record')} of a client"
         + (f", of which {domain.cap.slots} count." if domain.cap else "."),
         f"Revealed, by {', '.join(allowed.tasks)}: {'; '.join(sorted(revealed))}.",
+        f"Clients: {ADMISSIONS[task.admission]}. The task says so; each server's owner sees to it.",
         f"All runs on an upload spend at most {spent_text(allowed.total)}, per {allowed.unit}.",
         *per_party,
         f"Model {model.name}: {model.corruptions} of the parties may be corrupt ({model.tolerates}). "
@@ -155,6 +167,14 @@ def share(options: ShareOptions) -> None:
         if len(addresses) != len(task.parties):
             raise OptionError(
                 f"The task has {len(task.parties)} parties; {named('to')} names {len(addresses)}."
+            )
+        if task.admission == CERTIFICATE and not options.certificate:
+            raise OptionError(
+                f"The task's servers want a certificate of each client; show yours by {named('certificate')}."
+            )
+        if task.admission == URLS and any(address.endswith("/") for address in addresses):
+            raise OptionError(
+                f"The task has a URL of its own for each upload; name those of yours by {named('to')}."
             )
         with steps(STEPS) as begin:
             begin("share")
@@ -201,32 +221,32 @@ def _seal(options: ShareOptions, task: Task, meaning: str) -> None:
 
 def uploads(options: UploadsOptions) -> None:
     """Write which uploads one party has and takes, for all parties to see."""
+    opener, ledger = _opener(options), chosen_ledger(options.ledger)
+    key = opener.task.signer(options.party, options.keys)
     with steps(STEPS) as begin:
         begin("aggregate")
-        count = Count(_opener(options))
+        count = Count(opener)
         count.add(own(options.shares, options.party))
-    listed = count.report()
-    write_uploads(listed, options.out)
+    listed = new_uploads(count.report(), lambda sound: ledger.spent_on(sound).keys())
+    write_uploads(listed, options.out, key)
     why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     say(
         f"Party {listed.party}: {len(listed.sound)} uploads are sound here."
-        f"{f' Others: {why}.' if why else ''} List: {plain(str(options.out))}."
+        f"{f' Others: {why}.' if why else ''} List, signed: {plain(str(options.out))}."
     )
 
 
 def aggregate(options: AggregateOptions) -> None:
     """Write what one party feeds into a run."""
-    accepted, left_out, opener = None, "", _opener(options)
-    if options.uploads:
-        agreement = read_lists(options.uploads, opener.task)
-        accepted, left_out = agreement.accepted, described(agreement.left_out)
+    opener = _opener(options)
+    agreement = read_lists(options.uploads, opener.task)
     with steps(STEPS) as begin:
         begin("aggregate")
-        count = Count(opener, accepted, options.out.with_name(f"{options.out.name}.partial"))
+        count = Count(opener, agreement.accepted, options.out.with_name(f"{options.out.name}.partial"))
         count.add(own(options.shares, options.party), cluster=options.cluster)
-        header = count.write(options.out)
-    if left_out:
-        say(f"Uploads left out, by all parties alike: {left_out}.")
+        header = count.write(options.out, agreement.left_out)
+    if header.excluded:
+        say(f"Uploads left out, by all parties alike: {described(header.excluded)}.")
     say(
         f"Party {header.party}: {counted(header.uploads, 'upload')} in {plain(str(options.out))}. "
         f"Uploads' fingerprint, the same at every party: {header.fingerprint[:16]}."

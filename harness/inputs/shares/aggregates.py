@@ -6,7 +6,7 @@ The first line is a header in JSON, the second lists the uploads' identities, an
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,6 +31,7 @@ class Header:
         fingerprint: SHA-256 of their identities, the same at every party.
         policy: What all their clients allow.
         task: What they shared for.
+        excluded: How many uploads all parties left out, by why.
     """
 
     party: int
@@ -38,6 +39,7 @@ class Header:
     fingerprint: str
     policy: dict[str, Any]
     task: Task
+    excluded: dict[str, int]
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -109,7 +111,7 @@ def check_aggregates(paths: Sequence[Path]) -> Header:
     for party, header in enumerate(headers):
         if header.task != first.task:
             raise ShareError(f"Party {party} counted uploads of another task than party 0; aggregate again.")
-        if (header.fingerprint, header.policy) != (first.fingerprint, first.policy):
+        if replace(header, party=0) != first:
             raise ShareError(
                 f"Party {party} has {header.uploads} uploads, party 0 has {first.uploads}, and they are not "
                 "the same; aggregate again, at every party by the same lists of uploads."

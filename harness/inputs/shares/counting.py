@@ -11,7 +11,7 @@ import re
 import signal
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -335,9 +335,10 @@ class Count:
         bounds = {name: policy.and_also(allowed) for name, policy in self.bounds.items()}
         return {name: bounds.get(name, allowed) for name in self.identities}
 
-    def write(self, out: Path) -> Header:
+    def write(self, out: Path, left_out: Mapping[str, int]) -> Header:
         """Write what the party feeds into a run; the checkpoint goes.
 
+        Args: left_out: how many other uploads all parties leave out, by why.
         Raises: ShareError: there are too few uploads, or too many; uploads that all parties take are gone;
         the file cannot be written.
         """
@@ -353,7 +354,7 @@ class Count:
         for text in identities.texts():  # as `hash_of` has it, in little memory
             digest.update(text.replace(" ", "\n").encode())
         policy = (self.opener.policy or task.allowed).to_json()
-        header = Header(self.opener.party, clients, digest.hexdigest(), policy, task)
+        header = Header(self.opener.party, clients, digest.hexdigest(), policy, task, dict(left_out))
         write_file(
             out, header.line(), map(str.encode, identities.texts()), b"\n", task.ring.to_bytes(self.values)
         )

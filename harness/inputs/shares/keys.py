@@ -1,5 +1,6 @@
 """A party's sealing keys: a task names the public ones, and the party's own directory has the others.
 
+A party signs its lists of uploads by a key of P-256 in the same directory, which the task names, too.
 Seals are HPKE in base mode (RFC 9180), by X25519 alone or by ML-KEM-768 and X25519 together, with
 HKDF-SHA256 and AES-256-GCM. A seal says nothing of who made it.
 """
@@ -13,6 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import (
@@ -28,12 +31,19 @@ from harness.errors import ShareError
 from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import create_file, write_whole
 
-FILE = "party.json"  # in a party's directory of keys: what it publishes
+# In a party's directory of keys: what it publishes, and what it signs lists by.
+FILE, SIGNING = "party.json", "signing.pem"
 _CURVE = 32  # bytes of a key of X25519, which stands last
 _OVERHEAD = {_CURVE: KEM.X25519.enc_length() + 16, 1184 + _CURVE: KEM.MLKEM768_X25519.enc_length() + 16}
 _CURVES, _HYBRID = (
     Suite(kem, KDF.HKDF_SHA256, AEAD.AES_256_GCM) for kem in (KEM.X25519, KEM.MLKEM768_X25519)
 )
+_PEM = (
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.PKCS8,
+    serialization.NoEncryption(),
+)
+_POINT = serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint
 
 
 def today() -> str:
@@ -126,11 +136,14 @@ class SealingParty:
         name: Whoever runs it.
         address: Where its uploads go, `https://…/` or a store's URL; empty where they come by other ways.
         keys: Its sealing keys.
+        signing: The public key of its signatures, a compressed point of P-256 in hexadecimal digits; empty
+            before it has keys.
     """
 
     name: str
     address: str
     keys: list[SealingKey]
+    signing: str = ""
 
     def __post_init__(self) -> None:
         if not self.name.isprintable() or not re.fullmatch(r"((https|s3|gs|sftp)://[!-~]+/)?", self.address):
@@ -138,6 +151,15 @@ class SealingParty:
                 "A party has a printable name, and an address that is empty, https://…/, s3://…/, gs://…/ or "
                 "sftp://…/."
             )
+        try:
+            _ = self.signing and self.verifier
+        except ValueError:
+            raise ShareError(f"The signing key of {self.name} is none of this version.") from None
+
+    @property
+    def verifier(self) -> ec.EllipticCurvePublicKey:
+        """What checks its signatures."""
+        return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), bytes.fromhex(self.signing))
 
     def states(self) -> dict[SealingKey, str]:
         """Return which key is active, the first to end; which are pending; and which have expired."""
@@ -157,7 +179,10 @@ class SealingParty:
         return active[0]
 
     def with_new_key(self, directory: Path, until: str, hybrid: bool) -> "SealingParty":
-        """Make a key in the party's directory; return the party with it. Raises: OSError; ShareError."""
+        """Make a key in the party's directory; return the party with it, and with one to sign by.
+
+        Raises: OSError; ShareError.
+        """
         curve = X25519PrivateKey.generate()
         secret, public = curve.private_bytes_raw(), curve.public_key().public_bytes_raw()
         if hybrid:
@@ -166,7 +191,11 @@ class SealingParty:
             public = lattice.public_key().public_bytes_raw() + public
         key = SealingKey(public.hex(), until)
         create_file(directory / f"{key.id.hex()}.key", secret)
-        party = replace(self, keys=[*self.keys, key])
+        signing = directory / SIGNING
+        if not signing.exists():
+            create_file(signing, ec.generate_private_key(ec.SECP256R1()).private_bytes(*_PEM))
+        point = signing_key(directory).public_key().public_bytes(*_POINT)
+        party = replace(self, keys=[*self.keys, key], signing=point.hex())
         write_whole(directory / FILE, json.dumps(asdict(party), indent=1).encode() + b"\n")
         return party
 
@@ -175,6 +204,18 @@ def read_party(path: Path) -> SealingParty:
     """Return what a party published. Raises: ShareError: the file is none of these."""
     refusal = Refusal(ShareError, str(path), "what `./inv keys` writes", "ask the party for it")
     return as_type(SealingParty, read_json(path, refusal), refusal)
+
+
+def signing_key(directory: Path) -> ec.EllipticCurvePrivateKey:
+    """Return the key in a directory by which a party signs. Raises: ShareError: there is none."""
+    try:
+        key = serialization.load_pem_private_key((directory / SIGNING).read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+    except (OSError, ValueError, TypeError, AssertionError):
+        raise ShareError(
+            f"{directory / SIGNING} is no key to sign by; restore what ./inv keys made there."
+        ) from None
+    return key
 
 
 def secrets_in(directory: Path) -> dict[bytes, bytes]:

@@ -5,17 +5,22 @@ is wrong with these. So a client that sends one party something else, or all of 
 itself only, and no party skips an upload alone.
 """
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
 from pathlib import Path
 
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from harness.errors import ShareError
 from harness.inputs.shares.file_format import write_file
 from harness.inputs.shares.identities import Identities
+from harness.inputs.shares.signatures import is_signature, signature_of
 from harness.inputs.shares.task import Task
 from harness.system.documents import Refusal, as_type, parse_json
 
@@ -27,7 +32,7 @@ UNREADABLE = "unreadable or of another version"
 WRONG_SIZE = "longer or shorter than an envelope of the task"
 CHANGED = "changed since it was shared"
 UNCOVERED = "whose client's policy does not cover this run"
-COUNTED = "that an earlier run of this chain counted"
+COUNTED = "that an earlier run counted"
 NOT_THE_SAME = "not the same at every party"
 OTHER_TASK = "of another task"
 OTHER_KEY = "sealed for a key that this party does not have"
@@ -47,12 +52,23 @@ class UploadReport:
         sound: The identities of those that it would take.
         unsound: By why they are left out, the identities that all others claim, or SHA-256 of their files'
             names. An upload takes 32 bytes of it, whoever sent it, and no message has all of them.
+        signature: Of `digest`, by the party; empty where the list is signed as a whole, as hosts do.
     """
 
     party: int
     task: str
     sound: AbstractSet[str]
     unsound: Mapping[str, AbstractSet[str]]
+    signature: str = field(default="", compare=False)
+
+    @property
+    def digest(self) -> str:
+        """What stands for the report: SHA-256 of its list's first line, unsigned, and of all identities."""
+        head, parts = _parts(self)
+        digest = hashlib.sha256(json.dumps(asdict(head), sort_keys=True).encode() + b"\n")
+        for names in parts:
+            digest.update(names.digests.view(np.uint8).data)
+        return digest.hexdigest()
 
     def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
         """Return the report of a run that leaves some of these out. Args: reason: why."""
@@ -79,6 +95,7 @@ class _Head:
     task: str
     sound: int
     unsound: dict[str, int]
+    signature: str = ""
 
 
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
@@ -118,19 +135,35 @@ def described(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {why}" for why, count in left_out.items())
 
 
-def write_uploads(report: UploadReport, out: Path) -> None:
-    """Write one party's list, for all parties to see. Raises: ShareError: it cannot be written."""
+def _parts(report: UploadReport) -> tuple[_Head, list[Identities]]:
+    """Return a list's first line, unsigned, and what the others hold."""
     unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
     sound, numbers = Identities.of(report.sound), {reason: len(names) for reason, names in unsound.items()}
     head = _Head(SCHEMA, report.party, report.task, len(sound), numbers)
-    lines = [part for names in (sound, *unsound.values()) for part in (map(str.encode, names.texts()), b"\n")]
+    return head, [sound, *unsound.values()]
+
+
+def write_uploads(report: UploadReport, out: Path, key: ec.EllipticCurvePrivateKey | None = None) -> None:
+    """Write one party's list, for all parties to see.
+
+    Args: key: by which the party signs; None where the list is signed as a whole.
+    Raises: ShareError: it cannot be written.
+    """
+    head, parts = _parts(report)
+    if key:
+        head = replace(head, signature=signature_of(key, UploadReport, report.digest))
+    lines = [part for names in parts for part in (map(str.encode, names.texts()), b"\n")]
     write_file(out, json.dumps(asdict(head)).encode() + b"\n", *lines)
 
 
-def read_lists(directory: Path, task: Task) -> Agreement:
+def read_lists(directory: Path, task: Task, *, signed: bool = True) -> Agreement:
     """Return what all parties take, by the lists `party-<i>.uploads` of all of them.
 
-    Raises: ShareError: a party's list is missing, damaged or of another task; as `common_uploads`.
+    Guarantees: if signed, what counts is what each party said, whoever carried the lists: only a party's own
+    key, which the task names, signs for it.  [test: tests/harness/inputs/test_agreeing.py]
+    Args: signed: whether each has to be, by its party; if not, whoever asks has compared what hosts signed.
+    Raises: ShareError: a party's list is missing, damaged, of another task, or not signed by that party; as
+    `common_uploads`.
     """
     reports = [_read_list(path) for path in sorted(directory.glob(f"*{LIST_SUFFIX}"))]
     if [report.party for report in reports] != list(range(len(task.parties))):
@@ -140,6 +173,12 @@ def read_lists(directory: Path, task: Task) -> Agreement:
         )
     if reports[0].task != task.name:
         raise ShareError(f"{directory} holds lists of task {reports[0].task[:16]}, not {task.name[:16]}.")
+    for report, party in zip(reports, task.parties, strict=True) if signed else ():
+        if not is_signature(report.signature, party.verifier, UploadReport, report.digest):
+            raise ShareError(
+                f"Party {report.party}, {party.name}, did not sign the list that {directory} has of it: "
+                "somebody changed or made it. Fetch it from the party itself."
+            )
     return common_uploads(reports)
 
 
@@ -158,4 +197,4 @@ def _read_list(path: Path) -> UploadReport:
         raise ShareError(f"Cannot read {path}: {error.strerror}; write it again.") from None
     except ValueError:
         refusal.say("it lists what is no identity, not in order, or not as many as it says")
-    return UploadReport(head.party, head.task, sound, unsound)
+    return UploadReport(head.party, head.task, sound, unsound, head.signature)

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from harness.errors import ShareError, named
 from harness.inputs.encoding import count_columns, is_per_record
 from harness.inputs.record_schema import MAX_TOTAL, RecordDomain, domain_from_json
@@ -20,13 +22,19 @@ from harness.inputs.shares.file_format import (
     client_policy_from_json,
     pieces_of,
 )
-from harness.inputs.shares.keys import SealingParty, is_date, secrets_in, today
+from harness.inputs.shares.keys import SealingParty, is_date, secrets_in, signing_key, today
 from harness.system.documents import Refusal, as_type, parse_json
 from protocols.spec import ENFORCED, INPUT_FORMS
 
 SCHEMA = 1
 HEAD_BYTES, BOUNDS_BYTES = 76, 192  # of an envelope: what is in the clear, and what a client allows
 _MOST_PARTIES = 16
+ANYONE, CERTIFICATE, URLS = "anyone", "certificate", "urls"
+ADMISSIONS = {
+    ANYONE: "anyone who reaches a server uploads, any number of times",
+    CERTIFICATE: "servers take uploads of those who show a certificate that they trust",
+    URLS: "servers take an upload at a URL that was given for it alone",
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,7 @@ class Task:
         parties: Who computes, in the order of their numbers.
         least_uploads: How many uploads a run has at least.
         until: The last day, UTC, on which clients share.
+        admission: Which clients servers let upload, one of `ADMISSIONS`.
     """
 
     security: str
@@ -53,6 +62,7 @@ class Task:
     parties: list[SealingParty]
     least_uploads: int
     until: str
+    admission: str
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -66,7 +76,8 @@ class Task:
             and self.least_uploads >= 1
             and is_date(self.until)
             and self.allowed.tasks
-            and all(party.keys for party in self.parties)
+            and self.admission in ADMISSIONS
+            and all(party.keys and party.signing for party in self.parties)
         )
         if not sound or self.columns > MAX_VALUES:
             raise ShareError("It is no task that this version knows.")
@@ -131,6 +142,15 @@ class Task:
         if not own_keys:
             raise ShareError(f"{directory} holds no key of party {party} of this task; name its own.")
         return {key: held[key] for key in own_keys}
+
+    def signer(self, party: int, directory: Path) -> ec.EllipticCurvePrivateKey:
+        """Return the key by which a party signs. Raises: ShareError: its directory has another, or none."""
+        key = signing_key(directory)
+        if key.public_key() != self.parties[party].verifier:
+            raise ShareError(
+                f"{directory} signs by another key than party {party} of this task; name its own."
+            )
+        return key
 
     def check_open(self) -> None:
         """Raise ShareError if the time to share is over, by this machine's clock."""

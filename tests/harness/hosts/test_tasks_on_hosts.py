@@ -38,12 +38,12 @@ def test_hosts_count_the_same_uploads_or_none(tmp_path: Path) -> None:
     made = counts(task, tmp_path / "task")
     for count, host in zip(made, hosts, strict=True):
         (host / "aggregates").mkdir()
-        count.write(host / "aggregates" / "mine.aggregate")
+        count.write(host / "aggregates" / "mine.aggregate", {})
     one = counts(task, tmp_path / "task", {names[0]})[1]
-    one.write(hosts[1] / "aggregates" / "mine.aggregate")
+    one.write(hosts[1] / "aggregates" / "mine.aggregate", {})
     with pytest.raises(FairSharesError, match="and they are not the same"):
         run(hosts, tmp_path / "differs", 1)
-    made[1].write(hosts[1] / "aggregates" / "mine.aggregate")
+    made[1].write(hosts[1] / "aggregates" / "mine.aggregate", {})
     with pytest.raises(FairSharesError, match="policies of clients do not cover"):
         run(hosts, tmp_path / "beyond", 2)
     sums = run(hosts, tmp_path / "out", 1)

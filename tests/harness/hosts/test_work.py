@@ -167,7 +167,7 @@ def test_a_hosts_policy_names_the_tasks_whose_uploads_count(tmp_path: Path) -> N
     with ExitStack() as stack:
         assert Coordinator(hosts[0], stack).aggregated(asked())["bytes"]
     (hosts[0] / "aggregates").mkdir()
-    counts(task, shares, shares=shares)[0].write(hosts[0] / "aggregates" / "party-0.aggregate")
+    counts(task, shares, shares=shares)[0].write(hosts[0] / "aggregates" / "party-0.aggregate", {})
     (hosts[0] / "shares").rename(hosts[0] / "elsewhere")
     for digits, error in (("0" * 64, said), (task.name, "")):
         write_rules(hosts[0], f'{RULE}upload_tasks = ["{digits}"]\n')

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.errors import ShareError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind
@@ -17,6 +18,7 @@ from harness.inputs.records import ClientRecords
 from harness.inputs.shares.counting import Count
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import (
+    CHANGED,
     NOT_THE_SAME,
     SAYS,
     UNCOVERED,
@@ -28,6 +30,7 @@ from harness.inputs.shares.party import (
     read_lists,
     write_uploads,
 )
+from harness.inputs.shares.signatures import signature_of
 from harness.pipeline.party_inputs import PartyInputs
 from harness.pipeline.sources import SharesSource
 from harness.security_models import MODELS, SecurityModel
@@ -162,7 +165,8 @@ def test_a_name_that_is_no_text_is_listed(tmp_path: Path) -> None:
     """Or a client could end all runs by a file's name."""
     share(client(0), SPLIT, RING, tmp_path)
     Path(os.fsdecode(os.fsencode(tmp_path / "party-0") + b"/\xff.share")).write_bytes(b"?")
-    count = Count(opener(trial(DOMAIN, SPLIT, RING, tmp_path), 0, tmp_path))
+    task = trial(DOMAIN, SPLIT, RING, tmp_path)
+    count = Count(opener(task, 0, tmp_path))
     count.add(tmp_path / "party-0")
     write_uploads(count.report(), tmp_path / "party-0.uploads")
     assert _read_list(tmp_path / "party-0.uploads") == count.report()
@@ -194,7 +198,8 @@ def test_a_list_of_each_party_of_one_task_is_needed(tmp_path: Path) -> None:
     task = made_task(tmp_path)
 
     def write(party: int, *sound: str, of: str = task.name) -> None:
-        write_uploads(UploadReport(party, of, frozenset(sound), {}), tmp_path / f"party-{party}.uploads")
+        key = task.signer(party, tmp_path / f"keys-{party}")
+        write_uploads(UploadReport(party, of, frozenset(sound), {}), tmp_path / f"party-{party}.uploads", key)
 
     for party in (1, 2):
         write(party, A)
@@ -209,6 +214,42 @@ def test_a_list_of_each_party_of_one_task_is_needed(tmp_path: Path) -> None:
         write(party, A, of=TASK)
     with pytest.raises(ShareError, match=f"holds lists of task 0000000000000000, not {task.name[:16]}"):
         read_lists(tmp_path, task)
+
+
+@pytest.mark.parametrize("who", ["nobody", "another party", "a stranger"])
+def test_a_list_that_its_party_did_not_sign_is_refused(who: str, tmp_path: Path) -> None:
+    """Whoever carries lists can neither make one nor change one, nor pass one party's off as another's."""
+    task = made_task(tmp_path)
+    keys = [task.signer(party, tmp_path / f"keys-{party}") for party in range(PARTIES)]
+    reports = [
+        UploadReport(i, task.name, frozenset({A, B}), {CHANGED: frozenset({C})}) for i in range(PARTIES)
+    ]
+    for report, key in zip(reports, keys, strict=True):
+        write_uploads(report, tmp_path / f"party-{report.party}.uploads", key)
+    assert read_lists(tmp_path, task).accepted == {A, B}
+    own = tmp_path / "party-1.uploads"
+    text = own.read_text()
+    fields = json.loads(text.splitlines()[0])
+    signature = {
+        "nobody": "",
+        "another party": signature_of(keys[0], UploadReport, reports[1].digest),
+        "a stranger": signature_of(ec.generate_private_key(ec.SECP256R1()), UploadReport, reports[1].digest),
+    }
+    for change, *names in (
+        ({"signature": signature[who]}, f"{A} {B}", C),
+        ({"sound": 1}, A, C),
+        ({"sound": 3, "unsound": {}}, f"{A} {B} {C}"),
+        ({"unsound": {}}, f"{A} {B}"),
+        ({"unsound": {UNCOVERED: 1}}, f"{A} {B}", C),
+        ({}, f"{A} {C}", B),
+    ):
+        own.write_text("\n".join([json.dumps({**fields, **change}), *names, ""]))
+        with pytest.raises(ShareError, match="Party 1, party 1, did not sign the list"):
+            read_lists(tmp_path, task)
+    own.write_text(text)
+    assert read_lists(tmp_path, task).accepted == {A, B}
+    with pytest.raises(ShareError, match="signs by another key than party 0"):
+        task.signer(0, tmp_path / "keys-1")
 
 
 ALLOWS = allowing(("weights",), "1", "1/2", PrivacyUnit.RECORD)

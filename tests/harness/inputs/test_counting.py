@@ -72,7 +72,7 @@ def test_a_run_takes_what_parties_wrote(task: Task, tmp_path: Path) -> None:
     names = uploaded(task, tmp_path / "shares", 6)
     files = [tmp_path / f"party-{party}.aggregate" for party in range(3)]
     made = counts(task, tmp_path)
-    headers = [count.write(file) for count, file in zip(made, files, strict=True)]
+    headers = [count.write(file, {}) for count, file in zip(made, files, strict=True)]
     assert check_aggregates(files).uploads == 6 and headers[0].policy == task.policy
     assert read_uploads(files[0]) == tuple(sorted(names))
     parts = [
@@ -86,7 +86,7 @@ def test_rows_stand_in_the_order_of_identities(tmp_path: Path) -> None:
     rows = {upload(task, [i + 1, 0, i], tmp_path / "shares"): [i + 1, 0, i] for i in range(4)}
     files = [tmp_path / f"party-{party}.aggregate" for party in range(3)]
     for count, file in zip(counts(task, tmp_path), files, strict=True):
-        count.write(file)
+        count.write(file, {})
     parts = [
         task.ring.from_bytes(extract_values(file, file.with_suffix(".values")).read_bytes()) for file in files
     ]
@@ -132,7 +132,8 @@ def test_servers_drop_repeat_reorder_bundle_and_swap(task: Task, tmp_path: Path)
     }
     assert left_out(made[2].unsound) == {name_of("bundle"): WRONG_SIZE}
     for party, count in enumerate(made):
-        write_uploads(count.report(), tmp_path / f"party-{party}.uploads")
+        key = task.signer(party, tmp_path / f"keys-{party}")
+        write_uploads(count.report(), tmp_path / f"party-{party}.uploads", key)
     agreement = read_lists(tmp_path, task)
     assert agreement.accepted == {*names} - {names[0], names[2], names[3]}
     again = counts(task, tmp_path, agreement.accepted)
@@ -176,10 +177,10 @@ def test_too_few_uploads_write_nothing(task: Task, tmp_path: Path) -> None:
     names = uploaded(task, tmp_path / "shares", 2)
     count = counts(task, tmp_path)[0]
     with pytest.raises(ShareError, match="3 at least"):
-        count.write(tmp_path / "out")
+        count.write(tmp_path / "out", {})
     gone = counts(task, tmp_path, {names[0], bytes(32).hex()})[0]
     with pytest.raises(ShareError, match="no longer has all"):
-        gone.write(tmp_path / "out")
+        gone.write(tmp_path / "out", {})
     assert not (tmp_path / "out").exists()
     with pytest.raises(ShareError, match="Cannot read"):
         count.add(tmp_path / "nowhere")

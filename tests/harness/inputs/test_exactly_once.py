@@ -66,7 +66,7 @@ def test_kills_at_any_point_lose_and_repeat_nothing(at: str, task: Task, tmp_pat
     Each process goes on from what the last one left, and the count is that of a process that nobody killed.
     """
     expected, checkpoint, out = tmp_path / "expected", tmp_path / "partial", tmp_path / "out"
-    counts(task, tmp_path)[0].write(expected)
+    counts(task, tmp_path)[0].write(expected, {})
     counted(task, tmp_path, tmp_path / "whole")
     most = max((tmp_path / "whole").stat().st_size, expected.stat().st_size)
     kills, resumed, draw = 0, set[int](), random.Random(2)
@@ -74,7 +74,7 @@ def test_kills_at_any_point_lose_and_repeat_nothing(at: str, task: Task, tmp_pat
     def work() -> None:
         if at == "a byte":
             resource.setrlimit(resource.RLIMIT_FSIZE, (draw.randrange(most),) * 2)
-        counted(task, tmp_path, checkpoint).write(out)
+        counted(task, tmp_path, checkpoint).write(out, {})
 
     while kills < 50:
         if checkpoint.exists():
@@ -86,7 +86,7 @@ def test_kills_at_any_point_lose_and_repeat_nothing(at: str, task: Task, tmp_pat
             kills += 1
         if out.exists():
             assert out.read_bytes() == expected.read_bytes()
-    counted(task, tmp_path, checkpoint).write(out)
+    counted(task, tmp_path, checkpoint).write(out, {})
     assert out.read_bytes() == expected.read_bytes() and not checkpoint.exists() and resumed - {0}
 
 
@@ -112,7 +112,7 @@ def test_a_full_disk_leaves_nothing_half_written(write: str, task: Task, tmp_pat
     (count, *_), out, partial = counts(task, tmp_path), tmp_path / "out", tmp_path / "partial"
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     work: dict[str, Callable[[], object]] = {
-        "aggregate": lambda: count.write(out),
+        "aggregate": lambda: count.write(out, {}),
         "checkpoint": lambda: counted(task, tmp_path, partial),
     }
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # of any file, as if the disk ended there
@@ -122,7 +122,7 @@ def test_a_full_disk_leaves_nothing_half_written(write: str, task: Task, tmp_pat
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not out.exists() and not [*tmp_path.glob(".fairshares*")]
-    counted(task, tmp_path, partial).write(out)
+    counted(task, tmp_path, partial).write(out, {})
     assert len(read_uploads(out)) == 40
 
 

@@ -48,7 +48,8 @@ def test_lists_of_a_million_take_little_memory(tmp_path: Path) -> None:
         for party in range(3):
             sound, garbage = Identities(made[party + half :]), Identities(made[:half])
             listed = UploadReport(party, task.name, sound, {OTHER_TASK: garbage})
-            write_uploads(listed, tmp_path / f"party-{party}.uploads")
+            key = task.signer(party, tmp_path / f"keys-{party}")
+            write_uploads(listed, tmp_path / f"party-{party}.uploads", key)
         agreement = read_lists(tmp_path, task)
         _, most = tracemalloc.get_traced_memory()
     finally:

@@ -106,7 +106,7 @@ def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
         name = share(THREE[0], SPLIT, MODELS["semi2k"], tmp_path / "shares")
         task = trial(DECLARED, SPLIT, MODELS["semi2k"], tmp_path / "shares")
         made = counts(task, tmp_path / "shares", shares=tmp_path / "shares")[0]
-        made.write(tmp_path / "aggregate")
+        made.write(tmp_path / "aggregate", {})
         extract_values(tmp_path / "aggregate", tmp_path / "values")
     finally:
         os.umask(before)
@@ -126,7 +126,7 @@ def aggregates(tmp_path: Path) -> list[Path]:
     assert revealed(trial(DECLARED, SPLIT, MODELS["ring"], tmp_path), [count.values for count in made]) == [
         70001, 3, 2, 4, 81234, 5,
     ]  # fmt: skip
-    headers = [count.write(path) for count, path in zip(made, paths, strict=True)]
+    headers = [count.write(path, {}) for count, path in zip(made, paths, strict=True)]
     assert check_aggregates(paths) == headers[0] and headers[0].uploads == 3
     return paths
 

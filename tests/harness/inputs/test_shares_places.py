@@ -108,7 +108,7 @@ def test_nothing_is_written_through_a_link(one: ClientRecords, tmp_path: Path) -
     for name in ("out", "out.partial"):
         (tmp_path / name).symlink_to(victim)
     task = trial(DOMAIN, SPLIT, MODEL, tmp_path / "shares")
-    counts(task, tmp_path / "shares", shares=tmp_path / "shares")[0].write(out)
+    counts(task, tmp_path / "shares", shares=tmp_path / "shares")[0].write(out, {})
     assert victim.read_text() == "precious"
     assert not out.is_symlink() and read_header(out).uploads == 1
     assert out.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,29 @@
+"""Signatures of parties: hosts sign what they say of a run, and parties their lists of uploads."""
+
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+
+_ALGORITHM = ec.ECDSA(hashes.SHA256())
+
+
+def signature_of(key: ec.EllipticCurvePrivateKey, kind: type[Any], text: str) -> str:
+    """Sign a text, in hexadecimal digits. Args: kind: what the text is: it stands for nothing of another."""
+    return key.sign(_to_sign(kind, text), _ALGORITHM).hex()
+
+
+def is_signature(signature: str, key: object, kind: type[Any], text: str) -> bool:
+    """Return whether a signature is of this text, as of this kind, by the holder of a public key."""
+    try:
+        assert isinstance(key, ec.EllipticCurvePublicKey)
+        key.verify(bytes.fromhex(signature), _to_sign(kind, text), _ALGORITHM)
+    except (InvalidSignature, ValueError, AssertionError):
+        return False
+    return True
+
+
+def _to_sign(kind: type[Any], text: str) -> bytes:
+    """Return the message to sign: none of another kind begins so, and what TLS signs is no JSON."""
+    return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()
