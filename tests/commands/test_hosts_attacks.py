@@ -238,8 +238,8 @@ def test_a_directory_takes_the_place_of_no_upload(tmp_path: Path) -> None:
     (host / "shares" / "party-0").mkdir()
     first.rename(host / "shares" / "party-0" / first.name)
     with agents([host]) as (agent,):
-        uploads = json.loads(list_of(agent, 0, asked())["said"])["uploads"]
-        assert (uploads["sound"], uploads["unsound"]) == (second.stem, {})
+        head, sound = list_of(agent, 0, asked())["piece"].splitlines()
+        assert (sound, json.loads(head)["unsound"]) == (second.stem, {})
 
 
 # What a coordinator may try to have the agent's process, and all that it starts, run with.
