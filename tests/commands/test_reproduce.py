@@ -94,7 +94,7 @@ def test_uploads_quickly(tmp_path: Path) -> None:
     hybrid, curve, many = rows
     assert files_below(tmp_path / "found") == {"about.json", "samples.jsonl", "summary.csv"}
     assert hybrid["upload_bytes"] - curve["upload_bytes"] == 1088
-    assert many["upload_bytes"] - hybrid["upload_bytes"] == 8 * 4000
+    assert many["upload_bytes"] - hybrid["upload_bytes"] == 8 * 400
     assert all(row[name] > 0 for row in rows for name in ("seal_s", "list_s", "add_s", "weights_s"))
     assert recorded()[0].keys() <= hybrid.keys()
 
