@@ -38,6 +38,7 @@ class PartyInputs:
         share_s: How many seconds sharing took here.
         excluded: How many uploads were left out at every party alike, by why.
         policies: What the clients of these uploads allow.
+        columns: As of `ClientRecords`.
     """
 
     domain: RecordDomain
@@ -51,6 +52,7 @@ class PartyInputs:
     share_s: float = 0.0
     excluded: Mapping[str, int] = field(default_factory=dict)
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def entries(self) -> int:

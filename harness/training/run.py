@@ -3,8 +3,8 @@
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from harness.engines.base import EngineResult, Progress, times_of
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import OptionError
+from harness.inputs.columns import values_of
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -84,8 +85,7 @@ class Training:
 
     Attributes: guarantee: that the model's rounds keep to together; grid: of scores, for thresholds;
     weights, thresholds: None for none; fairness: what groups are weighed for while the model is trained,
-    None for nothing; positive: the label whose rates that is about, the last one if empty; values: what
-    labels' names stand for in the records, where they do not stand for themselves.
+    None for nothing; positive: the label whose rates that is about, the last one if empty.
     """
 
     security: SecurityModel
@@ -100,7 +100,6 @@ class Training:
     thresholds: Planned | None = None
     fairness: str | None = None
     positive: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
         """The domain of the model's scores, of two labels, from which thresholds come."""
@@ -159,7 +158,7 @@ def train(
     Args: encoded: features of each of the records, shape (n, columns); out: a new directory.
     Raises: FairSharesError: `out` does not exist then.
     """
-    started, domain = time.monotonic(), records.domain
+    started, domain, labels = time.monotonic(), records.domain, label_values(records)
     kept = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
     seen, of_training = ~kept[records.client], of_clients(records, ~kept)
     with entry(chosen.account) as charging, new_directory(out) as partial:
@@ -227,12 +226,25 @@ def train(
                 "rho_delta": float_up(session.plan.loss.certain + session.plan.loss.apart),
             },
             "wall_s": time.monotonic() - started,
+            **({"columns": dict(records.columns)} if records.columns else {}),
         }
-        labels = [chosen.values.get(name, name) for name in domain.labels]
         model = LogisticModel(features, labels, parameters)
         files = {FILE: {**model.to_json(), "privacy": manifest["privacy"]}, MANIFEST: manifest}
         write_all(partial, files)
         return Trained(model, manifest, weights, thresholds, charging, files)
+
+
+def label_values(records: ClientRecords) -> list[Any]:
+    """Return the labels as the records have them, for a model to predict.
+
+    Raises: OptionError: they are datetimes, of which its file has texts.
+    """
+    dtype = records.columns.get("label", "str")
+    if "datetime" in dtype:
+        raise OptionError(
+            f"The labels are {dtype}; a model predicts texts, numbers or truth: make them such."
+        )
+    return values_of(records.domain.labels, dtype)
 
 
 def held_out(clients: int) -> npt.NDArray[np.bool_]:
@@ -360,9 +372,8 @@ def trained(
     target: Path,
     begin: Progress,
     say: Say = nothing_said,
-    values: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train on records, see `table_at`. Args: target: a new directory; values: as `Training.values`."""
+    """Train on records, see `table_at`. Args: target: a new directory."""
     check_new(target)
     model, domain = request.security or choose_model(None), declared_domain(request)
     account = chosen_account(request.population, request.budget, request.ledger, say, of_records=True)
@@ -390,9 +401,9 @@ def trained(
         **parts,
         fairness=request.sought,
         positive=request.positive_label or "",
-        values=values or {},
     )
     begin("records")
     records, rows = read_singly(source, [*features.by_name], domain, request.max_count or DEFAULT_MAX_COUNT)
+    records.check_unit(request.privacy_unit, request.cap or records.domain.cap)
     records = replace(records, domain=with_cap(records.domain, request.cap, request.privacy_unit))
     return train(records, features, features.encode(rows.texts), chosen, target, begin)
