@@ -85,6 +85,11 @@ class ClientRecords:
         return len(self.client_ids)
 
     @property
+    def each_is_client(self) -> bool:
+        """Whether each record is a client of its own, as nothing says whose they are."""
+        return bool(self.columns) and "client_id" not in self.columns
+
+    @property
     def sizes(self) -> npt.NDArray[np.int64]:
         """How many records each client has: shape (M,)."""
         return _added_up(self.client, self.count, self.clients)
@@ -129,7 +134,9 @@ class ClientRecords:
             yield self._kept(rows, client_ids=ids, client=self.client[rows] - start)
 
     def in_order(self) -> ClientRecords:
-        """Return the same records, clients by number and cells in order."""
+        """Return the same records, clients by number and cells in order; by cells if records are clients."""
+        if self.each_is_client:
+            return self._kept(np.lexsort(np.atleast_2d(self.cell)), client=self.client)
         return self._kept(np.lexsort((*np.atleast_2d(self.cell), self.client)))
 
     def at_most(self, most: npt.NDArray[np.int64]) -> ClientRecords:
@@ -148,7 +155,7 @@ class ClientRecords:
 
     def check_unit(self, unit: str, cap: object) -> None:
         """Raises: OptionError: clients are to be protected, and each record is a client of its own."""
-        if self.columns and "client_id" not in self.columns and (unit == "client" or cap):
+        if self.each_is_client and (unit == "client" or cap):
             raise OptionError(
                 "Without a column client_id each record is a client of its own, so none has several to be "
                 f"protected together; add it, or leave out {named('privacy_unit')} and {named('cap')}."

@@ -438,7 +438,13 @@ def test_a_csv_column_of_numbers_is_one_in_all_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", CALLS)
 def test_plans_take_what_the_release_takes(task: str) -> None:
     """All of its own options; what belongs to a run alone is refused."""
-    usual = {"range": (0, 1), "thresholds": [0.3, 0.5], "threshold": 0.5, "steps": 10, "reweighing": "label"}
+    usual: dict[str, Any] = {
+        "range": (0, 1),
+        "thresholds": [0.3, 0.5],
+        "threshold": 0.5,
+        "steps": 10,
+        "reweighing": "label",
+    }
     usual |= {
         "positive_label": 1,
         "release_epsilon": 1,
@@ -458,9 +464,9 @@ def test_plans_take_what_the_release_takes(task: str) -> None:
         "security": "mpyc",
     }
     assert fs.plan(**said, **of_task).models.index.tolist() == ["mpyc"]
-    for name in ("out", "ledger", "shares"):
-        with pytest.raises(TypeError, match=name):
-            fs.plan(**said, **{name: "x"})
+    for of_a_run in ("out", "ledger", "shares"):
+        with pytest.raises(TypeError, match=of_a_run):
+            fs.plan(**{**said, of_a_run: "x"})
 
 
 def test_without_client_ids_each_row_is_a_client() -> None:
