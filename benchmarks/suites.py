@@ -26,7 +26,7 @@ from harness.request.releases import REQUESTS
 from harness.security_models import MODELS
 from harness.system.documents import Refusal, as_type, read_toml
 from harness.system.spelling import similar
-from protocols.spec import PATHS, PI_LAP, PRODUCT, PROTOCOLS, ProtocolSpec
+from protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, PROTOCOLS, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
 EXPERIMENT = "experiment.toml"  # as it ran, beside its results
@@ -40,9 +40,10 @@ Levels = str | int | float | list[str | int | float | dict[str, str | int | floa
 """Of a factor: one level, several, or tables with levels of factors that go together."""
 
 REQUEST_OF = {next(iter(request.protocols.values())): request for request in REQUESTS.values()}
-_NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "cap", "inputs")
+_OF_ROUNDS = ("coordinates", "rounds")
+_NUMBERS = ("clients", "records", "groups", "labels", "thresholds", "samples", "cap", "inputs", *_OF_ROUNDS)
 _CHOICES: Mapping[str, Iterable[str]] = {
-    "protocol": (PI_LAP.name, *REQUEST_OF),
+    "protocol": (PI_LAP.name, PI_ROUNDS.name, *REQUEST_OF),
     "security": MODELS,
     "input_path": PATHS,
     "shape": ("", *privfairfl().shapes),
@@ -60,6 +61,7 @@ _FACTORS = (*_CHOICES, *_READ, *_NUMBERS, *_TEXTS)
 _OF_RUNS = ("variant", "security", "epsilon", "network")
 _NEEDED = {
     PI_LAP.name: (*_OF_RUNS, "samples"),
+    PI_ROUNDS.name: (*_OF_RUNS, *_OF_ROUNDS),
     **dict.fromkeys(REQUEST_OF, (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels")),
     "pi_roc": (*_OF_RUNS, "input_path", "clients", "records", "groups", "labels", "thresholds"),
 }
@@ -274,6 +276,8 @@ def _variants(protocol: str) -> Sequence[str]:
     """Return what a protocol's factor `variant` may be."""
     if protocol == PI_LAP.name:
         return ["default", next(iter(FORMS))]
+    if protocol == PI_ROUNDS.name:
+        return ["default"]
     request = REQUEST_OF[protocol]
     first, *others = request.specs().items()
     product_form = [PRODUCT.name] if PRODUCT.name in first[1].input_forms else []

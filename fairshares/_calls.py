@@ -371,6 +371,8 @@ def train(
     privacy_unit: Unit = "record",
     cap: int | str | None = None,
     noise: Literal["joint", "distributed"] = "joint",
+    offline: bool = False,
+    stock: Path | str | None = None,
     security: Security | None = None,
     population: str | None = None,
     budget: Budget = None,
@@ -404,6 +406,7 @@ def train(
         clip: the L2 norm to which a record's gradient is shortened, before it is weighed.
         learning_rate, momentum: of the descent. Whatever is tuned on these records spends budget each time.
         constraint, objective, positive_label: of thresholds, as `thresholds`; the label also of fairness.
+        offline: for the rounds' noise, not for what `with_` adds.
     Returns: the model, weights and thresholds, and the privacy of all together.
     Raises: as `weights`.
     """

@@ -76,7 +76,7 @@ def preprocess(
         2
 
     Args:
-        task: "weights", "confusion", "thresholds", "gap" or "count".
+        task: "weights", "confusion", "thresholds", "gap", "count" or "train".
         runs: how many calls it is for; each uses its noise once.
         epsilon: of each call; `of_the_task` has its other arguments, as delta and security.
         stock: the directory that the noise is kept in; default: stock, beside the ledger.

@@ -36,7 +36,7 @@ from harness.request import calls
 from harness.request.calls import CALLS, Account
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
-from harness.training.features import features_from_json, read_features
+from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import (
@@ -113,15 +113,7 @@ def trained(**given: Any) -> _results.TrainResult:
     records, declared, columns = given.pop("records"), given.pop("features"), _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _with_domain(given)
-        source = _source(records, columns)
-        paths = isinstance(declared, str | Path)
-        if not paths and not isinstance(declared, Mapping):
-            raise OptionError(
-                f"{named('features')} says the range or the categories of each column, as {{'age': {{'low': "
-                f"18, 'high': 99}}}}, since none are read off the records; got {declared!r}."
-            )
-        plain = declared if paths else json.loads(json.dumps(declared, default=_plain))
-        features = read_features(Path(plain)) if paths else features_from_json(plain, named("features"))
+        source, features = _source(records, columns), _features_of(declared)
         request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
         out = request.out or Path(scratch) / TASK
         with steps(STEPS) as begin:
@@ -129,6 +121,17 @@ def trained(**given: Any) -> _results.TrainResult:
         uncharged = request.population == UNCHARGED
         notes = [one_machine(True), ledger_view.charge(model.charging, uncharged)]
         return _results.training_of(model, notes)
+
+
+def _features_of(declared: Any) -> Features:
+    if isinstance(declared, str | Path):
+        return read_features(Path(declared))
+    if not isinstance(declared, Mapping):
+        raise OptionError(
+            f"{named('features')} says the range or the categories of each column, as {{'age': {{'low': 18, "
+            f"'high': 99}}}}, since none are read off the records; got {declared!r}."
+        )
+    return features_from_json(json.loads(json.dumps(declared, default=_plain)), named("features"))
 
 
 def planned(**given: Any) -> _shown.Plan:
@@ -153,9 +156,15 @@ def planned(**given: Any) -> _shown.Plan:
 
 def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
     """Make noise for later calls. Args: given: fields of the task's call. Raises: FairSharesError."""
-    with naming(as_keyword):
-        call = CALLS[parse_choice("task", task, list(CALLS))](**_as_in_columns(_with_domain(given)))
-        with steps({}) as begin:
+    with naming(as_keyword), steps({}) as begin:
+        if parse_choice("task", task, [*CALLS, "train"]) == "train":
+            from harness.training.run import preprocessed as made_for  # as in `trained`
+
+            features = _features_of(given.pop("features", {}))
+            request = TrainRequest(**_as_in_columns(_with_domain(given)), records=TABLE, features=TABLE)
+            pieces = made_for(request, features, runs, begin)[1]
+        else:
+            call = CALLS[task](**_as_in_columns(_with_domain(given)))
             pieces = preprocess(joint_noise_of(of_noise(call)), stock_of(call), runs, call.timeout, begin)
         return pd.DataFrame(pieces, index=pd.RangeIndex(1, runs + 1, name="piece"))
 

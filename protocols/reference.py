@@ -55,6 +55,22 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
     return -1 - magnitude if sign else magnitude
 
 
+def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:
+    """Return the joint Gaussian noise that given fair bits make, by comparing integers.
+
+    Args: coins: (numerator, bits) of each probability that the word is compared with; added: how many bits
+    are added each time that the sample is doubled; bits: the sign, the word, lowest bit first, and those.
+    """
+    width = max(of_coin for _, of_coin in coins)
+    word = sum(bit << i for i, bit in enumerate(bits[1 : 1 + width]))
+    below = sum(word >> width - of_coin < numerator for numerator, of_coin in coins)
+    sample, twice_mean, stream = -1 - below if bits[0] else below, -1, iter(bits[1 + width :])
+    for n in added:
+        sample = 2 * sample + sum(next(stream) for _ in range(n))
+        twice_mean = 2 * twice_mean + n
+    return sample - twice_mean // 2
+
+
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
     """Return how many caps come before the first that so few clients exceed, with noise on either number.
 

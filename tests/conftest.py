@@ -165,12 +165,14 @@ def spare_the_user(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(spare_the_user)
+gc.disable()  # until all is collected: nothing is garbage while modules are imported
 
 
 def pytest_collection_finish() -> None:
     """Have the collector look no more at what is there for good: it takes a thirtieth of the time then."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

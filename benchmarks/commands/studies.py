@@ -49,46 +49,6 @@ def reproduce(options: ReproduceOptions) -> None:
         terminal.print_json(outcome.json)
 
 
-def _utility(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
-    """Measure what released score curves are worth, by every method."""
-    suite = of_utility.settings(options.quick)
-    return of_utility.study(suite, options.repetitions, begin.count)
-
-
-def _weightings(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
-    """Compare what weightings do to models, on all data sets that are here."""
-    splits = SPLITS[:2] if options.quick else SPLITS
-    return of_weightings.study(of_weightings.data_sets(options.quick), splits, begin.count)
-
-
-def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
-    """Compare trust models by error and clients needed."""
-    setting = of_trust.QUICK if options.quick else of_trust.Setting()
-    return of_trust.study(setting, options.repetitions, begin.count)
-
-
-def _uploads(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
-    """Measure what sealed uploads cost."""
-    return of_uploads.study(of_uploads.QUICK if options.quick else of_uploads.WHOLE, begin.count)
-
-
-def _plans(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
-    """Compare plans with what commands take."""
-    cases = of_plans.QUICK if options.quick else of_plans.CASES
-    return of_plans.study(cases, options.repetitions, begin.count, options.units)
-
-
-def _groupwise(_options: ReproduceOptions, _begin: terminal.Steps, _: Path) -> Outcome:
-    """Draw privacy and error by the size of the group."""
-    return of_logarithms.study()
-
-
-def _intervals(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
-    """Compare intervals with the errors that they bound."""
-    epsilons, sizes = of_intervals.QUICK if options.quick else of_intervals.WHOLE
-    return of_intervals.study(epsilons, sizes, options.repetitions, begin.count)
-
-
 def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Compute what caps on clients' records cost and save."""
     seed, held_out = of_caps.SEED, [str(path) for path in options.held_out or ()]
@@ -105,12 +65,6 @@ def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outco
     others += [movielens(Path(name)) for name in held_out if name != SYNTHETIC]
     begin("compute")
     return of_caps.study(populations, others, begin.detail)
-
-
-def _gaps(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
-    """Reproduce the tables and figures on gaps under local privacy."""
-    extent, data = of_gaps.QUICK if options.quick else of_gaps.WHOLE, options.data
-    return of_gaps.reproduce(Path(data) if data else None, extent, begin, begin.detail)
 
 
 def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path) -> Outcome:
@@ -139,16 +93,57 @@ STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal
             "table2": "Table 2, simulated clients",
             "figures": "figures",
         },
-        _gaps,
+        lambda options, begin, _: of_gaps.reproduce(
+            Path(options.data) if options.data else None,
+            of_gaps.QUICK if options.quick else of_gaps.WHOLE,
+            begin,
+            begin.detail,
+        ),
     ),
-    "groupwise": ({"compute": "laws of the noise, by the size of the group"}, _groupwise),
-    "intervals": ({"measure": "simulate releases, in the clear"}, _intervals),
-    "plans": ({"measure": "plan and run commands"}, _plans),
+    "groupwise": (
+        {"compute": "laws of the noise, by the size of the group"},
+        lambda *_: of_logarithms.study(),
+    ),
+    "intervals": (
+        {"measure": "simulate releases, in the clear"},
+        lambda options, begin, _: of_intervals.study(
+            *(of_intervals.QUICK if options.quick else of_intervals.WHOLE), options.repetitions, begin.count
+        ),
+    ),
+    "plans": (
+        {"measure": "plan and run commands"},
+        lambda options, begin, _: of_plans.study(
+            of_plans.QUICK if options.quick else of_plans.CASES,
+            options.repetitions,
+            begin.count,
+            options.units,
+        ),
+    ),
     "training": ({"data": "data sets", "train": "train and test"}, _training),
-    "trust": ({"measure": "compute and simulate errors, in the clear"}, _trust),
-    "uploads": ({"measure": "seal, and add up"}, _uploads),
-    "utility": ({"measure": "release curves and choose thresholds, in the clear"}, _utility),
-    "weightings": ({"measure": "fit and assess models, in the clear"}, _weightings),
+    "trust": (
+        {"measure": "compute and simulate errors, in the clear"},
+        lambda options, begin, _: of_trust.study(
+            of_trust.QUICK if options.quick else of_trust.Setting(), options.repetitions, begin.count
+        ),
+    ),
+    "uploads": (
+        {"measure": "seal, and add up"},
+        lambda options, begin, _: of_uploads.study(
+            of_uploads.QUICK if options.quick else of_uploads.WHOLE, begin.count
+        ),
+    ),
+    "utility": (
+        {"measure": "release curves and choose thresholds, in the clear"},
+        lambda options, begin, _: of_utility.study(
+            of_utility.settings(options.quick), options.repetitions, begin.count
+        ),
+    ),
+    "weightings": (
+        {"measure": "fit and assess models, in the clear"},
+        lambda options, begin, _: of_weightings.study(
+            of_weightings.data_sets(options.quick), SPLITS[:2] if options.quick else SPLITS, begin.count
+        ),
+    ),
 }
 """By study: its steps, but the last one, which draws and writes; and what carries it out.
 

@@ -13,8 +13,7 @@ from benchmarks.commands.options import TamperingOptions, TimingOptions
 from benchmarks.measure.samples import ABOUT, SAMPLES
 from benchmarks.tampering import timing as pairs, walk
 from benchmarks.tampering.attack import Outcome
-from benchmarks.tampering.operations import OPERATIONS, largest_distance
-from benchmarks.tampering.production import NOISE, PROGRAMS
+from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, largest_distance
 from benchmarks.tampering.stock import STOCK
 from benchmarks.tampering.walk import Attempt
 from harness.cli import terminal

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from benchmarks.literal import literal_of
-from benchmarks.literal.slopes import Slopes, slopes
 from benchmarks.measure.samples import OK, Level, Sample, Summary, cell_key, name_of
 from benchmarks.papers import privfairfl
+from benchmarks.validation.side_by_side import Slopes, slopes
 from benchmarks.validation.texts import seconds as shown, spread
 from harness.views.parts import Part, Table
 

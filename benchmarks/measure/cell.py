@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from harness.pipeline.noise_samples import noise_job, open_noise
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.run import RunSettings, make_job, run_release
 from harness.pipeline.sources import RecordsSource, SyntheticSource, synthetic_inputs
+from harness.privacy.ledger.charge import UNCHARGED
 from harness.privacy.stock import Stock
 from harness.releases.base import ExpectedError, Statistic
 from harness.releases.noise_samples import Sampler, joint_sampler
@@ -38,8 +40,10 @@ from harness.request.base import DEFAULT_DELTA, DISTRIBUTED, JOINT, Request
 from harness.request.readers import parse_delta, parse_epsilon
 from harness.request.releases import CapRequest, NoiseRequest
 from harness.security_models import SecurityModel, get_model
+from harness.training.session import SumSession
 from protocols.accounting.calibration import PrivacyUnit
-from protocols.spec import NO_INPUT, PATHS, PI_LAP, ProtocolSpec
+from protocols.circuits.gaussian import JointGaussian
+from protocols.spec import NO_INPUT, PATHS, PI_LAP, PI_ROUNDS, ProtocolSpec
 
 
 def model_of(cell: Mapping[str, Level]) -> SecurityModel:
@@ -108,8 +112,13 @@ class Place:
             return engine_of(model).availability(model)
         if literal := literal_of(cell):
             return engine_of(model).supports(literal, model, NO_INPUT)
+        of_rounds = cell["protocol"] == PI_ROUNDS.name
+        if of_rounds and (self._hosts is not None or network != "none"):
+            return "Rounds run on one machine, without an emulated network."
         try:
-            self._settings(cell).check_supported(_spec_of(cell))
+            session_of(cell).check_supported() if of_rounds else self._settings(cell).check_supported(
+                _spec_of(cell)
+            )
         except UnsupportedError as error:
             return str(error)
         return None
@@ -117,6 +126,8 @@ class Place:
     def _run(self, cell: Mapping[str, Level], timeout_s: float, out: Path) -> dict[str, Any]:
         if PROGRAM in cell or literal_of(cell):
             return self._run_program(cell, timeout_s, out)
+        if cell["protocol"] == PI_ROUNDS.name:
+            return _of_a_round(session_of(cell, out.with_name("stock"), timeout_s))
         settings = replace(self._settings(cell), timeout_s=timeout_s)
         if cell["protocol"] == PI_LAP.name:
             return open_noise(sampler_of(cell), int(cell["samples"]), settings, out, _silent).manifest
@@ -153,6 +164,37 @@ class Place:
         return BenchmarkRunner(self._hosts, model_of(cell), trial_of(cell))
 
 
+def session_of(cell: Mapping[str, Level], stock: Path | None = None, timeout_s: float = 600) -> SumSession:
+    """Return the rounds of a cell: sums of one client's vectors, counted for nobody."""
+    coordinates, rounds = (int(cell[name]) for name in ("coordinates", "rounds"))
+    noise, ahead = str(cell.get("noise", JOINT)), cell.get("noise") == AHEAD
+    return SumSession(
+        str(cell["security"]),
+        clients=1,
+        coordinates=coordinates,
+        rounds=rounds,
+        clip=1.0,
+        epsilon=str(cell["epsilon"]),
+        noise=JOINT if ahead else noise,
+        offline=ahead,
+        stock=stock,
+        population=UNCHARGED,
+        timeout=timeout_s,
+    )
+
+
+def _of_a_round(session: SumSession) -> dict[str, Any]:
+    """Return the manifest of a session, with the seconds of a round: the median, but for the first."""
+    started, made = time.monotonic(), session.preprocess() if session.offline else []
+    with session:
+        for _ in range(session.rounds):
+            session.add(np.zeros((1, session.rule.coordinates)))
+    seconds = median(session.seconds[1:] or session.seconds)
+    manifest = report.manifest_of("rounds", session.result, {}, {}, None, time.monotonic() - started, 0.0)
+    phases = {"online_s": seconds, "offline_s": made[0]["mpc_s"] / session.rounds} if made else {}
+    return {**manifest, "mpc_s": seconds, **phases}
+
+
 HERE = Place()
 
 
@@ -186,6 +228,8 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
         return _job_of_program(cell, programs / str(cell[PROGRAM]), model)
     if literal_of(cell):
         return literal_job(cell, model)
+    if cell["protocol"] == PI_ROUNDS.name:
+        return session_of(cell).job
     if cell["protocol"] == PI_LAP.name:
         return noise_job(sampler_of(cell), int(cell["samples"]), model)
     statistic, release = statistic_of(cell), request_of(cell)
@@ -209,7 +253,8 @@ def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityMode
 def error_ratio(cell: Mapping[str, Level]) -> float:
     """Return how many times as far off a count is with distributed noise as with joint noise.
 
-    Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds.
+    Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds;
+    of rounds, of a coordinate.
     """
     same = {**cell, "network": "none"}  # on which errors do not depend
     distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
@@ -218,7 +263,15 @@ def error_ratio(cell: Mapping[str, Level]) -> float:
 
 @cache
 def _count_error(key: Cell) -> float:
-    cell, statistic = dict(key), statistic_of(dict(key))
+    cell = dict(key)
+    if cell["protocol"] == PI_ROUNDS.name:
+        session = session_of(cell)
+        noise, units = session.plan.noise, session.rule.units
+        table = noise.weights if isinstance(noise, JointGaussian) else noise.summed(noise.parties)
+        masses = np.array(table, dtype=np.float64)
+        deviations = (np.arange(masses.size) - noise.largest) / units
+        return float(np.sqrt(np.average(deviations**2, weights=masses)))
+    statistic = statistic_of(cell)
     domain = federation_of(cell, statistic).domain
     sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error depends on none
     error = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)

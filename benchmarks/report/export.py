@@ -1,4 +1,7 @@
-"""Results for other people's tools: CSV and Parquet of every run, a LaTeX table, figures as PDF."""
+"""Results as figures: Table 2, and growth beside the paper's claims; and for other people's tools.
+
+`export` writes CSV and Parquet of every run, a LaTeX table, and figures as PDF.
+"""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -9,24 +12,153 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.figures import GRID, LEGEND_BESIDE, draw, line, shown
+from benchmarks.figures import (
+    GRID,
+    LEGEND_BESIDE,
+    LOGARITHMIC,
+    Mark,
+    Panel,
+    draw,
+    level,
+    line,
+    note,
+    shown,
+)
+from benchmarks.literal import FORMS
 from benchmarks.measure.samples import (
     CONFIDENCE,
     OK,
     Sample,
+    Summary,
     by_cell,
     interval_of_median,
     load,
     name_of,
     summary,
 )
-from benchmarks.report.plots import drawings
-from benchmarks.validation.cells import Measured
-from benchmarks.validation.side_by_side import rows
-from benchmarks.validation.texts import seconds
+from benchmarks.papers import FigureClaim, privfairfl
+from benchmarks.validation.cells import CellRuns, Measured
+from benchmarks.validation.side_by_side import AT_ONCE, PRINTED, PROTOCOLS, SCALE, Row, Took, rows
+from benchmarks.validation.texts import TITLES, seconds
 from harness.errors import ResultFileError
+from harness.request.base import DISTRIBUTED, JOINT
 from harness.security_models import MODELS
-from harness.views.palette import COLOURS, MARKERS
+from harness.views.palette import COLOURS, GREY, MARKERS
+
+_SECONDS = ["seconds in the computation"]
+_FORMS = {  # of growth: the colour, marker and style of a line, and its name, in the legend's order
+    (PRINTED, JOINT): (COLOURS[2], "D", "-", "literal"),
+    (AT_ONCE, JOINT): (COLOURS[1], "s", "-", "literal, all at once"),
+    ("product", JOINT): (COLOURS[3], "^", "-", "by products"),
+    ("records", JOINT): (COLOURS[3], "^", "-", "ours, records counted by parties"),
+    ("default", JOINT): (COLOURS[0], "o", "-", "ours"),
+    ("default", DISTRIBUTED): (COLOURS[0], "o", "--", "ours, distributed noise"),
+}
+
+
+def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
+    """Yield the figures that there are runs for, by name: Table 2 for ADS, and the paper's figures redrawn.
+
+    Bars are from the least to the most of the runs; what the paper's text says is grey.
+    """
+    figures = {name: growth_figure(measured, claim) for name, claim in privfairfl().figures.items()}
+    for name, drawn in {"table2": table2_figure(rows), **figures}.items():
+        if drawn is not None:
+            yield name, drawn
+
+
+# Each returns None where nothing that it shows was measured.
+
+
+def table2_figure(rows: Sequence[Row]) -> Figure | None:
+    """Draw the paper's, the literal and the default seconds of each model, for ADS."""
+    if not any(row.printed or row.at_once or row.default for row in rows):
+        return None
+    panels = [
+        _table2(protocol, [row for row in rows if (row.protocol, row.shape) == (protocol, "ads")])
+        for protocol in PROTOCOLS
+    ]
+    return draw([panels], (10.5, 3.4), x=_SECONDS[0], legend_columns=5)
+
+
+def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
+    marks: list[Mark] = []
+    hollow = {"markerfacecolor": "none"}
+    for y, row in enumerate(rows):
+        marks += [
+            level(y, color=GREY, alpha=0.25, linewidth=0.8),
+            line(row.paper.seconds, y, "kx", markersize=8, label="PrivFairFL"),
+        ]
+        marks += _literal(row.printed, y, "D", color=COLOURS[2], label="literal, run here")
+        marks += _literal(row.at_once, y, "s", color=COLOURS[1], label="all instances at once")
+        marks += _timed(row.default, y, "o", color=COLOURS[0], label="ours")
+        marks += _timed(row.own, y, "o", color=COLOURS[0], label="ours, distributed noise", **hollow)
+    return [
+        *marks,
+        shown(xscale="log", ylim=(len(rows) - 0.5, -0.5)),
+        methodcaller("set_yticks", range(len(rows)), [row.model for row in rows]),
+        methodcaller("tick_params", axis="y", length=0),
+        methodcaller("set_title", TITLES[protocol], loc="left"),
+        GRID,
+    ]
+
+
+def _timed(found: Summary | None, y: float, marker: str, color: str, **style: Any) -> list[Mark]:
+    """Return a median, and a bar from the least to the most; nothing of what was not measured."""
+    if found is None:
+        return []
+    span = line([found.low, found.high], [y, y], color=color, linewidth=2.5, alpha=0.5)
+    return [span, line(found.median, y, marker, color=color, **style)]
+
+
+def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -> list[Mark]:
+    """Return a literal form's median, or the ends of its range, hollow, where it did not run whole."""
+    if form is None or form.runs:
+        return _timed(form.runs if form else None, y, marker, color=color, label=label)
+    style = {"color": color, "marker": marker, "markerfacecolor": "none", "label": label}
+    return [line([form.low, form.high], [y, y], **style)]
+
+
+def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
+    """Draw seconds against a factor, a line for each form in the claim's model, with what the paper says."""
+    where = {"protocol": claim.protocol, "security": claim.security, "shape": ""}
+    cells = [cell for cell in measured.where(*SCALE, **where) if cell.ok and cell.number(claim.factor)]
+    if not cells:
+        return None
+    marks, (low, high) = list[Mark](), claim.at
+    for (variant, noise), (color, marker, style, name) in _FORMS.items():
+        of_form = [cell for cell in cells if (cell["variant"], cell["noise"]) == (variant, noise)]
+        also = ("records",) if claim.factor == "clients" else ()
+        for series in measured.series(claim.factor, of_form, also):
+            some = f", {few} thresholds" if variant in FORMS and (few := series[0]["thresholds"]) else ""
+            signs = {"color": color, "marker": marker, "linestyle": style}
+            signs |= {"markerfacecolor": "none"} if noise == DISTRIBUTED else {}
+            marks.append(_points(series, claim.factor, label=name + some, **signs))
+    one = low == high
+    shape: dict[str, Any] = {"marker": "x", "markersize": 9} if one else {"linewidth": 6, "alpha": 0.5}
+    about = f"{claim.seconds / 3600:.0f} hours" if claim.seconds >= 7200 else f"{claim.seconds:g} s"
+    above = {"textcoords": "offset points", "xytext": (0, 8), "ha": "right" if one else "left"}
+    marks += [
+        line([low, high], [claim.seconds] * 2, color=GREY, solid_capstyle="butt", **shape),
+        note(f"{claim.title}: about {about}", (low, claim.seconds), color="#555555", **above),
+        LOGARITHMIC,
+        methodcaller("margins", y=0.12),
+        GRID,
+        LEGEND_BESIDE,
+    ]
+    return draw([[marks]], (7.6, 4.6), x=claim.factor, y=_SECONDS)
+
+
+def _points(cells: Sequence[CellRuns], factor: str, **style: Any) -> Mark:
+    """Return medians by the factor's level, with the least and the most."""
+    summaries = {cell.number(factor): seconds for cell in cells if (seconds := cell.seconds())}
+    middle = [summary.median for summary in summaries.values()]
+    bars = [
+        [summary.median - summary.low for summary in summaries.values()],
+        [summary.high - summary.median for summary in summaries.values()],
+    ]
+    style = {"capsize": 2, "linewidth": 1.3, "markersize": 5, **style}
+    return methodcaller("errorbar", list(summaries), middle, yerr=bars, **style)
 
 
 def export(results: Path, directory: Path) -> None:

@@ -16,7 +16,7 @@ from benchmarks.figures import GRID, LOGARITHMIC, Mark, draw, line, place, shown
 from benchmarks.literal import iterations
 from benchmarks.measure.cell import error_ratio
 from benchmarks.papers import FigureClaim, privfairfl, table3
-from benchmarks.report.plots import drawings
+from benchmarks.report.export import drawings
 from benchmarks.studies.outcome import SUMMARY
 from benchmarks.studies.training.models import local_counts
 from benchmarks.studies.training.people import wagepan
@@ -119,14 +119,14 @@ def _online(measured: Measured) -> Iterator[Row]:
         yield [f"`{model}`", *shown]
 
 
-def _ahead(measured: Measured) -> Iterator[Row]:
-    """Yield what curves take by model and noise, and how many times as far off distributed noise is."""
+def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
+    """Yield what curves, or a round, take by model and noise, and the price of distributed noise."""
     yield from _headed(
         *("model", "joint now, s", "joint made ahead, s: offline, online"),
         *("distributed, s", "its error, ÷ joint"),
     )
     for model in MODELS:
-        where = {"protocol": "pi_roc", "security": model, "network": "none"}
+        where = {"protocol": protocol, "security": model, "network": "none"}
         by_noise = {str(cell["noise"]): cell for cell in measured.where("preprocessing", **where)}
         if by_noise:
             ahead, distributed = by_noise.get("ahead"), by_noise.get("distributed")
@@ -273,7 +273,8 @@ TABLES: Mapping[str, Callable[[Measured], Iterator[Row]]] = {
     "figure1": lambda measured: _figure(measured, privfairfl().figures["figure1"]),
     "figure2": lambda measured: _figure(measured, privfairfl().figures["figure2"]),
     "online": _online,
-    "ahead": _ahead,
+    "ahead": lambda measured: _ahead(measured, "pi_roc"),
+    "round-ahead": lambda measured: _ahead(measured, "pi_rounds"),
     "weights-by-epsilon": _weights,
     "table3": _table3,
     "gaps": _gaps,

@@ -21,8 +21,11 @@ from protocols.accounting.calibration import NoisePlan
 from protocols.arrays import Floats
 from protocols.noise.added import simulated_noise
 
-WHOLE = ((Fraction(1, 10), Fraction(1), Fraction(3)), (100, 1_000, 10_000, 100_000))
-QUICK = ((Fraction(1),), (1_000,))
+Extent = tuple[tuple[Fraction, ...], tuple[int, ...]]
+"""Each ε, and how many clients or records each group has."""
+
+WHOLE: Extent = ((Fraction(1, 10), Fraction(1), Fraction(3)), (100, 1_000, 10_000, 100_000))
+QUICK: Extent = ((Fraction(1),), (1_000,))
 ERRORS = 20_000  # simulated for the error that 95 % keep to
 
 _GROUPS, _LABELS = ("a", "b"), ("0", "1")

@@ -115,10 +115,10 @@ def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Seque
     load = os.getloadavg()[0]
     common = [case.task, "--records", "records.csv", *shlex.split(case.options), "--epsilon", "1"]
     plan = [*common, "--plan", ",".join(["file", *by]), "--json"]
-    (planned,) = json.loads(_inv(plan, scratch)[2])["models"]
+    (planned,) = json.loads(run_command(plan, scratch)[2])["models"]
     declared = ["--groups", "g0,g1", "--range", "0,1"] if case.task == "gap" else []
     run = [*common, *declared, "--out"]
-    runs = [_inv([*run, f"{compiled}-{i}"], scratch) for i in range(repetitions if compiled else 1)]
+    runs = [run_command([*run, f"{compiled}-{i}"], scratch) for i in range(repetitions if compiled else 1)]
     parts = ("wall_s", "start_s", "design_s", "read_s", "share_s", "compile_s", "mpc_s", "derive_s")
     walls, cpus, _ = zip(*runs, strict=True)
     wall_s = statistics.median(walls)
@@ -134,7 +134,7 @@ def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Seque
     }
 
 
-def _inv(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
+def run_command(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
     """Run a command; return how long it took, how much of processors, and what it printed.
 
     Its compiled programs and its ledger are in the directory `scratch`, where it runs.

@@ -1,27 +1,33 @@
-"""What sealed uploads cost clients and a party in processor time, memory and bytes; what many would."""
+"""What sealed uploads cost clients and each party, to list and to add up by all lists; what many would."""
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.studies.outcome import SUMMARY, Outcome, Row, rounded
+from benchmarks.studies.plans import run_command
+from harness.forecast.uploads import costs_of
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.envelope import seal_upload
 from harness.inputs.shares.keys import SealingParty, secrets_in
+from harness.inputs.shares.party import read_lists, write_uploads
 from harness.inputs.shares.task import Task
-from harness.views.parts import Table
+from harness.views.parts import Part, Table
+from harness.views.uploads import planned
 
 _POLICY = {"tasks": ["weights"], "epsilon": "1", "delta": "1/1048576", "unit": "record"}
 _MANY = 10**8
-_MB = 1e6
+_PARTIES = 3
+_UNTIL = "9999-12-31"
 
 
 class Case(NamedTuple):
@@ -32,54 +38,93 @@ class Case(NamedTuple):
     hybrid: bool
 
 
-QUICK = [Case(1_000, 4, True), Case(1_000, 4, False)]
+QUICK = [Case(1_000, 4, True), Case(1_000, 4, False), Case(100, 4_004, True)]
 WHOLE = [Case(10**6, 4, True), Case(10**6, 4, False), Case(20_000, 4_004, True)]
 
 
 def study(cases: list[Case], progress: Callable[[int, int], None]) -> Outcome:
-    """Seal, list and add up; then say what a hundred million uploads would take, by these figures."""
+    """Seal, list, add up and compute weights; then say what a hundred million take, by these figures."""
     rows = []
     for done, case in enumerate(cases):
         progress(done, len(cases))
         with TemporaryDirectory() as place:
             rows.append(_measured(case, Path(place)))
-    shown = [
-        [str(value) if value in (True, False) else f"{value:,}" for value in row.values()] for row in rows
-    ]
-    note = "Seconds are processor time of one core. A party is the last, whose uploads hold values."
-    return Outcome({}, rows, [Table(list(rows[0]), shown), note], rows, {SUMMARY: rows})
+    return Outcome({}, rows, list(_view(rows)), rows, {SUMMARY: rows})
+
+
+def _view(rows: list[Row]) -> Iterator[Part]:
+    yield Table(list(rows[0]), [[f"{value:,}" for value in row.values()] for row in rows])
+    yield (
+        "Seconds are processor time of one core, but `weights_s`, which is from Enter to the prompt. "
+        "A party's are those of the one that takes most."
+    )
+    with TemporaryDirectory() as place:
+        yield planned(costs_of(_MANY, _task(Case(1, 4, True), Path(place)), _PARTIES - 1, rows), _MANY)
+
+
+def _task(case: Case, place: Path) -> Task:
+    parties = []
+    for i in range(_PARTIES):
+        (place / f"keys-{i}").mkdir()
+        parties.append(SealingParty(f"{i}", "", []).with_new_key(place / f"keys-{i}", _UNTIL, case.hybrid))
+    domain = RecordDomain(("a", "b"), tuple(map(str, range(case.counts // 2))), 1)
+    return Task("ring", "split", "ring64", 1, domain.to_json(), _POLICY, parties, 1, _UNTIL)
 
 
 def _measured(case: Case, place: Path) -> Row:
-    until = "9999-12-31"
-    parties = [SealingParty(f"{i}", "", []).with_new_key(place, until, case.hybrid) for i in range(3)]
-    domain = RecordDomain(("a", "b"), tuple(map(str, range(case.counts // 2))), 1)
-    fields = ("ring", "split", "ring64", 1, domain.to_json(), _POLICY)
-    task, values = Task(*fields, parties, 1, until), np.ones(case.counts, dtype=np.int64)
-    (place / "uploads").mkdir()
+    """Measure a case. Disk: all parties' envelopes, 4 GB of a million."""
+    task, values = _task(case, place), np.ones(case.counts, dtype=np.int64)
     started = time.process_time()
-    with (place / "uploads" / "bundle.share").open("wb") as bundle:
+    with ExitStack() as stack:
+        for i in range(_PARTIES):
+            (place / f"party-{i}").mkdir()
+        bundles = [
+            stack.enter_context((place / f"party-{i}" / "all.share").open("wb")) for i in range(_PARTIES)
+        ]
         for _ in range(case.uploads):
-            bundle.write(seal_upload(task, values, None)[1][-1])
+            for bundle, envelope in zip(bundles, seal_upload(task, values, None)[1], strict=True):
+                bundle.write(envelope)
     sealed_s = time.process_time() - started
-    with ProcessPoolExecutor(1, get_context("spawn")) as alone:
-        opener = Opener(task, 2, secrets_in(place), task.allowed)
-        peak, added_s = alone.submit(_costs, opener, place).result()
-    size = task.envelope_bytes(2)
+    costs: list[list[tuple[float, float]]] = [[], []]
+    for step, of_step in zip((_list, _add_up), costs, strict=True):
+        for party in range(_PARTIES):
+            with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # it keeps its most memory to its end
+                of_step.append(alone.submit(step, task, place, party).result())
+    weights_s = run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)[0]
+    (list_mb, list_s), (add_mb, add_s) = (map(max, zip(*of_step, strict=True)) for of_step in costs)
     return {
         **case._asdict(),
-        "clients' s": rounded(sealed_s),
-        "a party's s": rounded(added_s),
-        "a party's MB": rounded(peak / _MB),
-        "bytes of an upload": size,
-        "of 10^8: hours": rounded(_MANY * added_s / case.uploads / 3600, 2),
-        "disk, GB": rounded(_MANY * size / 1e9, 2),
+        "hybrid": int(case.hybrid),
+        "seal_s": rounded(sealed_s),
+        "list_s": rounded(list_s),
+        "list_mb": rounded(list_mb),
+        "add_s": rounded(add_s),
+        "add_mb": rounded(add_mb),
+        "upload_bytes": task.envelope_bytes(_PARTIES - 1),
+        "weights_s": rounded(weights_s),
     }
 
 
-def _costs(opener: Opener, place: Path) -> tuple[float, float]:
-    """Add up what is in a place; return the most bytes of memory, and seconds."""
-    started, count = time.process_time(), Count(opener)
-    count.add(place / "uploads", 0)
-    count.write(place / "aggregate")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, time.process_time() - started
+def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> Count:
+    count = Count(Opener(task, party, secrets_in(place / f"keys-{party}"), task.allowed), accepted)
+    count.add(place / f"party-{party}", 0)
+    return count
+
+
+def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
+    """List a party's uploads; return the most megabytes of memory, and seconds."""
+    started = time.process_time()
+    write_uploads(_counted(task, place, party).report(), place / "lists" / f"party-{party}.uploads")
+    return _most_mb(), time.process_time() - started
+
+
+def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
+    """Add up what all lists have; return as `_list`."""
+    started = time.process_time()
+    accepted = read_lists(place / "lists", task).accepted
+    _counted(task, place, party, accepted).write(place / "aggregates" / f"party-{party}.aggregate")
+    return _most_mb(), time.process_time() - started
+
+
+def _most_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

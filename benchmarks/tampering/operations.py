@@ -1,20 +1,29 @@
-"""What is tampered with: a program, what two parties feed it, and what it opens; small programs; noise.
+"""What is tampered with: a program, what two parties feed it, and what it opens.
 
-Inputs are of honest parties alone, so that there is one right result. Programs that users run are in
-`production`.
+Inputs are of honest parties alone, so that there is one right result. `OPERATIONS` are small programs, a
+kind of operation each. `PROGRAMS` are those that users run, their own text, on five public records: two
+honest parties make all inputs and all bits, by shares that are fixed, so that `reference` says what is
+opened. A party that tampers has no input there. Its own input could only shift additive shares by what it
+likes, or replace bits of its own by others. That they are bits, whatever it sends, and that noise then keeps
+its distribution, is what `NOISE` tries.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import log, sqrt
 
 import numpy as np
+import numpy.typing as npt
 
+from protocols import reference
 from protocols.circuits.coins import design_coins
+from protocols.circuits.gaussian import JointGaussian, refinements
 from protocols.circuits.noise import fair_bits_per_sample
+from protocols.circuits.slots import slot_bits, value_bits
+from protocols.noise.added import NoiseDistribution
 from protocols.noise.truncated import probability_mass
 
 Integers = tuple[int, ...]
@@ -131,4 +140,142 @@ OPERATIONS = (
     ),
     Operation("conversion", bits=((_A, _B),), right=tuple(a ^ b for a, b in zip(_A, _B, strict=True))),
     Operation("comparison", (_X, _Y), right=tuple(int(x < y) for x, y in zip(_X, _Y, strict=True))),
+)
+
+
+_Array = npt.NDArray[np.int64]
+_Opened = Callable[[list[int]], list[int]]  # of the noise
+
+LAW = _EPSILON, _DELTA_BITS = "2", 20  # few coins
+_COINS = design_coins(Fraction(_EPSILON), _DELTA_BITS)
+_GAUSSIAN = JointGaussian(Fraction(1, 2), steps=2, levels=1)
+_GROUPS, _LABELS, _BINS, _STEPS = 2, 2, 3, 5
+_OFFSET, _MOST = 20, 100
+_CAPS, _ABOVE = (1, 2, 3, 4), 1
+
+_GROUP, _LABEL = np.array([0, 1, 1, 0, 1]), np.array([1, 0, 1, 1, 1])
+_PREDICTION, _SCORE = np.array([1, 1, 0, 1, 0]), np.array([2, 0, 1, 2, 1])
+_VALUE, _EXCEEDED = np.array([-5, 0, 3, 5, -1]), np.array([0, 2, 1, 3, 0])
+_N = len(_GROUP)
+
+
+def _plus(truth: _Array) -> _Opened:
+    return lambda noise: (truth.ravel() + np.array(noise)).tolist()
+
+
+def _made(
+    rng: np.random.Generator,
+    name: str,
+    arguments: Sequence[object],
+    samples: int,
+    opened: _Opened,
+    values: _Array | None = None,
+    slots: tuple[_Array, int] | None = None,
+    gaussian: JointGaussian | None = None,
+) -> Operation:
+    """Return a program that is fed these values, or slots of so many bits, and fixed bits of noise."""
+    coins = [(coin.numerator, coin.bits) for coin in (gaussian.coins if gaussian else _COINS)]
+    noise_of, bits = partial(reference.noise_of_bits, coins), fair_bits_per_sample(_COINS)
+    if gaussian:
+        noise_of = partial(reference.gaussian_of_bits, coins, refinements(gaussian.levels))
+        bits = gaussian.bits
+    fair = rng.integers(0, 1 << bits, samples)
+    noise = [noise_of([int(word) >> i & 1 for i in range(bits)]) for word in fair]
+    fixed = np.array([], dtype=np.int64) if values is None else values
+    one = rng.integers(-(1 << 40), 1 << 40, len(fixed))
+    blocks = [*([slots] if slots else []), (fair, bits)]
+    masks = [rng.integers(0, 1 << width, len(words)) for words, width in blocks]
+    others = [words ^ mask for (words, _), mask in zip(blocks, masks, strict=True)]
+    return Operation(
+        name,
+        tuple(tuple(summand.tolist()) for summand in (one, fixed - one)),
+        tuple((tuple(a.tolist()), tuple(b.tolist())) for a, b in zip(masks, others, strict=True)),
+        tuple(opened(noise)),
+        tuple(arguments),
+    )
+
+
+def _programs() -> tuple[Operation, ...]:
+    make, two = partial(_made, np.random.default_rng(5)), (_GROUPS, _LABELS, *LAW)
+    counts = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
+    confusion = reference.confusion(_GROUP, _LABEL, _PREDICTION, _GROUPS, _LABELS)
+    sums = np.array(reference.sums_from_ends(_GROUP.tolist(), _VALUE.tolist(), _GROUPS, _STEPS))
+    blocks = np.array(reference.block_counts(_LABEL, _SCORE.tolist(), _LABELS, range(_BINS), (1, 2)))
+    keys = _LABEL * _BINS + _SCORE
+    logarithms = np.array([reference.shifted_log(int(n), _OFFSET, _MOST) for n in counts.ravel()])
+    columns = np.concatenate([_GROUP == 0, _LABEL == 0, _LABEL == 1]).astype(np.int64)
+    predicted = np.concatenate([_GROUP == 0, _LABEL == 0, _PREDICTION == 0]).astype(np.int64)
+    pair = _GROUP * _LABELS + _LABEL
+    of_group, of_cap = slot_bits(_GROUPS), slot_bits(len(_CAPS) - 1)
+    nothing = np.zeros(4, dtype=np.int64)
+
+    def cap(noise: list[int]) -> list[int]:
+        return [reference.first_below([_CAPS[i] for i in _EXCEEDED], _CAPS, _ABOVE, noise)]
+
+    return (
+        make("pi_lap", (2, 4, *LAW), 4, _plus(nothing)),
+        make(
+            "pi_sum",
+            (2, 4, NoiseDistribution.LAPLACE, 1, 30),
+            0,
+            lambda _: counts.ravel().tolist(),
+            counts.ravel(),
+        ),
+        make(
+            "pi_rounds",
+            (2, 1, 4, *_GAUSSIAN.arguments().values()),
+            4,
+            _plus(counts),
+            counts.ravel(),
+            gaussian=_GAUSSIAN,
+        ),
+        make("pi_rw split", ("split", "shares", 2, 0, 0, *two), 4, _plus(counts), counts.ravel()),
+        make("pi_rw product", ("product", "shares", 2, _N, 0, *two), 4, _plus(counts), columns),
+        make("pi_rw_slots", (2, _N, 1, *two), 4, _plus(counts), slots=(pair + 1, slot_bits(counts.size))),
+        make("pi_cf split", ("split", 2, 0, *two), 8, _plus(confusion), confusion.ravel()),
+        make("pi_cf product", ("product", 2, _N, *two), 8, _plus(confusion), predicted),
+        make(
+            "pi_cf_slots",
+            (2, _N, 1, *two),
+            8,
+            _plus(confusion),
+            slots=(pair * _LABELS + _PREDICTION + 1, slot_bits(confusion.size)),
+        ),
+        make(
+            "pi_roc",
+            (2, 1, _LABELS, _BINS, "1.2", *LAW),
+            blocks.size,
+            _plus(blocks),
+            np.bincount(keys, minlength=_LABELS * _BINS),
+        ),
+        make("pi_roc_records", (2, _N, 1, _LABELS, _BINS, "1.2", *LAW), blocks.size, _plus(blocks), keys),
+        make("pi_gap", (2, _GROUPS, *LAW), 4, _plus(sums), sums),
+        make(
+            "pi_gap_slots",
+            (2, _N, 1, _GROUPS, _STEPS, *LAW),
+            4,
+            _plus(sums),
+            slots=(_GROUP + 1 + (_VALUE + _STEPS << of_group), of_group + value_bits(_STEPS)),
+        ),
+        make("pi_count", (2, _GROUPS, _LABELS, _OFFSET, _MOST, *LAW), 4, _plus(logarithms), counts.ravel()),
+        make("pi_cap", (2, _N, 1, len(_CAPS) - 1, _ABOVE, *LAW), len(_CAPS), cap, slots=(_EXCEEDED, of_cap)),
+    )
+
+
+def _offline() -> Operation:
+    counts = reference.counts(_GROUP, _LABEL, _GROUPS, _LABELS)
+    rng = np.random.default_rng(6)
+    return _made(rng, "pi_sum_offline", (2, counts.size), counts.size, _plus(counts), counts.ravel())
+
+
+PROGRAMS = _programs()
+OFFLINE = _offline()  # of noise that `pi_preprocess` makes of the same bits
+TOO_LONG = {("spdz2k", "pi_roc_records")}  # 120,000 messages and minutes in each run
+_SAMPLES = 200  # more than any message of a run could change unnoticed
+NOISE = (
+    Operation(
+        "pi_lap",
+        arguments=(2, _SAMPLES, *LAW),
+        distribution=Distribution(Fraction(_EPSILON), _DELTA_BITS, _SAMPLES),
+    ),
 )

@@ -1,6 +1,6 @@
 """Noise made ahead, tampered with: in the messages that make it, in those of the release, and where it lies.
 
-Two honest parties make all inputs and bits, as in `production`, so that each piece holds the same noise, by
+Two honest parties make all inputs and bits, as in `operations`, so that each piece holds the same noise, by
 other shares and keys. Each run makes a new piece, and is attacked by a party that knows what the runs before
 have told it.
 """
@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.tampering.attack import KINDS, Attack, Change, Kind, Message, Outcome
-from benchmarks.tampering.operations import Integers, Operation
-from benchmarks.tampering.production import LAW, OFFLINE
+from benchmarks.tampering.operations import LAW, OFFLINE, Integers, Operation
 from harness.engines.parties.handle import move_piece
 from harness.engines.parties.working_directory import PIECE
 from harness.security_models import SecurityModel

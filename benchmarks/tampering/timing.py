@@ -20,8 +20,7 @@ from typing import Any
 
 from benchmarks.measure.samples import append, interval_of_median, load_lines
 from benchmarks.tampering.attack import Attack, build_interposer
-from benchmarks.tampering.operations import Operation
-from benchmarks.tampering.production import TOO_LONG
+from benchmarks.tampering.operations import TOO_LONG, Operation
 from harness.security_models import SecurityModel
 
 FALSE_ALARM = 0.05  # of all intervals of a study together

@@ -21,8 +21,7 @@ from scipy.stats import beta
 
 from benchmarks.measure.samples import append, load_lines
 from benchmarks.tampering.attack import KINDS, Attack, Change, Kind, Message, Outcome, build_interposer
-from benchmarks.tampering.operations import Operation
-from benchmarks.tampering.production import TOO_LONG
+from benchmarks.tampering.operations import TOO_LONG, Operation
 from benchmarks.tampering.stock import STOCK, StockAttack
 from harness.security_models import SecurityModel
 
@@ -143,17 +142,19 @@ def go_on(
 ) -> None:
     """Change what was not changed yet, message by message, until the time is over; append to the results.
 
+    The time begins when all programs are compiled, and all messages known.
     Args: tried: what each model computes; path: the file; turns: how often each is changed; tell: is told
     how many were, of how many.
     Raises: UnsupportedError: there is no compiler, or a model cannot run here; ResultFileError.
     """
-    began, known = time.monotonic(), load(path)
+    known = load(path)
     with TemporaryDirectory() as scratch, ExitStack() as stack:
         built = build_interposer(Path(scratch))
         free = [Parties(models, tried, Path(scratch, str(i)), built, stack) for i in range(_WORKERS)]
         wanted = sites(free[0], turns)
         done = {attempt.site for attempt in known}
         left = [site for site in wanted if site not in done]
+        began = time.monotonic()
 
         def attempt(site: Site) -> Attempt:
             parties = free.pop()  # one is left: as many as workers

@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 
 from benchmarks.papers import privfairfl
 from benchmarks.validation.findings import Check
 from harness.engines.base import PROGRAMS, Job
 from harness.engines.mpspdz.compiler import compile_options, compilers_estimate, counted
-from harness.engines.mpspdz.discovery import find_installation
+from harness.engines.mpspdz.discovery import Installation, find_installation
 from harness.security_models import get_model
 from protocols.circuits.coins import design_coins
 from protocols.mechanisms.count_tree import CountTree
@@ -85,34 +84,29 @@ def checks(count: Requirements | None = None) -> Iterator[Check]:
 
     Args: count: instead of the compiler.
     """
-    installation = None if count else find_installation()
-    missing, counts = installation if isinstance(installation, str) else "", count or _by_compiler
+    installation = find_installation()
+    missing = installation if count is None and isinstance(installation, str) else ""
     for stated in implied():
         key = f"exact.{UNITS[stated.what].replace(' ', '_')}.{stated.key}"
         says = f"{stated.number:,} {UNITS[stated.what]}: {stated.why}"
-        number = counts(stated.spec, stated.arguments).get(stated.what, 0)
-        yield _exactly(key, says, number, stated.number, f"the compiler counts {number:,}", missing)
-
-
-def _exactly(key: str, says: str, number: float, wanted: float, found: str, missing: str) -> Check:
-    if missing:
-        return Check(key, says, unjudged=missing)
-    return Check(key, says, number, wanted, wanted, found)
+        if missing:
+            yield Check(key, says, unjudged=missing)
+        else:
+            number = (count or _by_compiler)(stated.spec, stated.arguments).get(stated.what, 0)
+            yield Check(key, says, number, stated.number, stated.number, f"the compiler counts {number:,}")
 
 
 def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping[str, int]:
-    """Return what MP-SPDZ's compiler counts, nothing without it."""
     named = {"parties": _MODEL.parties, "groups": _GROUPS, "labels": _LABELS, **arguments}
-    installation = find_installation()
-    if isinstance(installation, str):
-        return {}
-    return _count(spec.name, tuple(str(named[name]) for name in spec.arguments), installation.home)
+    return _count(spec.name, tuple(str(named[name]) for name in spec.arguments))
 
 
 @cache
-def _count(name: str, arguments: tuple[str, ...], home: Path) -> Mapping[str, int]:
-    job = Job(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ())
-    return counted(compilers_estimate(job, home, compile_options(job, _MODEL)))
+def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
+    """Return what MP-SPDZ's compiler, which is there, counts in a program."""
+    installation, job = find_installation(), Job(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ())
+    assert isinstance(installation, Installation)
+    return counted(compilers_estimate(job, installation.home, compile_options(job, _MODEL)))
 
 
 def _ands(noise: Mapping[str, object]) -> int:

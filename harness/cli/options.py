@@ -28,6 +28,7 @@ from harness.request.readers import (
     as_given,
     in_module,
     one_of,
+    parse_heads,
     parse_names,
     parse_party,
     parse_path,
@@ -53,6 +54,11 @@ INVITE = optional(
 )
 CLIENTS = optional(
     whole(1, in_module("harness.clients.session:MAX_CONNECTIONS")), "how many clients are invited"
+)
+PREPROCESS = optional(
+    whole(1, 1000),
+    "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
+    "declared, and on no record; --offline then takes it",
 )
 PLOT = switch("also write report.html, and its pictures as PNG, beside the results, else into runs/")
 
@@ -133,6 +139,7 @@ class TaskOptions(
         "thresholds"
     )
     records: Any = None
+    plan = optional(whole(1, 10**12), "says what so many uploads would take each party and all clients")
 
 
 class KeysOptions(Options):
@@ -395,7 +402,7 @@ class HostsRestoredOptions(
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
     population = required(parse_population, "the one that the lost runs were on", "loans")
-    entries = required(whole(1, 10**12), "how many entries others have seen, as their refusal says", "8")
+    seen = required(parse_heads, "the heads that others have seen of it, as the refusal says", "9f86d081…")
     privacy_unit = usual("record", parse_unit, "what the lost runs protected: record (default) or client")
     neighboring_relation = RELATION.but(help="under which relation; default: that of runs that are there")
 
@@ -413,8 +420,9 @@ class HostsCleanOptions(Options):
     hosts = HOSTS
 
 
-class TrainOptions(TrainRequest):
+class TrainOptions(TrainRequest, records={"unless": "preprocess"}):
     """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
 
     prints = "model.json"
+    preprocess = PREPROCESS
     plot = PLOT

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from harness.cli.options import CLIENTS, INVITE, PLOT
+from harness.cli.options import CLIENTS, INVITE, PLOT, PREPROCESS
 from harness.errors import OptionError, named
 from harness.request.calls import (
     CapCall,
@@ -14,16 +14,9 @@ from harness.request.calls import (
 )
 from harness.request.fields import Options, optional
 from harness.request.plans import parse_plan
-from harness.request.readers import parse_names, parse_path, whole
+from harness.request.readers import parse_names, parse_path
 
 _RUNS = "harness.cli.commands"
-
-
-PREPROCESS = optional(
-    whole(1, 1000),
-    "make the noise of so many runs, and run nothing else: it depends on the domain, which has to be "
-    "declared, and on no record; --offline then takes it",
-)
 
 
 class ReleaseOptions(Options):

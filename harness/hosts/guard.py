@@ -17,7 +17,7 @@ from harness.engines.base import Job
 from harness.engines.parties.certificates import fingerprint
 from harness.errors import HostUnfitError, LedgerError
 from harness.hosts import policy
-from harness.hosts.signed_results import Heard, Intent
+from harness.hosts.signed_results import Intent, UploadList
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.file_format import ClientPolicy
 from harness.inputs.shares.party import UploadReport
@@ -132,7 +132,7 @@ class Guard:
         nonces: Sequence[str],
         started: str,
         facts: Mapping[str, Any],
-        heard: Mapping[int, Heard],
+        heard: Mapping[int, UploadList],
         source: str,
         piece: Piece | None = None,
     ) -> Intent:
@@ -167,47 +167,54 @@ class Guard:
             piece.attempts if piece else 0,
         )
 
-    def with_heads(self, intent: Intent, certificates: Mapping[int, str]) -> Intent:
-        """Return an intent with the entries of this host's ledger, and what is remembered of others'.
-
-        Args: certificates: the other parties' certificates.
-        """
+    def seen(self, certificates: Mapping[int, str]) -> dict[str, str]:
+        """Return the heads of other parties' ledgers that this host knows. Args: their certificates."""
         seen, named_by = self._ledger.seen(), _fingerprints(certificates)
-        known = {str(party): seen[text] for party, text in named_by.items() if text in seen}
-        return replace(intent, entries=self._ledger.entries(), seen=known)
+        return {str(party): seen[text] for party, text in named_by.items() if text in seen}
+
+    def with_heads(self, intent: Intent, certificates: Mapping[int, str], heads: Sequence[str]) -> Intent:
+        """Return an intent with the head of this host's ledger, and what is known of others'.
+
+        Args: certificates: the other parties' certificates; heads: that others know of this ledger.
+        """
+        ledger, seen = self._ledger, self.seen(certificates)
+        return replace(intent, head=ledger.head(), seen=seen, had=ledger.had(heads))
 
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
-        """Check that no host's ledger is older than another host has seen it.
+        """Check that each host's ledger has had all heads that other hosts have seen of it.
+
+        A host says so itself, signed: one that was restored is honest, and one that lies of its own ledger
+        needs no backup for that.
 
         Guarantees: of a host that was restored from a backup, or copied, no noise that was made ahead is used
         any more.  [test: tests/harness/hosts/test_preparation.py]
         Raises: HostUnfitError: one is.
         """
-        for party, other in others.items():
-            seen_of_this = other.seen.get(str(own.party), 0)
-            if seen_of_this > own.entries:
-                self.stock.destroy()
+        for party, intent in {own.party: own, **others}.items():
+            seen = {one.seen.get(str(party), "") for one in (own, *others.values())} - {""}
+            had = self._ledger.had(seen) if intent is own else intent.had
+            if lost := sorted(seen.difference(had)):
+                if intent is own:
+                    self.stock.destroy()
                 raise HostUnfitError(
-                    f"Its ledger has {own.entries} entries, and party {party} has seen {seen_of_this}: it "
-                    "was restored from a backup, or copied. Its noise made ahead was removed. Its owner goes "
-                    f"on by ./inv hosts.restored --entries {seen_of_this}."
-                )
-            if own.seen.get(str(party), 0) > other.entries:
-                raise HostUnfitError(
-                    f"The ledger of party {party} has {other.entries} entries, and this host has seen "
-                    f"{own.seen[str(party)]}: that host was restored from a backup, or copied. Its owner "
-                    f"goes on by ./inv hosts.restored --entries {own.seen[str(party)]}."
+                    f"The ledger of party {party} does not go on from what other hosts have seen of it: it "
+                    "was restored from a backup, or copied. Noise that its host made ahead is used no more. "
+                    f"Its owner goes on by ./inv hosts.restored --seen {','.join(lost)}."
                 )
 
-    def remember(self, entries: Mapping[int, int], certificates: Mapping[int, str]) -> None:
-        """Write how many entries other parties' ledgers have. Args: certificates: their certificates."""
+    def remember(self, heads: Mapping[int, str], certificates: Mapping[int, str]) -> None:
+        """Write the heads of other parties' ledgers. Args: certificates: of these parties."""
         named_by = _fingerprints(certificates)
         with suppress(LedgerError):  # the agreement on the piece stays
-            self._ledger.remember({named_by[party]: number for party, number in entries.items()})
+            self._ledger.remember({named_by[party]: head for party, head in heads.items()})
 
-    def charge(self) -> None:
-        """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers."""
+    def charge(self, run: str) -> None:
+        """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers.
+
+        Args: run: a digest of what all hosts signed of it.
+        """
         assert self.event is not None
+        self.event = replace(self.event, run=run)
         self._allow(self.event)
         with charging_for(self.stock, self.event.piece):
             self._entry.start(self.event)

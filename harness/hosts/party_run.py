@@ -8,6 +8,7 @@ import secrets
 import socket
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -41,6 +42,7 @@ from harness.hosts.trials import Trial
 from harness.hosts.uploads import Uploads, once
 from harness.inputs.record_schema import domain_from_json
 from harness.pipeline.preprocessing import joint_noise_of, noise_job, terms_of
+from harness.privacy.ledger.heads import next_head
 from harness.privacy.ledger.populations import Status
 from harness.privacy.stock import Piece, new_name, shares_of
 from harness.security_models import SecurityModel
@@ -141,11 +143,16 @@ class PartyRun(ABC):
         self._stack.callback(self.kill)
         facts = {name: getattr(prepared, name) for name in FACTS}
         self._record = {"run": run, "party": party, **facts}
-        return {**facts, "nonce": self.nonce, "attempts": self.attempts(party)}
+        seen, attempts = self.seen(party), self.attempts(party)
+        return {**facts, "nonce": self.nonce, "attempts": attempts, "seen": seen}
 
     @abstractmethod
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
         """Return what is to be run, and the file with this party's inputs. Raises: as `prepare`."""
+
+    def seen(self, party: int) -> dict[str, str]:  # noqa: ARG002
+        """Return the heads of other parties' ledgers that this host knows."""
+        return {}
 
     def attempts(self, party: int) -> int:  # noqa: ARG002
         """Return which attempt this is to make the run's noise; 0 if it makes none."""
@@ -254,12 +261,17 @@ class SignedRun(PartyRun):
         self._held: dict[int, str] = {}  # the other parties' certificates
         self._others: dict[int, Intent] = {}  # what the other parties' hosts signed
 
-    def agree(self, nonces: list[str], started: Time, attempts: int = 0) -> dict[str, str]:
+    def seen(self, party: int) -> dict[str, str]:
+        return self.guard.seen(self._keys.others(party))
+
+    def agree(
+        self, nonces: list[str], started: Time, attempts: int = 0, heads: Sequence[str] = ()
+    ) -> dict[str, str]:
         """Hold the party's port, and sign what this host is about to run; see `check_agreement`.
 
         Until the party has the port, it refuses connections: a peer that comes too early tries again.
         Args: nonces: of all parties, in order; started: now; attempts: to make the run's noise, the most that
-        a host says.
+        a host says; heads: of this host's ledger, as others know them.
         Raises: HostUnfitError: its own nonce is another, or its clock says so; PolicyError: of attempts.
         """
         once(self.intent, "agreed to a run")
@@ -278,7 +290,7 @@ class SignedRun(PartyRun):
         self._port.bind(("", read_policy(self._directory).port))
         self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others could listen there
         self._held = self._keys.others(party)
-        self.intent = self.guard.with_heads(intent, self._held)
+        self.intent = self.guard.with_heads(intent, self._held, heads)
         return sign(self.intent, self._keys.own(party))
 
     @abstractmethod
@@ -341,7 +353,8 @@ class ReleaseRun(SignedRun):
         return self.guard.intent(nonces, started, self._record, self.uploads.heard, source, self._piece)
 
     def _begins(self) -> None:
-        self.guard.charge()
+        assert self.intent is not None
+        self.guard.charge(self.intent.digest)
 
     def ended(self) -> dict[str, Any] | None:
         """Say how the party ended, None while it runs; keep what is signed of that until it has been read."""
@@ -350,12 +363,11 @@ class ReleaseRun(SignedRun):
             return None
         self.guard.settle(Status.ABORTED if state["code"] else Status.DONE)
         met = self.laid_out().met()  # whose hosts charged this run, too, before their parties began
-        assert self.guard.event is not None
-        more = len(self.guard.event.uploads) or 1  # a run of a chain adds its uploads alone
-        self.guard.remember({party: self._others[party].entries + more for party in met}, self._held)
+        event, spec = self.guard.event, self.guard.statistic.spec
+        assert event is not None
+        heads = {party: next_head(self._others[party].head, event.run) for party in met}
+        self.guard.remember(heads, self._held)
         if state["code"] == 0:
-            event, spec = self.guard.event, self.guard.statistic.spec
-            assert event is not None
             outputs = parse_outputs([state["lines"]], self.guard.release.program_of(spec).outputs)
             released = {name: list(values) for name, values in outputs.items()}
             spent = (str(event.exact.epsilon), str(event.exact.delta))

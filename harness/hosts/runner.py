@@ -77,6 +77,7 @@ class _Facts:
     compile_s: float
     nonce: str
     attempts: int
+    seen: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -246,12 +247,20 @@ class HostsRunner(Runner):
         if None in signed:  # aggregates, of which parties agreed before
             return
 
-        def tell(one: Connection) -> None:
-            for of, listed in enumerate(signed):
-                if of != one.host.party:
-                    one.ask("take_list", _ADDING_S, of=of, signed=asdict(listed))
+        for own, listed in zip(self._connections, signed, strict=True):
+            self._pass_on(own, asdict(listed))
 
-        at_once(tell, self._connections)
+    def _pass_on(self, own: Connection, signed: dict[str, str]) -> None:
+        """Pass a host's list on to all others, in pieces, as long as it is."""
+        others, party, at = [one for one in self._connections if one is not own], own.host.party, 0
+        until = time.monotonic() + _ADDING_S
+
+        def tell(one: Connection) -> None:
+            one.ask("take_list", _ADDING_S, of=party, signed=signed, at=at, piece=piece)
+
+        while time.monotonic() < until and (piece := own.ask("read_list", _ADDING_S, kind=str, at=at)):
+            at_once(tell, others)
+            at += len(piece)
 
     def _check_same(self, facts: Sequence[_Aggregated] | Sequence[_Facts], *names: str) -> None:
         """Check that all hosts say the same. Raises: HostUnfitError: names one that does not."""
@@ -283,7 +292,10 @@ class HostsRunner(Runner):
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
         def agree(one: Connection) -> Signed:
-            answer: Signed = one.ask("agree", kind=Signed, nonces=nonces, started=now, attempts=attempts)
+            heads = sorted({host.seen.get(str(one.host.party), "") for host in facts} - {""})
+            answer: Signed = one.ask(
+                "agree", kind=Signed, nonces=nonces, started=now, attempts=attempts, heads=heads
+            )
             return answer
 
         signed = at_once(agree, self._connections if self.signs else [])

@@ -17,9 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.engines.parties.certificates import fingerprint
-from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError, SignatureError
+from harness.errors import CertificateError, FairSharesError, HostUnfitError, SignatureError
 from harness.inputs.record_schema import domain_from_json
-from harness.inputs.shares.party import UploadReport, report_from_json
 from harness.pipeline.party_inputs import with_excluded
 from harness.pipeline.run import SIGNATURES, check_kind, privacy_of, result_files
 from harness.pipeline.sources import request_of_run
@@ -45,25 +44,11 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 @dataclass(frozen=True)
 class UploadList:
-    """What a host has of uploads, and what it complains of. An identity stands for a digest of each share.
+    """What a host says of its list of uploads. An identity in that stands for a digest of each share.
 
-    Attributes: nonce: the host's own, drawn for one run; uploads: as `UploadReport.to_json` says them.
+    Attributes: nonce: the host's own, drawn for one run; digest: SHA-256 of the list, as `write_uploads`
+    writes it.
     """
-
-    nonce: str
-    uploads: dict[str, Any]
-
-    def report(self, party: int) -> UploadReport:
-        """Return what it says. Raises: ShareError: it is no list, or another party's."""
-        report = report_from_json(self.uploads, f"The list of party {party}")
-        if report.party != party:
-            raise ShareError(f"The list of party {party} is another party's; start again.")
-        return report
-
-
-@dataclass(frozen=True)
-class Heard:
-    """What hosts compare of a list. Attributes: nonce: its own; digest: SHA-256 of what was signed."""
 
     nonce: str
     digest: str
@@ -78,8 +63,9 @@ class Intent:
     public numbers about them; uploads: a hash of their identities, of clients that send that of their
     certificates; compared: integers, by the program; lists: the digest of each party's list that these
     uploads follow from, none where all that there are were taken; piece: the name of the noise that is made,
-    or that was made ahead, "" if there is none; attempts: to make it; entries: how many the host's own ledger
-    has had; seen: how many each other party's ledger had at least, as this host remembers.
+    or that was made ahead, "" if there is none; attempts: to make it; head: of the host's own ledger; seen:
+    the last head of each other party's ledger that this host knows; had: which heads that others know of its
+    own ledger this has had.
     """
 
     nonces: list[str]
@@ -97,12 +83,19 @@ class Intent:
     lists: dict[str, str] = field(default_factory=dict)
     piece: str = ""
     attempts: int = 0
-    entries: int = 0
-    seen: dict[str, int] = field(default_factory=dict)
+    head: str = ""
+    seen: dict[str, str] = field(default_factory=dict)
+    had: list[str] = field(default_factory=list)
 
-    def by(self, other: "Intent") -> "Intent":
-        """Return it as the host of another party has to sign it, with what is that host's own."""
-        return replace(self, party=other.party, entries=other.entries, seen=other.seen)
+    @property
+    def alike(self) -> "Intent":
+        """What all hosts of the run have to sign alike: all but what is each host's own."""
+        return replace(self, party=0, head="", seen={}, had=[])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what all sign alike, by which a ledger's head commits to the run and its uploads."""
+        return hashlib.sha256(json.dumps(asdict(self.alike), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -170,7 +163,7 @@ def check_agreement(
                 refusal.say(f"{who} lies about what party {other} said of the uploads")
         if other_intent.nonces == own.nonces and other_intent.lists.keys() != own.lists.keys():
             refusal.say("it was told other parties' lists than this host, or says so falsely")
-        if other_intent.party != party or other_intent != own.by(other_intent):
+        if other_intent.party != party or other_intent.alike != own.alike:
             refusal.say("it is about to run something else")
         others[party] = other_intent
     return others
@@ -182,19 +175,16 @@ def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[in
     Args: made: what it signed at the end, by party; others, Raises: as `check_agreement`.
     """
     for party, statement, refusal in _said_by(Statement, made, certificates, "the end of this preparation"):
-        if statement.ran.party != party or statement.ran != own.by(statement.ran):
+        if statement.ran.party != party or statement.ran.alike != own.alike:
             refusal.say("it ended something else")
 
 
 def lists_of_others(
     signed: Mapping[int, Signed], certificates: Mapping[int, str]
-) -> Iterator[tuple[int, UploadReport, Heard]]:
-    """Yield what every other party's host has of uploads.
-
-    Args: as for `check_agreement`. Raises: as `check_agreement`; `report`.
-    """
+) -> Iterator[tuple[int, UploadList]]:
+    """Yield what every other party's host says of its list. Args, Raises: as `check_agreement`."""
     for party, upload_list, _ in _said_by(UploadList, signed, certificates, "its list of uploads"):
-        yield party, upload_list.report(party), heard_of(upload_list.nonce, signed[party].said)
+        yield party, upload_list
 
 
 def _said_by(
@@ -313,11 +303,6 @@ def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
     return as_type(kind, parse_json(one.said.encode(), refusal), refusal)
 
 
-def heard_of(nonce: str, text: str) -> Heard:
-    """Return what hosts compare of a list. Args: text: its text."""
-    return Heard(nonce, hashlib.sha256(text.encode()).hexdigest())
-
-
 def _to_sign(kind: type[Any], text: str) -> bytes:
     """Return the message to sign: none of another kind begins so, and what TLS signs is no JSON."""
     return f"FairShares {kind.__name__.lower()} 1\n{text}".encode()
@@ -337,4 +322,4 @@ def noise_of(ran: Intent) -> dict[str, Any]:
 
 def shared(statement: Statement) -> Statement:
     """Return what all hosts of a run have to sign alike."""
-    return replace(statement, ran=replace(statement.ran, party=0, entries=0, seen={}), met={}, ended="")
+    return replace(statement, ran=statement.ran.alike, met={}, ended="")

@@ -1,5 +1,6 @@
 """What a host takes of uploads: it lists what it has, hears the other hosts' lists, adds up what follows."""
 
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,8 @@ from harness.hosts.guard import Guard
 from harness.hosts.signed_results import (
     AGGREGATE,
     UPLOADS,
-    Heard,
     Signed,
     UploadList,
-    heard_of,
     lists_of_others,
     sign,
 )
@@ -22,14 +21,18 @@ from harness.inputs.record_schema import RecordDomain
 from harness.inputs.shares.aggregates import check_own, extract_values
 from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.file_format import AGGREGATE_SUFFIX, SUFFIX, ClientPolicy
-from harness.inputs.shares.party import UploadReport, common_uploads
+from harness.inputs.shares.party import LIST_SUFFIX, read_lists, write_uploads
 from harness.inputs.shares.task import read_task
 from harness.pipeline.party_inputs import PartyInputs, check_task, inputs_in
 from harness.pipeline.preprocessing import joint_noise_of, terms_of
+from harness.system.files import append
 from protocols.spec import REPLICATED
 
 AGGREGATES = "aggregates"  # in a host's directory, by its owner, as are the following
 SHARES, TASK, SEALING = "shares", "task.json", "sealing"  # uploads, what they are for, and the party's keys
+CHECKPOINT = "count.partial"  # what a host counted so far, sealed for itself, in case its process dies
+PIECE = 1 << 24  # bytes of a list that one message has
+_NOT_LISTED = "It was told of others' uploads before it listed its own."
 
 
 class Uploads:
@@ -39,11 +42,11 @@ class Uploads:
     Args: directory: the host's own; guard: the run's; own: the host's keys; scratch: a directory for the run;
     nonce: the host's own, drawn for the run.
     Attributes: inputs, values: what was added up, None before that; source: which of these it was, "" before
-    that; heard: of all parties' lists, if all take what follows from these; terms: what names the noise that
-    the run takes, if it was made ahead.
+    that; heard: what hosts signed of all parties' lists, if all take what follows from these; terms: what
+    names the noise that the run takes, if it was made ahead.
     """
 
-    REQUESTS = ("check_uploads", "take_list", "aggregate")
+    REQUESTS = ("check_uploads", "read_list", "take_list", "aggregate")
 
     def __init__(
         self,
@@ -56,13 +59,14 @@ class Uploads:
         self._directory, self._guard, self._keys = directory, guard, own
         self._scratch, self._nonce = scratch, nonce
         self._shares = directory / SHARES  # where the owner has clients' uploads placed
-        self._opener: Opener | None = None
-        self._report: UploadReport | None = None
+        self._lists = scratch / "lists"
+        self._lists.mkdir()
+        self._count: Count | None = None  # of those that it listed
         self._policies: Mapping[str, ClientPolicy] = {}  # of the clients of these
-        self._listed: Heard | None = None  # what it signed of them
+        self._own = Path()  # its list
         self._told: dict[int, Signed] = {}  # by other parties' hosts
         self._adding = False  # whether it has begun to
-        self.heard: dict[int, Heard] = {}
+        self.heard: dict[int, UploadList] = {}
         self.inputs: PartyInputs | None = None
         self.values: Path | None = None
         self.source = ""
@@ -77,29 +81,48 @@ class Uploads:
         """
         if self._aggregate_beside(self._shares) is not None:
             return None
-        once(self._report, "listed its uploads")
+        once(self._count, "listed its uploads")
         self._keys.check(party)
         release, task = self._guard.release, read_task(self._directory / TASK)
         check_task(task, release.form, release.security)
         self._guard.check_task(task.name)
-        self._opener = Opener(task, party, task.secrets(party, self._directory / SEALING))
-        count = self._counted(self._opener)
-        self._policies = count.policies
-        self._report = self._guard.judged(count.report(), self._policies, task.domain)
-        signed = sign(UploadList(self._nonce, self._report.to_json()), self._keys.own(party))
-        self._listed = heard_of(self._nonce, signed["said"])
-        return signed
+        opener = Opener(task, party, task.secrets(party, self._directory / SEALING))
+        self._count = self._counted(opener)
+        self._policies, self._own = self._count.policies, self._list_of(party)
+        write_uploads(self._guard.judged(self._count.report(), self._policies, task.domain), self._own)
+        self.heard[party] = UploadList(self._nonce, _digest(self._own))
+        return sign(self.heard[party], self._keys.own(party))
 
     def _counted(self, opener: Opener, accepted: Collection[str] | None = None) -> Count:
-        count = Count(opener, accepted)
+        """Count uploads, from where a process went that died; none that its owner has taken away since."""
+        checkpoint = self._directory / CHECKPOINT
+        count = Count(opener, accepted, checkpoint)
         count.add(self._shares)
-        return count
+        if not count.gone:
+            return count
+        checkpoint.unlink()
+        return self._counted(opener, accepted)
 
-    def take_list(self, of: int, signed: Signed) -> None:
-        """Take what another party's host signed of its uploads; what all take follows from all lists."""
+    def _list_of(self, party: int) -> Path:
+        return self._lists / f"party-{party}{LIST_SUFFIX}"
+
+    def read_list(self, at: int) -> str:
+        """Return a piece of its list, from a byte on; "" at the end. Raises: HostUnfitError: it has none."""
+        if self._count is None:
+            raise HostUnfitError(_NOT_LISTED)
+        with self._own.open("rb") as file:
+            file.seek(at)
+            return file.read(PIECE).decode()
+
+    def take_list(self, of: int, signed: Signed, at: int, piece: str) -> None:
+        """Take a piece of another party's list; what all take follows from all lists.
+
+        Args: signed: what that party's host signed of it; at: the byte where the piece begins.
+        """
         if of not in range(self._guard.release.security.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         self._told[of] = signed
+        append(self._list_of(of), at, piece.encode())
 
     def aggregate(self, party: int) -> dict[str, Any]:
         """Aggregate this party's shares; return what all may know of them.
@@ -152,14 +175,19 @@ class Uploads:
 
         Raises: as `aggregate`.
         """
-        if self._report is None or self._listed is None or self._opener is None:
-            raise HostUnfitError("It was told of others' uploads before it listed its own.")
-        reports, self.heard = {party: self._report}, {party: self._listed}
-        for other, report, heard in lists_of_others(self._told, self._keys.others(party)):
-            reports[other], self.heard[other] = report, heard
-        self._told.clear()  # a million uploads are 70 MB in each
-        agreement = common_uploads([reports[i] for i in sorted(reports)])
-        self._counted(self._opener, agreement.accepted).write(out)
+        count = self._count
+        if count is None:
+            raise HostUnfitError(_NOT_LISTED)
+        self.heard.update(lists_of_others(self._told, self._keys.others(party)))
+        for of, upload_list in self.heard.items():
+            if _digest(self._list_of(of)) != upload_list.digest:
+                raise HostUnfitError(
+                    f"It was told another list of party {of} than that party's host signed; start again."
+                )
+        agreement = read_lists(self._lists, count.opener.task)
+        if count.identities != agreement.accepted:
+            count = self._counted(count.opener, agreement.accepted)
+        count.write(out)
         return agreement.left_out
 
     def _aggregate_beside(self, shares: Path) -> Path | None:
@@ -175,6 +203,11 @@ class Uploads:
                 f"{(uploads or ready[-1]).name}; leave one aggregate, or the uploads."
             )
         return ready[0] if ready else None
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def once(done: object, what: str) -> None:

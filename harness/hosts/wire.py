@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from harness.system.documents import strict_json
 
-VERSION = 11  # of requests and answers: rises whenever one of them changes
+VERSION = 12  # of requests and answers: rises whenever one of them changes
 BEAT_S = 2.0  # between signs of life
 SILENT_BEATS = 10  # after which the other side counts as gone
 SHORT = 1 << 16  # bytes of a line, before it is known that there is a run

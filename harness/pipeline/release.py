@@ -85,16 +85,22 @@ def of_noise(call: ReleaseCall, hosts: Runner | None = None) -> PreparedRelease[
     _check_undivided(call)
     request = call.request.but(offline=True, security=call.security or choose_model(None))
     of_values = request.task == "gap"
-    domain = declared_domain(call, of_values=of_values)
+    domain = domain_of_noise(call, of_values=of_values)
+    statistic = statistic_of(request)
+    RunSettings(request, hosts=hosts).check_supported(statistic.spec)
+    kept = with_cap(domain, call.cap, request.privacy_unit)
+    return statistic.prepare(request, kept if of_values else kept.with_kind(statistic.kind, grid_of(call)))
+
+
+def domain_of_noise(records: Records, *, of_values: bool = False) -> RecordDomain:
+    """Return the domain that is declared. Args: as `declared_domain`. Raises: OptionError: none is."""
+    domain: RecordDomain | None = declared_domain(records, of_values=of_values)
     if domain is None:
         raise OptionError(
             f"Noise depends on the domain; declare it by {named('domain')}, or {named('groups')} and "
             f"{named('labels')}."
         )
-    statistic = statistic_of(request)
-    RunSettings(request, hosts=hosts).check_supported(statistic.spec)
-    kept = with_cap(domain, call.cap, request.privacy_unit)
-    return statistic.prepare(request, kept if of_values else kept.with_kind(statistic.kind, grid_of(call)))
+    return domain
 
 
 def _check_undivided(call: ReleaseCall) -> None:
@@ -106,7 +112,7 @@ def _check_undivided(call: ReleaseCall) -> None:
         )
 
 
-def stock_of(call: ReleaseCall) -> Stock:
+def stock_of(call: Any) -> Stock:
     """Return where the noise is that runs on this machine take."""
     return Stock(call.stock or chosen_ledger(call.ledger).path.parent / "stock")
 

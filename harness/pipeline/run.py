@@ -30,7 +30,7 @@ from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.ledger.charge import Account, Entry, entry
 from harness.privacy.ledger.populations import PrivacyEvent, uncovered
 from harness.privacy.statement import PrivacyStatement, read_statement, state_privacy
-from harness.privacy.stock import Stock
+from harness.privacy.stock import Piece, Stock
 from harness.releases.base import PreparedRelease, Statistic
 from harness.request.base import Request
 from harness.system.result_files import SCHEMA, new_directory, write_all, write_json
@@ -130,9 +130,18 @@ def run_release(
             event = event_of(prepared_for(domain), task, out)
             return uncovered(policies, event, settings.account.ledger.spent_on(policies))
 
-        account = settings.account
+        account, stock = settings.account, settings.stock
+
+        @cache
+        def taken_piece() -> Piece | None:
+            if stock and release.offline:
+                return taken(joint_noise_of(prepared), stock, partial / "piece")
+            return None
+
         of_chain = part_of(account.ledger.counted, account.population, release.chain)
-        context = RunContext(release, partial, progress, settings.timeout_s, not_covered, of_chain)
+        context = RunContext(
+            release, partial, progress, settings.timeout_s, not_covered, of_chain, taken_piece
+        )
         described = source.describe(context)
         domain = described.domain
         prepared = prepared_for(domain)  # refused before anything is shared
@@ -144,9 +153,7 @@ def run_release(
         charging.check(event)  # refused before anything is shared, and again when the parties start
         inputs = source.deliver(context, described)
         event, job = replace(event, uploads=inputs.batches), make_job(prepared, inputs)
-        piece, stock = None, settings.stock
-        if stock is not None and release.offline:
-            piece = taken(joint_noise_of(prepared), stock, partial / "piece")
+        if (piece := taken_piece()) is not None:
             event, job = replace(event, piece=piece.name), replace(job, pieces=piece.parties)
 
         def starting() -> None:

@@ -5,7 +5,7 @@ Clients who send are told, and agree with, all that decides what is opened of th
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from harness.pipeline.party_inputs import (
     feed_heads,
     new_uploads,
 )
+from harness.privacy.stock import Piece
 from harness.request.base import Request
 from harness.request.releases import request_from_json
 from harness.security_models import SecurityModel
@@ -63,6 +64,8 @@ class RunContext:
         seconds: How long the parties may take.
         uncovered: Says which uploads to leave out, as their clients do not allow the run.
         counted: Says which of some uploads to leave out, as the run's chain counted them before.
+        piece: Takes its noise out of the stock, once nothing is left that could refuse the inputs; None where
+            the run makes its own.
     """
 
     release: Request
@@ -71,6 +74,7 @@ class RunContext:
     seconds: float
     uncovered: Uncovered
     counted: CountedUploads = lambda _: ()
+    piece: Callable[[], Piece | None] = lambda: None
 
 
 class Source(ABC):
@@ -112,7 +116,7 @@ class RecordsSource(Source):
             rows = columns_of(self.records, form).T  # a client's values in each, or a record's
             check_sent(rows.size)
             sent = [*rows] if len(rows) <= MAX_CONNECTIONS else [rows.ravel()]  # or all share one connection
-            terms = self.terms or terms_of(run.release, described.domain)
+            terms = self.terms or terms_of(run.release, described.domain, run.piece())
             clients = local_clients(sent, terms, run.scratch / "clients", run.seconds)
             return replace(described, uploads=len(sent), sending=clients)
         if not described.rows:
@@ -195,12 +199,13 @@ class InvitedSource(Source):
 
     def describe(self, run: RunContext) -> PartyInputs:
         nothing = [None] * run.release.security.parties
+        check_sent(count_columns(self.domain, run.release.form.name) * self.clients)
         return PartyInputs(self.domain, self.clients, self.clients, self.clients, nothing)
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         paths = _client_keys(run.scratch / "clients", self.clients)
         pairs = [(path.read_text(), path.with_suffix(".key").read_text()) for path in paths]
-        terms, release = terms_of(run.release, described.domain), run.release
+        terms, release = terms_of(run.release, described.domain, run.piece()), run.release
         begin = partial(invitations, pairs, terms, self.directory)
         certificates = [certificate for certificate, _ in pairs]
         return sent_inputs(self.domain, certificates, release.form, release.security, terms, begin)
@@ -257,10 +262,15 @@ def sent_inputs(
     return PartyInputs(domain, clients, clients, clients, [None] * model.parties, senders)
 
 
-def terms_of(request: Request, domain: RecordDomain) -> dict[str, Any]:
-    """Return what clients are told. Raises: OptionError: the request protects nobody in this domain."""
+def terms_of(request: Request, domain: RecordDomain, piece: Piece | None = None) -> dict[str, Any]:
+    """Return what clients are told.
+
+    Args: piece: of noise made ahead, of which they are told the attempts, as each may have failed unnoticed.
+    Raises: OptionError: the request protects nobody in this domain.
+    """
+    attempts = piece.attempts if piece else 0
     public_request = request.but(neighboring_relation=request.relation_in(domain), population=None)
-    return {"request": public_request.to_json(), "domain": domain.to_json()}
+    return {"request": public_request.to_json(), "domain": domain.to_json(), "attempts": attempts}
 
 
 def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
@@ -269,7 +279,7 @@ def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
     Raises: ShareError: this version does not know such terms; RecordDomainError; `where` is named.
     """
     refusal = Refusal(ShareError, where, "for a run that this version can describe", "nothing was sent")
-    if not isinstance(terms, dict) or terms.keys() != {"request", "domain"}:
+    if not isinstance(terms, dict) or terms.keys() != {"request", "domain", "attempts"}:
         refusal.say("it has an unknown key, or lacks one")
     try:
         request = request_from_json(terms["request"])
@@ -279,6 +289,8 @@ def read_terms(terms: Any, where: str) -> tuple[Request, RecordDomain]:
             raise KeyError(request.input_path)
         if request.neighboring_relation is None or request.to_json().keys() != terms["request"].keys():
             refusal.say("it leaves out what a client is to agree with")
+        if type(terms["attempts"]) is not int or (terms["attempts"] > 0) != request.offline:
+            refusal.say("it does not say how often making its noise was begun")
         request.program_of(request.spec)
     except (AttributeError, KeyError, TypeError, OptionError):
         refusal.say("it names others than are known here")

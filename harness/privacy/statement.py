@@ -62,8 +62,8 @@ _CHANGES_IN_FULL = {
 
 
 MADE_AHEAD = (
-    "Noise: joint, made before the run. Who has as many parties' shares of it as can add it up knows the "
-    "exact values: it is guarded as clients' shares are, and used once."
+    "Noise that was made before the run: joint. Who has as many parties' shares of it as can add it up knows "
+    "the exact values: it is guarded as clients' shares are, and used once."
 )
 
 
@@ -101,7 +101,7 @@ class PrivacyStatement:
         if_replaced: what protects what a client's only record says, where `exact` is for whether it exists.
         noise_for: what the noise is for, where that is more than the relation says.
         distributed_noise: of distributed noise, None where it is joint.
-        made_ahead: whether the noise, which is joint, was made before the run.
+        made_ahead: whether noise, which is joint, was made before the run.
         assumed: what is assumed of clients.
         releases: how many releases it is of.
     """
@@ -141,6 +141,7 @@ class PrivacyStatement:
             "revealed": tuple(dict.fromkeys(self.revealed + later.revealed)),
             "public": tuple(dict.fromkeys(self.public + later.public)),
             "if_replaced": compose(replaced) if replaced else None,
+            "made_ahead": self.made_ahead or later.made_ahead,
             "releases": self.releases + later.releases,
         }
         stated = {name: value for name, value in (of_later | together).items() if value is not None}

@@ -144,6 +144,16 @@ def parse_population(text: str, option: str = "population") -> str:
     return text
 
 
+def parse_heads(text: str, option: str = "seen") -> list[str]:
+    """Read heads of a ledger, separated by commas. Raises: OptionError: one is not 64 hexadecimal digits."""
+    heads = text.split(",")
+    if not all(re.fullmatch("[0-9a-f]{64}", head) for head in heads):
+        raise OptionError(
+            f"{named(option)} must be heads of 64 hexadecimal digits each, as the refusal says; got {text!r}."
+        )
+    return heads
+
+
 def parse_whole(option: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`. Raises: OptionError."""
     good = number(

@@ -4,7 +4,7 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -39,12 +39,13 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
         return
     store, root = store_of(place)
     try:
+        store.invalidate_cache()  # of what it listed before
         listed = [
             one
-            for one in store.ls(root, detail=True, refresh=True)
+            for one in store.ls(root, detail=True)
             if one["name"].endswith(suffix) and one["type"] == "file"
         ]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(_AT_ONCE if store.async_impl else 1) as pool:  # sftp has one connection
             for start in range(0, len(listed), _AT_ONCE):
                 some = {one["name"]: one["size"] for one in listed[start : start + _AT_ONCE]}
                 small = [path for path, size in some.items() if fetch and size <= _LARGE]
@@ -60,16 +61,36 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
 def store_of(url: str) -> tuple[Any, str]:
     """Return the store that a URL is of, as fsspec's file system, and the path in it.
 
-    Raises: MissingPackageError: what reaches it is not installed; ShareError: there is no such kind.
+    Guarantees: an sftp server shows a key that is in `~/.ssh/known_hosts`.
+    [test: tests/harness/clients/test_stores.py]
+    Raises: MissingPackageError: what reaches it is not installed; ShareError: there is no such kind, or
+    nothing that answers.
     """
     try:
         from fsspec import url_to_fs
 
-        store, path = url_to_fs(url)
+        options = {"host_key_policy": _known_keys_only()} if url.startswith("sftp://") else {}
+        store, path = url_to_fs(url, **options)
     except ImportError:
         raise MissingPackageError(
             f"What reaches {url} is not installed; run `pip install 'fairshares[stores]'`."
         ) from None
     except ValueError as error:
         raise ShareError(f"{url} cannot be used: {error}; name s3://, gs:// or sftp://.") from None
+    except Exception as error:  # noqa: BLE001  libraries of stores raise what they like
+        raise ShareError(f"{url} cannot be reached: {error}; see that it runs, and lets you in.") from None
     return store, path
+
+
+@cache
+def _known_keys_only() -> Any:
+    """Return the rule by which fsspec's sftp takes hosts' keys; its own takes any."""
+    from paramiko import HostKeys, MissingHostKeyPolicy, PKey, SSHClient, SSHException
+
+    class KnownKeysOnly(MissingHostKeyPolicy):  # type: ignore[misc]  # it has no type information
+        def missing_host_key(self, client: SSHClient, hostname: str, key: PKey) -> None:  # noqa: ARG002
+            file = Path.home() / ".ssh" / "known_hosts"
+            if not (file.exists() and HostKeys(str(file)).check(hostname, key)):
+                raise SSHException(f"its {key.get_name()} key is not in {file}, to which `ssh` adds it")
+
+    return KnownKeysOnly

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import OptionError, named
-from harness.request.base import NOISE, POPULATION, SECURITY, UNIT, Spending
-from harness.request.calls import CALLS, Account, Records, ReleaseCall, Run
+from harness.request.base import NOISE, OFFLINE, POPULATION, SECURITY, UNIT, Spending
+from harness.request.calls import CALLS, STOCK, Account, Records, ReleaseCall, Run
 from harness.request.fields import as_text, optional, required, usual
 from harness.request.readers import (
     in_module,
@@ -83,6 +83,8 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
     privacy_unit = UNIT
     cap = CAP_OF_SHARES.but(help=f"for --with, where clients are the privacy unit: {CAP_OF_SHARES.help}")
     noise = NOISE
+    offline = OFFLINE.but(help=f"{OFFLINE.help}; for the rounds, not for what --with adds")
+    stock = STOCK
     security = SECURITY
     population = POPULATION
 
@@ -137,7 +139,8 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
 
         part = CALLS[task]
         release = part(epsilon=1, security=model.name, population=UNCHARGED, records=self.records)
-        left_out = (*Spending.declared, *Account.declared, "security", "population", "records", "out")
+        own = ("security", "population", "records", "out", "offline", "stock")
+        left_out = (*Spending.declared, *Account.declared, *own)
         shared = {name: getattr(self, name) for name in part.declared.keys() & self.declared.keys()}
         same = {name: value for name, value in shared.items() if name not in left_out}
         if self.privacy_unit is PrivacyUnit.RECORD:

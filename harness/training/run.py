@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.engines.base import EngineResult, Progress, times_of
-from harness.engines.registry import choose_model, engine_of
+from harness.engines.base import Progress, no_charge
+from harness.engines.registry import choose_model
 from harness.errors import OptionError
 from harness.inputs.columns import values_of
 from harness.inputs.record_schema import (
@@ -24,7 +24,9 @@ from harness.inputs.record_schema import (
     even_grid,
 )
 from harness.inputs.records import ClientRecords, read_singly
-from harness.pipeline.release import declared_domain, settings_of, with_cap
+from harness.inputs.tables import TABLE
+from harness.pipeline.preprocessing import charging_for
+from harness.pipeline.release import declared_domain, domain_of_noise, settings_of, stock_of, with_cap
 from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, manifest_of, run_release
 from harness.pipeline.sources import RecordsSource
 from harness.privacy.ledger.charge import Account, Entry, Say, chosen_account, entry, nothing_said
@@ -38,6 +40,7 @@ from harness.privacy.statement import (
 from harness.releases.base import Statistic
 from harness.releases.registry import statistic_of
 from harness.security_models import SecurityModel
+from harness.system.files import scratch_directory
 from harness.system.result_files import check_new, new_directory, write_all
 from harness.training.fairness import FairGrad
 from harness.training.features import Features
@@ -85,7 +88,8 @@ class Training:
 
     Attributes: guarantee: that the model's rounds keep to together; grid: of scores, for thresholds;
     weights, thresholds: None for none; fairness: what groups are weighed for while the model is trained,
-    None for nothing; positive: the label whose rates that is about, the last one if empty.
+    None for nothing; positive: the label whose rates that is about, the last one if empty; offline, stock:
+    whether the rounds take noise that was made ahead, and where it lies.
     """
 
     security: SecurityModel
@@ -100,6 +104,8 @@ class Training:
     thresholds: Planned | None = None
     fairness: str | None = None
     positive: str = ""
+    offline: bool = False
+    stock: Path | None = None
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
         """The domain of the model's scores, of two labels, from which thresholds come."""
@@ -161,7 +167,11 @@ def train(
     started, domain, labels = time.monotonic(), records.domain, label_values(records)
     kept = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
     seen, of_training = ~kept[records.client], of_clients(records, ~kept)
-    with entry(chosen.account) as charging, new_directory(out) as partial:
+    with (
+        entry(chosen.account) as charging,
+        new_directory(out) as partial,
+        scratch_directory(partial) as scratch,
+    ):
 
         def released(part: Planned, of: ClientRecords) -> Run[Any]:
             name, settings = part.statistic.name, part.settings
@@ -182,8 +192,10 @@ def train(
         total = chosen.total(domain, session.plan.exact)
         alone = session.event if total == session.plan.exact else replace(session.event, noise=None)
         whole = replace(alone, task=TASK, exact=total, out=out)
-        charging.whole = whole
         charging.check(whole)
+        charging.whole = whole = replace(whole, piece=session.take(scratch / "piece"))
+        with charging_for(session.stock, whole.piece):
+            charging.check(whole)
         weights = released(chosen.weights, records) if chosen.weights else None
         table = weights.found.weights.weights if weights else np.ones(domain.shape[:2])
         examples = Examples(
@@ -298,6 +310,8 @@ def _session(
         delta=chosen.guarantee.delta,
         unit=str(chosen.unit),
         noise=chosen.noise,
+        offline=chosen.offline,
+        stock=chosen.stock,
         starting=starting,
         timeout=chosen.timeout_s,
     )
@@ -328,17 +342,7 @@ def _own_manifest(
     chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
 ) -> dict[str, Any]:
     """Return the manifest of the rounds, as if nothing else had been released."""
-    engine, seconds = engine_of(chosen.security), sum(session.seconds)
-    noise = session.plan.noise
-    result = EngineResult(
-        model=chosen.security,
-        outputs={},
-        engine=engine.name,
-        engine_version=str(engine.version()),
-        program_hash=engine.program_hash(session.job, chosen.security),
-        times=times_of((seconds,) * chosen.security.parties, 0.0),
-        sent_bytes=session.sent_bytes or (),
-    )
+    noise, piece = session.plan.noise, session.piece
     size, counted = session.rule.coordinates, "" if chosen.fairness is None else _COUNTED
     stated = PrivacyStatement(
         model=chosen.security,
@@ -346,7 +350,8 @@ def _own_manifest(
         epsilon_requested=chosen.guarantee.epsilon,
         relation=session.event.relation,
         unit=chosen.unit,
-        failure=failure_of(chosen.security.security_bits(0)),
+        failure=failure_of(chosen.security.security_bits(0)) * (1 + (piece.attempts if piece else 0)),
+        made_ahead=piece is not None,
         input_form="sums",
         input_path=SHARES.described,
         revealed=(
@@ -361,8 +366,10 @@ def _own_manifest(
         if isinstance(noise, DistributedNoise)
         else None,
     )
-    inputs = {"clients": examples.clients}
-    return manifest_of("training", result, stated.to_json(), inputs, charging.fields(), seconds, 0.0)
+    inputs, privacy = {"clients": examples.clients}, stated.to_json()
+    charged, seconds = charging.fields(), sum(session.seconds)
+    manifest = manifest_of("training", session.result, privacy, inputs, charged, seconds, 0.0)
+    return manifest | ({"preprocessing": {"piece": piece.name, **piece.about}} if piece else {})
 
 
 def trained(
@@ -375,15 +382,40 @@ def trained(
 ) -> Trained:
     """Train on records, see `table_at`. Args: target: a new directory."""
     check_new(target)
-    model, domain = request.security or choose_model(None), declared_domain(request)
     account = chosen_account(request.population, request.budget, request.ledger, say, of_records=True)
+    chosen, domain = _chosen(request, account), declared_domain(request)
+    begin("records")
+    records, rows = read_singly(source, [*features.by_name], domain, request.max_count or DEFAULT_MAX_COUNT)
+    records.check_unit(request.privacy_unit, request.cap or records.domain.cap)
+    records = replace(records, domain=with_cap(records.domain, request.cap, request.privacy_unit))
+    return train(records, features, features.encode(rows.texts), chosen, target, begin)
+
+
+def preprocessed(
+    request: TrainRequest, features: Features, runs: int, progress: Progress
+) -> tuple[Path, list[dict[str, Any]]]:
+    """Make the noise of all rounds of so many trainings, before there are records.
+
+    Returns: where it lies, and what each piece took. Raises: OptionError; FairSharesError: what was made
+    before stays.
+    """
+    request, domain = request.but(offline=True, records=TABLE), domain_of_noise(request)  # of any records
+    chosen = _chosen(request, Account())
+    session = _session(chosen, domain, features, chosen.fairgrad(domain), 1, no_charge)
+    session.check_supported()
+    return session.stock.directory, session.preprocess(runs, progress)
+
+
+def _chosen(request: TrainRequest, account: Account) -> Training:
+    """Return what a request stands for. Raises: OptionError: its fields do not go together."""
+    model, domain = request.security or choose_model(None), declared_domain(request)
 
     def planned(task: str) -> Planned:
         settings = settings_of(request.of_release(task, model))
-        return Planned(statistic_of(settings.release), settings)
+        return Planned(statistic_of(settings.release), replace(settings, stock=None))
 
     parts = {task: planned(task) for task in request.parts}
-    chosen = Training(
+    return Training(
         security=model,
         unit=request.privacy_unit,
         guarantee=request.of_model,
@@ -401,9 +433,6 @@ def trained(
         **parts,
         fairness=request.sought,
         positive=request.positive_label or "",
+        offline=request.offline,
+        stock=stock_of(request).directory,
     )
-    begin("records")
-    records, rows = read_singly(source, [*features.by_name], domain, request.max_count or DEFAULT_MAX_COUNT)
-    records.check_unit(request.privacy_unit, request.cap or records.domain.cap)
-    records = replace(records, domain=with_cap(records.domain, request.cap, request.privacy_unit))
-    return train(records, features, features.encode(rows.texts), chosen, target, begin)

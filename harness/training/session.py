@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.engines.base import PROGRAMS, DistributedNoiseInput, Job
+from harness.engines.base import PROGRAMS, DistributedNoiseInput, EngineResult, Job, Progress, times_of
 from harness.engines.parties.supervisor import Rounds
 from harness.engines.registry import choose_model, engine_of
 from harness.errors import FairSharesError, OptionError, UnsupportedError, as_keyword, naming
@@ -23,7 +23,7 @@ from harness.inputs.shares.client import split_into_shares
 from harness.pipeline.preprocessing import JointNoise, charging_for, preprocess, taken
 from harness.privacy.ledger.charge import Account, Entry, chosen_account, entry
 from harness.privacy.ledger.populations import PrivacyEvent
-from harness.privacy.stock import Stock
+from harness.privacy.stock import Piece, Stock
 from harness.request.calls import Account as Charged
 from harness.security_models import SecurityModel
 from harness.system.files import scratch_directory
@@ -69,8 +69,9 @@ class SumSession:
     Edge cases: who is in a round is public, what is in a vector is not; a client that left counts as one
     with a vector of zeros, and nothing is scaled by how many there are; a party that fails ends the session.
     Attributes: rule: what vectors may be; plan: the noise, with `exact` (epsilon, delta), and `loss` with rho
-    and the delta' that belongs to it; seconds: of each round so far, without the clients' work; sent_bytes:
-    by each party in all, known after the last round.
+    and the delta' that belongs to it; stock, piece: where noise made ahead lies, and what was taken of it;
+    seconds: of each round so far, without the clients' work; sent_bytes: by each party in all, known after
+    the last round.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class SumSession:
                 written to, by default the commands'. "none": nobody counts; None: likewise, unless the
                 ledger holds budgets.
             starting: charges in place of these, where the rounds are a part of a larger run; called once,
-                before the first party starts.
+                before the first party starts. Noise made ahead is taken by `take` before.
             timeout: seconds that the parties may take to start, and for each round.
         Raises: FairSharesError: a subclass for each mistake; the message has the value, and the way out.
         """
@@ -138,11 +139,10 @@ class SumSession:
         ):
             if name not in known:
                 raise OptionError(f"There is no {kind} {name!r}; choose {' or '.join(known)}.")
-        self._spec, self._offline, parties = PI_ROUNDS, offline, None
-        if offline and (noise == "distributed" or starting is not None):
+        self._spec, self.offline, parties = PI_ROUNDS, offline, None
+        if offline and noise == "distributed":
             raise OptionError(
-                f"{as_keyword('offline')} is for joint noise of rounds that are charged by themselves; leave "
-                "it out."
+                "Parties draw distributed noise in the run itself: only joint noise is made ahead."
             )
         if offline:
             self._spec = with_noise_made_ahead(PI_ROUNDS, NO_INPUT) or PI_ROUNDS
@@ -164,7 +164,8 @@ class SumSession:
                 units //= 2
         self.rule.check_sums(clients, self.plan.noise.largest)
         self._account = _account(population, budget, ledger) if starting is None else Account()
-        self._stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
+        self.stock = Stock(Path(stock or self._account.ledger.path.parent / "stock"))
+        self.piece: Piece | None = None
         self._starting = starting
         self._stack: ExitStack | None = None
         self._rounds: Rounds | None = None
@@ -176,13 +177,23 @@ class SumSession:
         if reason := engine_of(self.model).supports(self._spec, self.model, NO_INPUT):
             raise UnsupportedError(reason)
 
-    def preprocess(self, sessions: int = 1) -> list[dict[str, Any]]:
+    def preprocess(self, sessions: int = 1, progress: Progress = lambda _: None) -> list[dict[str, Any]]:
         """Make the joint noise of so many sessions like this one, before there are any vectors.
 
         Returns: for each its mpc_s and sent_bytes, and how often it was begun: attempts.
         Raises: FairSharesError: what was made before stays.
         """
-        return preprocess(self._noise, self._stock, sessions, self._timeout_s, lambda _: None)
+        return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
+
+    def take(self, place: Path) -> str:
+        """Take noise that was made ahead out of the stock, for good; return its name, "" for none.
+
+        Whoever charges the session by `starting` takes it before, and charges its name with the rounds.
+        Args: place: the directory where it is from now on. Raises: StockError.
+        """
+        if self.offline and self.piece is None:
+            self.piece = taken(self._noise, self.stock, place)
+        return self.piece.name if self.piece else ""
 
     def open(self) -> "SumSession":
         """Charge all rounds, then start the parties; return the session.
@@ -196,19 +207,17 @@ class SumSession:
         stack = self._stack = ExitStack()
         self._left = weakref.finalize(self, stack.close)  # who forgets to close leaves nothing running
         try:
-            starting, job = self._starting, self.job
+            starting = self._starting
             work = stack.enter_context(scratch_directory(Path(tempfile.gettempdir())))
             if starting is None:
                 mark = stack.enter_context(entry(self._account))
-                mark.check(event := self.event)
-                if self._offline:
-                    with naming(as_keyword):
-                        piece = taken(self._noise, self._stock, work / "piece")
-                    event, job = replace(event, piece=piece.name), replace(job, pieces=piece.parties)
-                starting = partial(_charge, self._stock, mark, event)  # not `self`, which may be forgotten
+                mark.check(self.event)
+                with naming(as_keyword):
+                    event = replace(self.event, piece=self.take(work / "piece"))
+                starting = partial(_charge, self.stock, mark, event)  # not `self`, which may be forgotten
             self._rounds = stack.enter_context(
                 engine.rounds(
-                    job,
+                    self.job,
                     self.model,
                     work / "parties",
                     self._timeout_s,
@@ -278,6 +287,20 @@ class SumSession:
         else:
             self._end(kind, error, trace)
 
+    @property
+    def result(self) -> EngineResult:
+        """What ran, and what all rounds so far took."""
+        engine, parties = engine_of(self.model), self.model.parties
+        return EngineResult(
+            model=self.model,
+            outputs={},
+            engine=engine.name,
+            engine_version=str(engine.version()),
+            program_hash=engine.program_hash(self.job, self.model),
+            times=times_of((sum(self.seconds),) * parties, 0.0),
+            sent_bytes=self.sent_bytes or (),
+        )
+
     def _end(self, *error: Any) -> None:
         self._rounds = None
         if self._stack is not None and self._left.detach():
@@ -287,7 +310,9 @@ class SumSession:
     def _noise(self) -> JointNoise:
         """The joint noise of all rounds. Raises: OptionError: the parties draw it."""
         if isinstance(self.plan.noise, DistributedNoise):
-            raise OptionError("Parties draw distributed noise in the round itself; make joint noise ahead.")
+            raise OptionError(
+                "Parties draw distributed noise in the run itself: only joint noise is made ahead."
+            )
         number = self.rounds * self.rule.coordinates
         return JointNoise(self.model, number, self.plan.distribution, self.plan.noise.bits)
 
@@ -307,12 +332,13 @@ class SumSession:
         """What the parties run."""
         noise, parties, d = self.plan.noise, self.model.parties, self.rule.coordinates
         noise_input = DistributedNoiseInput(d, d) if isinstance(noise, DistributedNoise) else None
-        bits = () if isinstance(noise, DistributedNoise) or self._offline else input_widths(noise.bits)
-        law = ("0",) if self._offline else self.plan.distribution
+        bits = () if isinstance(noise, DistributedNoise) or self.offline else input_widths(noise.bits)
+        law = ("0",) if self.offline else self.plan.distribution
         arguments = (str(parties), str(self.rounds), str(d), *law)
         source = PROGRAMS / f"{self._spec.name}.mpc"
         fair_bits = tuple((width, d) for width in bits)
-        return Job(self._spec, source, arguments, (None,) * parties, fair_bits, own=noise_input)
+        terms = (self._spec, source, arguments, (None,) * parties, fair_bits)
+        return Job(*terms, own=noise_input, pieces=self.piece.parties if self.piece else None)
 
 
 def _charge(stock: Stock, mark: Entry, event: PrivacyEvent) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.literal.slopes import slopes
 from benchmarks.measure.samples import Sample
+from benchmarks.validation.side_by_side import slopes
 
 CELL = {"protocol": "pi_roc", "variant": "literal", "security": "ring", "shape": "ads", "records": 26_160}
 

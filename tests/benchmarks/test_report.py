@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.report.plots import drawings
+from benchmarks.report.export import drawings
 from benchmarks.validation import texts
 from benchmarks.validation.cells import Measured
 from benchmarks.validation.side_by_side import rows

@@ -281,7 +281,11 @@ def send(here: Path, *options: str, **changes: str | None) -> tuple[str, str]:
         "certificate": certificate.read_text(),
         "key": certificate.with_suffix(".key").read_text(),
         "servers": [{"host": "127.0.0.1", "port": 9, "certificate": certificate.read_text()}],
-        "terms": {"request": {name: text for name, text in asked.items() if text}, "domain": TOLD_DOMAIN},
+        "terms": {
+            "request": {name: text for name, text in asked.items() if text},
+            "domain": TOLD_DOMAIN,
+            "attempts": 0,
+        },
     }
     (here / "client-0.json").write_text(json.dumps(invitation))
     (here / "mine.csv").write_text("client_id,group,label\nme,a,1\n")

@@ -294,7 +294,7 @@ def variables_of(host: Path) -> dict[str, str]:
 def list_of(one: Agent, party: int, run: dict[str, str]) -> dict[str, str]:
     one.ask("propose", asked=run)
     signed: dict[str, str] = one.ask("check_uploads", party=party)
-    return signed
+    return {**signed, "piece": one.ask("read_list", at=0)}
 
 
 def agreement(
@@ -302,7 +302,8 @@ def agreement(
 ) -> dict[str, str]:
     for of, signed in lists.items():
         if of != party:
-            one.ask("take_list", of=of, signed=signed)
+            listed = dict(signed)
+            one.ask("take_list", of=of, at=0, piece=listed.pop("piece"), signed=listed)
     one.ask("aggregate", party=party)
     one.ask("prepare", run="0" * 32, party=party, addresses=[(LOOPBACK, port) for port in ports])
     nonces = [json.loads(lists[i]["said"])["nonce"] for i in range(len(ports))]

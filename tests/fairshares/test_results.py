@@ -19,8 +19,9 @@ import fairshares as fs
 from fairshares import _calls, _lookups
 from harness.inputs.columns import values_of
 from harness.request.calls import CALLS
+from harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
-from tests.support.running import QUICKEST
+from tests.support.running import QUICKEST, model_parameters
 
 PAIRS = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 SAID: dict[str, Any] = {"epsilon": 20, "security": QUICKEST}
@@ -303,6 +304,24 @@ def test_noise_made_ahead_is_taken_once(of_forty: pd.DataFrame, tmp_path: Path) 
         fs.preprocess("weights", epsilon=1, security=QUICKEST)
 
 
+@pytest.mark.parametrize("model", model_parameters(models=map(get_model, ("ring", "ps-rep-ring", "mpyc"))))
+def test_a_model_is_trained_with_noise_made_ahead(model: SecurityModel, tmp_path: Path) -> None:
+    """Beside weights and thresholds, which make theirs as they are released; statements say so of all."""
+    df = table([0, 1], ["a", "b"], 80).assign(y=0.5)
+    declared: dict[str, Any] = {"epsilon": 20, "groups": ["a", "b"], "labels": [0, 1], "rounds": 3}
+    declared |= {"features": {name: {"low": 0, "high": 1} for name in "xy"}, "stock": tmp_path / "noise"}
+    declared |= {"with_": ["fairgrad"] if model.active else ["weights", "thresholds"], "security": model.name}
+    assert fs.preprocess("train", 1, **declared).attempts.tolist() == [1]
+    r = fs.train(df, offline=True, **declared)
+    training = r.manifest["parts"]["training"]
+    assert training["preprocessing"]["attempts"] == 1
+    assert training["privacy"]["made_ahead"] and r.manifest["privacy"]["made_ahead"]
+    with pytest.raises(fs.StockError, match=r"has no noise for this release .* leave out offline"):
+        fs.train(df, offline=True, **declared)
+    with pytest.raises(fs.OptionError, match="only joint noise is made ahead"):
+        fs.train(df, offline=True, noise="distributed", **declared)
+
+
 COLUMNS: dict[str, tuple[list[Any], list[Any]]] = {
     "ints": ([0, 1], [10, 20]),
     "truth": ([False, True], [True, False]),
@@ -407,8 +426,8 @@ def test_a_file_gives_what_its_frame_gives(suffix: str, tmp_path: Path) -> None:
     df.to_csv(path, index=False) if suffix == "csv" else df.to_parquet(path)
     said: dict[str, Any] = {"epsilon": 20, "security": "mpyc"}
     in_file, in_frame = (fs.weights(records, **said) for records in (path, df))
-    assert in_file.weights.index.equals(in_frame.weights.index)
-    assert in_file.weights.index.dtypes.equals(in_frame.weights.index.dtypes)
+    of_file, of_frame = (r.weights.index.to_frame() for r in (in_file, in_frame))
+    assert of_file.equals(of_frame) and of_file.dtypes.equals(of_frame.dtypes)
     assert in_file.weights.loc[("north", 1)] > 0
     for r in (in_file, in_frame):
         assert r.manifest["inputs"]["clients"] == len(df) and "number of records is public" in str(r)
@@ -427,7 +446,8 @@ def test_a_file_gives_what_its_frame_gives(suffix: str, tmp_path: Path) -> None:
 def test_a_csv_column_of_numbers_is_one_in_all_files(tmp_path: Path) -> None:
     df = table([0.0, 1.0], ["a", "b"])
     df.to_csv(tmp_path / "1.csv", index=False)
-    assert fs.weights(tmp_path, epsilon=20, security="mpyc").weights.index.dtypes["label"] == "float64"
+    index = fs.weights(tmp_path, epsilon=20, security="mpyc").weights.index
+    assert index.get_level_values("label").dtype == "float64"
     df.assign(label=[1.0] * 119 + ["x"]).to_csv(tmp_path / "2.csv", index=False)
     message = r"1\.csv has the column label as float64 \('.\.0'\) and .*2\.csv has .* as str \('x'\); files"
     with pytest.raises(fs.RecordsError, match=message):

@@ -48,12 +48,13 @@ INVITATION = {
     "terms": {"epsilon": "1"},
 }
 TASK = task_from_bytes(json.loads(VECTORS.read_text())[0]["task"].encode(), "the vector")
-IDENTITIES = b"\n" + b"ab" * 32  # what follows a list's first line
+IDENTITIES = b"ab" * 32 + b"\n" + b"cd" * 32 + b"\n"  # what follows a list's first line
 LIST = {
-    "schema": 2,
+    "schema": 3,
     "party": 0,
     "task": TASK.name,
-    "unsound": {"0b": "of another task"},
+    "sound": 1,
+    "unsound": {"of another task": 1},
 }
 HEADER = {
     "schema": 3,
@@ -88,7 +89,7 @@ def test_lists_of_uploads(tmp_path: Path) -> None:
 
     for party in (1, 2):
         (tmp_path / f"party-{party}.uploads").write_bytes(
-            json.dumps({**LIST, "party": party}).encode() + IDENTITIES
+            json.dumps({**LIST, "party": party}).encode() + b"\n" + IDENTITIES
         )
     check_file(read, ShareError, tmp_path / "party-0.uploads", LIST, either=("unsound",), there=False)
 
@@ -162,6 +163,7 @@ TERMS = {
         "reweighing": "balanced",
     },
     "domain": DOMAIN,
+    "attempts": 0,
 }
 
 

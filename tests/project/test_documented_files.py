@@ -209,7 +209,7 @@ def others(place: Path) -> Iterator[tuple[str, Any]]:
     run = asked.to_json()
     counts = {"clients": 1, "uploads": 1}
     intent = Intent(["n"], 0, "", "", run, domain.to_json(), UPLOADS, counts, "", "", "", 0, {"0": ""})
-    intent = replace(intent, seen={"1": 2})
+    intent = replace(intent, seen={"1": "0"}, had=["0"])
     statement = Statement(intent, {"1": ""}, ("1", "0"), {"counts": [1]}, {"why": 1}, "")
     others = [replace(statement, ran=replace(intent, party=i)) for i in (1, 2)]
     yield "<run>.json", fleet._together([statement, *others])

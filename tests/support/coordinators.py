@@ -29,11 +29,12 @@ from harness.hosts.connection import checked
 from harness.hosts.inventory import Host
 from harness.hosts.policy import FILE, LEDGER
 from harness.hosts.runner import HostsRunner
-from harness.hosts.signed_results import Signed, UploadList, sign
+from harness.hosts.signed_results import Signed, sign
+from harness.hosts.uploads import _digest
 from harness.hosts.work import Work
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
-from harness.inputs.shares.party import UploadReport
+from harness.inputs.shares.party import UploadReport, _read_list
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.request.base import Request
@@ -117,13 +118,19 @@ class Coordinator:
     def tell(self, hosts: list[Path], run: dict[str, str], party: int = 0) -> None:
         """Have all hosts list their uploads for a proposed run, and tell this one the others' lists."""
         self.work.release.uploads.check_uploads(party)
+        self.hear(hosts, run, party)
+
+    def hear(self, hosts: list[Path], run: dict[str, str], party: int) -> None:
+        """Have all other hosts list their uploads, and tell this one."""
         for i, host in enumerate(hosts):
             if i != party:
                 with ExitStack() as stack:
                     other = Coordinator(host, stack).work
                     other.propose(run)
-                    signed = other.release.uploads.check_uploads(i)
-                    self.work.release.uploads.take_list(i, Signed(**(signed or {})))
+                    signed, at = other.release.uploads.check_uploads(i), 0
+                    while piece := other.release.uploads.read_list(at):
+                        self.work.release.uploads.take_list(i, Signed(**(signed or {})), at, piece)
+                        at += len(piece)
 
     def aggregated(self, run: dict[str, str], party: int = 0) -> dict[str, Any]:
         """Have the host add its shares up for a run, by all hosts' lists; return what it says of that."""
@@ -177,9 +184,10 @@ def let_go(coordinator: Coordinator, work: Work, hosts: list[Path], found: Party
 
 def listed(work: Work, party: int = 0) -> UploadReport:
     """Return what a host says, signed, of its uploads."""
-    signed = work.release.uploads.check_uploads(party)
-    assert signed is not None
-    return UploadList(**json.loads(signed["said"])).report(party)
+    uploads = work.release.uploads
+    signed = uploads.check_uploads(party)
+    assert signed is not None and json.loads(signed["said"])["digest"] == _digest(uploads._own)
+    return _read_list(uploads._own)
 
 
 def have_port(host: Path, port: int, client_port: int = 0) -> None:
@@ -288,7 +296,8 @@ def fed(hosts: Sequence[Agent], asked: dict[str, str]) -> None:
     for i, one in enumerate(hosts):
         for of, signed in enumerate(lists):
             if of != i:
-                one.ask("take_list", of=of, signed=signed)
+                piece = hosts[of].ask("read_list", at=0)
+                one.ask("take_list", of=of, signed=signed, at=0, piece=piece)
         one.ask("aggregate", party=i)
 
 

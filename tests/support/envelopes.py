@@ -4,8 +4,9 @@
 change with it only.
 """
 
+import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -86,6 +87,16 @@ def counts(
         made.append(Count(opener(task, party, directory), accepted))
         made[-1].add((shares or directory / "shares") / f"party-{party}", 0)
     return made
+
+
+def left_out(unsound: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Return by identity, or by SHA-256 of a file's name, why uploads are left out, of what a report has."""
+    return {name: reason for reason, names in unsound.items() for name in names}
+
+
+def name_of(file: str) -> str:
+    """Return by what a report names a file that is none of an identity."""
+    return hashlib.sha256(file.encode()).hexdigest()
 
 
 def revealed(task: Task, parts: list[Words]) -> list[int]:

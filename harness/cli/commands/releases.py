@@ -1,7 +1,7 @@
 """What commands share that release a statistic: run it here or on hosts, or plan it; then show the result."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,9 @@ from harness.views.releases import cap as cap_view
 
 if TYPE_CHECKING:
     from harness.hosts.runner import HostsRunner
+
+Made = tuple[Path | str, list[dict[str, Any]]]
+"""Where noise lies that was made ahead, and what each piece took."""
 
 # A command until it is refused, as it begins to read; and what it would import after that.
 _A_COMMAND = f"""
@@ -91,7 +94,7 @@ def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
         _plan(options)
         return None
     if options.preprocess is not None:
-        _preprocess(options, steps)
+        make_noise(options, steps, _made_for_release)
         return None
     hosts = None
     if options.hosts:
@@ -152,27 +155,33 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
     return InvitedSource(domain, directory, clients)
 
 
-def _preprocess(options: Any, steps: dict[str, str]) -> None:
-    """Make the noise of a number of runs, and say what that took."""
+def make_noise(options: Any, steps: dict[str, str], make: Callable[[Any, Progress], Made]) -> None:
+    """Make the noise of a number of runs, and say what that took.
+
+    Args: make: returns where it lies, and what each piece took.
+    """
     others = [name for name in ("records", *OF_RUNS) if name != "hosts" and getattr(options, name, None)]
     if others:
         raise OptionError(
             f"--preprocess makes noise and reads no record: leave out {', '.join(map(named, others))}."
         )
-    runs, place = options.preprocess, "each host's directory"
     with cli.steps({**run_view.HOST_STEPS, **steps}) as begin:
-        if options.hosts:
-            options, hosts = _at_hosts(options)
-            with hosts.connected(begin):
-                pieces = hosts.preprocess(of_noise(options, hosts), runs, options.timeout, begin)
-        else:
-            stock = stock_of(options)
-            pieces = preprocess(joint_noise_of(of_noise(options)), stock, runs, options.timeout, begin)
-            place = str(stock.directory)
+        place, pieces = make(options, begin)
     if cli.output.json:
-        print_json({"stock": place, "pieces": pieces})
+        print_json({"stock": str(place), "pieces": pieces})
     else:
-        show(*run_view.preprocessed(place, pieces))
+        show(*run_view.preprocessed(str(place), pieces))
+
+
+def _made_for_release(options: Any, begin: Progress) -> Made:
+    runs, stock = options.preprocess, stock_of(options)
+    if options.hosts:
+        options, hosts = _at_hosts(options)
+        with hosts.connected(begin):
+            made = hosts.preprocess(of_noise(options, hosts), runs, options.timeout, begin)
+        return "each host's directory", made
+    made = preprocess(joint_noise_of(of_noise(options)), stock, runs, options.timeout, begin)
+    return stock.directory, made
 
 
 def _plan(options: Any) -> None:

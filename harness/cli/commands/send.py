@@ -16,7 +16,7 @@ from harness.inputs.records import read_records
 from harness.pipeline.sources import read_terms
 from harness.privacy.ledger.charge import Entry, chosen_account
 from harness.privacy.ledger.populations import NOT_STARTED, PrivacyEvent, Status
-from harness.privacy.statement import DISTRIBUTED, SHIFTED, who_learns_nothing
+from harness.privacy.statement import DISTRIBUTED, MADE_AHEAD, SHIFTED, who_learns_nothing
 from harness.request.base import Request
 from harness.request.fields import as_text
 from harness.views import ledger as ledger_view
@@ -24,6 +24,10 @@ from protocols.accounting.calibration import NeighboringRelation
 from protocols.accounting.rounding import digits_up
 from protocols.circuits.clients import CHECKS
 
+_FAILURES = (
+    "Making it was begun {} times, each of which could fail unnoticed as the run can: the engine's chance to "
+    "fail counts {} times."
+)
 _CHANGES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record of yours added or removed",
     NeighboringRelation.REPLACE_ONE: "one record of yours replaced by another",
@@ -38,7 +42,10 @@ def send(options: SendOptions) -> None:
     invitation = str(options.invitation)
     request, domain = read_terms(invited.terms, invitation)
     form = request.form
-    for sentence in (*_sentences(request), *_servers(invited.servers, invitation, known)):
+    for sentence in (
+        *_sentences(request, invited.terms["attempts"]),
+        *_servers(invited.servers, invitation, known),
+    ):
         say(plain(sentence))  # before anything is sent
     for name, letter in (("epsilon", "ε"), ("delta", "δ")):
         spent, most = getattr(request, name), getattr(options, name)
@@ -92,8 +99,11 @@ def _nothing_sent() -> Iterator[None]:
         raise
 
 
-def _sentences(request: Request) -> list[str]:
-    """Return what a client agrees to; parties that run on other terms get nothing."""
+def _sentences(request: Request, attempts: int = 0) -> list[str]:
+    """Return what a client agrees to; parties that run on other terms get nothing.
+
+    Args: attempts: as `terms_of` has it.
+    """
     model, distribution = request.security, request.own_distribution
     learns = who_learns_nothing(model, distribution is not None)
     if model.tolerates == "active":
@@ -113,6 +123,7 @@ def _sentences(request: Request) -> list[str]:
         f"Computation: {model.parties} parties, model {model.name}: {learns}. Whoever runs more than "
         f"{model.corruptions} of them can see your values.",
         *([noise] if distribution else []),
+        *([f"{MADE_AHEAD} {_FAILURES.format(attempts, attempts + 1)}"] if attempts else []),
         *([early] if model.replicated else []),
     ]
 

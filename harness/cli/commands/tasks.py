@@ -1,6 +1,5 @@
 """`task` and `keys`, and `share`, `uploads` and `aggregate`: clients' and parties' steps."""
 
-from collections import Counter
 from pathlib import Path
 
 from harness.cli.options import (
@@ -12,10 +11,11 @@ from harness.cli.options import (
     TaskOptions,
     UploadsOptions,
 )
-from harness.cli.terminal import announce, plain, say, steps
+from harness.cli.terminal import announce, plain, say, show, steps
 from harness.clients.uploading import Outcome, send
 from harness.engines.registry import choose_model
 from harness.errors import OptionError, ShareError, UnsupportedError, named
+from harness.forecast.uploads import costs_of, recorded
 from harness.inputs.encoding import as_upload, shared_over
 from harness.inputs.record_schema import RecordKind
 from harness.inputs.records import read_records
@@ -35,6 +35,7 @@ from harness.request.readers import parse_choice, parse_delta
 from harness.request.releases import REQUESTS
 from harness.security_models import get_model
 from harness.views.run import STEPS
+from harness.views.uploads import planned
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.guarantee import Guarantee
 from protocols.spec import INPUT_FORMS, PATHS, SLOTS
@@ -66,7 +67,11 @@ def task(options: TaskOptions) -> None:
             raise OptionError(f"{options.file} is there, and a task never changes; name another file.")
     else:
         write_file(options.file, _made(options).text)
-    say(_meaning(read_task(options.file)))
+    made = read_task(options.file)
+    say(_meaning(made))
+    if options.plan:
+        last = len(made.parties) - 1  # whose envelopes hold values
+        show(planned(costs_of(options.plan, made, last, recorded()), options.plan))
 
 
 def _made(options: TaskOptions) -> Task:
@@ -202,7 +207,7 @@ def uploads(options: UploadsOptions) -> None:
         count.add(own(options.shares, options.party))
     listed = count.report()
     write_uploads(listed, options.out)
-    why = described(Counter(sorted(listed.unsound.values())))
+    why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     say(
         f"Party {listed.party}: {len(listed.sound)} uploads are sound here."
         f"{f' Others: {why}.' if why else ''} List: {plain(str(options.out))}."

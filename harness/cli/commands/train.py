@@ -1,21 +1,27 @@
 """`train`: a model under differential privacy, with weights and thresholds on the same budget."""
 
+from typing import Any
+
 from harness.cli import terminal as cli
-from harness.cli.commands.releases import present
+from harness.cli.commands.releases import Made, make_noise, present
 from harness.cli.options import TrainOptions
+from harness.engines.base import Progress
 from harness.privacy.ledger.charge import UNCHARGED
 from harness.request.fields import as_text
 from harness.system.result_files import default_out
 from harness.training.features import read_features
 from harness.training.logistic import FILE
-from harness.training.run import TASK, trained
+from harness.training.run import TASK, preprocessed, trained
 from harness.views import run as run_view, training as view
 from harness.views.ledger import charge
 from harness.views.parts import Part
 
 
 def train(options: TrainOptions) -> None:
-    """Train on a records file, and show the model and what it cost."""
+    """Train on a records file, and show the model and what it cost; or make the noise of that."""
+    if options.preprocess is not None:
+        make_noise(options, view.STEPS, _made_for_rounds)
+        return
     target = options.out or default_out(TASK)
     with cli.steps(view.STEPS) as begin:
         trained_model = trained(
@@ -30,3 +36,7 @@ def train(options: TrainOptions) -> None:
     shown = list(view.training(trained_model.model, manifest, weights, thresholds))
     problem = thresholds.problem if thresholds else None
     present(options, manifest, target, "Training", shown, short, full, problem, FILE)
+
+
+def _made_for_rounds(options: Any, begin: Progress) -> Made:
+    return preprocessed(options, read_features(options.features), options.preprocess, begin)

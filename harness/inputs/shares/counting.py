@@ -7,17 +7,18 @@ identity once; which uploads a run takes, all parties' lists decide.
 import hashlib
 import json
 import os
+import re
 import signal
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor
+from concurrent.futures import CancelledError, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,12 @@ from numpy.typing import NDArray
 from harness.errors import ShareError
 from harness.inputs.shares.aggregates import Header
 from harness.inputs.shares.envelope import identity_in, open_envelope
-from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, write_file
+from harness.inputs.shares.file_format import SUFFIX, ClientPolicy, client_policy_from_json, write_file
 from harness.inputs.shares.identities import Digests, Identities, digests_in
 from harness.inputs.shares.keys import SealingKey, unseal
 from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE, UploadReport
 from harness.inputs.shares.task import Task
+from harness.system.documents import Refusal
 from harness.system.files import append
 from harness.system.progress import tell
 from harness.system.stores import File, files_in
@@ -38,6 +40,7 @@ from protocols.spec import SPLIT
 
 _AT_ONCE = 512  # envelopes that a process opens before it is given more
 _CHECKPOINT_S = 30.0
+_IDENTITY = re.compile("[0-9a-f]{64}")
 _Batch = tuple[list[str | ClientPolicy | None], Words]
 
 
@@ -118,7 +121,7 @@ class Opener:
 class Count:
     """A party's count of the uploads that it has.
 
-    An upload takes 32 bytes of memory, and those of its row where rows are not added up.
+    An upload takes 32 bytes of memory, be it sound or not, and those of its row where rows are not added up.
     Guarantees: an identity is in `identities` if and only if its values are in `values`, once, also after
     the process was killed at any point.  [test: tests/harness/inputs/test_exactly_once.py]
     Args:
@@ -127,30 +130,33 @@ class Count:
         checkpoint: A file that keeps the count, sealed for the party itself, in case the process dies.
 
     Attributes:
-        unsound: By claimed identity, or by file, why envelopes were left out.
+        opener: As given.
         bounds: By identity, what clients allow that allow less than the task.
     """
 
     def __init__(
         self, opener: Opener, accepted: Iterable[str] | None = None, checkpoint: Path | None = None
     ) -> None:
-        self._opener, self._checkpoint = opener, checkpoint
+        self.opener, self._checkpoint = opener, checkpoint
         self._accepted = None if accepted is None else Identities.of(accepted)
         self._parts = [opener.nothing]  # each twice as large as the next, at least
         self._unsaved: list[Part] = []
+        self._unsaved_bounds: dict[str, ClientPolicy] = {}
+        self._there = bytearray()  # identities in the files, if a checkpoint has some
         self._saved = 0  # bytes of the checkpoint
-        self.unsound: dict[str, str] = {}
+        self._unsound: dict[str, bytearray] = defaultdict(bytearray)  # by why, claimed identities
         self.bounds: dict[str, ClientPolicy] = {}
         self._batch: dict[bytes, bytes] = {}  # by identity
         self._waiting: deque[tuple[list[bytes], Callable[[], _Batch]]] = deque()
         self._pending: set[bytes] = set()
         self._kept = time.monotonic()
         allowed = json.dumps(opener.policy and opener.policy.to_json()).encode()
-        chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.tobytes()).digest()
+        chosen = b"" if self._accepted is None else hashlib.sha256(self._accepted.digests.data).digest()
         bound = opener.task.digest + bytes([opener.party]) + chosen + allowed
-        self._info = hashlib.sha256(b"fairshares:share:3:checkpoint\n" + bound).digest()
+        self._info = hashlib.sha256(b"fairshares:share:4:checkpoint\n" + bound).digest()
         if checkpoint and checkpoint.exists():
             self._resume(checkpoint)
+        self._resumed = self.identities
 
     @property
     def identities(self) -> Identities:
@@ -165,7 +171,7 @@ class Count:
     @property
     def _whole(self) -> Part:
         if len(self._parts) > 1:
-            self._parts = [self._opener.together(*self._parts)]
+            self._parts = [self.opener.together(*self._parts)]
         return self._parts[0]
 
     def add(self, place: Path | str, processes: int | None = None, cluster: str | None = None) -> None:
@@ -178,18 +184,20 @@ class Count:
 
         Raises: ShareError: the place cannot be read, the checkpoint written, or the cluster used.
         """
-        size = self._opener.task.envelope_bytes(self._opener.party)
+        size = self.opener.task.envelope_bytes(self.opener.party)
         total = sum(file.size for file in _files(place, fetch=False)) // size
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
-        with _pool(processes, cluster) as (workers, most):
+        with _pool(processes, cluster) as (submit, most):
 
             def start(envelopes: bytes) -> Callable[[], _Batch]:
-                if workers is None:
-                    return partial(self._opener, envelopes)
-                return workers.submit(self._opener, envelopes).result
+                if submit is None:
+                    return partial(self.opener, envelopes)
+                result: Callable[[], _Batch] = submit(self.opener, envelopes).result
+                return result
 
             for number, envelope in enumerate(self._envelopes(place, size)):
                 identity = identity_in(envelope)
+                self._there += identity if self._resumed else b""
                 if identity in self._pending:  # the envelope before may be no good, and this one the upload
                     self._finish(start, 0)
                 self._pending.add(identity)
@@ -215,12 +223,13 @@ class Count:
             sound = []
             for identity, answer in zip(identities, answers, strict=True):
                 if isinstance(answer, str):
-                    self.unsound[identity.hex()] = answer
+                    self._unsound[answer] += identity
                     continue
                 sound.append(identity)
                 if answer:
-                    self.bounds[identity.hex()] = answer
-            self._take(self._opener.together(Part(digests_in(b"".join(sound)), values)))
+                    self._unsaved_bounds[identity.hex()] = answer
+            self.bounds |= self._unsaved_bounds
+            self._take(self.opener.together(Part(digests_in(b"".join(sound)), values)))
             self._pending.difference_update(identities)
             if time.monotonic() - self._kept > _CHECKPOINT_S:
                 self._save()
@@ -234,7 +243,7 @@ class Count:
     def _take(self, part: Part) -> None:
         self._parts.append(part)
         while len(self._parts) > 1 and len(self._parts[-2].digests) < 2 * len(self._parts[-1].digests):
-            self._parts[-2:] = [self._opener.together(*self._parts[-2:])]
+            self._parts[-2:] = [self.opener.together(*self._parts[-2:])]
         if self._checkpoint:
             self._unsaved.append(part)
 
@@ -243,8 +252,10 @@ class Count:
         self._kept = time.monotonic()
         if self._checkpoint is None or not self._unsaved:
             return
-        digests, values = self._opener.together(*self._unsaved)
-        plain = len(digests).to_bytes(8, "big") + digests.tobytes() + self._opener.task.ring.to_bytes(values)
+        digests, values = self.opener.together(*self._unsaved)
+        bounds = {name: bound.to_json() for name, bound in self._unsaved_bounds.items()}
+        plain = len(digests).to_bytes(8, "big") + digests.tobytes() + self.opener.task.ring.to_bytes(values)
+        plain += json.dumps(bounds).encode()
         sealed = self._own_key()[0].seal(plain, self._info)
         try:
             self._checkpoint.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -252,6 +263,7 @@ class Count:
         except OSError as error:
             raise ShareError(f"Cannot write {self._checkpoint}: {error.strerror}.") from None
         self._unsaved.clear()
+        self._unsaved_bounds.clear()
         self._went_on(sealed)
 
     def _went_on(self, sealed: bytes) -> None:
@@ -259,12 +271,12 @@ class Count:
         self._info = hashlib.sha256(self._info + sealed).digest()
 
     def _own_key(self) -> tuple[SealingKey, bytes]:
-        published = self._opener.task.parties[self._opener.party].keys
-        return next((key, self._opener.keys[key.id]) for key in published if key.id in self._opener.keys)
+        published = self.opener.task.parties[self.opener.party].keys
+        return next((key, self.opener.keys[key.id]) for key in published if key.id in self.opener.keys)
 
     def _resume(self, checkpoint: Path) -> None:
         """Go on from a checkpoint, up to where it is none of this count."""
-        ring, columns = self._opener.task.ring, len(self._opener.nothing.values)
+        ring, columns = self.opener.task.ring, len(self.opener.nothing.values)
         with checkpoint.open("rb") as file:
             left = os.fstat(file.fileno()).st_size
             while True:
@@ -272,34 +284,54 @@ class Count:
                 plain = unseal(self._own_key()[1], sealed, self._info)
                 if plain is None:
                     return
-                end = 8 + 32 * int.from_bytes(plain[:8], "big")
-                values = ring.from_bytes(plain[end:]).reshape(columns, -1, ring.words)
+                number = int.from_bytes(plain[:8], "big")
+                end = 8 + 32 * number
+                size = columns * (1 if self.opener.summed else number) * ring.value_bytes
+                values = ring.from_bytes(plain[end : end + size]).reshape(columns, -1, ring.words)
                 self._take(Part(digests_in(plain[8:end]), values))
+                for name, bound in json.loads(plain[end + size :]).items():
+                    refusal = Refusal(ShareError, str(checkpoint), "this party's count", "remove it")
+                    self.bounds[name] = client_policy_from_json(bound, refusal)
                 self._unsaved.clear()
                 self._went_on(sealed)
 
     def _envelopes(self, place: Path | str, size: int) -> Iterator[bytes]:
         """Yield the envelopes in a place's files; what is none of its own is noted."""
         for stored in _files(place):
-            name = stored.name.removesuffix(SUFFIX).encode(errors="backslashreplace").decode()
+            name = stored.name.removesuffix(SUFFIX)
             try:
                 with stored.read() as file:
                     while envelope := file.read(size):
                         if len(envelope) == size:
                             yield envelope
                         else:
-                            self.unsound[name] = WRONG_SIZE
+                            self._leave_out(name, WRONG_SIZE)
             except OSError:
-                self.unsound[name] = UNREADABLE
+                self._leave_out(name, UNREADABLE)
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        """Note a file, by the identity that is its name, or by a digest of that."""
+        digest = hashlib.sha256(os.fsencode(name)).digest()
+        self._unsound[reason] += bytes.fromhex(name) if _IDENTITY.fullmatch(name) else digest
+
+    @property
+    def gone(self) -> Identities:
+        """Uploads that count by the checkpoint, and are in the files no more."""
+        return self._resumed - Identities(np.unique(digests_in(self._there)))
+
+    @property
+    def unsound(self) -> dict[str, Identities]:
+        """By why they were left out, the identities that envelopes claim, or SHA-256 of files' names."""
+        return {why: Identities(np.unique(digests_in(raw))) for why, raw in self._unsound.items()}
 
     def report(self) -> UploadReport:
         """Return the party's list of what it can open, for all parties to see."""
-        return UploadReport(self._opener.party, self._opener.task.name, self.identities, self.unsound)
+        return UploadReport(self.opener.party, self.opener.task.name, self.identities, self.unsound)
 
     @property
     def policies(self) -> dict[str, ClientPolicy]:
         """What clients allow and the task does, by the identities of those that count."""
-        allowed = self._opener.task.allowed
+        allowed = self.opener.task.allowed
         bounds = {name: policy.and_also(allowed) for name, policy in self.bounds.items()}
         return {name: bounds.get(name, allowed) for name in self.identities}
 
@@ -309,19 +341,19 @@ class Count:
         Raises: ShareError: there are too few uploads, or too many; uploads that all parties take are gone;
         the file cannot be written.
         """
-        task = self._opener.task
+        task = self.opener.task
         identities, digest = self.identities, hashlib.sha256()
         clients = len(identities)
         if self._accepted is not None and clients < len(self._accepted):
             raise ShareError(
-                f"Party {self._opener.party} no longer has all uploads of the lists; run ./inv uploads again "
+                f"Party {self.opener.party} no longer has all uploads of the lists; run ./inv uploads again "
                 "at every party."
             )
         task.check_count(clients)
         for text in identities.texts():  # as `hash_of` has it, in little memory
             digest.update(text.replace(" ", "\n").encode())
-        policy = (self._opener.policy or task.allowed).to_json()
-        header = Header(self._opener.party, clients, digest.hexdigest(), policy, task)
+        policy = (self.opener.policy or task.allowed).to_json()
+        header = Header(self.opener.party, clients, digest.hexdigest(), policy, task)
         write_file(
             out, header.line(), map(str.encode, identities.texts()), b"\n", task.ring.to_bytes(self.values)
         )
@@ -331,14 +363,15 @@ class Count:
 
 
 @contextmanager
-def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Executor | None, int]]:
-    """Yield what opens envelopes, None for this process, and how many batches may wait for it."""
+def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Callable[..., Any] | None, int]]:
+    """Yield what has envelopes opened, None for this process, and how many batches may wait for it."""
     if cluster:
         from distributed import Client, KilledWorker
 
         try:
             with Client(cluster) as client:
-                yield client.get_executor(), 2 * sum(client.nthreads().values())
+                # Not by its executor, whose futures may never end once the scheduler is gone.
+                yield partial(client.submit, pure=False), 2 * sum(client.nthreads().values())
         except (OSError, ValueError, KilledWorker, CancelledError) as error:
             raise ShareError(
                 f"The cluster {cluster} does not answer, or lost its workers: {error}; see that it runs, and "
@@ -347,7 +380,7 @@ def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Executor | None
     elif processes:
         context, quiet = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
         with ProcessPoolExecutor(processes, context, signal.signal, quiet) as pool:
-            yield pool, 2 * processes  # this process ends them by itself when it is interrupted
+            yield pool.submit, 2 * processes  # this process ends them by itself when it is interrupted
     else:
         yield None, 0
 

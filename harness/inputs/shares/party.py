@@ -5,25 +5,23 @@ is wrong with these. So a client that sends one party something else, or all of 
 itself only, and no party skips an upload alone.
 """
 
-import io
 import json
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from harness.errors import ShareError
 from harness.inputs.shares.file_format import write_file
 from harness.inputs.shares.identities import Identities
 from harness.inputs.shares.task import Task
-from harness.system.documents import MAX_BYTES, Refusal, as_type, parse_json
+from harness.system.documents import Refusal, as_type, parse_json
 
-SCHEMA = 2
+SCHEMA = 3
 LIST_SUFFIX = ".uploads"
+_HEAD_BYTES = 1 << 16
 # Why an upload is left out; nothing of it is secret.
 UNREADABLE = "unreadable or of another version"
 WRONG_SIZE = "longer or shorter than an envelope of the task"
@@ -34,7 +32,6 @@ NOT_THE_SAME = "not the same at every party"
 OTHER_TASK = "of another task"
 OTHER_KEY = "sealed for a key that this party does not have"
 UNOPENED = "that the party's key does not open"
-_IDENTITY = re.compile("[0-9a-f]{64}")
 # Then it lies, or the client sent it something else, or runs were charged to its ledger alone.
 SAYS = ", says party {party} alone"
 _UNSOUND = (UNREADABLE, WRONG_SIZE, CHANGED, UNCOVERED, COUNTED, OTHER_TASK, OTHER_KEY, UNOPENED)
@@ -48,28 +45,21 @@ class UploadReport:
         party: Its number.
         task: The name of the task that it opened them for.
         sound: The identities of those that it would take.
-        unsound: Of all others the identities that they claim, or their files' names, and why.
+        unsound: By why they are left out, the identities that all others claim, or SHA-256 of their files'
+            names. An upload takes 32 bytes of it, whoever sent it, and no message has all of them.
     """
 
     party: int
     task: str
     sound: AbstractSet[str]
-    unsound: Mapping[str, str]
+    unsound: Mapping[str, AbstractSet[str]]
 
     def without(self, identities: Collection[str], reason: str = UNCOVERED) -> "UploadReport":
         """Return the report of a run that leaves some of these out. Args: reason: why."""
-        left_out = self.sound & set(identities)
-        unsound = {**self.unsound, **dict.fromkeys(left_out, reason)}
-        return replace(self, sound=self.sound - left_out, unsound=unsound)
-
-    @property
-    def head(self) -> dict[str, Any]:
-        """The first line of the party's list, as JSON: all but the identities of what is sound."""
-        return {"schema": SCHEMA, "party": self.party, "task": self.task, "unsound": dict(self.unsound)}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what `report_from_json` reads."""
-        return {**self.head, "sound": "".join(Identities.of(self.sound).texts())}
+        sound, before = Identities.of(self.sound), Identities.of(self.unsound.get(reason, ()))
+        left_out = sound & Identities.of(identities)
+        unsound = {**self.unsound, reason: before | left_out} if left_out else self.unsound
+        return replace(self, sound=sound - left_out, unsound=unsound)
 
 
 @dataclass(frozen=True)
@@ -81,14 +71,14 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class _List:
-    """A party's list, as JSON has it."""
+class _Head:
+    """The first line of a party's list. Attributes: sound, unsound: how many identities, in this order."""
 
     schema: int
     party: int
     task: str
-    unsound: dict[str, str]
-    sound: str = ""
+    sound: int
+    unsound: dict[str, int]
 
 
 def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
@@ -105,15 +95,19 @@ def common_uploads(reports: Sequence[UploadReport]) -> Agreement:
                 f"Party {report.party} lists uploads of task {report.task[:16]}, party {reports[0].party} of "
                 f"{reports[0].task[:16]}; bring lists of one task together."
             )
-    accepted = reduce(and_, (report.sound for report in reports))
-    why = {name: NOT_THE_SAME for report in reports for name in report.sound - accepted}
-    for report in reversed(reports):  # where parties differ, the first one's reason counts
-        says = SAYS.format(party=report.party)
-        for name in report.unsound.keys() - accepted:  # bytes that claim an identity take nothing from it
-            at_others = [bool(_IDENTITY.fullmatch(name)) and name in other.sound for other in reports]
-            alone = sum(at_others) == len(reports) - 1 > 0
-            why[name] = report.unsound[name] + says if alone else report.unsound[name]
-    left_out = dict(sorted(Counter(why.values()).items()))
+    sound = [Identities.of(report.sound) for report in reports]
+    counted = accepted = reduce(and_, sound)
+    numbers: Counter[str] = Counter()
+    for report in reports:  # where parties differ, the first one's reason counts
+        others = [names for names, other in zip(sound, reports, strict=True) if other is not report]
+        for reason, names in sorted(report.unsound.items()):
+            new = Identities.of(names) - counted  # bytes that claim an identity take nothing from it
+            alone = len(reduce(and_, others, new)) if others else 0
+            numbers[reason] += len(new) - alone
+            numbers[reason + SAYS.format(party=report.party)] += alone
+            counted |= new
+    numbers[NOT_THE_SAME] += len(reduce(or_, sound) - counted)
+    left_out = dict(sorted((+numbers).items()))
     if not accepted:
         raise ShareError(f"No upload is sound at every party: {described(left_out) or 'there is none'}.")
     return Agreement(accepted, left_out)
@@ -126,8 +120,11 @@ def described(left_out: Mapping[str, int]) -> str:
 
 def write_uploads(report: UploadReport, out: Path) -> None:
     """Write one party's list, for all parties to see. Raises: ShareError: it cannot be written."""
-    texts = Identities.of(report.sound).texts()
-    write_file(out, json.dumps(report.head).encode() + b"\n", map(str.encode, texts), b"\n")
+    unsound = {reason: Identities.of(names) for reason, names in sorted(report.unsound.items())}
+    sound, numbers = Identities.of(report.sound), {reason: len(names) for reason, names in unsound.items()}
+    head = _Head(SCHEMA, report.party, report.task, len(sound), numbers)
+    lines = [part for names in (sound, *unsound.values()) for part in (map(str.encode, names.texts()), b"\n")]
+    write_file(out, json.dumps(asdict(head)).encode() + b"\n", *lines)
 
 
 def read_lists(directory: Path, task: Task) -> Agreement:
@@ -135,43 +132,30 @@ def read_lists(directory: Path, task: Task) -> Agreement:
 
     Raises: ShareError: a party's list is missing, damaged or of another task; as `common_uploads`.
     """
-    reports = [_read_list(path) for path in directory.glob(f"*{LIST_SUFFIX}")]
-    reports.sort(key=lambda report: report.party)
+    reports = [_read_list(path) for path in sorted(directory.glob(f"*{LIST_SUFFIX}"))]
     if [report.party for report in reports] != list(range(len(task.parties))):
-        raise ShareError(f"{directory} does not hold one list of uploads of each of the task's parties.")
+        raise ShareError(
+            f"{directory} does not hold one list of uploads of each of the task's parties, by the name "
+            f"party-<i>{LIST_SUFFIX}."
+        )
     if reports[0].task != task.name:
         raise ShareError(f"{directory} holds lists of task {reports[0].task[:16]}, not {task.name[:16]}.")
     return common_uploads(reports)
 
 
 def _read_list(path: Path) -> UploadReport:
-    refusal = _refusal(str(path))
+    refusal = Refusal(ShareError, str(path), "a party's list of uploads", "write it again")
     try:
         with path.open("rb") as file:
-            head = file.readline(MAX_BYTES)
-            if not head.endswith(b"\n"):
-                refusal.say("its first line has no end")
-            return report_from_json(parse_json(head, refusal), str(path), file)
+            head = as_type(_Head, parse_json(file.readline(_HEAD_BYTES), refusal), refusal)
+            if head.schema != SCHEMA or not set(head.unsound) <= set(_UNSOUND):
+                refusal.say("it is of another version")
+            sound = Identities.read(file, head.sound)
+            unsound = {reason: Identities.read(file, number) for reason, number in head.unsound.items()}
+            if file.read(1):
+                refusal.say("it goes on after its end")
     except OSError as error:
         raise ShareError(f"Cannot read {path}: {error.strerror}; write it again.") from None
-
-
-def report_from_json(fields: Any, where: str, listed: BinaryIO | None = None) -> UploadReport:
-    """Check a party's list, as `UploadReport.to_json` gives it.
-
-    Args: listed: what has the identities of what is sound, if the fields do not.
-    Raises: ShareError: it is something else.
-    """
-    refusal = _refusal(where)
-    head = as_type(_List, fields, refusal)
-    if head.schema != SCHEMA or not set(head.unsound.values()) <= set(_UNSOUND):
-        refusal.say("it is of another version")
-    try:
-        sound = Identities.read(listed or io.BytesIO(head.sound.encode()))
     except ValueError:
-        refusal.say("it lists what is no identity, or not in order")
-    return UploadReport(head.party, head.task, sound, head.unsound)
-
-
-def _refusal(where: str) -> Refusal:
-    return Refusal(ShareError, where, "a party's list of uploads", "write it again")
+        refusal.say("it lists what is no identity, not in order, or not as many as it says")
+    return UploadReport(head.party, head.task, sound, unsound)

@@ -18,6 +18,7 @@ from pathlib import Path
 from harness.errors import PopulationError, UsedNoiseError, named
 from harness.privacy.ledger.accountants import noise_of, noise_text
 from harness.privacy.ledger.database import Database
+from harness.privacy.ledger.heads import append_entry, heads_among, last_head
 from harness.privacy.ledger.populations import (
     Charge,
     Population,
@@ -38,7 +39,6 @@ from harness.system.processes import birth
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee, compose
 
-_ENTRIES = "(SELECT COALESCE(MAX(id), 0) FROM charges) + (SELECT COUNT(*) FROM uses)"
 _OF_A_CHARGE = (
     "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, status, "
     "process"
@@ -62,7 +62,7 @@ class Ledger(Database):
     Raises: LedgerError: the file is locked, damaged, not a ledger, or cannot be written.
     """
 
-    schema = 5
+    schema = 6
     tables = """
     CREATE TABLE populations (
         key TEXT PRIMARY KEY,
@@ -99,8 +99,12 @@ class Ledger(Database):
     ) WITHOUT ROWID;
     CREATE TABLE peers (
         certificate TEXT PRIMARY KEY,
-        entries INTEGER NOT NULL
+        head TEXT NOT NULL
     ) WITHOUT ROWID;
+    CREATE TABLE heads (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        digest TEXT UNIQUE NOT NULL
+    );
     """
 
     def __init__(self, path: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
@@ -169,37 +173,41 @@ class Ledger(Database):
             connection.executemany("INSERT OR IGNORE INTO uses VALUES (?, ?)", uses)
             if release.piece:
                 connection.execute("INSERT INTO pieces VALUES (?, ?)", (release.piece, number))
+            append_entry(connection, release.run)
             _set_status(connection, number, Status.RUNNING)
             return number, None if name is None else _find(connection, name)
 
-    def entries(self) -> int:
-        """Return how many charges, and uploads in them, this ledger has had: no run leaves that as it was."""
+    def head(self) -> str:
+        """Return what stands for all charges so far, "" if there are none."""
         with self.reading() as connection:
-            had: int = connection.execute(f"SELECT {_ENTRIES}").fetchone()[0]
-        return had
+            return last_head(connection)
 
-    def restore(self, name: str, lost: PrivacyEvent, entries: int) -> None:
+    def had(self, heads: Iterable[str]) -> list[str]:
+        """Return which of these heads this ledger has had."""
+        with self.reading() as connection:
+            return heads_among(connection, heads)
+
+    def restore(self, name: str, lost: PrivacyEvent, seen: Sequence[str]) -> None:
         """Write what a ledger lost that was restored from a backup, as its owner says, beyond any budget.
 
-        Args: name: the population; lost: what its lost runs spent; entries: that others have seen here.
+        Args: name: the population; lost: what its lost runs spent; seen: heads that it lost, as others know.
         """
         with self.writing() as connection:
             if _find(connection, name) is None:
                 _set_budget(connection, name, None)
             number = _insert(connection, name, lost)
-            reached = max(number, number + entries - connection.execute(f"SELECT {_ENTRIES}").fetchone()[0])
-            connection.execute("UPDATE charges SET id = ? WHERE id = ?", (reached, number))
-            _set_status(connection, reached, Status.DONE)
+            append_entry(connection, "lost", *seen)
+            _set_status(connection, number, Status.DONE)
 
-    def seen(self) -> dict[str, int]:
-        """Return how many entries each other host's ledger had, at least, by its certificate."""
+    def seen(self) -> dict[str, str]:
+        """Return the last head of each other host's ledger that is known, by its certificate."""
         with self.reading() as connection:
-            return dict(connection.execute("SELECT certificate, entries FROM peers"))
+            return dict(connection.execute("SELECT certificate, head FROM peers"))
 
-    def remember(self, entries: Mapping[str, int]) -> None:
-        """Write how many entries other hosts' ledgers have by now. Args: entries: as `seen` says it."""
+    def remember(self, heads: Mapping[str, str]) -> None:
+        """Write the heads of other hosts' ledgers by now. Args: heads: as `seen` says them."""
         with self.writing() as connection:
-            connection.executemany("INSERT OR REPLACE INTO peers VALUES (?, ?)", entries.items())
+            connection.executemany("INSERT OR REPLACE INTO peers VALUES (?, ?)", heads.items())
 
     def settle(self, charge: int, status: Status) -> None:
         """Write what became of a run. Whatever it is, its charge stays."""

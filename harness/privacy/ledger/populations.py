@@ -46,6 +46,7 @@ class PrivacyEvent:
         policies: of the uploads whose clients have one, by identity.
         piece: the name of the noise made ahead that it uses; "" if it makes its own.
         chain: the name of the chain that it is a run of, "" if of none; domain: that of the chain, as text.
+        run: a digest of all that hosts signed of it; "" of a run on no hosts.
     """
 
     task: str
@@ -60,6 +61,7 @@ class PrivacyEvent:
     piece: str = ""
     chain: str = ""
     domain: str = ""
+    run: str = ""
 
     @property
     def loss(self) -> Loss:

@@ -11,8 +11,7 @@ import pytest
 
 from benchmarks.tampering import attack as runs
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
-from benchmarks.tampering.operations import OPERATIONS, Operation
-from benchmarks.tampering.production import NOISE, PROGRAMS
+from benchmarks.tampering.operations import NOISE, OPERATIONS, PROGRAMS, Operation
 from benchmarks.tampering.stock import MAKING, STOCK, STORED, Files, StockAttack, changed
 from benchmarks.tampering.walk import Parties, sites
 from harness.engines.parties.working_directory import LOG

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.commands.tampering import summary
 from benchmarks.tampering import walk
 from benchmarks.tampering.attack import Attack, Change, Kind, Message, Outcome, build_interposer
-from benchmarks.tampering.production import NOISE, PROGRAMS
+from benchmarks.tampering.operations import NOISE, PROGRAMS
 from benchmarks.tampering.timing import Pair, summary as summary_of_times, watch
 from benchmarks.tampering.walk import Attempt, most_wrong
 from harness.security_models import MODELS

@@ -1,32 +1,32 @@
-"""Uploads in object stores, against moto's server, the fake S3 that its users test with.
-
-It is skipped where `pip install s3fs 'moto[server]'` was not run; no real store is tried.
-"""
+"""Uploads in object stores, against moto's server, the fake S3 that its users test with, and an sshd."""
 
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from getpass import getuser
 from pathlib import Path
 from secrets import token_hex
 
 import pytest
+from fsspec.implementations.sftp import SFTPFileSystem
+from moto.server import ThreadedMotoServer
 
 from harness.clients.uploading import Outcome, send
+from harness.engines.parties.supervisor import free_ports
 from harness.errors import MissingPackageError, ShareError
 from harness.inputs.shares.counting import Count
 from harness.inputs.shares.party import WRONG_SIZE
 from harness.inputs.shares.task import Task
 from harness.system import stores
-from tests.support.envelopes import made_task, opener, upload
+from tests.support.envelopes import left_out, made_task, opener, upload
+from tests.support.running import until
+from tests.support.servers import HOST
+from tests.support.ssh import answers, make_ssh_files, start_sshd, write_key
 
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Return the URL of a new bucket."""
-    for package in ("s3fs", "moto.server"):
-        pytest.importorskip(package, reason="there is no s3fs, or no moto[server]")
-    from moto.server import ThreadedMotoServer
-
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -84,12 +84,48 @@ def test_a_bucket_takes_uploads_once_and_a_party_counts_them(
     count = Count(opener(task, 0, tmp_path))
     count.add(f"{bucket}party-0/", 0)
     assert {*count.identities} == {*names}
-    assert count.unsound == {names[0]: WRONG_SIZE}
+    assert left_out(count.unsound) == {names[0]: WRONG_SIZE}
     expected = [Count(opener(task, i, tmp_path)) for i in range(3)]
     for name, envelope in zip(names, envelopes, strict=True):
         (shares / "party-0" / f"{name}.share").write_bytes(envelope)
     expected[0].add(shares / "party-0", 0)
     assert (count.values == expected[0].values).all()
+
+
+@pytest.fixture
+def sftp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the URL of a directory at an sshd that is not known yet."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    with free_ports(1) as (port,):
+        make_ssh_files(tmp_path / "ssh", [f"[{HOST}]:{port}"])
+        (tmp_path / "ssh" / "key").rename(home / ".ssh" / "id_ed25519")
+        (tmp_path / "uploads").mkdir()
+        server = start_sshd(tmp_path / "ssh", HOST, port)
+        try:
+            until(lambda: answers(HOST, port) or server.poll() is not None)
+            yield f"sftp://{getuser()}@{HOST}:{port}{tmp_path / 'uploads'}/"
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def test_an_sftp_server_takes_uploads_if_its_key_is_known(sftp: str, task: Task, tmp_path: Path) -> None:
+    shares, known = tmp_path / "shares", tmp_path / "home" / ".ssh" / "known_hosts"
+    names = [upload(task, [1 << i, 0, 1, 0], shares) for i in range(4)]
+    (tmp_path / "uploads" / f"{names[0]}.share").write_bytes(b"a stranger's")
+    count = Count(opener(task, 0, tmp_path))
+    known.write_text(f"{HOST} {write_key(tmp_path / 'other')}\n")
+    for act in (lambda: send(shares, [sftp]), lambda: count.add(sftp, 0)):
+        with pytest.raises(ShareError, match=r"key is not in .*known_hosts"):
+            act()
+    known.write_bytes((tmp_path / "ssh" / "known_hosts").read_bytes())
+    (end,) = send(shares, [sftp])
+    assert sum(number for how, number in end.items() if how.startswith(Outcome.STORED)) == 3
+    count.add(sftp, 0)
+    assert {*count.identities} == {*names[1:]} and count.unsound == {names[0]: WRONG_SIZE}
+    SFTPFileSystem.clear_instance_cache()
 
 
 def test_a_store_that_refuses_is_said(bucket: str, task: Task, tmp_path: Path) -> None:

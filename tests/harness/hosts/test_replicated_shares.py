@@ -1,12 +1,10 @@
 """Replicated shares on hosts: a share that differs anywhere is dropped by all alike, or ends the run."""
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from textwrap import wrap
 from threading import Barrier
 from typing import Any
 
@@ -16,13 +14,14 @@ import pytest
 from harness.errors import CertificateError, FairSharesError, HostUnfitError, ShareError
 from harness.hosts import keys
 from harness.hosts.runner import HostsSource
-from harness.hosts.signed_results import UPLOADS, Intent, Signed, UploadList, check_agreement, sign, verify
+from harness.hosts.signed_results import UPLOADS, Intent, Signed, check_agreement, sign, verify
+from harness.hosts.uploads import _digest
 from harness.hosts.work import Work
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.inputs.rings import RING
 from harness.inputs.shares.file_format import SALT_BYTES
-from harness.inputs.shares.party import CHANGED, NOT_THE_SAME, SAYS
+from harness.inputs.shares.party import CHANGED, NOT_THE_SAME, SAYS, UploadReport, _read_list, write_uploads
 from harness.inputs.shares.task import BOUNDS_BYTES, read_task
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
@@ -180,8 +179,10 @@ def test_an_equivocating_client_is_only_dropped(model: SecurityModel, tmp_path: 
 
 
 @models
-def test_a_file_that_changes_after_the_comparison_ends_the_run(model: SecurityModel, tmp_path: Path) -> None:
-    """Each party's each share."""
+def test_a_file_that_changes_after_the_comparison_changes_nothing(
+    model: SecurityModel, tmp_path: Path
+) -> None:
+    """Each party's each share: what a host listed is what it counts, or, if it has to read again, none is."""
     site = Site(tmp_path, model)
     for party in range(model.parties):
         file = site.file(party, 2)
@@ -193,8 +194,12 @@ def test_a_file_that_changes_after_the_comparison_ends_the_run(model: SecurityMo
                     file.write_bytes(changed)  # noqa: B023  # of this round
                 return answer
 
+            assert site.fed({party: late}) == ({*site.batches}, {})
+            other = (party + 1) % model.parties
+            lost = site.file(other, 1).rename(tmp_path / "lost")
             with pytest.raises(ShareError, match=f"Party {party} no longer has all uploads"):
                 site.fed({party: late})
+            lost.rename(site.file(other, 1))
             file.write_bytes(whole)
 
 
@@ -211,20 +216,22 @@ def test_hosts_charge_at_the_same_time(model: SecurityModel, tmp_path: Path) -> 
     assert len(Site(tmp_path, model).run(dict.fromkeys(range(model.parties), meet))) == DOMAIN.cells
 
 
-def lists(change: Callable[[dict[str, Any]], object], signer: int = 1) -> Lie:
+def lists(change: Callable[[UploadReport], UploadReport], signer: int = 1) -> Lie:
     """Return a host that signs something else than it has of uploads.
 
-    Args: change: of what its list says; signer: the party by whose key.
+    Args: change: of its list; signer: the party by whose key.
     """
 
     def of_site(site: Site) -> After:
-        def lie(request: str, _work: Work, answer: Any) -> Any:
+        def lie(request: str, work: Work, answer: Any) -> Any:
             if request != "check_uploads":
                 return answer
-            said = json.loads(answer["said"])
-            change(said["uploads"])
+            uploads = work.release.uploads
+            report, uploads._own = _read_list(uploads._own), uploads._own.with_suffix(".lie")
+            write_uploads(change(report), uploads._own)
+            said = replace(uploads.heard[report.party], digest=_digest(uploads._own))
             key = site.hosts[signer].joinpath(keys.DIRECTORY, "mp-spdz", f"P{signer}.pem")
-            return sign(UploadList(**said), key)
+            return sign(said, key)
 
         return lie
 
@@ -241,13 +248,13 @@ Lied = tuple[int, Lie, type[FairSharesError], str | None]
 LIES: dict[str, Lied] = {
     "complains of everything": (
         1,
-        lists(lambda said: said.update(unsound=dict.fromkeys(wrap(said["sound"], 64), CHANGED), sound="")),
+        lists(lambda report: report.without([*report.sound], CHANGED)),
         ShareError,
         f"No upload is sound at every party: 4 {CHANGED}, says party 1 alone",
     ),
     "takes another set than it signed": (
         1,
-        lists(lambda said: said.update(sound=said["sound"][64:])),
+        lists(lambda report: replace(report, sound={*report.sound} - {min(report.sound)})),
         FairSharesError,
         None,
     ),
@@ -259,21 +266,21 @@ LIES: dict[str, Lied] = {
     ),
     "a list by another's key": (
         2,
-        lists(lambda said: None),
+        lists(lambda report: report),
         CertificateError,
         "Party 2 has another certificate",
     ),
     "another party's list": (
         2,
-        lists(lambda said: said.update(party=1), signer=2),
+        lists(lambda report: replace(report, party=1), signer=2),
         ShareError,
-        "The list of party 2 is another party's",
+        "does not hold one list of uploads of each",
     ),
     "a list that is none": (
         1,
-        lists(lambda said: said.update(sound=3)),
+        lists(lambda report: replace(report, party="1")),  # type: ignore[arg-type]
         ShareError,
-        "The list of party 1 is not a party's list of uploads",
+        "party-1.uploads is not a party's list of uploads",
     ),
     "a number for a list": (
         1,
@@ -374,10 +381,11 @@ def test_a_host_lists_its_uploads_once(model: SecurityModel, tmp_path: Path) -> 
         one = hosts._connections[0]
         nobody = {"said": "", "signature": "", "certificate": ""}
         with pytest.raises(HostUnfitError, match="of a party that its model does not have"):
-            one.ask("take_list", of=model.parties, signed=nobody)
-        one.ask("take_list", of=1, signed=nobody)
-        with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
-            one.ask("aggregate", party=0)
+            one.ask("take_list", of=model.parties, signed=nobody, at=0, piece="")
+        one.ask("take_list", of=1, signed=nobody, at=0, piece="")
+        for early in ({"request": "aggregate", "party": 0}, {"request": "read_list", "at": 0}):
+            with pytest.raises(HostUnfitError, match="told of others' uploads before it listed its own"):
+                one.ask(**early)
         one.ask("check_uploads", kind=Any, party=0)
         with pytest.raises(HostUnfitError, match="has listed its uploads already"):
             one.ask("check_uploads", party=0)

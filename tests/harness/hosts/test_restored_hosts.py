@@ -1,6 +1,8 @@
 """A host whose ledger went back in time: peers notice, also if it lost uploads alone; its owner goes on."""
 
+import re
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings, run_release
 from harness.privacy.ledger.charge import Account
 from harness.privacy.ledger.entries import Ledger
+from harness.privacy.ledger.heads import next_head
 from harness.privacy.ledger.populations import PrivacyEvent
 from harness.releases.weights import WeightsStatistic
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
@@ -30,53 +33,75 @@ class Chain:
 
     def __init__(self, at: Path) -> None:
         self.at, self.outs = at, 0
-        self.hosts = make_hosts(at, RULE + "chains = true\n", clients=0)
-        self.account = Account(Ledger(at / "coordinator.sqlite"), "loans")
+        self.hosts = make_hosts(at, RULE.replace("epsilon = 4", "epsilon = 9") + "chains = true\n", clients=0)
 
-    def run(self) -> None:
+    def run(self, name: str = "monthly") -> None:
         zero = np.zeros(1, dtype=np.int64)
         share(ClientRecords(DOMAIN, np.array(["c"]), zero, zero, zero), SPLIT, MODEL, self.at / "shares")
         to_hosts(self.at / "shares", self.hosts)
         self.outs += 1
-        release = request_of(MODEL, SPLIT, Fraction(1)).but(population="loans", chain="monthly")
+        release = request_of(MODEL, SPLIT, Fraction(1)).but(population="loans", chain=name)
         with hosts_runner(self.hosts, MODEL, release) as runner:
-            settings = RunSettings(release, timeout_s=600, account=self.account, hosts=runner)
             out = self.at / f"out-{self.outs}"
+            account = Account(Ledger(out.with_suffix(".sqlite")), "loans")  # no refused run's
+            settings = RunSettings(release, timeout_s=600, account=account, hosts=runner)
             run_release(WeightsStatistic(), HostsSource(runner), settings, out, lambda step: None)
 
 
+def refusal(chain: Chain) -> str:
+    """Return the heads that the refusal of a run names."""
+    with pytest.raises(HostUnfitError, match=r"of party 0 does not go on .* it was restored") as refused_run:
+        chain.run()
+    return re.findall("--seen ([0-9a-f,]*)", str(refused_run.value))[0]
+
+
 def test_a_host_goes_on_once_its_owner_says_what_was_lost(tmp_path: Path) -> None:
+    """Though its restored ledger was charged for as much, or for more, without the others, since."""
     chain = Chain(tmp_path)
     ledger = chain.hosts[0] / LEDGER
-    for _ in range(2):
-        chain.run()
+    chain.run()
     shutil.copy(ledger, tmp_path / "backup")
     chain.run()  # which adds its upload to the chain's charge, and nothing else
-    assert Ledger(ledger).entries() == 4
-    shutil.copy(tmp_path / "backup", ledger)
-    with pytest.raises(HostUnfitError, match=r"has 3 entries, and party [12] has seen 4: it was restored"):
-        chain.run()
-    lost = ("--directory", str(chain.hosts[0]), "--population", "loans", "--epsilon", "1", "--entries", "4")
+    last = Ledger(ledger).head()
+    for since in range(3):
+        shutil.copy(tmp_path / "backup", ledger)
+        for number in range(since):
+            Ledger(ledger).charge("loans", None, replace(SPENT, run=f"{number}", uploads=(f"{number}" * 64,)))
+        assert refusal(chain) == last
+    lost = ("--directory", str(chain.hosts[0]), "--population", "loans", "--epsilon", "1", "--seen", last)
     said = succeed("hosts.restored", *lost, cwd=tmp_path)
-    assert "Charged to population 'loans': ε = 1 and δ = 9.095e-13. The ledger has 4 entries now." in said
-    chain.account = Account(Ledger(tmp_path / "another.sqlite"), "loans")  # as the first has the failed run's
+    assert "Charged to population 'loans': ε = 1 and δ = 9.095e-13. Hosts that have seen" in said
     chain.run()
     (population,) = Ledger(ledger).populations()
-    assert population.spent.epsilon == population.charges[0].exact.epsilon + 1
-    assert [charge.task for charge in population.charges] == ["weights", "lost"]
+    assert population.spent.epsilon == population.charges[0].exact.epsilon + 2 * SPENT.exact.epsilon + 1
+    assert [charge.task for charge in population.charges] == ["weights", "x", "x", "lost"]
     assert "no host's directory" in refused("hosts.restored", *lost[2:], "--directory", ".", cwd=tmp_path)
+    assert "64 hexadecimal" in refused("hosts.restored", *lost[:-1], last[:9], cwd=tmp_path)
 
 
-@pytest.mark.parametrize("reached", [0, 2, 9])
-def test_a_restored_ledger_reaches_what_others_have_seen(reached: int, tmp_path: Path) -> None:
-    """And its next charge is a further entry."""
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    spent = PrivacyEvent(
-        "x", "ring", Guarantee(Fraction(1), Fraction(0)), PrivacyUnit.RECORD, relation, tmp_path
-    )
-    ledger.charge("loans", None, spent)
-    ledger.restore("loans", spent, reached)
-    assert ledger.entries() == max(reached, 2)
-    ledger.charge("loans", None, spent)
-    assert ledger.entries() == max(reached, 2) + 1
+SPENT = PrivacyEvent(
+    "x",
+    "ring",
+    Guarantee(Fraction(1), Fraction(0)),
+    PrivacyUnit.RECORD,
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    Path(),
+)
+
+
+def test_a_head_commits_to_each_run_in_order(tmp_path: Path) -> None:
+    """And a restored ledger has had what others have seen, without going back to it."""
+    heads = {}
+    for order in ("ab", "ba", "a", "b"):
+        ledger = Ledger(tmp_path / order)
+        assert ledger.head() == ""
+        for run in order:
+            ledger.charge("loans", None, replace(SPENT, run=run))
+        heads[order] = ledger.head()
+        assert ledger.had([heads["ab"], heads[order], "c" * 64]) == [heads["ab"]] * (order == "ab") + [
+            heads[order]
+        ]
+    assert heads["ab"] == next_head(next_head("", "a"), "b") and len({*heads.values()}) == 4
+    ledger.restore("loans", SPENT, [heads["ab"], heads["ba"]])
+    assert ledger.had(heads.values()) == [heads["ab"], heads["ba"], heads["b"]]
+    assert ledger.head() not in heads.values()

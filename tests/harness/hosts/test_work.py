@@ -19,11 +19,13 @@ from harness.engines.base import PROJECT
 from harness.errors import HostUnfitError, PolicyError, ShareError, UsedUploadsError
 from harness.hosts import cleanup, wire
 from harness.hosts.policy import DEFAULT, FILE, LEDGER, write_policy
+from harness.hosts.uploads import CHECKPOINT
 from harness.hosts.work import Work
 from harness.inputs.record_schema import Cap, RecordDomain
 from harness.inputs.records import ClientRecords
+from harness.inputs.shares import counting
 from harness.inputs.shares.file_format import ClientPolicy
-from harness.inputs.shares.party import UNCOVERED, WRONG_SIZE
+from harness.inputs.shares.party import UNCOVERED, UNREADABLE, WRONG_SIZE
 from harness.privacy.ledger.entries import Ledger
 from harness.request.releases import WeightsRequest
 from harness.system.files import PREFIX
@@ -47,7 +49,7 @@ from tests.support.coordinators import (
     spent,
     write_rules,
 )
-from tests.support.envelopes import counts
+from tests.support.envelopes import counts, left_out
 from tests.support.sharing import allowing, share, to_hosts, trial
 
 
@@ -112,7 +114,7 @@ def test_uploads_that_are_not_taken_are_left_out(tmp_path: Path) -> None:
 
     with ExitStack() as stack:
         report = listed(proposed(hosts[0], stack).work)
-        assert report.sound == {accepted, left} and report.unsound == {bad: WRONG_SIZE}
+        assert report.sound == {accepted, left} and left_out(report.unsound) == {bad: WRONG_SIZE}
         assert report.task == trial(CAPPED, SLOTS, MODEL, tmp_path / "shares").name
     for i, host in enumerate(hosts):
         with ExitStack() as stack:
@@ -335,7 +337,7 @@ def test_a_client_says_for_what_its_upload_may_be_used(
     work = Coordinator(hosts[0], stack).work
     work.propose(asked())
     report = listed(work)
-    assert (one in report.sound, report.unsound.get(one) == UNCOVERED) == (covered, not covered)
+    assert (one in report.sound, left_out(report.unsound).get(one) == UNCOVERED) == (covered, not covered)
 
 
 def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy | None) -> str:
@@ -345,22 +347,81 @@ def share_more(hosts: list[Path], tmp_path: Path, allowed: ClientPolicy | None) 
     return batch
 
 
-def test_uploads_that_come_after_the_check_wait_for_the_next_run(hosts: list[Path], tmp_path: Path) -> None:
-    """And one that goes ends the run: no host leaves an upload out alone."""
+@pytest.mark.parametrize("what", ["comes", "goes"])
+def test_what_a_host_listed_is_what_it_counts(what: str, hosts: list[Path], tmp_path: Path) -> None:
+    """An upload that comes after it waits for the next run, as does that one goes."""
     one = share_more(hosts, tmp_path, ALLOWED)
-    for late in (True, False):
-        with ExitStack() as stack:
-            coordinator = Coordinator(hosts[0], stack)
-            coordinator.work.propose(asked())
-            coordinator.tell(hosts, asked())
-            if late:
-                new = share_more(hosts, tmp_path, replace(ALLOWED, tasks=("gap",)))
-                listed_uploads = coordinator.work.release.uploads.aggregate(0)["head"].splitlines()[1].split()
-                assert one in listed_uploads and new not in listed_uploads and len(listed_uploads) == 2
-            else:
-                (hosts[0] / "shares" / f"{one}.share").unlink()
-                with pytest.raises(ShareError, match="no longer has all uploads"):
-                    coordinator.work.release.uploads.aggregate(0)
+    with ExitStack() as stack:
+        coordinator = Coordinator(hosts[0], stack)
+        coordinator.work.propose(asked())
+        coordinator.tell(hosts, asked())
+        if what == "comes":
+            share_more(hosts, tmp_path, None)
+        else:
+            (hosts[0] / "shares" / f"{one}.share").unlink()
+        counted = coordinator.work.release.uploads.aggregate(0)["head"].splitlines()[1].split()
+        assert one in counted and len(counted) == 2
+    with ExitStack() as stack:
+        work = Coordinator(hosts[0], stack).work
+        work.propose(asked())
+        assert len(listed(work).sound) == (3 if what == "comes" else 1)
+
+
+@pytest.mark.parametrize("taken_away", [True, False])
+def test_a_host_goes_on_from_where_a_killed_one_was(
+    taken_away: bool, hosts: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens nothing again, keeps what clients allow, and counts none that its owner took away since."""
+    for allowed in (ALLOWED, replace(ALLOWED, tasks=("gap",))):
+        one = share_more(hosts, tmp_path, allowed)
+    with monkeypatch.context() as patched, ExitStack() as stack:
+        patched.setattr(counting, "_CHECKPOINT_S", 0)
+        work = Coordinator(hosts[0], stack).work
+        work.propose(asked())
+        assert len(listed(work).sound) == 2  # and there its process ends
+    if taken_away:
+        for host in hosts:
+            (host / "shares" / f"{one}.share").unlink()
+    opened = list[bytes]()
+    monkeypatch.setattr(counting, "open_envelope", lambda *asked: opened.append(asked[-1]) or UNREADABLE)
+    if taken_away:
+        monkeypatch.undo()
+    with ExitStack() as stack:
+        work = Coordinator(hosts[0], stack).work
+        work.propose(asked())
+        report = listed(work)
+        assert len(report.sound) == 2 and not opened
+        assert left_out(report.unsound) == ({} if taken_away else {one: UNCOVERED})
+
+
+def test_a_host_opens_each_upload_once(hosts: list[Path], tmp_path: Path) -> None:
+    """For its list and for the count, if all take what it listed."""
+    share_more(hosts, tmp_path, ALLOWED)
+    opened = list[bytes]()
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patched:
+        coordinator = Coordinator(hosts[0], stack)
+        coordinator.work.propose(asked())
+        coordinator.tell(hosts, asked())
+        patched.setattr(counting, "open_envelope", lambda *asked: opened.append(asked[-1]) or UNREADABLE)
+        assert len(coordinator.work.release.uploads.aggregate(0)["head"].splitlines()[1].split()) == 2
+    assert not opened and not (hosts[0] / CHECKPOINT).exists()
+
+
+@pytest.mark.parametrize("what", ["another list", "another party's list", "no list"])
+def test_lists_are_what_other_hosts_signed(what: str, hosts: list[Path]) -> None:
+    with ExitStack() as stack:
+        coordinator = Coordinator(hosts[0], stack)
+        coordinator.work.propose(asked())
+        coordinator.tell(hosts, asked())
+        uploads = coordinator.work.release.uploads
+        if what == "another list":
+            uploads.take_list(1, uploads._told[1], 0, uploads._list_of(1).read_text().replace("a", "b"))
+        elif what == "no list":
+            uploads._list_of(1).unlink()
+        else:
+            uploads.take_list(0, uploads._told[1], 0, uploads._list_of(1).read_text())
+        with pytest.raises((HostUnfitError, OSError), match=r"another list of party [01] than|No such file"):
+            uploads.aggregate(0)
 
 
 def test_a_host_charges_a_chain_once_and_keeps_what_it_counted(hosts: list[Path], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Uploads that are not sound at every party are left out by all alike, whatever a client sends to whom."""
 
+import hashlib
 import json
 import os
 from collections import Counter
@@ -22,9 +23,9 @@ from harness.inputs.shares.party import (
     UNREADABLE,
     WRONG_SIZE,
     UploadReport,
+    _read_list,
     common_uploads,
     read_lists,
-    report_from_json,
     write_uploads,
 )
 from harness.pipeline.party_inputs import PartyInputs
@@ -32,7 +33,7 @@ from harness.pipeline.sources import SharesSource
 from harness.security_models import MODELS, SecurityModel
 from protocols.accounting.calibration import PrivacyUnit
 from protocols.spec import KEYS, SLOTS, SPLIT, InputForm
-from tests.support.envelopes import counts, made_task, opener, revealed
+from tests.support.envelopes import counts, left_out, made_task, opener, revealed
 from tests.support.misbehaving import MISBEHAVIOURS, copy_under_another_name, misbehave
 from tests.support.requests import request_of
 from tests.support.sharing import ALL, allowing, context, share, trial
@@ -137,9 +138,9 @@ TASK = "0" * 64
 def test_all_parties_take_the_same_whoever_computes_it(shift: int) -> None:
     """The sets of uploads do not depend on the order; of differing reasons that of party 0 is given."""
     reports = [
-        UploadReport(0, TASK, frozenset({A, B, E}), {D: WRONG_SIZE, C: UNREADABLE}),
+        UploadReport(0, TASK, frozenset({A, B, E}), {WRONG_SIZE: {D}, UNREADABLE: {C}}),
         UploadReport(1, TASK, frozenset({A, B, D, C}), {}),
-        UploadReport(2, TASK, frozenset({A, B, E, C}), {D: UNREADABLE}),
+        UploadReport(2, TASK, frozenset({A, B, E, C}), {UNREADABLE: {D}}),
     ]
     agreement = common_uploads([*reports[shift:], *reports[:shift]])
     assert agreement.accepted == {A, B}
@@ -164,23 +165,23 @@ def test_a_name_that_is_no_text_is_listed(tmp_path: Path) -> None:
     count = Count(opener(trial(DOMAIN, SPLIT, RING, tmp_path), 0, tmp_path))
     count.add(tmp_path / "party-0")
     write_uploads(count.report(), tmp_path / "party-0.uploads")
-    head, listed = (tmp_path / "party-0.uploads").read_text().splitlines()
-    written = json.loads(head)
-    assert report_from_json({**written, "sound": listed}, "the list") == count.report()
-    assert written["unsound"] == {"\\udcff": WRONG_SIZE}
+    assert _read_list(tmp_path / "party-0.uploads") == count.report()
+    assert left_out(count.unsound) == {hashlib.sha256(b"\xff").hexdigest(): WRONG_SIZE}
 
 
-LIST = {"schema": 2, "party": 0, "task": TASK, "unsound": {}}
+LIST = {"schema": 3, "party": 0, "task": TASK, "sound": 2, "unsound": {}}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        *("", "[]", "{}", json.dumps({**LIST, "schema": 3}), json.dumps({**LIST, "party": "0"})),
-        json.dumps({**LIST, "unsound": {"a": "as its client has the record 7"}}),
+        *("", "[]", "{}", json.dumps({**LIST, "schema": 2}), json.dumps({**LIST, "party": "0"})),
+        json.dumps({**LIST, "unsound": {"as its client has the record 7": 0}}) + f"\n{A} {B}\n\n",
         json.dumps({**LIST, "sound": {"a": 1}}),
-        *(f"{json.dumps(LIST)}\n{listed}" for listed in ("x", A[1:], f"{B} {A}", f"{A} {A}", "é")),
-        json.dumps({**LIST, "more": 1}),
+        *(f"{json.dumps(LIST)}\n{listed}" for listed in ("x", A[1:], f"{B} {A}\n", f"{A} {A}\n", "é")),
+        *(f"{json.dumps(LIST)}\n{A} {B}{end}" for end in (f"\n{C}\n", f" {C}\n", "\n\n")),
+        *(json.dumps({**LIST, "sound": number}) + f"\n{A} {B}\n" for number in (-1, 1, 3, 10**20)),
+        json.dumps({**LIST, "more": 1}) + f"\n{A} {B}\n",
     ],
 )
 def test_damaged_lists_are_refused(change: str, tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ def test_whose_policy_does_not_cover_a_run_is_left_out(form: InputForm, tmp_path
 
 def test_a_host_says_whose_policy_does_not_cover_a_run() -> None:
     reports = [UploadReport(i, TASK, frozenset({A, B, C}), {}) for i in range(PARTIES)]
-    reports[1] = report_from_json(reports[1].without([A, D]).to_json(), "its list")
+    reports[1] = reports[1].without([A, D])
     agreement = common_uploads(reports)
     assert agreement.accepted == {B, C}
     assert agreement.left_out == {UNCOVERED + SAYS.format(party=1): 1}  # which the others would not say

@@ -6,12 +6,19 @@ Measurements are unique: upload i counts 2^i, so that a sum tells which uploads 
 import os
 import random
 import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
+from distributed import LocalCluster
 
+from harness.engines.parties.supervisor import free_ports
 from harness.errors import ShareError
 from harness.inputs.shares import counting
 from harness.inputs.shares.aggregates import check_aggregates, extract_values, read_uploads
@@ -24,12 +31,26 @@ from harness.inputs.shares.party import (
     UNREADABLE,
     WRONG_SIZE,
     common_uploads,
-    report_from_json,
+    read_lists,
+    write_uploads,
 )
 from harness.inputs.shares.task import Task
-from tests.support.envelopes import CAPPED, changed, counts, made_task, opener, revealed, upload
+from tests.support.envelopes import (
+    CAPPED,
+    changed,
+    counts,
+    left_out,
+    made_task,
+    name_of,
+    opener,
+    revealed,
+    upload,
+)
 from tests.support.rings import to_integers
+from tests.support.running import until
+from tests.support.servers import HOST
 from tests.support.sharing import allowing
+from tests.support.ssh import answers
 
 
 @pytest.fixture
@@ -103,15 +124,16 @@ def test_servers_drop_repeat_reorder_bundle_and_swap(task: Task, tmp_path: Path)
     os.mkfifo(shares / "party-0" / "pipe.share")
     (shares / "party-0" / "link.share").symlink_to(paths[1][4])
     made = counts(task, tmp_path)
-    assert made[0].unsound == {
+    assert left_out(made[0].unsound) == {
         names[2]: OTHER_KEY,
         names[3]: WRONG_SIZE,
-        "pipe": UNREADABLE,
-        "link": UNREADABLE,
+        name_of("pipe"): UNREADABLE,
+        name_of("link"): UNREADABLE,
     }
-    assert made[2].unsound == {"bundle": WRONG_SIZE}
-    reports = [report_from_json(count.report().to_json(), "a list") for count in made]
-    agreement = common_uploads(reports)
+    assert left_out(made[2].unsound) == {name_of("bundle"): WRONG_SIZE}
+    for party, count in enumerate(made):
+        write_uploads(count.report(), tmp_path / f"party-{party}.uploads")
+    agreement = read_lists(tmp_path, task)
     assert agreement.accepted == {*names} - {names[0], names[2], names[3]}
     again = counts(task, tmp_path, agreement.accepted)
     assert sums(task, again) == [2**8 - 1 - 2**0 - 2**2 - 2**3, 0, 5, 0]
@@ -128,7 +150,7 @@ def test_bytes_that_claim_an_identity_take_nothing_from_it(first: bool, task: Ta
     )
     made = counts(task, tmp_path)
     assert [*made[0].identities] == [name] and sums(task, made) == [1, 0, 1, 0]
-    assert made[0].unsound in ({}, {name: UNOPENED})
+    assert left_out(made[0].unsound) in ({}, {name: UNOPENED})
     assert common_uploads([count.report() for count in made]).accepted == {name}
 
 
@@ -142,7 +164,7 @@ def test_what_a_client_does_not_allow_is_left_out_everywhere(task: Task, tmp_pat
         (tmp_path / f"{epsilon}.share").write_bytes(envelopes[0])
     count = Count(replace(opener(task, 0, tmp_path), policy=allowing(("weights",), "3/2", "1/1048576")))
     count.add(tmp_path)
-    assert [*count.identities] == [names["2"]] and count.unsound == {names["1"]: UNCOVERED}
+    assert [*count.identities] == [names["2"]] and left_out(count.unsound) == {names["1"]: UNCOVERED}
     for policy in (task.allowed, allowing(("count",), "1", "1/1048576")):
         count = Count(replace(opener(task, 0, tmp_path), policy=policy))
         count.add(tmp_path)
@@ -201,30 +223,84 @@ def test_rows_are_taken_up_from_a_checkpoint(
     assert np.array_equal(again.values, count.values)
 
 
-def test_a_cluster_counts_as_one_process_does(
-    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two workers of a local cluster; one dies with what it was given, and another takes that over."""
-    distributed = pytest.importorskip("distributed", reason="there is no Dask (pip install distributed)")
+@pytest.fixture
+def cluster(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    """Yield two workers, for 40 uploads, two at a time; a worker that is silent for three seconds is lost."""
     uploaded(task, tmp_path / "shares", 40)
     monkeypatch.setattr(counting, "_AT_ONCE", 2)
+    settings = {"scheduler.worker-ttl": "3s", "comm.timeouts.connect": "3s", "comm.retry.count": 0}
+    with (
+        dask.config.set({f"distributed.{name}": value for name, value in settings.items()}),
+        LocalCluster(2, threads_per_worker=1, dashboard_address=f"{HOST}:0", host=HOST) as made,
+    ):
+        yield made
+
+
+def do_midway(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Have something done once, when the first uploads have come back and are kept."""
+    original = Count._save
+
+    def save(self: Count) -> None:
+        original(self)
+        monkeypatch.setattr(Count, "_save", original)
+        action()
+
+    monkeypatch.setattr(Count, "_save", save)
+    monkeypatch.setattr(counting, "_CHECKPOINT_S", 0)
+
+
+@pytest.mark.parametrize("befalls", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "stands still"])
+def test_a_cluster_counts_as_one_process_does(
+    befalls: signal.Signals,
+    cluster: LocalCluster,
+    task: Task,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker dies, or stands still, with what it was given; the other one takes that over."""
+    place, pid = tmp_path / "shares" / "party-0", next(iter(cluster.workers.values())).pid
     one, two = (Count(opener(task, 0, tmp_path)) for _ in range(2))
-    one.add(tmp_path / "shares" / "party-0", 0)
-    place = tmp_path / "shares" / "party-0"
-    with distributed.LocalCluster(
-        2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-    ) as cluster:
-        original = Count._take
-
-        def take(self: Count, part: counting.Part) -> None:
-            if len(two._parts[0].digests) == 0:  # the first that comes back
-                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-            original(self, part)
-
-        monkeypatch.setattr(Count, "_take", take)
-        two.add(place, cluster=cluster.scheduler_address)
-        address = cluster.scheduler_address
+    one.add(place, 0)
+    do_midway(monkeypatch, lambda: os.kill(pid, befalls))
+    two.add(place, cluster=cluster.scheduler_address)
     assert one.identities == two.identities and len(one.identities) == 40
     assert np.array_equal(one.values, two.values)
-    with pytest.raises(ShareError, match="does not answer"):
-        Count(opener(task, 0, tmp_path)).add(place, cluster=address)
+
+
+@contextmanager
+def scheduler(port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a scheduler that has a worker."""
+    where = ["--host", HOST, "--port", f"{port}", "--dashboard-address", f"{HOST}:0"]
+    work = [f"tcp://{HOST}:{port}", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    started = [
+        subprocess.Popen([sys.executable, "-m", f"distributed.cli.{name}", *words], stderr=subprocess.DEVNULL)
+        for name, words in (("dask_scheduler", where), ("dask_worker", work))
+    ]
+    try:
+        until(lambda: answers(HOST, port))
+        yield started[0]
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait()
+
+
+def test_a_count_goes_on_once_a_killed_scheduler_is_started_again(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploaded(task, tmp_path / "shares", 40)
+    monkeypatch.setattr(counting, "_AT_ONCE", 2)
+    place, own, checkpoint = tmp_path / "shares" / "party-0", opener(task, 0, tmp_path), tmp_path / "partial"
+    one = Count(own)
+    one.add(place, 0)
+    with free_ports(1) as (port,), dask.config.set({"distributed.comm.timeouts.connect": "5s"}):
+        address = f"tcp://{HOST}:{port}"
+        with scheduler(port) as first:
+            do_midway(monkeypatch, first.kill)
+            with pytest.raises(ShareError, match="does not answer"):
+                Count(own, None, checkpoint).add(place, cluster=address)
+        again = Count(own, None, checkpoint)
+        assert 0 < len(again.identities) < 40
+        with scheduler(port):
+            again.add(place, cluster=address)
+    assert one.identities == again.identities and np.array_equal(one.values, again.values)

@@ -29,9 +29,14 @@ from tests.support.running import QUICKEST, RUN_TIMEOUT_S, model_parameters
 from tests.support.surroundings import scratch_below, small_disk
 
 DOMAIN = RecordDomain(tuple(map(str, range(40))), tuple(map(str, range(50))))
-RECORDS = "client_id,group,label\n" + "".join(f"{i},{'ab'[i % 2]},{i % 3 % 2}\n" for i in range(60))
+RECORDS = "client_id,group,label,x\n" + "".join(
+    f"{i},{'ab'[i % 2]},{i % 3 % 2},{i % 3 / 2}\n" for i in range(60)
+)
 REQUEST = ("weights", "--epsilon", "1", "--groups", "a,b", "--labels", "0,1", "--security", QUICKEST)
 RUN = (*REQUEST, "--records", "records.csv", "--population", "people", "--offline")
+
+
+TRAIN = ("train", "--features", "features.json", "--epsilon", "9", "--rounds", "2", "--security", QUICKEST)
 
 
 def prepared_by(model: SecurityModel, domain: RecordDomain = DOMAIN) -> PreparedRelease[object]:
@@ -43,6 +48,7 @@ def prepared_by(model: SecurityModel, domain: RecordDomain = DOMAIN) -> Prepared
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FAIRSHARES_LEDGER", str(tmp_path / "ledger.sqlite"))
     (tmp_path / "records.csv").write_text(RECORDS)
+    (tmp_path / "features.json").write_text('{"x": {"low": 0, "high": 1}}')
     return tmp_path
 
 
@@ -144,6 +150,19 @@ def test_a_run_takes_a_piece_and_says_so(here: Path) -> None:
     assert "no noise for this release" in said and len(list(terms.iterdir())) == 1
 
 
+def test_a_training_takes_a_piece_and_says_so(here: Path) -> None:
+    """Once; one of another δ has none."""
+    declared, ran = ("--groups", "a,b", "--labels", "0,1"), ("--records", "records.csv", "--offline")
+    told = json.loads(succeed(*TRAIN, *declared, "--preprocess", "1", "--json", cwd=here))
+    (terms,) = Path(told["stock"]).iterdir()
+    assert "no noise for this release" in refused(*TRAIN, *ran, "--delta", "1e-6", cwd=here)
+    succeed(*TRAIN, *ran, "--population", "people", "--out", "out", cwd=here)
+    manifest = json.loads((here / "out" / "manifest.json").read_text())
+    assert manifest["preprocessing"]["attempts"] == 1 and manifest["privacy"]["made_ahead"]
+    assert list(terms.iterdir()) == [] and len(Ledger(here / "ledger.sqlite").populations()) == 1
+    assert "make some beforehand by --preprocess" in refused(*TRAIN, *ran, cwd=here)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -153,6 +172,9 @@ def test_a_run_takes_a_piece_and_says_so(here: Path) -> None:
         ((*RUN, "--noise", "distributed"), "--offline is for joint noise"),
         ((*RUN, "--privacy-unit", "client", "--cap", "auto"), "--cap auto divides ε; leave that out"),
         ((*REQUEST, "--preprocess", "1", "--cap", "auto"), "--cap auto divides ε; leave that out"),
+        ((*TRAIN, "--preprocess", "1", "--records", "records.csv"), "leave out --records"),
+        ((*TRAIN, "--preprocess", "1"), "Noise depends on the domain"),
+        ((*TRAIN, "--records", "records.csv", "--offline", "--noise", "distributed"), "only joint noise"),
         (RUN, "make some beforehand by --preprocess"),
     ],
 )

@@ -18,12 +18,14 @@ from harness.pipeline.sources import (
     MAX_SENT,
     InvitedSource,
     RecordsSource,
+    RunContext,
     Source,
     check_sent,
     read_terms,
     terms_of,
 )
 from harness.privacy.statement import SHIFTED, state_privacy
+from harness.privacy.stock import Piece
 from harness.releases.gaps import GapStatistic
 from harness.releases.registry import statistic_of
 from harness.releases.score_curves import CurvesStatistic
@@ -171,6 +173,21 @@ def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() 
         read_terms({**terms, "request": {**terms["request"], "noise": "own-cauchy"}}, "Terms")
     joint, _ = read_terms(terms_of(release(SPLIT.by(CLIENTS), None), DOMAIN), "Terms")
     assert joint.own_distribution is None and not any(SHIFTED in sentence for sentence in _sentences(joint))
+
+
+def test_clients_are_told_of_all_attempts_to_make_the_noise(tmp_path: Path) -> None:
+    asked = release(SPLIT.by(CLIENTS), None).but(offline=True)
+    source, run = InvitedSource(DOMAIN, tmp_path, 2), RunContext(asked, tmp_path, print, 1.0, lambda *_: ())
+    sending = source.deliver(
+        replace(run, piece=lambda: Piece("piece", (), 2, {})), source.describe(run)
+    ).sending
+    assert sending is not None
+    read, _ = read_terms(sending.terms, "Terms")
+    said = " ".join(_sentences(read, sending.terms["attempts"]))
+    assert "made before the run" in said and "begun 2 times" in said and "fail counts 3 times" in said
+    for attempts in (0, "2"):
+        with pytest.raises(ShareError, match="does not say how often making its noise was begun"):
+            read_terms({**sending.terms, "attempts": attempts}, "Terms")
 
 
 def test_hosts_are_asked_for_a_distribution_not_for_a_table() -> None:

@@ -43,6 +43,7 @@ class Opens(Runner):
 
     def __init__(self, opened: Path) -> None:
         self._opened = opened
+        self.terms: dict[str, Any] = {}  # what clients that send were told
 
     def supports(self, *_: object) -> None:
         """Refuse nothing."""
@@ -56,9 +57,10 @@ class Opens(Runner):
         **_named: object,
     ) -> EngineResult:
         assert job.pieces is not None
+        self.terms = job.clients.terms if job.clients else {}
         starting()
         open_mark(job.pieces[0], self._opened)
-        return EngineResult(model, {job.spec.outputs[0]: (0,) * int(job.arguments[-1])}, program_hash="")
+        return EngineResult(model, {job.spec.outputs[0]: (0,) * 4}, program_hash="")
 
 
 class Here:
@@ -74,9 +76,9 @@ class Here:
         for mark in marks:
             keep_marked(self.stock, TERMS, MODEL.parties, mark)
 
-    def release(self, out: str) -> Any:
-        account = Account(self.ledger, "people")
-        settings = RunSettings(REQUEST, account=account, stock=self.stock, hosts=Opens(self.opened))
+    def release(self, out: str, request: Request = REQUEST, hosts: Opens | None = None) -> Any:
+        account, hosts = Account(self.ledger, "people"), hosts or Opens(self.opened)
+        settings = RunSettings(request, account=account, stock=self.stock, hosts=hosts)
         return run_release(WeightsStatistic(), self._source, settings, self.directory / out, lambda _: None)
 
     def marks(self) -> list[str]:
@@ -135,6 +137,15 @@ def test_a_ledger_that_cannot_be_written_costs_a_piece_and_says_so(
     with pytest.raises(StockError, match="has no noise"):  # it is used up
         here.release("more")
     assert len(here.marks()) == here.charges() == 1
+
+
+def test_clients_that_send_are_told_how_often_it_was_begun(here: Here) -> None:
+    """Of the piece that the run took: one attempt failed before."""
+    here.stock.begin(TERMS)
+    here.fill(range(1))
+    parties = Opens(here.opened)
+    run = here.release("out", REQUEST.but(input_path=CLIENTS), parties)
+    assert parties.terms["attempts"] == run.manifest["preprocessing"]["attempts"] == 2
 
 
 MARKED = 8  # which noise can be

@@ -225,7 +225,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "middle": (lambda p: rewrite(p, lambda b: b[:4096] + bytes(8192) + b[12288:]), "it is damaged"),
     "directory": (make_directory, "it cannot be opened; it has to be a file"),
     "another program's": (query("PRAGMA application_id = 7"), "it is no ledger of FairShares"),
-    "later schema": (query("PRAGMA user_version = 6"), "it has schema 6, this version of FairShares has 5"),
+    "later schema": (query("PRAGMA user_version = 7"), "it has schema 7, this version of FairShares has 6"),
     "no tables": (query("DROP TABLE uses; DROP TABLE charges"), "SQLite says: no such table"),
     "no number": (query("UPDATE charges SET epsilon = 'x'"), "an entry in it is damaged"),
     "division": (query("UPDATE charges SET delta = '1/0'"), "an entry in it is damaged"),

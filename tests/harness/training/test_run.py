@@ -2,21 +2,26 @@
 
 import json
 import math
+import shutil
+import sqlite3
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from harness.engines.registry import engine_of
-from harness.errors import BudgetError, OptionError, UnsupportedError
+from harness.errors import BudgetError, OptionError, UnsupportedError, UsedNoiseError
 from harness.inputs.record_schema import RecordDomain
 from harness.inputs.records import ClientRecords
 from harness.pipeline.run import RunSettings
-from harness.privacy.ledger.charge import Account
+from harness.privacy.ledger.charge import Account, Entry
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
-from harness.privacy.statement import INFERRED
+from harness.privacy.statement import INFERRED, read_statement
+from harness.privacy.stock import Piece
 from harness.releases.score_curves import CurvesStatistic, ThresholdChoice, ThresholdsStatistic
 from harness.releases.weights import WeightsStatistic
 from harness.security_models import get_model
@@ -150,6 +155,54 @@ def test_a_training_that_fails_stays_charged_whole(chosen, tmp_path, monkeypatch
     (charge,) = charges(chosen)
     assert 6 < charge.exact.epsilon <= 7 and charge.status is Status.ABORTED
     assert not (tmp_path / "out").exists()
+
+
+def test_noise_made_ahead_is_charged_with_the_whole_and_used_once(chosen, tmp_path, monkeypatch):
+    """One that the budget refuses costs none; a stock from a copy is found out before weights are opened."""
+    of, stock = records(), tmp_path / "stock"
+    chosen = replace(chosen, thresholds=None, offline=True, stock=stock)
+
+    def pieces():
+        return [path.name for path in stock.glob("*/*")]
+
+    session = run._session(chosen, of.domain, FEATURES, None, 1, print)
+    session.preprocess(2)
+    shutil.copytree(stock, tmp_path / "copy")
+    short = replace(chosen, account=replace(chosen.account, budget=Budget(Fraction(8), Fraction(1, 1000))))
+    with pytest.raises(BudgetError, match="this run needs"):
+        train(of, FEATURES, encoded(of), short, tmp_path / "out", nothing)
+    assert len(pieces()) == 2
+    trained = train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    (charge,), used = charges(chosen), trained.manifest["parts"]["training"]["preprocessing"]["piece"]
+    with sqlite3.connect(chosen.account.ledger.path) as ledger:
+        assert ledger.execute("SELECT * FROM pieces").fetchall() == [(used, charge.id)]
+    assert used not in pieces() and not list((tmp_path / "out").rglob("piece*"))
+    shutil.rmtree(next((tmp_path / "copy").glob(f"*/{pieces()[0]}")))  # which was not used
+    shutil.rmtree(stock)
+    (tmp_path / "copy").rename(stock)
+    monkeypatch.setattr(run, "run_release", None)  # which would open weights
+    roomy = replace(chosen, account=replace(chosen.account, population="others"))
+    with pytest.raises(UsedNoiseError, match=r"used this noise.* make new noise"):
+        train(of, FEATURES, encoded(of), roomy, tmp_path / "again", nothing)
+    assert not stock.exists() and not (tmp_path / "again").exists() and len(charges(chosen)) == 1
+
+
+@pytest.mark.mpspdz("spdz2k")
+def test_failures_of_all_attempts_to_make_its_noise_count(chosen, tmp_path):
+    """In a model that may fail: of three attempts and the rounds four times what the rounds alone state."""
+    chosen = replace(chosen, security=get_model("spdz2k"), weights=None, thresholds=None)
+    of, stated = records(), []
+    for piece in (None, Piece("piece", (), 3, {})):
+        session = run._session(
+            replace(chosen, offline=piece is not None), of.domain, FEATURES, None, 1, print
+        )
+        session.piece = piece
+        examples: Any = SimpleNamespace(clients=CLIENTS)
+        manifest = run._own_manifest(chosen, session, examples, Entry(chosen.account), False)
+        stated.append(read_statement(manifest))
+    assert stated[1].failure == 4 * stated[0].failure > 0
+    assert [one.made_ahead for one in stated] == [False, True]
+    assert stated[1].plus(stated[0]).made_ahead and stated[0].plus(stated[1]).made_ahead
 
 
 @pytest.mark.parametrize("unit", PrivacyUnit)

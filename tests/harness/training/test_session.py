@@ -25,6 +25,7 @@ from harness.errors import (
     PartyTimeoutError,
     PopulationError,
     StockError,
+    UnsupportedError,
 )
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
@@ -347,9 +348,9 @@ def test_rounds_take_one_piece_of_noise_or_are_refused(here: Path) -> None:
     with pytest.raises(StockError, match="make some beforehand by preprocess"):
         SumSession(QUICKEST, **SMALL, **ahead, ledger=ledger).open()
     assert [len(population.charges) for population in Ledger(ledger).populations()] == [1]
-    others: list[dict[str, Any]] = [{"noise": "distributed"}, {"starting": print}]
-    for other in others:
-        with pytest.raises(OptionError, match="offline= is for joint noise"):
-            SumSession(QUICKEST, **SMALL, offline=True, **other)
-    with pytest.raises(OptionError, match="distributed noise in the round itself"):
+    with pytest.raises(UnsupportedError, match="was given none of it"):  # whoever charges it takes it before
+        SumSession(QUICKEST, **SMALL, offline=True, starting=print, ledger=ledger).open()
+    with pytest.raises(OptionError, match="only joint noise is made ahead"):
+        SumSession(QUICKEST, **SMALL, offline=True, noise="distributed")
+    with pytest.raises(OptionError, match="only joint noise is made ahead"):
         SumSession(QUICKEST, **SMALL, noise="distributed").preprocess()
