@@ -31,11 +31,8 @@ from harness.inputs.tables import MISSING, Counted, Say, Table, table_at
 
 MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
-_COLUMNS = ("client_id", "group", "label")
-_NAMED = ("group", "label", "prediction")  # columns of names
+_COLUMNS, _NAMED = ("client_id", "group", "label"), ("group", "label", "prediction")  # those of names
 _TRUTH = {"true": "1", "false": "0"}
-
-
 _ONE = np.ones((), dtype=np.int64)  # each
 
 
@@ -45,9 +42,8 @@ class ClientRecords:
 
     Attributes: client: index in [0, M); group, label: indices into the domain; client_ids: shape (M,),
     as in the file; detail: the bin of the score, the predicted label's index, or the value's step, where
-    the domain has them, with several scores a row of bins, by label; count: how many records an entry stands
-    for; columns: the dtypes of the columns client_id, group and label that there are, empty if that is not
-    known. A client may have no record.
+    the domain has them, with several scores a row of bins, by label; count: of how many records an entry
+    is; columns: dtypes of client_id, group and label, empty if not known. A client may have no record.
     """
 
     domain: RecordDomain
@@ -154,7 +150,7 @@ class ClientRecords:
         return replace(self, **{**of_each, **changes})
 
     def check_unit(self, unit: str, cap: object) -> None:
-        """Raises: OptionError: clients are to be protected, and each record is a client of its own."""
+        """Raises: OptionError: clients are to be protected, and each record is one."""
         if self.each_is_client and (unit == "client" or cap):
             raise OptionError(
                 "Without a column client_id each record is a client of its own, so none has several to be "
@@ -222,7 +218,7 @@ def read_records(
     """Count records with client_id, group, label and, if asked for, score or prediction, where they are.
 
     Performance values: the columns client_id, group and value, a number or a fraction of counts, 17/20.
-    Without client_id each record is a client of its own, unless `say` is given: clients say who they are.
+    Without client_id each record is a client of its own; with `say`, clients have to say who they are.
 
     Args: source: see `table_at`; values are taken as they would stand in a CSV file. domain:
     what was declared; None infers groups and labels from this source. max_count: for an inferred domain.
@@ -337,10 +333,9 @@ def as_records(
         check(of_score < 0, f"{name} {{}} is not a number from 0 to 1", mend, name)
     if "client_id" not in columns:
         lines = np.repeat(np.arange(len(counted.records)), counted.records)
-        detail = indices[kind][lines] if kind in indices else None
-        client = np.arange(len(lines))
-        of_lines = indices["group"][lines], indices["label"][lines], detail
-        return ClientRecords(domain, client.astype(str), client, *of_lines, columns=types)
+        client, detail = np.arange(len(lines)), indices[kind][lines] if kind in indices else None
+        pair = indices["group"][lines], indices["label"][lines]
+        return ClientRecords(domain, client.astype(str), client, *pair, detail, columns=types)
     names = sorted({name for name in columns["client_id"] if name.strip().lower() not in ("", "nan")})
     places = {name: place for place, name in enumerate(names)}
     client = np.array([places.get(name, -1) for name in columns["client_id"]], dtype=np.int64)[check.kept]

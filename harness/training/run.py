@@ -14,7 +14,7 @@ import numpy.typing as npt
 from harness.engines.base import Progress, no_charge
 from harness.engines.registry import choose_model
 from harness.errors import OptionError
-from harness.inputs.columns import values_of
+from harness.inputs.columns import TABLE, values_of
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -24,7 +24,6 @@ from harness.inputs.record_schema import (
     even_grid,
 )
 from harness.inputs.records import ClientRecords, read_singly
-from harness.inputs.tables import TABLE
 from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.release import declared_domain, domain_of_noise, settings_of, stock_of, with_cap
 from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, manifest_of, run_release
