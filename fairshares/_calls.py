@@ -80,8 +80,8 @@ def weights(
             are given by name.
         epsilon, delta: what the call may spend, in total; ε above 0 and at most 20.
         client_id, group, label: values, shape (n,), or the name of another column of `records`. They are
-            taken as they would stand in a file: 1, 1.0 and "1" are the same label. Without client_id each row
-            is a client of its own, and the result says what that means.
+            taken as they would stand in a file: 1, 1.0 and "1" are the same label; results have their dtypes.
+            Without client_id each row is a client of its own, and the result says what that means.
         reweighing: "kamiran-calders" narrows gaps; "balanced", by which all pairs of group and label weigh
             the same, and "label" find rare labels, and may widen gaps. All from the same noisy counts.
         groups, labels, max_count: all that there are, and the most records of a client, declared; else they

@@ -48,8 +48,8 @@ def plan(
         task: "weights", "confusion", "thresholds", "gap", "count" or "cap".
         network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit"; None: one machine.
         error: between 0 and 1; what it takes for that is said, too.
-        of_the_task: what `fairshares weights --help`, say, lists of that task, as reweighing="label"; and
-            columns of `from_records`, as group="race".
+        of_the_task: what `fairshares weights --help`, say, lists of that task, as reweighing="label", but for
+            what a run alone has, as out; and columns of `from_records`, as group="race".
     Returns: figures by model, and what is expected of the release.
     Raises: FairSharesError: there is no such release.
     """

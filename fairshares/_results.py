@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +14,7 @@ import pandas as pd
 
 from fairshares._shown import Shown
 from harness.errors import FairSharesError, OptionError, as_keyword, naming
+from harness.inputs.columns import as_index
 from harness.pipeline.earlier_results import Files, as_curves, choose_again, found_in, read_files
 from harness.pipeline.run import MANIFEST
 from harness.postprocessing.reweighing.sample_weight import sample_weight
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
     from harness.training.logistic import LogisticModel
     from harness.training.run import Trained
-
-Values = Mapping[str, Mapping[str, Any]]
-NAMES: Values = {}  # which stand for themselves
 
 
 @dataclass(frozen=True)
@@ -95,11 +93,16 @@ class Result(Shown):
     def _view(self) -> Iterable[Part]:
         yield from self._shown()
         yield ""
-        opened_by = self.manifest.get("curves_of", {"manifest": self.manifest})["manifest"]
-        yield run_view.in_short(opened_by)
-        yield run_view.guaranteed(opened_by)
-        yield from run_view.left_out(opened_by)
+        yield run_view.in_short(self._opened_by)
+        yield run_view.guaranteed(self._opened_by)
+        yield from run_view.left_out(self._opened_by)
         yield from self._notes
+
+    @property
+    def _opened_by(self) -> dict[str, Any]:
+        """The manifest of the run that opened what this follows from."""
+        manifest: dict[str, Any] = self.manifest.get("curves_of", {"manifest": self.manifest})["manifest"]
+        return manifest
 
     def _shown(self) -> Iterable[Part]:
         raise NotImplementedError
@@ -110,10 +113,9 @@ class Result(Shown):
         values = [self._as_given(domain.groups), *[self._as_given(domain.labels, "label")] * (len(names) - 1)]
         return pd.MultiIndex.from_product(values, names=names)
 
-    def _as_given(self, names: Iterable[str], column: str = "group") -> list[Any]:
-        """Return the values that names of a column stand for in the caller's records."""
-        values = self.manifest.get("values", {}).get(column, {})
-        return [values.get(name, name) for name in names]
+    def _as_given(self, names: Iterable[str], column: str = "group") -> pd.Index:
+        """Return the values that names of a column stand for in the caller's records, in its dtype."""
+        return as_index([*names], self._opened_by.get("columns", {}).get(column)).rename(column)
 
     def _table(self, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
         return pd.DataFrame(intervals.reshape(-1, 2), self._index("group", "label"), ["low", "high"])
@@ -189,28 +191,23 @@ class GapResult(Result):
 
         In the values' unit; each interval holds with 95 %; NaN: no estimate.
         """
-        groups = self._as_given(self._found.domain.groups)
-        return self._means({(groups[a], groups[b]): gap for (a, b), gap in self._found.gaps.items()}, "gap")
+        groups, pairs = self._as_given(self._found.domain.groups), np.array([*self._found.gaps]).T
+        index = pd.MultiIndex.from_arrays([groups.take(pair) for pair in pairs], names=["group", "other"])
+        return self._means(self._found.gaps.values(), index, "gap")
 
     @property
     def means(self) -> pd.DataFrame:
         """Columns mean, low and high by group, in the values' unit; each interval holds with 95 %."""
-        groups = self._as_given(self._found.domain.groups)
-        return self._means(dict(zip(groups, self._found.means, strict=True)), "mean")
+        return self._means(self._found.means, self._as_given(self._found.domain.groups), "mean")
 
     @property
     def sizes(self) -> pd.Series:
         """The noisy numbers of clients by group."""
-        groups = pd.Index(self._as_given(self._found.domain.groups), name="group")
-        return pd.Series(self._found.sizes, groups, name="noisy_size")
+        return pd.Series(self._found.sizes, self._as_given(self._found.domain.groups), name="noisy_size")
 
-    def _means(self, found: dict[Any, Any], name: str) -> pd.DataFrame:
-        index = (
-            pd.MultiIndex.from_tuples(list(found), names=["group", "other"])
-            if name == "gap"
-            else pd.Index(list(found), name="group")
-        )
-        rows = [[interval.estimate, interval.low, interval.high] for interval in found.values()]
+    @staticmethod
+    def _means(intervals: Iterable[Any], index: pd.Index, name: str) -> pd.DataFrame:
+        rows = [[interval.estimate, interval.low, interval.high] for interval in intervals]
         return pd.DataFrame(rows, index, [name, "low", "high"])
 
     def _shown(self) -> Iterable[Part]:
@@ -333,8 +330,7 @@ class ThresholdsResult(Result):
             )
             curves = as_curves(self._files, Path("an earlier call"))
             choice, files = choose_again(curves, choice_of(request), request.positive_label or "")
-            values = self.manifest.get("values", {})
-            return ThresholdsResult(_with(files, values), choice, [thresholds_view.chosen_again(curves.run)])
+            return ThresholdsResult(files, choice, [thresholds_view.chosen_again(curves.run)])
 
     @property
     def _chosen(self) -> Any:
@@ -344,7 +340,7 @@ class ThresholdsResult(Result):
 
     @property
     def _groups(self) -> pd.Index:
-        return pd.Index(self._as_given(self._chosen.rules), name="group")
+        return self._as_given(self._chosen.rules)
 
     def _shown(self) -> Iterable[Part]:
         yield from thresholds_view.thresholds(self._found)
@@ -399,35 +395,20 @@ _RESULTS: dict[str, type[Result]] = {
 }
 
 
-def result_of(files: Files, found: Any, notes: Sequence[Part] = (), values: Values = NAMES) -> Result:
-    """Return the result of a run. Args: found: as its statistic gives it; notes: what else to say of it.
-
-    values: what names of groups and labels stand for in the caller's records, by column.
-    """
+def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
+    """Return the result of a run. Args: found: as its statistic gives it; notes: what else to say of it."""
     task = files[MANIFEST]["task"]
     if isinstance(found, Weights):  # of which the file has the weights
         found = found.weights
     if task == "thresholds":
-        return ThresholdsResult(_with(files, values), found, notes, found.problem)
-    return _RESULTS[task](_with(files, values), found, notes)
+        return ThresholdsResult(files, found, notes, found.problem)
+    return _RESULTS[task](files, found, notes)
 
 
-def _with(files: Files, values: Values) -> Files:
-    """Return files whose manifest says which values of the records are no texts."""
-    typed = {
-        column: {name: value for name, value in of.items() if name != value} for column, of in values.items()
-    }
-    if not any(typed.values()):
-        return files
-    return {**files, MANIFEST: {**files[MANIFEST], "values": typed}}
-
-
-def training_of(trained: Trained, notes: Sequence[Part] = (), values: Values = NAMES) -> TrainResult:
-    """Return the result of a training. Args: notes, values: as for `result_of`."""
+def training_of(trained: Trained, notes: Sequence[Part] = ()) -> TrainResult:
+    """Return the result of a training. Args: notes: as for `result_of`."""
     parts = {"weights": trained.weights, "thresholds": trained.thresholds}
-    results: dict[str, Any] = {
-        name: result_of(run.files, run.found, (), values) for name, run in parts.items() if run
-    }
+    results: dict[str, Any] = {name: result_of(run.files, run.found) for name, run in parts.items() if run}
     return TrainResult(trained.files, trained.model, notes, **results)
 
 

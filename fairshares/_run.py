@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,12 +13,15 @@ import pandas as pd
 from fairshares import _results, _shown
 from fairshares._progress import steps
 from harness.errors import OptionError, RecordsError, as_keyword, named, naming
-from harness.forecast.requested import planned as plan_of
-from harness.inputs.column_values import as_names, values_of
-from harness.inputs.tables import ROLES, TABLE, Named, frame_of, table_at, table_of
+from harness.forecast.requested import of_domain, planned as plan_of
+from harness.inputs.column_values import as_names
+from harness.inputs.columns import ROLES, TABLE
+from harness.inputs.tables import Named, frame_of, table_of
 from harness.pipeline.chains import add_up
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
+    declared_domain,
+    grid_of,
     of_noise,
     run_on_records,
     score_cut,
@@ -30,11 +32,10 @@ from harness.pipeline.run import MANIFEST, Run, run_release
 from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.registry import statistic_of
+from harness.request import calls
 from harness.request.calls import CALLS, Account
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
-from harness.request.releases import REQUESTS
-from harness.system.result_files import write_json
 from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
@@ -49,6 +50,7 @@ from harness.views.releases import (
 from harness.views.run import CAP_STEPS, one_machine
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # which `plan` names, and not all have
+_OF_RUNS = {*calls.Run.declared, *Account.declared, "shares", "stock"}  # of which a plan is none
 _STEPS = {
     "weights": CAP_STEPS | weights_view.STEPS,
     "confusion": CAP_STEPS | confusion_view.STEPS,
@@ -58,10 +60,6 @@ _STEPS = {
     "cap": cap_view.STEPS,
 }
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
-_EACH_ROW = (
-    "Without client_id each row is a client of its own: the number of rows is public, and whoever has "
-    "several is protected in each, not as a person."
-)
 
 
 def released(task: str, records: Any, **given: Any) -> Any:
@@ -72,8 +70,7 @@ def released(task: str, records: Any, **given: Any) -> Any:
     columns = _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _with_domain(given)
-        source, of_rows = _with_clients(_source(records, columns), given)
-        values = _values_in(source, given)
+        source = _source(records, columns)
         place = None if given.get("shares") and records is None else TABLE
         call = CALLS[task](**_as_in_columns(given), records=place)  # what it is, is said beside it
         out = call.out or Path(scratch) / task
@@ -87,10 +84,7 @@ def released(task: str, records: Any, **given: Any) -> Any:
             run = run_on_records(call, source, settings, out, begin)
         cut = score_cut(call) if task == "confusion" else None
         notes = [confusion_view.direction(cut, run.found.counts.domain)] if cut else []
-        result = _result(run, call.population, [*notes, *of_rows, one_machine(True)], values)
-        if call.out:
-            write_json(out / MANIFEST, result.manifest)  # with the values that names stand for
-        return result
+        return _result(run, call.population, [*notes, one_machine(True)])
 
 
 def added_up(*directories: Path) -> Any:
@@ -101,53 +95,14 @@ def added_up(*directories: Path) -> Any:
     return _results.result_of(files, weights, weights_view.chain(files[MANIFEST]))
 
 
-def _result(
-    run: Run[Any], population: str | None, notes: list[Any], values: _results.Values = _results.NAMES
-) -> Any:
+def _result(run: Run[Any], population: str | None, notes: list[Any]) -> Any:
     notes = [*notes, ledger_view.charge(run.charging, population == UNCHARGED)]
-    return _results.result_of(run.files, run.found, notes, values)
-
-
-def _names_in(records: Any) -> list[str]:
-    """Return which columns a frame has; none of what is no frame."""
-    if records is None or isinstance(records, Path):
-        return []
-    return [str(name) for name in frame_of(records).collect_schema().names()]
+    return _results.result_of(run.files, run.found, notes)
 
 
 def _columns_of(given: dict[str, Any]) -> dict[str, Any]:
     """Take the columns out of a call's arguments."""
     return {name: given.pop(name) for name in ROLES if name in given}
-
-
-def _with_clients(source: Named, given: Mapping[str, Any]) -> tuple[Named, list[str]]:
-    """Return records, each of a client of its own if nothing says whose they are; and what to say of that.
-
-    Raises: OptionError: clients' rows count together.
-    """
-    names = _names_in(source.records)
-    if not names or {"client_id"} & {*source.names, *(name.strip().lower() for name in names)}:
-        return source, []
-    if given.get("privacy_unit") == "client" or given.get("cap"):
-        raise OptionError(
-            "Without client_id each row is a client of its own, so none has several to be protected "
-            "together; name the column of clients by client_id=, or leave out privacy_unit= and cap=."
-        )
-    frame = frame_of(source.records)
-    order = {} if isinstance(frame, nw.DataFrame) else {"order_by": names[:1]}
-    return replace(source, records=frame.with_row_index("client_id", **order).to_native()), [_EACH_ROW]
-
-
-def _values_in(source: Named, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what names of groups and labels stand for, in a frame or as they are declared."""
-    theirs = {name: source.names.get(name, name) for name in ("group", "label")}
-    present = [name for name, of in theirs.items() if of in _names_in(source.records)]
-    values: Mapping[str, Any] = {name: given.get(f"{name}s") or [] for name in theirs}
-    if isinstance(source.records, pd.DataFrame):  # of objects it has the values themselves
-        values = {**values, **{name: source.records[theirs[name]] for name in present}}
-    elif present:
-        values = {**values, **table_at(source, present).counted(present).values}
-    return {name: values_of(pd.Series(of, dtype=object)) for name, of in values.items()}
 
 
 def trained(**given: Any) -> _results.TrainResult:
@@ -158,21 +113,24 @@ def trained(**given: Any) -> _results.TrainResult:
     records, declared, columns = given.pop("records"), given.pop("features"), _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _with_domain(given)
-        source, of_rows = _with_clients(_source(records, columns), given)
-        values = _values_in(source, given)
-        features = _features_of(declared)
+        source, features = _source(records, columns), _features_of(declared)
         request = TrainRequest(**_as_in_columns(given), records=TABLE, features=TABLE)
         out = request.out or Path(scratch) / TASK
         with steps(STEPS) as begin:
-            model = train_on(request, source, features, out, begin, values=values["label"])
+            model = train_on(request, source, features, out, begin)
         uncharged = request.population == UNCHARGED
-        notes = [*of_rows, one_machine(True), ledger_view.charge(model.charging, uncharged)]
-        return _results.training_of(model, notes, values)
+        notes = [one_machine(True), ledger_view.charge(model.charging, uncharged)]
+        return _results.training_of(model, notes)
 
 
 def _features_of(declared: Any) -> Features:
     if isinstance(declared, str | Path):
         return read_features(Path(declared))
+    if not isinstance(declared, Mapping):
+        raise OptionError(
+            f"{named('features')} says the range or the categories of each column, as {{'age': {{'low': 18, "
+            f"'high': 99}}}}, since none are read off the records; got {declared!r}."
+        )
     return features_from_json(json.loads(json.dumps(declared, default=_plain)), named("features"))
 
 
@@ -180,13 +138,19 @@ def planned(**given: Any) -> _shown.Plan:
     """Plan a release. Args: given: of whom, and fields of its request. Raises: TypeError: an unknown one."""
     table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
     with naming(as_keyword):
-        kind = REQUESTS[parse_choice("task", task, list(REQUESTS))]
-        if unknown := set(given) - {*Expected.declared, *kind.declared, *_OF_MOST}:
+        kind = CALLS[parse_choice("task", task, list(CALLS))]
+        if unknown := set(given) - {*Expected.declared, *kind.declared, *_OF_MOST} | set(given) & _OF_RUNS:
             raise TypeError(f"There is no argument {min(unknown)!r} here.")
         source = None if table is None else _source(table, columns)
-        request = kind(**_as_in_columns(given))
+        given = _as_in_columns(_with_domain(given))
+        others = Expected.declared.keys() - {"thresholds", "steps", "max_count"}
+        call = kind(**{name: value for name, value in given.items() if name not in others})
+        if grid := grid_of(call):
+            given["thresholds"] = len(grid)
+        if call.domain and source is None:
+            given |= of_domain(declared_domain(call, of_values=task == "gap"), task)
         expected = Expected(**given, from_records=None if table is None else TABLE)
-        plan = plan_of(request, expected, source)
+        plan = plan_of(call.request, expected, source)
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 
 

@@ -20,7 +20,6 @@ from harness.request.calls import (
     LEDGER,
     OUT,
     RANGE,
-    RECORDS,
     STEPS,
     TIMEOUT,
     Records,
@@ -87,6 +86,7 @@ UNIT_OF_A_POLICY = optional(
     parse_unit,
     "with --epsilon: what a run has to protect at least: record (default) or client (all its records)",
 )
+_OF_CLIENTS = "CSV or Parquet, a file, directory or glob, with client_id, group, label"
 
 
 class ShareOptions(
@@ -101,7 +101,7 @@ class ShareOptions(
 
     also = "--to task"
     task = required(parse_path, "the file that `task` made", "task.json")
-    records: Any = required(parse_path, RECORDS.help, "my.csv").but(unless="to")
+    records: Any = required(parse_path, _OF_CLIENTS, "my.csv").but(unless="to")
     out = required(parse_path, "directory for one file per party and client", "results").but(unless="check")
     to = optional(
         as_given,
@@ -241,7 +241,7 @@ class SendOptions(
 ):
     """Show a run's terms, then send one client's values, masked, to the parties: a client's step."""
 
-    records = required(parse_path, f"{RECORDS.help} of one client", "my.csv")
+    records = required(parse_path, f"{_OF_CLIENTS} of one client", "my.csv")
     invitation = required(
         parse_path,
         "the invitation that this client was given: addresses of the parties, and a key",

@@ -27,6 +27,7 @@ from harness.inputs.record_schema import (
     DEFAULT_STEPS,
     DEFAULT_THRESHOLDS,
     Cap,
+    RecordDomain,
     RecordKind,
     caps_to_choose_from,
 )
@@ -36,6 +37,7 @@ from harness.pipeline.release import cap_and_release, request_of_cap
 from harness.releases.contribution_cap import CapStatistic, CapTarget
 from harness.releases.registry import STATISTICS, statistic_of
 from harness.request.base import Request
+from harness.request.fields import as_text
 from harness.request.plans import DEFAULT_ERROR, Expected
 from harness.request.readers import parse_shares
 from harness.request.releases import CAPPED_RELEASES
@@ -106,7 +108,7 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
     kind = STATISTICS[request.task].kind
     counts, groups, labels = None, expected.groups, expected.labels
     if table is not None:
-        counts, groups, labels = _counted(expected, kind, table)
+        counts, groups, labels = _counted(request, expected, kind, table)
 
     clients = expected.clients if counts is None else len(counts)
     records = expected.records or (clients if counts is None else int(counts.sum()))
@@ -133,7 +135,7 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
 
 
 def _counted(
-    expected: Expected, kind: RecordKind, table: Any
+    request: Request, expected: Expected, kind: RecordKind, table: Any
 ) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
     """Return how many records each client of the table has per group and label, and these by name.
 
@@ -144,6 +146,7 @@ def _counted(
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
     valued = kind is RecordKind.VALUE
     records = read_records(Named(table, {"label": "group"} if valued else {}), None)
+    records.check_unit(request.privacy_unit, request.cap)
     domain, size = records.domain, int(records.sizes.sum())
     counts = np.moveaxis(records.counts_per_client().reshape(*domain.shape, -1), -1, 0)
     if valued:
@@ -154,6 +157,18 @@ def _counted(
 
     groups = shares(domain.groups, counts.sum(axis=(0, 2)))
     return counts, groups, {} if valued else shares(domain.labels, counts.sum(axis=(0, 1)))
+
+
+def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
+    """Return what a domain says of a plan, as texts of `Expected`."""
+    declared: dict[str, Any] = {"groups": domain.groups, "labels": domain.labels}
+    if domain.values:
+        declared["steps"] = domain.values.steps
+    else:
+        declared["max_count"] = domain.max_count
+    if task == "thresholds":
+        declared["thresholds"] = len(domain.thresholds) or None
+    return {name: as_text(value) for name, value in declared.items()}
 
 
 def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:

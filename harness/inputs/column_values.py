@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,18 +36,6 @@ def as_names(column: pd.Series) -> pd.Series:
     import pandas as pd
 
     return pd.Series(as_text(column.tolist()), index=column.index, name=column.name, dtype=str)
-
-
-def values_of(column: pd.Series) -> dict[str, Any]:
-    """Return the value that each name of a column stands for, as its owner wrote it: 1, 1.0, True or a text.
-
-    A name that several values share stands for none of them, and other types for none at all.
-    """
-    present = column.dropna().drop_duplicates()
-    names, values = as_names(present).tolist(), present.tolist()
-    by_name = dict(zip(names, values, strict=True))
-    alone = [name for name, often in Counter(names).items() if often == 1]
-    return {name: by_name[name] for name in alone if isinstance(by_name[name], str | int | float)}
 
 
 def shown(name: str) -> str:

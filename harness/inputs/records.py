@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordDomainError, RecordsError, named
+from harness.errors import OptionError, RecordDomainError, RecordsError, named
 from harness.inputs.column_values import alike, refuse_variants, shown
+from harness.inputs.columns import as_in_frame, check_alike, check_dtype, dtype_of_texts
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     MAX_TOTAL,
@@ -30,10 +31,8 @@ from harness.inputs.tables import MISSING, Counted, Say, Table, table_at
 
 MOST_INFERRED = 50  # groups, or labels, that are taken for such without being declared
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
-_COLUMNS = ("client_id", "group", "label")
+_COLUMNS, _NAMED = ("client_id", "group", "label"), ("group", "label", "prediction")  # those of names
 _TRUTH = {"true": "1", "false": "0"}
-
-
 _ONE = np.ones((), dtype=np.int64)  # each
 
 
@@ -43,8 +42,8 @@ class ClientRecords:
 
     Attributes: client: index in [0, M); group, label: indices into the domain; client_ids: shape (M,),
     as in the file; detail: the bin of the score, the predicted label's index, or the value's step, where
-    the domain has them, with several scores a row of bins, by label; count: how many records an entry stands
-    for. A client may have no record.
+    the domain has them, with several scores a row of bins, by label; count: of how many records an entry
+    is; columns: dtypes of client_id, group and label, empty if not known. A client may have no record.
     """
 
     domain: RecordDomain
@@ -54,6 +53,7 @@ class ClientRecords:
     label: npt.NDArray[np.int64]
     detail: npt.NDArray[np.int64] | None = None
     count: npt.NDArray[np.int64] = field(default_factory=lambda: _ONE)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", np.broadcast_to(self.count, self.client.shape))
@@ -79,6 +79,11 @@ class ClientRecords:
     def clients(self) -> int:
         """How many clients there are, those without a record among them."""
         return len(self.client_ids)
+
+    @property
+    def each_is_client(self) -> bool:
+        """Whether each record is a client of its own, as nothing says whose they are."""
+        return bool(self.columns) and "client_id" not in self.columns
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -125,7 +130,9 @@ class ClientRecords:
             yield self._kept(rows, client_ids=ids, client=self.client[rows] - start)
 
     def in_order(self) -> ClientRecords:
-        """Return the same records, clients by number and cells in order."""
+        """Return the same records, clients by number and cells in order; by cells if records are clients."""
+        if self.each_is_client:
+            return self._kept(np.lexsort(np.atleast_2d(self.cell)), client=self.client)
         return self._kept(np.lexsort((*np.atleast_2d(self.cell), self.client)))
 
     def at_most(self, most: npt.NDArray[np.int64]) -> ClientRecords:
@@ -141,6 +148,14 @@ class ClientRecords:
             if (array := getattr(self, name)) is not None
         }
         return replace(self, **{**of_each, **changes})
+
+    def check_unit(self, unit: str, cap: object) -> None:
+        """Raises: OptionError: clients are to be protected, and each record is one."""
+        if self.each_is_client and (unit == "client" or cap):
+            raise OptionError(
+                "Without a column client_id each record is a client of its own, so none has several to be "
+                f"protected together; add it, or leave out {named('privacy_unit')} and {named('cap')}."
+            )
 
     def of_one_group(self, say: Say) -> ClientRecords:
         """Return the records of each client's largest group, or the first of equal ones; say what is not."""
@@ -203,6 +218,7 @@ def read_records(
     """Count records with client_id, group, label and, if asked for, score or prediction, where they are.
 
     Performance values: the columns client_id, group and value, a number or a fraction of counts, 17/20.
+    Without client_id each record is a client of its own; with `say`, clients have to say who they are.
 
     Args: source: see `table_at`; values are taken as they would stand in a CSV file. domain:
     what was declared; None infers groups and labels from this source. max_count: for an inferred domain.
@@ -215,12 +231,12 @@ def read_records(
     RecordDomainError: an inferred domain has fewer than two groups or labels.
     """
     names = _columns(kind, cut, domain)
-    table = table_at(source, names)
+    table = table_at(source, names, "" if say else "client_id")
     thresholds: Grid = (0.0, cut.threshold) if cut else ()
     if kind is RecordKind.SCORE:
         thresholds = (domain and domain.thresholds) or grid or even_grid()
     scores = names[len(_COLUMNS) :] if thresholds else ()
-    counted = table.counted(names[: len(names) - len(scores)], scores, thresholds, say)
+    counted = table.counted([name for name in table.dtypes if name not in scores], scores, thresholds, say)
     return as_records(table, counted, domain, max_count, kind, cut, say, grid).in_order()
 
 
@@ -231,9 +247,8 @@ def read_singly(
 
     Args: more: further columns that are read.
     """
-    names = [*_COLUMNS, *more]
-    table = table_at(source, names)
-    rows = table.rows(names)
+    table = table_at(source, [*_COLUMNS, *more], "client_id")
+    rows = table.rows([*table.dtypes])
     return as_records(table, rows, domain, max_count), rows
 
 
@@ -252,10 +267,11 @@ def as_records(
     Guarantees: with `say`, a client's values decide neither whether this returns nor how many clients it
     returns: who is named in client_id is there.  [test: tests/harness/inputs/test_uploaded_records.py]
     """
-    where, columns = table.where, counted.texts
+    where, columns, dtypes = table.where, counted.texts, dict(table.dtypes)
     if not len(counted.records) and say is None:
         raise RecordsError(f"{where} has no records: there is no row below the header.")
-    check, read = _Check(table, counted, say), _columns(kind, cut, domain)
+    check = _Check(table, counted, say)
+    read = [name for name in _columns(kind, cut, domain) if name in table.dtypes]
     bins = dict(zip(read[-counted.bins.shape[1] :], counted.bins.T, strict=False))
     for name in read:
         missing = [text.strip().lower() in ("", "nan") for text in columns[name]]
@@ -270,15 +286,19 @@ def as_records(
             f"Performance values need a declared range: give {named('groups')} and {named('range', '0,1')}."
         )
     if domain is None:
-        groups, labels = (tuple(sorted(set(columns[name]))) for name in ("group", "label"))
-        for what, inferred in (("groups", groups), ("labels", labels)):
+        for name in ("group", "label"):
+            inferred = sorted(set(columns[name]))
             if len(inferred) > MOST_INFERRED:
                 raise RecordDomainError(
-                    f"{where} has {len(inferred):,} different {what}, as an ID of rows would have; put the "
-                    f"{what} in the column {what.removesuffix('s')}, or declare all of them with "
-                    f"{named('domain')}."
+                    f"{where} has {len(inferred):,} different {name}s, as an ID of rows would have; put the "
+                    f"{name}s in the column {name}, or declare all of them with {named('domain')}."
                 )
-            refuse_variants(inferred, f"{where} has the {what}")
+            refuse_variants(inferred, f"{where} has the {name}s")
+            check_alike(table.by_file(name), name, inferred)
+        in_frame = {name: as_in_frame(columns[name]) for name in _NAMED if dtypes.get(name) == ""}
+        dtypes |= {name: dtype_of_texts([*set(columns[name])]) for name in in_frame}
+        columns = {**columns, **in_frame}
+        groups, labels = (tuple(sorted(set(columns[name]))) for name in ("group", "label"))
         domain = RecordDomain(groups, labels, max_count, inferred=True)
         if domain.with_kind(kind).score_columns > 1 and cut is None:
             raise RecordDomainError(
@@ -295,6 +315,11 @@ def as_records(
         indices[name] = np.array([places.get(value, -1) for value in columns[name]], dtype=np.int64)
         fault = f"is not declared (declared: {', '.join(map(shown, declared))})"
         check(indices[name] < 0, f"{name} {{}} {fault}", "declare it, or correct the row", name, declared)
+    types: dict[str, str] = {}
+    for name in () if say else [name for name in _COLUMNS if name in table.dtypes]:
+        types[name] = dtypes[name] or dtype_of_texts(known.get(name, ()))
+        if name in known:
+            check_dtype(types[name], known[name], f"{where} has the column {name}")
     if cut is not None:
         positive = cut.positive_in(domain, where)
         indices["prediction"] = counted.bins[:, 0] if positive else 1 - counted.bins[:, 0]
@@ -306,6 +331,11 @@ def as_records(
     for name, of_score in bins.items():
         mend = "correct the row; 61 % is 0.61"
         check(of_score < 0, f"{name} {{}} is not a number from 0 to 1", mend, name)
+    if "client_id" not in columns:
+        lines = np.repeat(np.arange(len(counted.records)), counted.records)
+        client, detail = np.arange(len(lines)), indices[kind][lines] if kind in indices else None
+        pair = indices["group"][lines], indices["label"][lines]
+        return ClientRecords(domain, client.astype(str), client, *pair, detail, columns=types)
     names = sorted({name for name in columns["client_id"] if name.strip().lower() not in ("", "nan")})
     places = {name: place for place, name in enumerate(names)}
     client = np.array([places.get(name, -1) for name in columns["client_id"]], dtype=np.int64)[check.kept]
@@ -326,6 +356,7 @@ def as_records(
         indices["label"][kept],
         indices[kind][kept] if kind in indices else None,
         records[records > 0],
+        types,
     )
 
 

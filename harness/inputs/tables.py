@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -24,24 +24,15 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RecordsError, named
+from harness.errors import RecordsError
 from harness.inputs.column_values import as_text
+from harness.inputs.columns import TABLE, dtypes_of, present
 from harness.inputs.record_schema import Grid, even_grid
-from harness.system.spelling import similar
 
 if TYPE_CHECKING:  # pandas takes a second to load, as does duckdb: functions that need them load them
     import duckdb
     import pandas as pd
 
-TABLE = "The table"  # what messages call one that is no file
-ROLES = (
-    "client_id",
-    "group",
-    "label",
-    "score",
-    "prediction",
-    "value",
-)  # of columns; calls take others' names for them
 Say = Callable[[str], None]
 _PARQUET = (".parquet", ".pq")
 _NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$".replace("(", "(?:")
@@ -76,15 +67,19 @@ class Counted:
 class Table:
     """Records where they are.
 
-    Attributes: where: what messages call them; frame: lazy, or as good as that. in_order: yields how messages
+    Attributes: where: what messages call them; frame: lazy, or as good as that; dtypes: of its columns, as
+    pandas writes them, empty where a CSV file has texts. in_order: yields how messages
     call each row, and its value in a column; nothing where rows have no order. faults: says which rows of
-    CSV files were no rows when they were read, or refuses the first.
+    CSV files were no rows when they were read, or refuses the first. by_file: yields each CSV file's name and
+    which texts a column has there.
     """
 
     where: str
     frame: nw.LazyFrame[Any]
+    dtypes: Mapping[str, str]
     in_order: Callable[[str], Iterator[tuple[str, Any]]] = lambda _: iter(())
     faults: Callable[[Say | None], None] = lambda _: None
+    by_file: Callable[[str], Iterable[tuple[str, list[str]]]] = lambda _: ()
 
     def counted(
         self, names: Sequence[str], scores: Sequence[str] = (), grid: Grid = (), say: Say | None = None
@@ -202,28 +197,35 @@ class Named:
     names: Mapping[str, str]
 
 
-def table_at(source: Any, names: Sequence[str]) -> Table:
+def table_at(source: Any, names: Sequence[str], optional: str = "") -> Table:
     """Return records as a table with these columns; nothing is read but what columns there are.
 
     Args: source: the path of a CSV or Parquet file, of a directory or glob of either, or any frame that
-    narwhals knows; or either, `Named`.
+    narwhals knows; or either, `Named`; optional: one of the columns, which may be missing.
     Raises: RecordsError: it cannot be read, or lacks a column.
     """
     if isinstance(source, Named):
         theirs = {name: source.names.get(name, name) for name in names}
-        table = table_at(source.records, [*dict.fromkeys(theirs.values())])
-        frame = table.frame.select(**{name: nw.col(of) for name, of in theirs.items()})
-        return replace(table, frame=frame, in_order=lambda name: table.in_order(theirs[name]))
+        may_lack = "" if optional in source.names else optional
+        table = table_at(source.records, [*dict.fromkeys(theirs.values())], may_lack)
+        theirs = {name: of for name, of in theirs.items() if of in table.dtypes}
+        return replace(
+            table,
+            frame=table.frame.select(**{name: nw.col(of) for name, of in theirs.items()}),
+            dtypes={name: table.dtypes[of] for name, of in theirs.items()},
+            in_order=lambda name: table.in_order(theirs[name]),
+            by_file=lambda name: table.by_file(theirs[name]),
+        )
     if not isinstance(source, Path):
-        return _of_frame(source, names)
+        return _of_frame(source, names, optional)
     import duckdb
 
     where = re.sub(r"^(\w+):/+", r"\1://", str(source))
     try:
         files = _files(source, where)
         if Path(files[0]).suffix.lower() in _PARQUET:
-            return _of_parquet(where, files, names)
-        return _of_csv(where, files, names)
+            return _of_parquet(where, files, names, optional)
+        return _of_csv(where, files, names, optional)
     except (OSError, duckdb.Error) as error:
         raise RecordsError(f"Cannot read {where}: {_in_brief(error)}.") from None
 
@@ -259,14 +261,14 @@ def _sql(files: Sequence[str]) -> str:
     return "[" + ", ".join(f"'{name}'" for name in names) + "]"
 
 
-def _of_csv(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
+def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
     """Read CSV as a spreadsheet numbers it: the header is row 1, a blank line is a row without a record."""
     connection, kept = _engine().cursor(), [_kept_for_later(file) for file in files]
     with_copies = zip(files, kept, strict=True)
     paths = [file if copy is None else f"/dev/fd/{copy.fileno()}" for file, copy in with_copies]
     shown = dict(zip(paths, files, strict=True))
     header = _header(connection, where, paths[0])
-    _check_columns(where, header, names)
+    names = present(where, header, names, optional)
     for path in paths[1:]:
         if (other := _header(connection, path, path)) != header:
             raise RecordsError(
@@ -275,11 +277,12 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
             )
     columns = [f"c{place}" for place in range(len(header))]
     # Without an empty text as null, which DuckDB takes for a value that may be one too many.
-    relation = connection.sql(
-        f"SELECT * FROM read_csv({_sql(paths)}, columns={dict.fromkeys(columns, 'VARCHAR')}, header=true, "
+    rows = (
+        f"read_csv({_sql(paths)}, columns={dict.fromkeys(columns, 'VARCHAR')}, header=true, "
         f"nullstr='\x01', delim=',', quote='\"', escape='\"', auto_detect=false, "
-        "strict_mode=true, store_rejects=true, compression='none')"
+        "strict_mode=true, store_rejects=true, compression='none'"
     )
+    relation = connection.sql(f"SELECT * FROM {rows})")
     frame = nw.from_native(relation).select(**{name: nw.col(columns[header.index(name)]) for name in names})
 
     def faults(say: Say | None) -> None:
@@ -305,7 +308,15 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
                     if row > 1 and len(values) == len(header):
                         yield f"{shown[path]}, row {row}", values[header.index(name)]
 
-    table = Table(where, frame, in_order, faults)
+    def by_file(name: str) -> Iterator[tuple[str, list[str]]]:
+        column = columns[header.index(name)]
+        texts = connection.sql(
+            f"SELECT filename, list(DISTINCT {column}) FROM {rows}, filename=true) GROUP BY 1"
+        )
+        by_path = dict(texts.fetchall())
+        return ((shown[path], by_path[path]) for path in paths if path in by_path)
+
+    table = Table(where, frame, dict.fromkeys(names, ""), in_order, faults, by_file)
     for copy in filter(None, kept):
         weakref.finalize(table, copy.close)  # which the engine reads as often as it is asked
     return table
@@ -339,13 +350,13 @@ def _header(connection: duckdb.DuckDBPyConnection, where: str, path: str) -> lis
         raise RecordsError(_NO_CSV.format(where, 0)) from None
 
 
-def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table:
+def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional: str) -> Table:
     connection = _engine().cursor()
     schema = connection.sql(
         f"SELECT file_name, name, duckdb_type FROM parquet_schema({_sql(files)})"
     ).fetchall()
     relation = connection.sql(f"SELECT * FROM read_parquet({_sql(files)})")
-    _check_columns(where, [name for file, name, _ in schema if file == schema[0][0]][1:], names)
+    names = present(where, [name for file, name, _ in schema if file == schema[0][0]][1:], names, optional)
     kinds: dict[str, tuple[str, str]] = {}
     for file, name, kind in schema:
         first, same = kinds.setdefault(name, (file, kind))
@@ -363,7 +374,8 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str]) -> Table
             for row, (value,) in enumerate(values, 1):
                 yield f"{file}, row {row}", value
 
-    return Table(where, nw.from_native(relation), in_order)
+    frame = nw.from_native(relation)
+    return Table(where, frame, dtypes_of(frame, names), in_order)
 
 
 def frame_of(source: Any) -> Any:
@@ -381,11 +393,12 @@ def frame_of(source: Any) -> Any:
     return frame
 
 
-def _of_frame(source: Any, names: Sequence[str]) -> Table:
+def _of_frame(source: Any, names: Sequence[str], optional: str) -> Table:
     frame = frame_of(source)
-    _check_columns(TABLE, [str(name) for name in frame.collect_schema().names()], names)
+    names = present(TABLE, [str(name) for name in frame.collect_schema().names()], names, optional)
+    dtypes = dtypes_of(frame, names)
     if isinstance(frame, nw.LazyFrame):
-        return Table(TABLE, frame)
+        return Table(TABLE, frame, dtypes)
     index = nw.maybe_get_index(frame)
     rows = range(1, len(frame) + 1) if index is None else index.tolist()
     frame = nw.maybe_reset_index(frame.select(*names))
@@ -401,7 +414,7 @@ def _of_frame(source: Any, names: Sequence[str]) -> Table:
         for row, value in zip(rows, frame[name].to_list(), strict=True):
             yield f"{TABLE}, row {row}", value
 
-    return Table(TABLE, frame.lazy(), in_order)
+    return Table(TABLE, frame.lazy(), dtypes, in_order)
 
 
 def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
@@ -423,26 +436,3 @@ def table_of(columns: Mapping[str, Any]) -> pd.DataFrame:
         )
     table = pd.DataFrame({name: pd.Series(column).reset_index(drop=True) for name, column in columns.items()})
     return table.set_index(indices[0]) if indices else table
-
-
-def _check_columns(path: Path | str, header: list[str], names: Sequence[str]) -> None:
-    if not header:
-        raise RecordsError(f"{path} is empty; it needs a header with the columns {', '.join(names)}.")
-    missing = [name for name in names if name not in header]
-    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
-        raise RecordsError(f"{path} seems to separate columns by semicolons or tabs; save it with commas.")
-    if missing:
-        hints = {
-            "client_id": "add it, the same in all rows of one client, or the rows' numbers",
-            "prediction": f"rename yours, or give a column score and {named('threshold', 0.5)}",
-        }
-        by_name = path == TABLE and missing[0] in ROLES
-        usual = f"rename yours, or name it by {named(missing[0])}" if by_name else "rename yours"
-        without = " and no column ".join(f"{name}{similar(name, header)}" for name in missing)
-        raise RecordsError(
-            f"{path} has no column {without}; it needs {', '.join(names)} (found: {', '.join(header)}); "
-            f"{hints.get(missing[0], usual) if len(missing) == 1 else usual}."
-        )
-    repeated = [name for name in names if header.count(name) > 1]
-    if repeated:
-        raise RecordsError(f"{path} has the column {repeated[0]} twice; keep one.")

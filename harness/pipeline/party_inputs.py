@@ -39,6 +39,7 @@ class PartyInputs:
         excluded: How many uploads were left out at every party alike, by why.
         policies: What the clients of these uploads allow.
         admission: Which clients their task has servers let upload; "" where there is no task.
+        columns: As of `ClientRecords`.
     """
 
     domain: RecordDomain
@@ -53,6 +54,7 @@ class PartyInputs:
     excluded: Mapping[str, int] = field(default_factory=dict)
     policies: Mapping[str, ClientPolicy] = field(default_factory=dict)
     admission: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def entries(self) -> int:

@@ -274,6 +274,7 @@ def run_on_records(
     progress("records")
     most = call.max_count or DEFAULT_MAX_COUNT
     records = read_records(source, domain, most, kind=statistic.kind, cut=cut, grid=grid)
+    records.check_unit(request.privacy_unit, call.cap or records.domain.cap)
     if not chooses_cap(call):
         records = replace(records, domain=with_cap(records.domain, call.cap, request.privacy_unit))
         return run_release(statistic, RecordsSource(records), settings, out, progress)

@@ -179,6 +179,8 @@ def run_release(
             task, result, privacy, public, charged, wall_s, inputs.share_s, inputs.uploaded
         )
         manifest["request"] = release.to_json()
+        if inputs.columns:
+            manifest["columns"] = dict(inputs.columns)
         if noise:
             manifest["preprocessing"] = noise
         if earlier:

@@ -106,10 +106,9 @@ class RecordsSource(Source):
     terms: dict[str, Any] | None = None
 
     def describe(self, run: RunContext) -> PartyInputs:
-        rows = count_rows(self.records, run.release.form.name)
-        return PartyInputs(
-            self.records.domain, self.records.clients, 1, rows, [None] * run.release.security.parties
-        )
+        records, rows = self.records, count_rows(self.records, run.release.form.name)
+        nowhere = [None] * run.release.security.parties
+        return PartyInputs(records.domain, records.clients, 1, rows, nowhere, columns=records.columns)
 
     def deliver(self, run: RunContext, described: PartyInputs) -> PartyInputs:
         form, model = run.release.form, run.release.security

@@ -27,7 +27,10 @@ from harness.request.releases import (
     WeightsRequest,
 )
 
-RECORDS = optional(parse_path, "CSV or Parquet, a file, directory or glob, with client_id, group, label")
+RECORDS = optional(
+    parse_path,
+    "CSV or Parquet, a file, directory or glob, with group, label, and client_id where clients have several",
+)
 SHARES = optional(
     parse_path, "instead of --records: what parties' `aggregate` wrote; or uploads with all keys"
 )
@@ -125,7 +128,7 @@ class ConfusionCall(ReleaseCall, ConfusionRequest):
     requested = ConfusionRequest
 
     stock = STOCK
-    records = RECORDS.but(help=f"{RECORDS.help}, prediction (a label); with --threshold: score")
+    records = RECORDS.but(help=f"{RECORDS.help}; prediction (a label); with --threshold: score")
     threshold = THRESHOLD
     positive_label = ConfusionRequest.positive_label
 
@@ -137,7 +140,7 @@ class ThresholdsCall(ReleaseCall, ThresholdsRequest):
 
     stock = STOCK
     records = RECORDS.but(
-        help=f"{RECORDS.help}, score (from 0 to 1, of records that the model was not trained on)"
+        help=f"{RECORDS.help}; score (from 0 to 1, of records that the model was not trained on)"
     )
     positive_label = ThresholdsRequest.positive_label
     thresholds = optional(
@@ -153,9 +156,7 @@ class GapCall(ReleaseCall, GapRequest):
     requested = GapRequest
 
     stock = STOCK
-    records = RECORDS.but(
-        help="CSV or Parquet with client_id, group, value; a number, or a fraction of counts as 17/20"
-    )
+    records = RECORDS.but(help="CSV or Parquet with group, value: a number, or a fraction of counts as 17/20")
     domain = DOMAIN.but(
         help='JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional'
     )

@@ -40,7 +40,9 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
     """Train a model under differential privacy, with weights and thresholds if wanted, on one budget."""
 
     records = required(
-        parse_path, "CSV or Parquet with client_id, group, label and a column for each feature", "my.csv"
+        parse_path,
+        "CSV or Parquet with group, label, a column for each feature, and client_id if there",
+        "my.csv",
     )
     features = required(
         parse_path,

@@ -3,8 +3,8 @@
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from harness.engines.base import Progress, no_charge
 from harness.engines.registry import choose_model
 from harness.errors import OptionError
+from harness.inputs.columns import TABLE, values_of
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -23,7 +24,6 @@ from harness.inputs.record_schema import (
     even_grid,
 )
 from harness.inputs.records import ClientRecords, read_singly
-from harness.inputs.tables import TABLE
 from harness.pipeline.preprocessing import charging_for
 from harness.pipeline.release import declared_domain, domain_of_noise, settings_of, stock_of, with_cap
 from harness.pipeline.run import MANIFEST, Run, RunSettings, combined_manifest, manifest_of, run_release
@@ -87,9 +87,8 @@ class Training:
 
     Attributes: guarantee: that the model's rounds keep to together; grid: of scores, for thresholds;
     weights, thresholds: None for none; fairness: what groups are weighed for while the model is trained,
-    None for nothing; positive: the label whose rates that is about, the last one if empty; values: what
-    labels' names stand for in the records, where they do not stand for themselves; offline, stock: whether
-    the rounds take noise that was made ahead, and where it lies.
+    None for nothing; positive: the label whose rates that is about, the last one if empty; offline, stock:
+    whether the rounds take noise that was made ahead, and where it lies.
     """
 
     security: SecurityModel
@@ -104,7 +103,6 @@ class Training:
     thresholds: Planned | None = None
     fairness: str | None = None
     positive: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
     offline: bool = False
     stock: Path | None = None
 
@@ -165,7 +163,7 @@ def train(
     Args: encoded: features of each of the records, shape (n, columns); out: a new directory.
     Raises: FairSharesError: `out` does not exist then.
     """
-    started, domain = time.monotonic(), records.domain
+    started, domain, labels = time.monotonic(), records.domain, label_values(records)
     kept = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
     seen, of_training = ~kept[records.client], of_clients(records, ~kept)
     with (
@@ -239,12 +237,25 @@ def train(
                 "rho_delta": float_up(session.plan.loss.certain + session.plan.loss.apart),
             },
             "wall_s": time.monotonic() - started,
+            **({"columns": dict(records.columns)} if records.columns else {}),
         }
-        labels = [chosen.values.get(name, name) for name in domain.labels]
         model = LogisticModel(features, labels, parameters)
         files = {FILE: {**model.to_json(), "privacy": manifest["privacy"]}, MANIFEST: manifest}
         write_all(partial, files)
         return Trained(model, manifest, weights, thresholds, charging, files)
+
+
+def label_values(records: ClientRecords) -> list[Any]:
+    """Return the labels as the records have them, for a model to predict.
+
+    Raises: OptionError: they are datetimes, of which its file has texts.
+    """
+    dtype = records.columns.get("label", "str")
+    if "datetime" in dtype:
+        raise OptionError(
+            f"The labels are {dtype}; a model predicts texts, numbers or truth: make them such."
+        )
+    return values_of(records.domain.labels, dtype)
 
 
 def held_out(clients: int) -> npt.NDArray[np.bool_]:
@@ -367,14 +378,14 @@ def trained(
     target: Path,
     begin: Progress,
     say: Say = nothing_said,
-    values: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train on records, see `table_at`. Args: target: a new directory; values: as `Training.values`."""
+    """Train on records, see `table_at`. Args: target: a new directory."""
     check_new(target)
     account = chosen_account(request.population, request.budget, request.ledger, say, of_records=True)
-    chosen, domain = _chosen(request, account, values or {}), declared_domain(request)
+    chosen, domain = _chosen(request, account), declared_domain(request)
     begin("records")
     records, rows = read_singly(source, [*features.by_name], domain, request.max_count or DEFAULT_MAX_COUNT)
+    records.check_unit(request.privacy_unit, request.cap or records.domain.cap)
     records = replace(records, domain=with_cap(records.domain, request.cap, request.privacy_unit))
     return train(records, features, features.encode(rows.texts), chosen, target, begin)
 
@@ -388,13 +399,13 @@ def preprocessed(
     before stays.
     """
     request, domain = request.but(offline=True, records=TABLE), domain_of_noise(request)  # of any records
-    chosen = _chosen(request, Account(), {})
+    chosen = _chosen(request, Account())
     session = _session(chosen, domain, features, chosen.fairgrad(domain), 1, no_charge)
     session.check_supported()
     return session.stock.directory, session.preprocess(runs, progress)
 
 
-def _chosen(request: TrainRequest, account: Account, values: Mapping[str, Any]) -> Training:
+def _chosen(request: TrainRequest, account: Account) -> Training:
     """Return what a request stands for. Raises: OptionError: its fields do not go together."""
     model, domain = request.security or choose_model(None), declared_domain(request)
 
@@ -421,7 +432,6 @@ def _chosen(request: TrainRequest, account: Account, values: Mapping[str, Any]) 
         **parts,
         fairness=request.sought,
         positive=request.positive_label or "",
-        values=values,
         offline=request.offline,
         stock=stock_of(request).directory,
     )

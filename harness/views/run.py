@@ -174,7 +174,12 @@ def statement(manifest: dict[str, Any], result: str, typed: str = "") -> Iterato
 
 
 def left_out(manifest: dict[str, Any]) -> Iterator[str]:
-    """Say which uploads were left out, if any were."""
+    """Say which uploads were left out, if any were; and that records are clients, if they are."""
+    if (columns := manifest.get("columns")) and "client_id" not in columns:
+        yield (
+            "Without a column client_id each record is a client of its own: the number of records is public, "
+            "and whoever has several is protected in each, not as a person."
+        )
     if excluded := manifest["inputs"].get("excluded_because"):
         yield f"Uploads left out, by all parties alike: {described(excluded)}."
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import fairshares as fs
-from fairshares._run import _source, _values_in, _with_clients
+from fairshares._run import _source
+from harness.inputs.columns import TABLE
 from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import read_records
-from harness.inputs.tables import TABLE
 
 ROWS = 200
 COLUMNS: dict[str, list[Any]] = {
@@ -45,14 +45,15 @@ FRAMES: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
 def test_a_source_is_the_same_records_whatever_the_frame(frame: str) -> None:
     table = FRAMES[frame](COLUMNS)
     source = _source(table, {"client_id": "branch", "group": None, "label": None, "score": None})
-    assert _values_in(source, {}) == {"group": {"a": "a", "b": "b"}, "label": {"0": 0, "1": 1}}
     records = read_records(source, None, kind=RecordKind.SCORE)
+    types = records.columns["group"], records.columns["label"]
+    assert types == ("str", "int64") and records.domain.labels == ("0", "1")
     expected = read_records(
         pd.DataFrame(COLUMNS).rename(columns={"branch": "client_id"}), None, kind=RecordKind.SCORE
     )
     assert records.client_ids.tolist() == expected.client_ids.tolist()
     assert records.counts_per_client().tolist() == expected.counts_per_client().tolist()
-    alone = read_records(_with_clients(_source(table, {}), {})[0], None)
+    alone = read_records(_source(table, {}), None)
     assert alone.clients == ROWS and alone.counts_per_client().sum(axis=1).tolist() == [50] * 4
     with pytest.raises(fs.RecordsError, match=rf"^{TABLE} has no column shop; it needs .*found: branch, "):
         read_records(_source(table, {"client_id": "shop"}), None)
@@ -171,7 +172,7 @@ def test_truth_is_a_value_of_a_gap() -> None:
         ),
         (
             lambda df: fs.train(df, features=NO_RANGES, epsilon=1),
-            "features= is not a declaration of features: ",
+            "features= says the range or the categories of each column",
         ),
     ],
 )

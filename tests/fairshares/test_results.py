@@ -17,7 +17,8 @@ from sklearn.linear_model import LogisticRegression
 import fairshares
 import fairshares as fs
 from fairshares import _calls, _lookups
-from harness.inputs.column_values import values_of
+from harness.inputs.columns import values_of
+from harness.request.calls import CALLS
 from harness.security_models import SecurityModel, get_model
 from tests.conftest import PROJECT
 from tests.support.running import QUICKEST, model_parameters
@@ -369,18 +370,131 @@ def test_a_model_predicts_the_callers_labels(tmp_path: Path) -> None:
     assert fs.load(tmp_path / "out").model.classes_.tolist() == [0, 1]
 
 
-def test_a_name_that_two_values_share_stands_for_none() -> None:
-    assert values_of(pd.Series([1, "1", "b", None], dtype=object)) == {"b": "b"}
-    assert values_of(pd.Series([1.0, np.nan, 2.0])) == {"1": 1.0, "2": 2.0}
-    assert values_of(pd.Series(pd.to_datetime(["2020-01-01"]))) == {}
+def test_names_stand_for_values_of_a_dtype() -> None:
+    """A label that is declared and does not occur, too: its value does not follow from the records."""
+    assert values_of(["1", "2"], "int8") == [1, 2] and values_of(["0.5"], "category of float64") == [0.5]
+    assert values_of(["True", "false"], "boolean") == [True, False] and values_of(["01"], "str") == ["01"]
+    df = table([0, 1], ["a", "b"]).astype({"label": "int8"})
+    with pytest.raises(fs.RecordDomainError, match=r"label as int8, and 0, 1, 300 are declared, which are "):
+        fs.weights(df, epsilon=1, groups=["a", "b"], labels=[0, 1, 300], security="mpyc")
+
+
+DTYPES: dict[str, pd.Series] = {
+    "int8": pd.Series([0, 1], dtype="int8"),
+    "Int64": pd.Series([0, 1], dtype="Int64"),
+    "boolean": pd.Series([False, True], dtype="boolean"),
+    "bool": pd.Series([False, True]),
+    "category": pd.Series(["no", "yes"], dtype="category"),
+    "category of numbers": pd.Series([0, 1], dtype="category"),
+    "datetime": pd.to_datetime(pd.Series(["2020-01-01", "2021-01-01"])),
+    "datetime with a zone": pd.to_datetime(pd.Series(["2020-01-01", "2021-01-01"]), utc=True),
+    "float32": pd.Series([0, 0.1], dtype="float32"),
+}
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_results_have_the_callers_dtypes(kind: str, tmp_path: Path) -> None:
+    values, df = DTYPES[kind], table([0, 1], ["a", "b"])
+    df = df.assign(label=values[df.label].reset_index(drop=True))
+    r = fs.weights(df, epsilon=20, security="mpyc")
+    r.save(tmp_path / "out")
+    for result in (r, fs.load(tmp_path / "out")):
+        assert result.weights.index.get_level_values("label").dtype == df.label.dtype
+        assert result.weights.loc[("a", values[1])] > 0
+        assert len(df.merge(result.weights.reset_index(), on=["group", "label"])) == len(df)
+    assert r.sample_weight(df.group, df.label).notna().all()
+    if "datetime" in kind:
+        with pytest.raises(fs.OptionError, match="a model predicts texts, numbers or truth"):
+            fs.train(df, features={"x": {"low": 0, "high": 1}}, epsilon=1, security="mpyc")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [pd.cut(pd.Series([1, 3]), [0, 2, 4]), pd.Series([0, "x"]), pd.to_timedelta(pd.Series([1, 2]), unit="s")],
+)
+def test_what_names_no_labels_is_refused(labels: pd.Series) -> None:
+    df = table([0, 1], ["a", "b"])
+    with pytest.raises(fs.RecordsError, match=r"^The table has the column label as .* names no groups"):
+        fs.weights(df.assign(label=labels[df.label].tolist()).astype({"label": labels.dtype}), epsilon=1)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_file_gives_what_its_frame_gives(suffix: str, tmp_path: Path) -> None:
+    """All of them without a column client_id, in which case each record is a client of its own."""
+    df, path = table([0, 1], ["north", "south"]).drop(columns="client_id"), tmp_path / f"my.{suffix}"
+    df["label"] = df.label.astype("int64" if suffix == "csv" else "int8")
+    df.to_csv(path, index=False) if suffix == "csv" else df.to_parquet(path)
+    said: dict[str, Any] = {"epsilon": 20, "security": "mpyc"}
+    in_file, in_frame = (fs.weights(records, **said) for records in (path, df))
+    of_file, of_frame = (r.weights.index.to_frame() for r in (in_file, in_frame))
+    assert of_file.equals(of_frame) and of_file.dtypes.equals(of_frame.dtypes)
+    assert in_file.weights.loc[("north", 1)] > 0
+    for r in (in_file, in_frame):
+        assert r.manifest["inputs"]["clients"] == len(df) and "number of records is public" in str(r)
+        assert "client_id" not in r.manifest["columns"]
+    features = {"x": {"low": 0, "high": 1}}
+    model = fs.train(path, features=features, rounds=4, **said).model
+    assert model.score(df, df.label) > 0.9 and model.classes_.tolist() == [0, 1]
+    plans = [fs.plan(from_records=records, **said) for records in (path, df)]
+    assert (
+        plans[0]
+        .models.drop(columns=[*plans[0].models.filter(like="_s")])
+        .equals(plans[1].models.drop(columns=[*plans[1].models.filter(like="_s")]))
+    )
+
+
+def test_a_csv_column_of_numbers_is_one_in_all_files(tmp_path: Path) -> None:
+    df = table([0.0, 1.0], ["a", "b"])
+    df.to_csv(tmp_path / "1.csv", index=False)
+    index = fs.weights(tmp_path, epsilon=20, security="mpyc").weights.index
+    assert index.get_level_values("label").dtype == "float64"
+    df.assign(label=[1.0] * 119 + ["x"]).to_csv(tmp_path / "2.csv", index=False)
+    message = r"1\.csv has the column label as float64 \('.\.0'\) and .*2\.csv has .* as str \('x'\); files"
+    with pytest.raises(fs.RecordsError, match=message):
+        fs.weights(tmp_path, epsilon=20, security="mpyc", population="p", budget=30)
+    assert fs.ledger().charges.empty
+
+
+@pytest.mark.parametrize("task", CALLS)
+def test_plans_take_what_the_release_takes(task: str) -> None:
+    """All of its own options; what belongs to a run alone is refused."""
+    usual: dict[str, Any] = {
+        "range": (0, 1),
+        "thresholds": [0.3, 0.5],
+        "threshold": 0.5,
+        "steps": 10,
+        "reweighing": "label",
+    }
+    usual |= {
+        "positive_label": 1,
+        "release_epsilon": 1,
+        "relative_error": 0.2,
+        "constraint": "equal_opportunity",
+    }
+    of_task = {name: value for name, value in usual.items() if name in CALLS[task].declared}
+    if task == "cap":
+        del of_task["thresholds"]  # of a release that is named
+    elif task != "gap":
+        of_task["labels"] = [0, 1]
+    said: Any = {
+        "task": task,
+        "clients": 1000,
+        "groups": {"a": 0.7, "b": 0.3},
+        "epsilon": 1,
+        "security": "mpyc",
+    }
+    assert fs.plan(**said, **of_task).models.index.tolist() == ["mpyc"]
+    for of_a_run in ("out", "ledger", "shares"):
+        with pytest.raises(TypeError, match=of_a_run):
+            fs.plan(**{**said, of_a_run: "x"})
 
 
 def test_without_client_ids_each_row_is_a_client() -> None:
     df = table([0, 1], ["a", "b"]).drop(columns="client_id")
     r = fs.weights(df, epsilon=20, security="mpyc")
-    assert r.manifest["inputs"]["clients"] == len(df) and "number of rows is public" in str(r)
+    assert r.manifest["inputs"]["clients"] == len(df) and "number of records is public" in str(r)
     for asked in ({"privacy_unit": "client", "cap": 2}, {"cap": 2}):
-        with pytest.raises(fs.OptionError, match="name the column of clients by client_id="):
+        with pytest.raises(fs.OptionError, match="leave out privacy_unit= and cap="):
             fs.weights(df, epsilon=20, security="mpyc", **asked)
     with pytest.raises(fs.RecordsError, match="has no column client_id"):
         fs.weights(df.assign(Client_ID=1), epsilon=20, security="mpyc")

@@ -15,7 +15,6 @@ from harness.cli.terminal import print_json, show
 from harness.clients.invitations import check_directory
 from harness.engines.base import Progress
 from harness.errors import FairSharesError, OptionError, named, naming
-from harness.inputs.record_schema import RecordDomain
 from harness.pipeline.preprocessing import joint_noise_of, preprocess
 from harness.pipeline.release import (
     cap_directory,
@@ -188,7 +187,7 @@ def _made_for_release(options: Any, begin: Progress) -> Made:
 def _plan(options: Any) -> None:
     """Say what to expect of a release."""
     from harness.forecast.plan import starting_s
-    from harness.forecast.requested import planned
+    from harness.forecast.requested import of_domain, planned
     from harness.views import plan as view
 
     others = [name for name in (*OF_RUNS, "preprocess") if getattr(options, name, None)]
@@ -205,24 +204,12 @@ def _plan(options: Any) -> None:
     texts["thresholds"] = as_text(len(grid_of(options)) or None)
     texts["from_records"] = as_text(options.records)
     if options.domain and not of_file:
-        texts |= _of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
+        texts |= of_domain(declared_domain(options, of_values=options.task == "gap"), options.task)
     with naming(in_plan):
         expected = Expected(**texts, **options.plan)
         plan = planned(options.request, expected, started=partial(starting_s, _A_COMMAND))
     shown, title = list(view.plan(plan)), f"Plan of {options.task}"
     tell("plan", title, shown, lambda: view.to_json(plan), plot=options.plot)
-
-
-def _of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
-    """Return what a domain's file says of a plan, as the plan's options have it."""
-    declared: dict[str, Any] = {"groups": domain.groups, "labels": domain.labels}
-    if domain.values:
-        declared["steps"] = domain.values.steps
-    else:
-        declared["max_count"] = domain.max_count
-    if task == "thresholds":
-        declared["thresholds"] = len(domain.thresholds) or None
-    return {name: as_text(value) for name, value in declared.items()}
 
 
 def conclude(

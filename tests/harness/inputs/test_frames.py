@@ -17,8 +17,9 @@ import pytest
 
 from harness.errors import RecordDomainError, RecordsError
 from harness.inputs import tables
-from harness.inputs.record_schema import RecordDomain, RecordKind, as_grid, bins_of, even_grid
-from harness.inputs.records import ScoreCut, read_records
+from harness.inputs.columns import as_index
+from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, as_grid, bins_of, even_grid
+from harness.inputs.records import ScoreCut, read_records, read_singly
 from harness.inputs.tables import MISSING, WRONG, table_at
 
 Frame = Callable[[dict[str, list[Any]]], Any]
@@ -106,6 +107,41 @@ def test_every_frame_gives_the_same_counts(frame: str) -> None:
     inferred = read_records(table, None, kind=RecordKind.PREDICTION, cut=ScoreCut(0.57))
     assert inferred.domain.groups == ("a", "b") and inferred.domain.labels == ("0", "1")
     assert inferred.counts_per_client().tolist() == by_hand(columns, (0.0, 0.57))
+
+
+@pytest.mark.parametrize("frame", [*FRAMES, "csv", "parquet"])
+def test_every_release_reads_the_same(frame: str, tmp_path: Path) -> None:
+    """Weights, count, cap and plans; thresholds; confusion; gap; training: with and without clients.
+
+    What follows depends on the source by these fields alone.
+    """
+    columns = made_up(60)
+    columns |= {"prediction": columns["label"][::-1], "value": columns["score"]}
+    for names in ([*columns], [name for name in columns if name != "client_id"]):
+        some = {name: columns[name] for name in names}
+        made = (
+            in_file(some, tmp_path / f"{len(names)}.{frame}") if frame not in FRAMES else FRAMES[frame](some)
+        )
+        for kind in (kind for kind in RecordKind if kind is not RecordKind.SIZE):
+            declared = None
+            if kind is RecordKind.VALUE:
+                grid = ValueGrid(0, 1, 10)
+                declared = RecordDomain(("a", "b"), (), 1, kind=kind, values=grid)
+                some = {**some, **({"client_id": [*range(60)]} if "client_id" in some else {})}
+                made = in_file(some, tmp_path / f"v.{frame}") if frame not in FRAMES else FRAMES[frame](some)
+            records, expected = (read_records(of, declared, kind=kind) for of in (made, pd.DataFrame(some)))
+            assert records.domain == expected.domain
+            for field in ("client_ids", "client", "cell", "count"):
+                assert getattr(records, field).tolist() == getattr(expected, field).tolist()
+            for column, found in (("group", records.domain.groups), ("label", records.domain.labels)):
+                if column in records.columns:
+                    values = as_index(found, records.columns[column]).tolist()
+                    assert values == sorted({*columns[column]}) and type(values[0]) is type(
+                        columns[column][0]
+                    )
+    if frame not in ("polars, lazy", "duckdb", "dask", "pyspark", "csv", "parquet"):
+        one, other = (read_singly(of, ["score"], None) for of in (made, pd.DataFrame(some)))
+        assert one[0].cell.tolist() == other[0].cell.tolist() and one[1].texts == other[1].texts
 
 
 def in_file(columns: dict[str, list[Any]], path: Path) -> Path:

@@ -128,7 +128,6 @@ def test_words_that_pandas_takes_for_missing_are_names(csv: Path, parquet: Path)
 NO_UTF8 = "FILE is not UTF-8 text; save it as CSV in UTF-8, or as Parquet."
 NEEDS = "it needs client_id, group, label"
 SEPARATED = "FILE seems to separate columns by semicolons or tabs; save it with commas."
-NO_COLUMN = f"FILE has no column client_id and no column group and no column label; {NEEDS}"
 MEANT = (
     "FILE has no column client_id (did you mean CLIENT_ID?) and no column group (did you mean GROUP?) and no "
     "column label (did you mean LABEL?); it needs client_id, group, label (found: CLIENT_ID, GROUP, LABEL); "
@@ -158,19 +157,17 @@ def ragged(row: int, values: int) -> str:
 
 
 BAD: dict[str, tuple[str | bytes, str]] = {
-    "empty": ("", "FILE is empty; it needs a header with the columns client_id, group, label."),
+    "empty": ("", "FILE is empty; it needs a header with the columns group, label."),
     "header only": (HEADER, "FILE has no records: there is no row below the header."),
     "header and blank lines": (HEADER + "\n\n", "FILE has no records: there is no row below the header."),
     "no label": (
         "client_id,group\nk,a\n",
         f"FILE has no column label; {NEEDS} (found: client_id, group); rename yours.",
     ),
-    "no client_id": (
-        "group,label\na,0\n",
-        f"FILE has no column client_id; {NEEDS} (found: group, label); add it, the same in all rows of one "
-        "client, or the rows' numbers.",
+    "no header": (
+        "k,a,0\n",
+        "FILE has no column group and no column label; it needs group, label (found: k, a, 0); rename yours.",
     ),
-    "no header": ("k,a,0\n", f"{NO_COLUMN} (found: k, a, 0); rename yours."),
     "semicolons": ("client_id;group;label\nk;a;0\n", SEPARATED),
     "tabs": ("client_id\tgroup\tlabel\nk\ta\t0\n", SEPARATED),
     "upper case": ("CLIENT_ID,GROUP,LABEL\nk,a,0\n", MEANT),

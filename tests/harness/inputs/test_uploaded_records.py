@@ -47,6 +47,13 @@ def test_what_is_outside_the_domain_counts_for_nothing(row: str, told: str, tmp_
         read_records(path, DOMAIN)
 
 
+def test_an_upload_says_whose_it_is(tmp_path: Path) -> None:
+    """Where a release on records takes each for a client, an upload is one client's, or one per client."""
+    with pytest.raises(RecordsError, match="has no column client_id; it needs client_id, group, label"):
+        upload(tmp_path / "mine.csv", "group,label\na,1\nb,0\n")
+    assert read_records(tmp_path / "mine.csv", DOMAIN).client_ids.tolist() == ["0", "1"]
+
+
 def test_a_client_of_whose_records_none_counts_is_there(tmp_path: Path) -> None:
     records, said = upload(tmp_path / "mine.csv", "client_id,group,label\nk,c,1\nl,a,0\nk,c,1\n")
     assert records.client_ids.tolist() == ["k", "l"] and records.client.tolist() == [1]
