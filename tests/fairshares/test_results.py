@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 from matplotlib import pyplot
 from sklearn.linear_model import LogisticRegression
@@ -335,19 +336,32 @@ def test_weights_have_the_callers_groups_and_labels(kind: str, tmp_path: Path) -
         assert again.weights.equals(r.weights)
 
 
-def test_a_model_predicts_the_callers_labels(tmp_path: Path) -> None:
-    """And its thresholds, and its file: a comparison with the labels must not be false everywhere."""
-    df = table([0, 1], ["a", "b"], 400)
-    features = {"x": {"low": 0, "high": 1}}
+@pytest.mark.parametrize(("labels", "positive"), [([0, 1], 1), ([True, False], True), (["yes", "no"], "no")])
+@pytest.mark.parametrize("frame", [pd.DataFrame, polars.DataFrame])
+def test_predictions_are_the_callers_labels(labels: Any, positive: Any, frame: Any, tmp_path: Path) -> None:
+    """Of a model, its thresholds, and thresholds alone: a comparison with labels is not false everywhere."""
+    df = table(labels, ["a", "b"], 400)
+    records, only_x = frame(df.to_dict("list")), frame({"x": df.x.tolist()})
     r = fs.train(
-        df, features=features, epsilon=20, rounds=4, with_=["thresholds"], positive_label=1, security="mpyc"
+        records,
+        features={"x": {"low": 0, "high": 1}},
+        rounds=4,
+        with_=["thresholds"],
+        positive_label=positive,
+        **SAID,
     )
-    assert r.model.classes_.tolist() == [0, 1] and (r.model.predict(df) == df.label).mean() > 0.9
-    assert r.model.score(df, df.label) > 0.9 and r.thresholds is not None
-    predicted = r.thresholds.predictor(r.model).predict(df, sensitive_features=df.group)
-    assert set(predicted.tolist()) <= {0, 1} and predicted.dtype.kind == "i"
+    assert r.model.classes_.tolist() == sorted(labels) and r.model.score(only_x, records["label"]) > 0.9
+    assert (r.model.predict(only_x) == df.label).mean() > 0.9 and r.thresholds is not None
+    groups = {"sensitive_features": records["group"]}
     r.save(tmp_path / "out")
-    assert fs.load(tmp_path / "out").model.classes_.tolist() == [0, 1]
+    for of_result in (r, fs.load(tmp_path / "out")):
+        assert isinstance(of_result, fs.TrainResult) and of_result.thresholds is not None
+        scores = of_result.model.predict_proba(only_x)[:, sorted(labels).index(positive)]
+        for decided in (
+            of_result.thresholds.predictor(of_result.model).predict(only_x, **groups),
+            of_result.thresholds.predictor().predict(scores, **groups),
+        ):
+            assert decided.dtype == np.array(labels).dtype and (decided == df.label).mean() > 0.9
 
 
 def test_a_name_that_two_values_share_stands_for_none() -> None:
