@@ -58,7 +58,8 @@ def _utility(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outco
 def _weightings(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
     """Compare what weightings do to models, on all data sets that are here."""
     splits = SPLITS[:2] if options.quick else SPLITS
-    return of_weightings.study(of_weightings.data_sets(options.quick), splits, begin.count)
+    sets = of_weightings.data_sets(options.quick, options.movielens)
+    return of_weightings.study(sets, splits, begin.count)
 
 
 def _trust(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:

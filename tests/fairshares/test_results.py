@@ -117,7 +117,9 @@ def test_thresholds_are_chosen_again_without_a_run(results: dict[str, Any], tmp_
     again = result.choose(positive_label=1.0, deterministic=True, objective="balanced_accuracy_score")
     assert again.predictor().positive_label == "1" and again.rates.shape == (2, 3)
     assert all(len(rule.thresholds) == 1 for rule in again.rules.values())
-    assert again.privacy == result.privacy and again.manifest["ledger"] is None and "spent no ε" in words(again)
+    assert (
+        again.privacy == result.privacy and again.manifest["ledger"] is None and "spent no ε" in words(again)
+    )
     again.save(tmp_path / "again")
     assert words(fs.load(tmp_path / "again")) in words(again)
     same = again.choose(positive_label=0, tolerance=1)
