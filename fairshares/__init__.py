@@ -30,16 +30,32 @@ from harness import __version__, errors as _errors
 from harness.errors import FairSharesError
 
 if TYPE_CHECKING:
+    from fairshares._results import (
+        CapResult,
+        ConfusionResult,
+        CountResult,
+        GapResult,
+        ThresholdsResult,
+        TrainResult,
+        WeightsResult,
+    )
     from harness.postprocessing.reweighing.sample_weight import read_weights, sample_weight
     from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
     from harness.training.logistic import LogisticModel
     from harness.training.session import SumSession
 
 __all__ = [
+    "CapResult",
+    "ConfusionResult",
+    "CountResult",
     "FairSharesError",
+    "GapResult",
     "GroupThresholdPredictor",
     "LogisticModel",
     "SumSession",
+    "ThresholdsResult",
+    "TrainResult",
+    "WeightsResult",
     "__version__",
     "cap",
     "confusion",
@@ -62,6 +78,7 @@ _LATE = {  # their libraries take seconds to load
     "SumSession": "harness.training.session",
     "read_weights": "harness.postprocessing.reweighing.sample_weight",
     "sample_weight": "harness.postprocessing.reweighing.sample_weight",
+    **{name: "fairshares._results" for name in __all__ if name.endswith("Result")},
 }
 
 

@@ -297,13 +297,15 @@ class ThresholdsResult(Result):
     ) -> GroupThresholdPredictor:
         """Return a scikit-learn classifier that applies the rules to a model's scores.
 
+        It predicts the labels of the records, of more than two: 1 for the positive one and 0 for others.
         Args: estimator: fitted, of two classes, with `predict_proba`; None: X will hold scores; unseen_group:
         "error", or the threshold for groups without a rule. Raises: `problem`, if there is one.
         """
         from fairshares import GroupThresholdPredictor
 
-        positive = self._found.curves.positive
-        return GroupThresholdPredictor(self._rules, estimator, unseen_group, positive)
+        curves = self._found.curves
+        two = self._as_given((curves.negative, curves.positive), "label") if curves.negative else None
+        return GroupThresholdPredictor(self._rules, estimator, unseen_group, curves.positive, two)
 
     def choose(
         self,

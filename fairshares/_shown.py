@@ -32,7 +32,14 @@ class Shown:
 
     def __str__(self) -> str:
         width = shutil.get_terminal_size((_WIDTH, 0)).columns
-        console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False)
+        console = Console(  # a terminal, so that prose is wrapped, without its signs
+            file=io.StringIO(),
+            width=width,
+            highlight=False,
+            emoji=False,
+            force_terminal=True,
+            color_system=None,
+        )
         with naming(as_keyword):
             render(self._view(), console)
         return console.file.getvalue().rstrip()  # type: ignore[attr-defined]

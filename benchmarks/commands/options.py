@@ -146,7 +146,7 @@ STUDIES: dict[str, dict[str, str]] = {
     "trust": {"quick": "", "repetitions": "1000"},
     "uploads": {"quick": ""},
     "utility": {"quick": "", "repetitions": "10"},
-    "weightings": {"quick": ""},
+    "weightings": {"movielens": "", "quick": ""},
 }
 """By study, the options that it takes besides --out and --json, and their defaults."""
 
@@ -194,7 +194,8 @@ class ReproduceOptions(Options):
     )
     movielens = optional(
         parse_path,
-        "capping, training: the directory that MovieLens 1M or 100K was unpacked into; default: without it",
+        "capping, training, weightings: the directory that MovieLens 1M or 100K was unpacked into; default: "
+        "without it",
     )
     ads = optional(
         parse_path, "training: the directory that ADS16 was unpacked into; hours; default: without it"

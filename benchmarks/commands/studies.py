@@ -141,7 +141,9 @@ STUDIES: Mapping[str, tuple[dict[str, str], Callable[[ReproduceOptions, terminal
     "weightings": (
         {"measure": "fit and assess models, in the clear"},
         lambda options, begin, _: of_weightings.study(
-            of_weightings.data_sets(options.quick), SPLITS[:2] if options.quick else SPLITS, begin.count
+            of_weightings.data_sets(options.quick, options.movielens),
+            SPLITS[:2] if options.quick else SPLITS,
+            begin.count,
         ),
     ),
 }

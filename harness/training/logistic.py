@@ -9,14 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from harness.errors import FeaturesError
-from harness.inputs.tables import table_at
+from harness.errors import RecordsError
+from harness.inputs.tables import TABLE, frame_of, table_at
 from harness.system.documents import as_type
 from harness.system.result_files import SCHEMA, not_result, read_result, result_path
 from harness.training.fairness import FairGrad
@@ -166,7 +167,7 @@ FILE = "model.json"
 
 
 class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # has no type information
-    """Logistic regression that was trained under differential privacy; its inputs are tables.
+    """Logistic regression that was trained under differential privacy; its inputs are tables or arrays.
 
     Guarantees: `fit` learns nothing, so the model stays what the run that made it says of it.
     Args: features: as declared for training; labels: all k, as they are in the records; parameters: shape
@@ -207,8 +208,18 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """The labels, in the order of `predict_proba`'s columns."""
-        return np.array(self.labels)
+        """The labels, sorted as scikit-learn's are: the order of `predict_proba`'s columns."""
+        return np.sort(np.array(self.labels))
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """The names of the features, shape (p,), which are the columns of tables."""
+        return np.array([*self.features.by_name], dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many features there are."""
+        return len(self.features.by_name)
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> "LogisticModel":  # noqa: ARG002, N803
         """Do nothing: the model is trained."""
@@ -217,18 +228,37 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def predict_proba(self, X: pd.DataFrame) -> Floats:  # noqa: N803
-        """Return each label's probability, shape (n, k).
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return each label's probability, shape (n, k), in the order of `classes_`.
 
-        Args: X: a table with all columns that are features; others are ignored. Values outside a declared
-        range count as its nearest end, other categories and what is no number as nothing.
-        Raises: FeaturesError: it is no table; RecordsError: it lacks a column.
+        Args: X: any frame that narwhals knows, of pandas or Polars for example, whose columns are the
+        features, in any order; or an array with a column for each of `feature_names_in_`, in that order.
+        Values outside a declared range count as its nearest end, other categories and what is no number as
+        nothing. Raises: RecordsError: a column is missing, or is no feature; X is neither frame nor array.
         """
-        if not isinstance(X, pd.DataFrame):
-            raise FeaturesError(f"A model takes a pandas DataFrame of features, not {type(X).__name__}.")
-        table = table_at(X, list(self.features.by_name)).rows(list(self.features.by_name)).texts
-        return probabilities(self.parameters, with_constant(self.features.encode(table)))
+        table = table_at(_framed(X, names := [*self.features.by_name]), names).rows(names).texts
+        shares = probabilities(self.parameters, with_constant(self.features.encode(table)))
+        return shares[:, np.argsort(np.array(self.labels))]
 
-    def predict(self, X: pd.DataFrame) -> npt.NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
         """Return each row's most probable label, shape (n,). Args, raises: as `predict_proba`."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+def _framed(given: Any, names: Sequence[str]) -> Any:
+    """Return a frame as it is, an array as one. Raises: RecordsError: it has other columns than these."""
+    if nw.from_native(given, pass_through=True) is not given:
+        columns = frame_of(given).collect_schema().names()
+        if others := [str(name) for name in columns if name not in names]:
+            raise RecordsError(
+                f"{TABLE} has the column {others[0]}, which is no feature of the model; select "
+                "X[list(model.feature_names_in_)]."
+            )
+        return given
+    array = np.asarray(given)
+    if array.ndim != 2 or array.shape[1] != len(names):
+        raise RecordsError(
+            f"X has the shape {array.shape}; the model takes a frame with the columns {', '.join(names)}, or "
+            "an array of them."
+        )
+    return pd.DataFrame(array, columns=list(names))

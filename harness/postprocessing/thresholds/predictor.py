@@ -1,10 +1,11 @@
 """Applies each group's thresholds to a model's scores, with scikit-learn's interface."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -30,8 +31,8 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
     Args: rules: per group, as a run's `GroupThresholds.rules` or `load` has them; estimator: a fitted
     classifier of two classes with `predict_proba`, or None: X holds scores, of the positive label;
     positive_label: which of the estimator's classes the thresholds are for, as a file would name it; None:
-    its last; unseen_group: "error", or
-    the threshold for groups without a rule, from 0 (accept everybody) to 2 (nobody).
+    its last; unseen_group: "error", or the threshold for groups without a rule, from 0 (accept everybody) to
+    2 (nobody); labels: without an estimator, the two labels that are predicted; None: 0 and 1, the positive.
     Edge cases: groups are matched as they stand in a file: 1, 1.0 and "1" are one group; a missing
     group is the group "". `sklearn.clone` keeps the rules, but an estimator only if it is in a
     `sklearn.frozen.FrozenEstimator`. Where metadata are routed, `sensitive_features` is asked for.
@@ -48,11 +49,13 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         estimator: Any = None,
         unseen_group: str | float = ERROR,
         positive_label: str | None = None,
+        labels: Sequence[Any] | None = None,
     ) -> None:
         self.rules = rules
         self.estimator = estimator
         self.unseen_group = unseen_group
         self.positive_label = positive_label
+        self.labels = labels
 
     @classmethod
     def load(
@@ -66,12 +69,14 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
         result, path = read_result(path, FILE), result_path(path, FILE)
         rule_fields, positive_label = result.get("thresholds"), result.get("positive_label")
-        if not isinstance(rule_fields, dict) or not rule_fields or not isinstance(positive_label, str | None):
+        labels = result.get("labels")
+        of_types = isinstance(positive_label, str | None) and isinstance(labels, list | None)
+        if not isinstance(rule_fields, dict) or not rule_fields or not of_types:
             raise ResultFileError(f"{path} is not the {FILE} of a run.")
         rules = {
             group: rule_from_json(rule, f"{path}, group {group!r},") for group, rule in rule_fields.items()
         }
-        return cls(rules, estimator, unseen_group, positive_label)
+        return cls(rules, estimator, unseen_group, positive_label, labels)
 
     def save(self, path: Path | str) -> None:
         """Write the rules, and nothing of the estimator, so that `load` reads them.
@@ -81,6 +86,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         fields = {
             "schema": SCHEMA,
             "positive_label": self.positive_label,
+            "labels": self.classes_.tolist(),
             "deterministic": all(rule.is_deterministic for rule in self.rules.values()),
             "thresholds": {group: rule.to_json() for group, rule in self.rules.items()},
         }
@@ -95,8 +101,9 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """What `predict` predicts, shape (2,): the estimator's classes, or 0 and 1."""
-        return np.asarray(getattr(self.estimator, "classes_", (0, 1)))
+        """What `predict` predicts, shape (2,): the estimator's classes, or the labels, sorted."""
+        labels = np.sort(np.array((0, 1) if self.labels is None else self.labels))
+        return np.asarray(getattr(self.estimator, "classes_", labels))
 
     @property
     def n_features_in_(self) -> int:
@@ -109,10 +116,11 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return np.asarray(self.estimator.feature_names_in_)
 
     def predict(self, X: Any, *, sensitive_features: Any, random_state: Any = None) -> npt.NDArray[Any]:  # noqa: N803
-        """Predict each sample's class: 0 or 1, or what the estimator calls its classes.
+        """Predict each sample's class, one of `classes_`.
 
         Args: X: (n, features) for the estimator; or scores from 0 to 1, shape (n,), (n, 1), or (n, 2) as
-        from `predict_proba`; sensitive_features: (n,) groups, or a table with one column; random_state: a
+        from `predict_proba`; sensitive_features: (n,) groups, or a frame with one column; both as arrays or
+        as frames and series that narwhals knows, of pandas or Polars for example; random_state: a
         seed or generator to repeat a mixed rule's draws; None: the operating system's randomness.
         Raises: UnseenGroupError: a group has no rule; RecordsError: the shapes do not go together, a score is
         not from 0 to 1, or the positive label is none of the model's classes; ThresholdRuleError:
@@ -167,10 +175,9 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _positive_class(self) -> int:
         """Return the position of the positive label among the estimator's two classes."""
-        classes = getattr(self.estimator, "classes_", None)
-        if self.positive_label is None or classes is None:
+        if self.positive_label is None or (self.estimator is None and self.labels is None):
             return 1
-        names = as_names(pd.Series(np.asarray(classes))).tolist()
+        names = as_names(pd.Series(self.classes_)).tolist()
         if self.positive_label not in names:
             raise RecordsError(
                 f"The thresholds are for the label {self.positive_label!r}, and the model's classes are "
@@ -198,9 +205,17 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 )
 
 
+def _collected(given: Any) -> Any:
+    """Return a frame or series as narwhals has it, in memory; what is none as it is."""
+    known = nw.from_native(given, allow_series=True, pass_through=True)
+    return known.collect() if isinstance(known, nw.LazyFrame) else known
+
+
 def _scores(given_scores: Any) -> Floats:
     """Return scores of shape (n,), the last column of two."""
-    scores = np.asarray(given_scores, dtype=np.float64)
+    values = _collected(given_scores)
+    known = isinstance(values, nw.DataFrame | nw.Series)
+    scores = np.asarray(values.to_numpy() if known else values, dtype=np.float64)
     if scores.ndim == 2 and scores.shape[1] in (1, 2):
         scores = scores[:, -1]
     if scores.ndim != 1:
@@ -218,23 +233,25 @@ def _scores(given_scores: Any) -> Floats:
 
 def _groups(groups: Any, index: Any, samples: int) -> pd.Series:
     """Return the group of each sample as a file would name it."""
-    if isinstance(groups, pd.DataFrame):
+    groups = _collected(groups)
+    if isinstance(groups, nw.DataFrame):
         if groups.shape[1] != 1:
             raise RecordsError(
                 f"sensitive_features has {groups.shape[1]} columns; cross them into one, as the groups were."
             )
-        groups = groups.iloc[:, 0]
-    of_rows = isinstance(groups, pd.Series) and isinstance(index, pd.Index)
-    if of_rows and not index.equals(groups.index):
+        groups = groups[:, 0]
+    known = isinstance(groups, nw.Series)
+    of_rows = nw.maybe_get_index(groups) if known else None
+    if isinstance(index, pd.Index) and of_rows is not None and not index.equals(of_rows):
         raise RecordsError("X and sensitive_features must have the same index: they belong to the same rows.")
-    values = groups if isinstance(groups, pd.Series) else np.asarray(groups)
+    values = pd.Series(groups.to_list(), dtype=object) if known else np.asarray(groups)
     if values.ndim != 1:
         raise RecordsError(f"sensitive_features must have shape (n,), not {values.shape}.")
     if len(values) != samples:
         raise RecordsError(
             f"There are {samples} samples but {len(values)} sensitive features; each needs one."
         )
-    return as_names(pd.Series(values).reset_index(drop=True))
+    return as_names(pd.Series(values))
 
 
 def _uniform(count: int, random_state: Any) -> Floats:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow as pa
 import pytest
 import sklearn
 from scipy.stats import binom
@@ -42,14 +44,33 @@ def test_scores_reach_their_groups_threshold() -> None:
         np.column_stack([1 - SCORES, SCORES]),
         pd.Series(SCORES, index=[3, 1, 4, 2]),
         pd.DataFrame({"score": SCORES}, index=[3, 1, 4, 2]),
+        polars.LazyFrame({"score": SCORES}),
+        pa.table({"score": SCORES}),
     ],
 )
-@pytest.mark.parametrize("as_what", [list, np.array, pd.Categorical, pd.Series, pd.DataFrame])
+@pytest.mark.parametrize(
+    "as_what",
+    [
+        *(list, np.array, pd.Categorical, pd.Series, pd.DataFrame),
+        *(polars.Series, polars.DataFrame, lambda of: polars.LazyFrame({"group": of})),
+    ],
+)
 def test_takes_scores_and_groups_in_many_forms(X: Any, as_what: Any) -> None:  # noqa: N803
     feature = as_what(FEATURE)
     if all(isinstance(table, pd.Series | pd.DataFrame) for table in (X, feature)):
         feature.index = X.index
     assert GroupThresholdPredictor(RULES).predict(X, sensitive_features=feature).tolist() == [1, 0, 1, 0]
+
+
+def test_labels_are_predicted_whichever_is_positive(tmp_path: Path) -> None:
+    GroupThresholdPredictor(RULES, positive_label="no", labels=("yes", "no")).save(tmp_path)
+    predictor = GroupThresholdPredictor.load(tmp_path)
+    assert predictor.classes_.tolist() == ["no", "yes"]
+    predicted = predictor.predict(SCORES, sensitive_features=FEATURE)
+    assert predicted.tolist() == ["no", "yes", "no", "yes"]
+    assert predictor.predict_proba(SCORES, sensitive_features=FEATURE)[:, 0].tolist() == [1, 0, 1, 0]
+    turned = GroupThresholdPredictor(RULES, positive_label="0", labels=[0, 1])
+    assert turned.predict(SCORES, sensitive_features=FEATURE).tolist() == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize("feature", [[0, 1], [0.0, 1.0], ["0", "1"]])

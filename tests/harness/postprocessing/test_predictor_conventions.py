@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,14 @@ import sklearn
 from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_validate
 from sklearn.utils.estimator_checks import check_estimator
 
 from harness.postprocessing.thresholds.predictor import GroupThresholdPredictor
 from harness.postprocessing.thresholds.rules import ThresholdRule
+from harness.training.features import Feature, Features
+from harness.training.logistic import LogisticModel
 from tests.conftest import PROJECT
 
 RULES = {"a": ThresholdRule((0.5,)), "b": ThresholdRule((0.25, 0.75), (0.5, 0.5))}
@@ -34,16 +38,39 @@ def table() -> tuple[pd.DataFrame, pd.Series, pd.Series]:
     return frame, y, pd.Series(rng.choice(["a", "b"], 200))
 
 
-def test_checks_of_scikit_learn_fail_for_two_reasons_only() -> None:
+NO_LABELS_OF_THEIRS = {"check_classifiers_classes", "check_classifier_data_not_an_array"}
+MODEL = LogisticModel(
+    Features({"x": Feature(-3, 3), "z": Feature(-3, 3)}), (0, 1), np.array([[2.0, 0.1, 0.0]])
+)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "needed", "other"),
+    [
+        (GroupThresholdPredictor(RULES), "'sensitive_features'", OF_FIT),
+        (MODEL, "the model takes a frame with", (OF_FIT | NO_LABELS_OF_THEIRS)),
+    ],
+)
+def test_checks_of_scikit_learn_fail_for_two_reasons_only(classifier: Any, needed: str, other: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is skipped
-        done = check_estimator(GroupThresholdPredictor(RULES), on_skip=None, on_fail=None)
+        done = check_estimator(classifier, on_skip=None, on_fail=None)
     failed = {check["check_name"]: str(check["exception"]) for check in done if check["status"] == "failed"}
-    needs_groups = {name for name, said in failed.items() if "'sensitive_features'" in said}
-    assert {*failed} - needs_groups == OF_FIT
+    assert {name for name, said in failed.items() if needed not in said} == other
     assert len([check for check in done if check["status"] == "passed"]) >= 20
     text = (PROJECT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
-    assert [name for name in OF_FIT if f"`{name}`" not in text] == []
+    assert [name for name in other if f"`{name}`" not in text] == []
+
+
+def test_a_trained_model_works_with_its_thresholds_where_metadata_are_routed() -> None:
+    X, y, group = table()  # noqa: N806
+    y = (y == "yes").astype(int)
+    rules = dict.fromkeys("ab", ThresholdRule((0.5,)))
+    predictor = GroupThresholdPredictor(rules, FrozenEstimator(MODEL), positive_label="1")
+    with sklearn.config_context(enable_metadata_routing=True):
+        validated = cross_validate(predictor, X, y, cv=4, params={"sensitive_features": group})
+    assert np.mean(validated["test_score"]) == pytest.approx(MODEL.score(X, y)) and MODEL.score(X, y) > 0.6
+    assert log_loss(y, MODEL.predict_proba(X)) < 1 and cross_validate(MODEL, X, y)["test_score"].min() > 0.5
 
 
 def test_it_says_what_its_model_says_of_features_and_classes() -> None:

@@ -2,8 +2,11 @@
 
 import json
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
@@ -59,12 +62,20 @@ def test_what_is_no_declaration_is_refused_in_one_sentence(tmp_path, declared, s
     assert said.lower() in text.lower() and "features.json" in text and text.endswith(".")
 
 
+def duckdb_relation(columns):
+    return duckdb.connect().from_arrow(pa.table(columns))
+
+
+def as_array(columns):
+    return np.array([columns["age"], columns["sector"]]).T
+
+
 TWO_FEATURES = Features({"age": Feature(0.0, 10.0), "sector": Feature(categories=("1", "2"))})
 CLASSIFIER = LogisticModel(TWO_FEATURES, ("no", "yes"), np.array([[1.0, 2.0, -2.0, 0.5]]))
 
 
 def test_probabilities_are_those_of_the_log_odds():
-    table = pd.DataFrame({"sector": [1, 2.0, np.nan], "age": [10, 99, 5], "other": [0, 0, 0]})
+    table = pd.DataFrame({"sector": [1, 2.0, np.nan], "age": [10, 99, 5]})
     expected = 1 / (1 + np.exp(-np.array([3.5, -0.5, 0.5])))
     np.testing.assert_allclose(CLASSIFIER.predict_proba(table)[:, 1], expected)
     assert CLASSIFIER.predict(table).tolist() == ["yes", "no", "yes"]
@@ -90,8 +101,35 @@ def test_a_file_is_read_or_refused(tmp_path, change, error):
         LogisticModel.load(path)
 
 
-def test_what_is_no_table_of_its_features_is_refused():
-    with pytest.raises(FeaturesError, match="takes a pandas DataFrame of features, not list"):
-        CLASSIFIER.predict([[1, 2]])  # type: ignore[arg-type]
-    with pytest.raises(RecordsError, match="The table has no column sector"):
-        CLASSIFIER.predict(pd.DataFrame({"age": [1]}))
+@pytest.mark.parametrize("frame", [polars.DataFrame, polars.LazyFrame, pa.table, duckdb_relation, as_array])
+def test_any_frame_has_the_model_s_columns_by_name(frame):
+    columns = {"sector": [1, 2, 2], "age": [10, 99, 5]}
+    table, y = pd.DataFrame(columns), polars.Series(["no", "yes", "no"])
+    expected = CLASSIFIER.predict_proba(table)
+    assert CLASSIFIER.predict_proba(frame(columns)).tolist() == expected.tolist()
+    assert CLASSIFIER.score(frame(columns), y) == CLASSIFIER.score(table, y.to_list()) < 1
+    assert CLASSIFIER.feature_names_in_.tolist() == ["age", "sector"] and CLASSIFIER.n_features_in_ == 2
+
+
+def test_classes_are_sorted_as_scikit_learn_s_are():
+    table = pd.DataFrame({"sector": [1, 2], "age": [10, 0]})
+    turned = LogisticModel(TWO_FEATURES, ("yes", "no"), CLASSIFIER.parameters)
+    assert turned.classes_.tolist() == ["no", "yes"]
+    assert turned.predict(table).tolist() == [
+        {"no": "yes", "yes": "no"}[y] for y in CLASSIFIER.predict(table)
+    ]
+    assert turned.predict_proba(table).tolist() == CLASSIFIER.predict_proba(table)[:, ::-1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([[1]], r"X has the shape \(1, 1\); the model takes a frame with the columns age, sector, or"),
+        (pd.DataFrame({"age": [1]}), "The table has no column sector"),
+        (polars.DataFrame({"age": [1]}), "The table has no column sector"),
+        (polars.DataFrame({"age": [1], "sector": [1], "x": [0]}), "has the column x, which is no feature of"),
+    ],
+)
+def test_other_columns_than_the_features_are_refused(given, said):
+    with pytest.raises(RecordsError, match=said):
+        CLASSIFIER.predict(given)
