@@ -14,10 +14,11 @@ import pandas as pd
 
 from fairshares._shown import Shown
 from harness.errors import FairSharesError, OptionError, as_keyword, naming
-from harness.pipeline.earlier_results import Files, as_curves, choose_again, found_in, read_files
+from harness.pipeline.earlier_results import as_curves, choose_again, found_in, read_files
 from harness.pipeline.run import MANIFEST
 from harness.postprocessing.reweighing.sample_weight import sample_weight
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
+from harness.releases.base import Files
 from harness.releases.score_curves import choice_of
 from harness.releases.weights import Weights
 from harness.request.releases import ThresholdsRequest
