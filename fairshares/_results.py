@@ -15,24 +15,18 @@ import pandas as pd
 from fairshares._shown import Shown
 from harness.errors import FairSharesError, OptionError, as_keyword, naming
 from harness.inputs.columns import as_index
-from harness.pipeline.earlier_results import Files, as_curves, choose_again, found_in, read_files
+from harness.pipeline.earlier_results import as_curves, choose_again, found_in, read_files
 from harness.pipeline.run import MANIFEST
 from harness.postprocessing.reweighing.sample_weight import sample_weight
 from harness.postprocessing.thresholds.rules import ThresholdRule, rule_from_json
+from harness.releases.base import Files
 from harness.releases.score_curves import choice_of
 from harness.releases.weights import Weights
 from harness.request.releases import ThresholdsRequest
 from harness.system.result_files import read_result, write_files
 from harness.views import run as run_view
 from harness.views.parts import Part
-from harness.views.releases import (
-    cap as cap_view,
-    confusion as confusion_view,
-    counts as counts_view,
-    gaps as gaps_view,
-    thresholds as thresholds_view,
-    weights as weights_view,
-)
+from harness.views.releases import thresholds as thresholds_view, weights as weights_view
 
 if TYPE_CHECKING:
     from fairshares._types import Constraint, Objective
@@ -105,7 +99,7 @@ class Result(Shown):
         return manifest
 
     def _shown(self) -> Iterable[Part]:
-        raise NotImplementedError
+        return run_view.view_of(self.manifest["task"]).show(self._found, self.manifest)
 
     def _index(self, *names: str) -> pd.MultiIndex:
         """Return the cells of the domain: (group, label), or with more labels after them."""
@@ -178,9 +172,6 @@ class ConfusionResult(Result):
             {name: self._table(values) for name, values in self._found.intervals.items()}, axis=1
         )
 
-    def _shown(self) -> Iterable[Part]:
-        return confusion_view.confusion(self._found)
-
 
 class GapResult(Result):
     """Groups' mean performance, and the gaps between them."""
@@ -210,9 +201,6 @@ class GapResult(Result):
         rows = [[interval.estimate, interval.low, interval.high] for interval in intervals]
         return pd.DataFrame(rows, index, [name, "low", "high"])
 
-    def _shown(self) -> Iterable[Part]:
-        return gaps_view.gaps(self._found)
-
 
 class CountResult(Result):
     """Counts with a relative error."""
@@ -227,9 +215,6 @@ class CountResult(Result):
         """Columns low and high by (group, label): all hold the true counts at once with 95 %."""
         return self._table(self._found.intervals)
 
-    def _shown(self) -> Iterable[Part]:
-        return counts_view.counts(self._found)
-
 
 class CapResult(Result):
     """How many records of a client are to count."""
@@ -238,9 +223,6 @@ class CapResult(Result):
     def cap(self) -> int:
         """The cap, for `cap=` with `privacy_unit="client"`."""
         return int(self._found.cap)
-
-    def _shown(self) -> Iterable[Part]:
-        return cap_view.cap(self._found, self.manifest["inputs"]["clients"], ())
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -305,7 +287,8 @@ class ThresholdsResult(Result):
 
         curves = self._found.curves
         two = self._as_given((curves.negative, curves.positive), "label") if curves.negative else None
-        return GroupThresholdPredictor(self._rules, estimator, unseen_group, curves.positive, two)
+        values = None if two is None else two.tolist()
+        return GroupThresholdPredictor(self._rules, estimator, unseen_group, curves.positive, values)
 
     def choose(
         self,

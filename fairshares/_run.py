@@ -33,32 +33,18 @@ from harness.pipeline.sources import SharesSource
 from harness.privacy.ledger.charge import UNCHARGED, populations_of
 from harness.releases.registry import statistic_of
 from harness.request import calls
-from harness.request.calls import CALLS, Account
+from harness.request.calls import Account
 from harness.request.plans import Expected
 from harness.request.readers import parse_choice
+from harness.request.releases import CALLS
 from harness.training.features import Features, features_from_json, read_features
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
-from harness.views.releases import (
-    cap as cap_view,
-    confusion as confusion_view,
-    counts as counts_view,
-    gaps as gaps_view,
-    thresholds as thresholds_view,
-    weights as weights_view,
-)
-from harness.views.run import CAP_STEPS, one_machine
+from harness.views.releases import confusion as confusion_view, weights as weights_view
+from harness.views.run import CAP_STEPS, one_machine, view_of
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # which `plan` names, and not all have
 _OF_RUNS = {*calls.Run.declared, *Account.declared, "shares", "stock"}  # of which a plan is none
-_STEPS = {
-    "weights": CAP_STEPS | weights_view.STEPS,
-    "confusion": CAP_STEPS | confusion_view.STEPS,
-    "thresholds": CAP_STEPS | thresholds_view.STEPS,
-    "gap": gaps_view.STEPS,
-    "count": counts_view.STEPS,
-    "cap": cap_view.STEPS,
-}
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 
@@ -75,7 +61,7 @@ def released(task: str, records: Any, **given: Any) -> Any:
         call = CALLS[task](**_as_in_columns(given), records=place)  # what it is, is said beside it
         out = call.out or Path(scratch) / task
         settings = settings_of(call)
-        with steps(_STEPS[task]) as begin:
+        with steps({**CAP_STEPS, **view_of(task).steps}) as begin:
             if call.shares:
                 shares = SharesSource(call.shares)
                 run = run_release(statistic_of(settings.release), shares, settings, out, begin)

@@ -4,17 +4,10 @@ from typing import Any, ClassVar
 
 from harness.cli.options import CLIENTS, INVITE, PLOT, PREPROCESS
 from harness.errors import OptionError, named
-from harness.request.calls import (
-    CapCall,
-    ConfusionCall,
-    CountCall,
-    GapCall,
-    ThresholdsCall,
-    WeightsCall,
-)
 from harness.request.fields import Options, optional
 from harness.request.plans import parse_plan
 from harness.request.readers import parse_names, parse_path
+from harness.request.releases import CALLS
 
 _RUNS = "harness.cli.commands"
 
@@ -26,10 +19,9 @@ class ReleaseOptions(Options):
     of a run, if there is one, and the options of the release that go with it.
     """
 
-    place: ClassVar[str]
+    place: ClassVar[str] = f"{_RUNS}.releases:release"
     earlier: ClassVar[tuple[str, ...]] = ()
     preprocess: Any = None
-    also = "--records my.csv"
 
     hosts = optional(
         parse_path,
@@ -58,75 +50,40 @@ class ReleaseOptions(Options):
         super().__init__(**given)
 
 
-class WeightsOptions(ReleaseOptions, WeightsCall, epsilon={"unless": "add"}):
-    """Compute DP sample weights per group and label (π_RW)."""
-
-    place = f"{_RUNS}.weights:weights"
-    earlier = ("add",)
-    add = optional(
-        parse_names,
-        "instead of --records: the directories of runs of one --chain, as runs/a,runs/b; adds up what they "
-        "counted, for no ε",
-    )
-    preprocess = PREPROCESS
-    invite = INVITE
-    clients = CLIENTS
-    prints = "weights.json"
-
-
-class ConfusionOptions(ReleaseOptions, ConfusionCall):
-    """Compute a DP confusion matrix per group (π_CF)."""
-
-    place = f"{_RUNS}.releases:confusion"
-    preprocess = PREPROCESS
-    prints = "confusion.json"
-
-
-class ThresholdsOptions(ReleaseOptions, ThresholdsCall, epsilon={"unless": "curves"}):
-    """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
-
-    place = f"{_RUNS}.thresholds:thresholds"
-    earlier = ("curves", "constraint", "objective", "tolerance", "deterministic", "positive_label")
-    preprocess = PREPROCESS
-    curves = optional(
-        parse_path,
-        "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
-    )
-    prints = "thresholds.json"
-
-
-class GapOptions(ReleaseOptions, GapCall):
-    """Compute DP gaps between groups' mean performance values (π_GAP)."""
-
-    place = f"{_RUNS}.releases:gap"
-    preprocess = PREPROCESS
-    also = "--records values.csv --groups a,b --range 0,1"
-    prints = "gap.json"
-
-
-class CountOptions(ReleaseOptions, CountCall):
-    """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
-
-    place = f"{_RUNS}.releases:count"
-    preprocess = PREPROCESS
-    prints = "count.json"
-
-
-class CapOptions(ReleaseOptions, CapCall):
-    """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
-
-    place = f"{_RUNS}.cap:cap"
-    prints = "cap.json"
-
-
-RELEASES: dict[str, Any] = {
-    options.task: options
-    for options in (
-        WeightsOptions,
-        ConfusionOptions,
-        ThresholdsOptions,
-        GapOptions,
-        CountOptions,
-        CapOptions,
-    )
+_OF_TASK: dict[str, dict[str, Any]] = {
+    "weights": {
+        "place": f"{_RUNS}.weights:weights",
+        "earlier": ("add",),
+        "add": optional(
+            parse_names,
+            "instead of --records: the directories of runs of one --chain, as runs/a,runs/b; adds up what "
+            "they counted, for no ε",
+        ),
+    },
+    "thresholds": {
+        "place": f"{_RUNS}.thresholds:thresholds",
+        "earlier": ("curves", "constraint", "objective", "tolerance", "deterministic", "positive_label"),
+        "curves": optional(
+            parse_path,
+            "instead of --records: the directory of an earlier run; chooses on its curves again, for no ε",
+        ),
+    },
+    "confusion": {"place": f"{_RUNS}.releases:confusion"},
+    "cap": {"place": f"{_RUNS}.cap:cap"},
 }
+
+
+def _options_of(task: str) -> Any:
+    """Return the options of a release's command: its call's, and what only a command takes."""
+    call, own = CALLS[task], _OF_TASK.get(task, {})
+    members: dict[str, Any] = {"__doc__": call.__doc__, "prints": f"{task}.json"}
+    if "offline" in call.declared:
+        members["preprocess"] = PREPROCESS
+    if call.online:
+        members |= {"invite": INVITE, "clients": CLIENTS}
+    if again := own.get("earlier"):
+        members["epsilon"] = call.epsilon.but(unless=again[0])
+    return type(f"{task.capitalize()}Options", (ReleaseOptions, call), {**members, **own})
+
+
+RELEASES: dict[str, Any] = {task: _options_of(task) for task in CALLS}

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.errors import FairSharesError, ResultFileError, named
-from harness.pipeline.earlier_results import Files, domain_of, read_files
+from harness.pipeline.earlier_results import read_files
 from harness.pipeline.run import MANIFEST, SIGNATURES, environment, result_files
 from harness.postprocessing.noisy_counts import NoisyCounts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS
 from harness.privacy.statement import read_statement
+from harness.releases.base import Files, domain_of
 from harness.releases.registry import statistic_of
 from harness.releases.weights import Weights, WeightsStatistic
 from harness.request.releases import request_from_json

@@ -4,7 +4,7 @@ Both are post-processing, which spends no ε.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,31 +12,20 @@ from typing import Any
 import numpy as np
 
 from harness.errors import FairSharesError, ResultFileError, named
-from harness.inputs.record_schema import RecordDomain, RecordKind, ValueGrid, cap_from_json, scale_of
 from harness.pipeline.run import MANIFEST, environment, result_files
-from harness.postprocessing.curves import GroupCurves
-from harness.postprocessing.noisy_counts import NoisyCounts
-from harness.postprocessing.reweighing.formulas import GroupWeights
-from harness.postprocessing.thresholds.choose import RATES, GroupThresholds
-from harness.postprocessing.thresholds.rules import rule_from_json
 from harness.privacy.statement import read_statement
-from harness.releases.confusion import Confusion, positive_in
-from harness.releases.contribution_cap import ChosenCap
-from harness.releases.counts import GroupCounts
-from harness.releases.gaps import Gaps, Interval
+from harness.releases.base import Files
+from harness.releases.registry import STATISTICS
 from harness.releases.score_curves import (
+    CURVES,
     NoisyCurves,
     ThresholdChoice,
     Thresholds,
-    curve_noise,
-    noise_from_json,
+    curves_from_json,
     thresholds_on,
 )
 from harness.system.result_files import SCHEMA, read_result
-from protocols.arrays import Floats
-from protocols.mechanisms.shifted_log import ErrorTarget
 
-CURVES = "curves.json"
 OPENED_NOTHING = (
     "nothing: these thresholds were chosen on curves that another run revealed; its ε and δ are stated "
     "here, and none were spent for this choice"
@@ -44,8 +33,6 @@ OPENED_NOTHING = (
 _CLOSE = 1e-9  # relative, for sums that another processor may round differently
 
 Fields = Mapping[str, Any]
-Files = Mapping[str, dict[str, Any]]
-"""A run's result files by name, the manifest among them."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +76,7 @@ def as_curves(files: Files, directory: Path) -> ReleasedCurves:
         opened_by = manifest.get("curves_of", {"run": str(directory), "manifest": manifest})
         run, manifest = opened_by["run"], opened_by["manifest"]
         privacy = manifest["privacy"]
-        curves = _curves(fields, privacy)
+        curves = curves_from_json(fields, privacy)
         intact = stated == privacy == read_statement(manifest).to_json() and _as_written(
             curves, fields, privacy
         )
@@ -133,24 +120,6 @@ def choose_again(
     return chosen, {**files, MANIFEST: manifest}
 
 
-def _curves(fields: Fields, privacy: Fields) -> NoisyCurves:
-    """Return the curves of a file. Raises: what parsing raises, whatever it holds instead."""
-    names = ("true_positives", "false_positives", "positives", "negatives")
-    grid = np.array(fields["thresholds"], dtype=float)
-    blocks = tuple(fields["blocks"])
-    node = noise_from_json(fields)
-    cap = cap_from_json(privacy["cap"], MANIFEST) if "cap" in privacy else None
-    noise = curve_noise(len(grid), blocks, cap, node)
-
-    def of(counts: Fields) -> GroupCurves:
-        tp, fp, positives, negatives = (np.array(counts[name], dtype=float) for name in names)
-        return GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
-
-    others = {label: of(counts) for label, counts in fields.get("others", {}).items()}
-    labels = (fields["positive_label"], fields["negative_label"])
-    return NoisyCurves(*labels, blocks, node, of(fields), others)
-
-
 def _as_written(read_curves: NoisyCurves, fields: Fields, privacy: dict[str, Any]) -> bool:
     """Return whether a run would write these very fields, and whether they go together."""
     curves, labels = read_curves.curves, (read_curves.positive, read_curves.negative)
@@ -174,10 +143,10 @@ def read_files(directory: Path) -> Files:
     """Return a run's files. Raises: ResultFileError: it is not the directory of a run that can be read."""
     names = [MANIFEST, *sorted(path.name for path in directory.glob("*.json") if path.name != MANIFEST)]
     files = {name: read_result(directory / name, name) for name in names}
-    if files[MANIFEST].get("task") not in _READERS:
+    if files[MANIFEST].get("task") not in STATISTICS:
         raise ResultFileError(
             f"{directory} is the result of {files[MANIFEST].get('task')!r}; what can be read is that of "
-            f"{', '.join(_READERS)}."
+            f"{', '.join(STATISTICS)}."
         )
     return files
 
@@ -190,117 +159,12 @@ def found_in(files: Files, directory: Path) -> Any:
     """
     task = files[MANIFEST]["task"]
     try:
-        return _READERS[task](files, directory)
+        if CURVES in files:
+            as_curves(files, directory)  # which says what is wrong with them
+        return STATISTICS[task].read_files(files)
     except ResultFileError:
         raise
     except (FairSharesError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise ResultFileError(
             f"{directory} does not hold the files of a run of {task}, as it wrote them."
         ) from None
-
-
-def domain_of(fields: Fields, kind: RecordKind = RecordKind.NONE) -> RecordDomain:
-    """Return the domain that a result file is of, but for the most records of a client."""
-    cap = fields["privacy"].get("cap")
-    stated_cap = None if cap is None else cap_from_json(cap, MANIFEST)
-    return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap)
-
-
-def _weights(files: Files, _: Path) -> GroupWeights:
-    fields = files["weights.json"]
-    domain = domain_of(fields)
-    return GroupWeights(
-        domain=domain,
-        noisy_counts=np.array(fields["noisy_counts"]) * scale_of(domain.cap),
-        floored=np.array(fields["floored"]),
-        weights=np.array(fields["weights"]),
-        interval=np.array(fields["weights_interval"]),
-        reweighing=fields["reweighing"],
-    )
-
-
-def _confusion(files: Files, _: Path) -> Confusion:
-    fields = files["confusion.json"]
-    domain = domain_of(fields, RecordKind.PREDICTION)
-    counts = NoisyCounts(domain, np.array(fields["noisy_counts"]) * scale_of(domain.cap), ())
-    cells = [fields["rates"][group][label] for group in domain.groups for label in domain.labels]
-    rates = _rates(cells, (len(domain.groups), len(domain.labels)))
-    return Confusion(counts, *rates, positive_in(domain, fields["positive_label"] or ""))
-
-
-def _thresholds(files: Files, directory: Path) -> Thresholds:
-    curves = as_curves(files, directory).curves
-    if "thresholds.json" not in files:
-        return Thresholds(curves, None)
-    fields = files["thresholds.json"]
-    others = {label: of and _chosen(of) for label, of in fields.get("others", {}).items()}
-    return Thresholds(curves.for_positive(fields["positive_label"]), _chosen(fields), others=others)
-
-
-def _chosen(fields: Fields) -> GroupThresholds:
-    rates, intervals = _rates(list(fields["rates"].values()), (len(fields["rates"]),))
-    return GroupThresholds(
-        **{name: fields[name] for name in ("constraint", "objective", "tolerance", "deterministic")},
-        rules={group: rule_from_json(rule, group) for group, rule in fields["thresholds"].items()},
-        rates=rates,
-        intervals=intervals,
-        objective_value=fields["objective_value"],
-        gap=fields["gap"],
-        gap_interval=tuple(fields["gap_interval"]),
-        least_tolerance=fields["tolerance_is_the_least"],
-    )
-
-
-def _rates(cells: Sequence[Fields], shape: tuple[int, ...]) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return the cells' estimates and intervals, by the rates' names. Args: shape: of the estimates."""
-    estimates = {name: _floats([cell[name]["estimate"] for cell in cells]).reshape(shape) for name in RATES}
-    ends = {name: _floats([cell[name]["interval"] for cell in cells]).reshape(*shape, 2) for name in RATES}
-    return estimates, ends
-
-
-def _gap(files: Files, _: Path) -> Gaps:
-    fields = files["gap.json"]
-    groups, values = fields["groups"], ValueGrid(**fields["values"])
-    return Gaps(
-        domain=RecordDomain(tuple(groups), (), 1, kind=RecordKind.VALUE, values=values),
-        sizes=_floats(fields["noisy_sizes"]),
-        near_zero=tuple(fields["near_zero"]),
-        means=tuple(_interval(fields["means"][group]) for group in groups),
-        gaps={tuple(map(groups.index, gap["groups"])): _interval(gap) for gap in fields["gaps"]},
-        useful=fields["clients_per_group_for_a_tenth_of_the_range"],
-    )
-
-
-def _interval(fields: Fields) -> Interval:
-    low, high = fields["interval"]
-    return Interval(float(_floats(fields["estimate"])), low, high, fields["says_something"])
-
-
-def _count(files: Files, _: Path) -> GroupCounts:
-    fields = files["count.json"]
-    target = ErrorTarget(*(fields[name] for name in ("relative_error", "error_from", "error_to")))
-    counts, intervals = _floats(fields["counts"]), _floats(fields["counts_interval"])
-    return GroupCounts(
-        domain_of(fields), counts, intervals, fields["offset"], target, fields["privacy_by_size"]
-    )
-
-
-def _cap(files: Files, _: Path) -> ChosenCap:
-    fields = files["cap.json"]
-    caps = tuple(fields["caps"])
-    return ChosenCap(caps, caps.index(fields["cap"]), fields["allowed_above"], fields["noise"])
-
-
-def _floats(values: Any) -> Floats:
-    """Return an array, NaN where JSON has null."""
-    return np.array(values, dtype=np.float64)
-
-
-_READERS: dict[str, Callable[[Files, Path], Any]] = {
-    "weights": _weights,
-    "confusion": _confusion,
-    "thresholds": _thresholds,
-    "gap": _gap,
-    "count": _count,
-    "cap": _cap,
-}

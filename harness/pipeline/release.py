@@ -224,7 +224,7 @@ def _declared_values(records: Records) -> RecordDomain:
     return RecordDomain(tuple(sorted(records.groups)), (), 1, kind=RecordKind.VALUE, values=values)
 
 
-def score_cut(call: Records) -> ScoreCut | None:
+def score_cut(call: ReleaseCall) -> ScoreCut | None:
     """Return how predictions follow from scores; None: they do not."""
     if call.threshold is None:
         return None

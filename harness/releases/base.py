@@ -7,7 +7,7 @@ here sees a record.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from harness.errors import OptionError, UnsupportedError, named
-from harness.inputs.record_schema import RecordDomain, RecordKind, scale_of
+from harness.inputs.record_schema import RecordDomain, RecordKind, cap_from_json, scale_of
 from harness.postprocessing.curves import CurveNoise
 from harness.postprocessing.reweighing.formulas import BALANCED, KAMIRAN_CALDERS, LABEL
 from harness.request.base import Request
@@ -46,6 +46,9 @@ R = TypeVar("R", covariant=True)
 
 Opened = Mapping[str, tuple[int, ...]]
 """The integers that the parties opened, by the name of their `OUT` line."""
+
+Files = Mapping[str, dict[str, Any]]
+"""A run's result files by name, as JSON, the manifest among them."""
 
 Declared = tuple[ProtocolSpec, dict[str, int | str]]
 """A protocol, and those arguments of its program that its linear map depends on."""
@@ -293,6 +296,35 @@ class Statistic(ABC, Generic[R]):
     def files(self, found: Any) -> Mapping[str, Mapping[str, Any]]:
         """Return the result files by name, as JSON, without the fields that all files have."""
         return {f"{self.name}.json": found.to_json()}
+
+    @classmethod
+    def read_files(cls, files: Files) -> Any:
+        """Return what a run found, from its files: weights and the like, to the last bit.
+
+        Raises: what parsing raises, whatever the files hold instead.
+        """
+        raise NotImplementedError
+
+
+def domain_of(fields: Mapping[str, Any], kind: RecordKind = RecordKind.NONE) -> RecordDomain:
+    """Return the domain that a result file is of, but for the most records of a client."""
+    cap = fields["privacy"].get("cap")
+    stated_cap = None if cap is None else cap_from_json(cap, "manifest.json")
+    return RecordDomain(tuple(fields["groups"]), tuple(fields["labels"]), kind=kind, cap=stated_cap)
+
+
+def floats(values: Any) -> Floats:
+    """Return an array, NaN where JSON has null."""
+    return np.array(values, dtype=np.float64)
+
+
+def rates_from_json(
+    cells: Sequence[Mapping[str, Any]], shape: tuple[int, ...], names: Sequence[str]
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Return the cells' estimates and intervals, by the rates' names. Args: shape: of the estimates."""
+    estimates = {name: floats([cell[name]["estimate"] for cell in cells]).reshape(shape) for name in names}
+    ends = {name: floats([cell[name]["interval"] for cell in cells]).reshape(*shape, 2) for name in names}
+    return estimates, ends
 
 
 def plan_release(

@@ -13,14 +13,17 @@ from harness.postprocessing.reweighing.formulas import share_intervals
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
+    Files,
     Opened,
     PreparedRelease,
     Statistic,
     by_cell,
     deviation,
+    domain_of,
     expected_gap,
     plan_release,
     rate_errors,
+    rates_from_json,
     table_of,
 )
 from harness.request.base import Request
@@ -141,6 +144,15 @@ class ConfusionStatistic(Statistic[Confusion]):
     @classmethod
     def of(cls, request: Any) -> "ConfusionStatistic":
         return ConfusionStatistic(request.spec, request.positive_label or "")
+
+    @classmethod
+    def read_files(cls, files: Files) -> Confusion:
+        fields = files["confusion.json"]
+        domain = domain_of(fields, RecordKind.PREDICTION)
+        counts = NoisyCounts(domain, np.array(fields["noisy_counts"]) * scale_of(domain.cap), ())
+        cells = [fields["rates"][group][label] for group in domain.groups for label in domain.labels]
+        rates = rates_from_json(cells, (len(domain.groups), len(domain.labels)), RATES)
+        return Confusion(counts, *rates, positive_in(domain, fields["positive_label"] or ""))
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Confusion]:
         positive = positive_in(domain, self.positive)

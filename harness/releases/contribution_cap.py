@@ -21,6 +21,7 @@ from harness.releases.base import (
     AuditTarget,
     Declared,
     ExpectedCap,
+    Files,
     Opened,
     PreparedRelease,
     Statistic,
@@ -156,6 +157,12 @@ class CapStatistic(Statistic[ChosenCap]):
         malleable = self.target.malleable_slots and release.security.tolerates == "active"
         with fitting(release.epsilon, release.delta):
             return replace(self.target, malleable_slots=malleable).allowed_above(domain)
+
+    @classmethod
+    def read_files(cls, files: Files) -> ChosenCap:
+        fields = files["cap.json"]
+        caps = tuple(fields["caps"])
+        return ChosenCap(caps, caps.index(fields["cap"]), fields["allowed_above"], fields["noise"])
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[ChosenCap]:
         caps = caps_to_choose_from(domain.max_count)

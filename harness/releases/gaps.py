@@ -17,11 +17,13 @@ from harness.postprocessing.reweighing.formulas import DIFFERENCE_FAILURE, diffe
 from harness.releases.base import (
     AuditTarget,
     ExpectedError,
+    Files,
     Opened,
     PreparedRelease,
     Statistic,
     deviation,
     expected_gap,
+    floats,
     mean_errors,
     only,
     plan_release,
@@ -56,6 +58,12 @@ class Interval:
             "interval": [self.low, self.high],
             "says_something": self.says_something,
         }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Interval":
+        """Return what `to_json` wrote."""
+        low, high = fields["interval"]
+        return Interval(float(floats(fields["estimate"])), low, high, fields["says_something"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +200,19 @@ class GapStatistic(Statistic[Gaps]):
         "gap-of-clients": _sums(PI_GAP_SLOTS).by_clients,
         "gap-of-clients-active": _sums(PI_GAP_SLOTS).in_active_models,
     }
+
+    @classmethod
+    def read_files(cls, files: Files) -> Gaps:
+        fields = files["gap.json"]
+        groups, values = fields["groups"], ValueGrid(**fields["values"])
+        return Gaps(
+            domain=RecordDomain(tuple(groups), (), 1, kind=RecordKind.VALUE, values=values),
+            sizes=floats(fields["noisy_sizes"]),
+            near_zero=tuple(fields["near_zero"]),
+            means=tuple(Interval.from_json(fields["means"][group]) for group in groups),
+            gaps={tuple(map(groups.index, gap["groups"])): Interval.from_json(gap) for gap in fields["gaps"]},
+            useful=fields["clients_per_group_for_a_tenth_of_the_range"],
+        )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Gaps]:
         assert domain.values is not None

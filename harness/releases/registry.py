@@ -1,35 +1,26 @@
 """All statistics that can be released, by the names of their requests."""
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 from harness.releases.base import Statistic
 from harness.request.base import Request
-
-_PLACES = {
-    "weights": "weights:WeightsStatistic",
-    "confusion": "confusion:ConfusionStatistic",
-    "thresholds": "score_curves:ThresholdsStatistic",
-    "gap": "gaps:GapStatistic",
-    "count": "counts:CountStatistic",
-    "cap": "contribution_cap:CapStatistic",
-}
+from harness.request.readers import in_module
+from harness.request.releases import REQUESTS
 
 
 class _Statistics(Mapping[str, type[Statistic[Any]]]):
     """Each is loaded when it is asked for: a command should not pay for the others."""
 
     def __getitem__(self, task: str) -> type[Statistic[Any]]:
-        module, _, name = _PLACES[task].partition(":")
-        statistic: type[Statistic[Any]] = getattr(import_module(f"harness.releases.{module}"), name)
+        statistic: type[Statistic[Any]] = in_module(f"harness.releases.{REQUESTS[task].statistic}")()
         return statistic
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_PLACES)
+        return iter(REQUESTS)
 
     def __len__(self) -> int:
-        return len(_PLACES)
+        return len(REQUESTS)
 
 
 STATISTICS: Mapping[str, type[Statistic[Any]]] = _Statistics()

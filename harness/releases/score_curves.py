@@ -23,15 +23,18 @@ from harness.inputs.record_schema import (
     Cap,
     RecordDomain,
     RecordKind,
+    cap_from_json,
     scale_of,
 )
 from harness.postprocessing.curves import CurveNoise, GroupCurves
 from harness.postprocessing.noisy_counts import read_unbiased
-from harness.postprocessing.thresholds.choose import GroupThresholds, cautions, choose_thresholds
+from harness.postprocessing.thresholds.choose import RATES, GroupThresholds, cautions, choose_thresholds
+from harness.postprocessing.thresholds.rules import rule_from_json
 from harness.releases.base import (
     AuditTarget,
     Declared,
     ExpectedError,
+    Files,
     Opened,
     PreparedRelease,
     Statistic,
@@ -41,6 +44,7 @@ from harness.releases.base import (
     fitting,
     only,
     plan_release,
+    rates_from_json,
     table_of,
 )
 from harness.request.base import Request
@@ -50,6 +54,8 @@ from protocols.circuits.coins import Coin
 from protocols.mechanisms.count_tree import CountTree, best_tree
 from protocols.noise.added import DistributedNoise, Noise, NoiseDistribution
 from protocols.spec import PI_ROC, PI_ROC_RECORDS, ProtocolSpec
+
+CURVES = "curves.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +247,38 @@ def noise_from_json(fields: Mapping[str, Any]) -> Noise:
     return tuple(Coin(numerator, bits) for numerator, bits in fields["coins"])
 
 
+def curves_from_json(fields: Mapping[str, Any], privacy: Mapping[str, Any]) -> NoisyCurves:
+    """Return the curves of a file. Raises: what parsing raises, whatever it holds instead."""
+    names = ("true_positives", "false_positives", "positives", "negatives")
+    grid = np.array(fields["thresholds"], dtype=float)
+    blocks = tuple(fields["blocks"])
+    node = noise_from_json(fields)
+    cap = cap_from_json(privacy["cap"], "manifest.json") if "cap" in privacy else None
+    noise = curve_noise(len(grid), blocks, cap, node)
+
+    def of(counts: Mapping[str, Any]) -> GroupCurves:
+        tp, fp, positives, negatives = (np.array(counts[name], dtype=float) for name in names)
+        return GroupCurves(tuple(fields["groups"]), grid, tp, fp, positives, negatives, noise)
+
+    others = {label: of(counts) for label, counts in fields.get("others", {}).items()}
+    labels = (fields["positive_label"], fields["negative_label"])
+    return NoisyCurves(*labels, blocks, node, of(fields), others)
+
+
+def _chosen_in(fields: Mapping[str, Any]) -> GroupThresholds:
+    rates, ends = rates_from_json(list(fields["rates"].values()), (len(fields["rates"]),), RATES)
+    return GroupThresholds(
+        **{name: fields[name] for name in ("constraint", "objective", "tolerance", "deterministic")},
+        rules={group: rule_from_json(rule, group) for group, rule in fields["thresholds"].items()},
+        rates=rates,
+        intervals=ends,
+        objective_value=fields["objective_value"],
+        gap=fields["gap"],
+        gap_interval=tuple(fields["gap_interval"]),
+        least_tolerance=fields["tolerance_is_the_least"],
+    )
+
+
 def curve_map(tree: CountTree) -> Floats:
     """Return the matrix from a tree's nodes to a curve's counts and, last, their total."""
     estimator = tree.estimator()
@@ -291,7 +329,7 @@ class Thresholds:
 
     def files(self) -> dict[str, dict[str, Any]]:
         """Return the result files by name, without the fields that all files have."""
-        files = {"curves.json": self.curves.to_json()}
+        files = {CURVES: self.curves.to_json()}
         if self.thresholds is None:
             return files
         chosen = {"positive_label": self.curves.positive, **self.thresholds.to_json()}
@@ -344,6 +382,15 @@ class ThresholdsStatistic(Statistic[Thresholds]):
     def spec(self) -> ProtocolSpec:  # type: ignore[override]
         """The protocol that reveals the curves."""
         return self.curves.spec
+
+    @classmethod
+    def read_files(cls, files: Files) -> Thresholds:
+        curves = curves_from_json(files[CURVES], files[CURVES]["privacy"])
+        if "thresholds.json" not in files:
+            return Thresholds(curves, None)
+        fields = files["thresholds.json"]
+        others = {label: of and _chosen_in(of) for label, of in fields.get("others", {}).items()}
+        return Thresholds(curves.for_positive(fields["positive_label"]), _chosen_in(fields), others=others)
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Thresholds]:
         curves = self.curves.prepare(release, domain)

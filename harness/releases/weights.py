@@ -3,17 +3,21 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from harness.errors import OptionError, named
-from harness.inputs.record_schema import RecordDomain
+from harness.inputs.record_schema import RecordDomain, scale_of
 from harness.postprocessing.noisy_counts import NoisyCounts, read_counts
 from harness.postprocessing.reweighing.formulas import REWEIGHINGS, GroupWeights
 from harness.releases.base import (
     ExpectedError,
+    Files,
     Opened,
     PreparedRelease,
     Statistic,
     by_cell,
     deviation,
+    domain_of,
     plan_release,
     table_of,
     weight_errors,
@@ -56,6 +60,19 @@ class WeightsStatistic(Statistic[Weights]):
     @classmethod
     def of(cls, request: Any) -> "WeightsStatistic":
         return WeightsStatistic(request.reweighing, request.spec)
+
+    @classmethod
+    def read_files(cls, files: Files) -> GroupWeights:
+        fields = files["weights.json"]
+        domain = domain_of(fields)
+        return GroupWeights(
+            domain=domain,
+            noisy_counts=np.array(fields["noisy_counts"]) * scale_of(domain.cap),
+            floored=np.array(fields["floored"]),
+            weights=np.array(fields["weights"]),
+            interval=np.array(fields["weights_interval"]),
+            reweighing=fields["reweighing"],
+        )
 
     def prepare(self, release: Request, domain: RecordDomain) -> PreparedRelease[Weights]:
         if release.chain:

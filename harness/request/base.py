@@ -93,12 +93,18 @@ class Request(Spending):
         protocols: The protocols that compute it, by variant, the default one first.
         slots: The protocol where clients are the unit, "" if it has none of its own.
         online: Whether clients can send to it while the parties run.
+        statistic: Its class, as `module:class` in `harness.releases`.
+        of_call: What its call has besides, or otherwise than other releases; by the fields' names.
+        also: What help's example of its command has besides the options that have to be given.
     """
 
     task: ClassVar[str]
     protocols: ClassVar[Mapping[str, str]]
     slots: ClassVar[str] = ""
     online: ClassVar[bool] = False
+    statistic: ClassVar[str] = ""
+    of_call: ClassVar[Mapping[str, Any]] = {}
+    also = "--records my.csv"
 
     security: Any = SECURITY  # a `Model`, None until one is chosen
     input_path: Any = INPUT_PATH_OF_SHARES
@@ -113,6 +119,7 @@ class Request(Spending):
     cap_epsilon: Any = None
     variant: Any = ""
     chain: Any = None
+    positive_label: Any = None
 
     @classmethod
     def of(cls, options: Options) -> Self:

@@ -17,15 +17,6 @@ from harness.request.readers import (
     parse_threshold,
     whole,
 )
-from harness.request.releases import (
-    REQUESTS,
-    CapRequest,
-    ConfusionRequest,
-    CountRequest,
-    GapRequest,
-    ThresholdsRequest,
-    WeightsRequest,
-)
 
 RECORDS = optional(
     parse_path,
@@ -67,6 +58,11 @@ STOCK = optional(
     parse_path,
     "the directory of noise made ahead, by --preprocess, for --offline; default: stock, beside the ledger",
 )
+GRID = optional(
+    parse_grid,
+    "where scores are cut: how many thresholds, evenly from 0 to 1, or these, for example 0.3,0.5; "
+    "default: those of --domain, else 101",
+)
 
 
 class Records(Options):
@@ -82,7 +78,6 @@ class Records(Options):
     range: Any = None
     steps: Any = None
     threshold: Any = None
-    positive_label: Any = None
     invite: Any = None
     clients: Any = None
 
@@ -102,7 +97,7 @@ class Run(Options):
 
 
 class ReleaseCall(Run, Account, Records, Request):
-    """A request, with what it takes to run it."""
+    """A request, with what it takes to run it; `releases.CALLS` has the class of each."""
 
     requested: ClassVar[type[Request]]
 
@@ -112,79 +107,3 @@ class ReleaseCall(Run, Account, Records, Request):
     def request(self) -> Any:
         """The request alone."""
         return self.requested.of(self)
-
-
-class WeightsCall(ReleaseCall, WeightsRequest):
-    """A `WeightsRequest`, with what it takes to run it."""
-
-    requested = WeightsRequest
-
-    stock = STOCK
-
-
-class ConfusionCall(ReleaseCall, ConfusionRequest):
-    """A `ConfusionRequest`, with what it takes to run it."""
-
-    requested = ConfusionRequest
-
-    stock = STOCK
-    records = RECORDS.but(help=f"{RECORDS.help}; prediction (a label); with --threshold: score")
-    threshold = THRESHOLD
-    positive_label = ConfusionRequest.positive_label
-
-
-class ThresholdsCall(ReleaseCall, ThresholdsRequest):
-    """A `ThresholdsRequest`, with what it takes to run it."""
-
-    requested = ThresholdsRequest
-
-    stock = STOCK
-    records = RECORDS.but(
-        help=f"{RECORDS.help}; score (from 0 to 1, of records that the model was not trained on)"
-    )
-    positive_label = ThresholdsRequest.positive_label
-    thresholds = optional(
-        parse_grid,
-        "where scores are cut: how many thresholds, evenly from 0 to 1, or these, for example 0.3,0.5; "
-        "default: those of --domain, else 101",
-    )
-
-
-class GapCall(ReleaseCall, GapRequest):
-    """A `GapRequest`, with what it takes to run it."""
-
-    requested = GapRequest
-
-    stock = STOCK
-    records = RECORDS.but(help="CSV or Parquet with group, value: a number, or a fraction of counts as 17/20")
-    domain = DOMAIN.but(
-        help='JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional'
-    )
-    groups = GROUPS.but(help="all groups, for example a,b; with --range, instead of --domain")
-    labels = None
-    max_count = None
-    range = RANGE
-    steps = STEPS
-
-
-class CountCall(ReleaseCall, CountRequest):
-    """A `CountRequest`, with what it takes to run it."""
-
-    requested = CountRequest
-
-    stock = STOCK
-
-
-class CapCall(ReleaseCall, CapRequest):
-    """A `CapRequest`, with what it takes to run it."""
-
-    requested = CapRequest
-
-    privacy_unit = CapRequest.privacy_unit
-    max_count = MAX_COUNT.but(help="most records of one client, and the largest cap, up to 1000")
-
-
-CALLS: dict[str, type[ReleaseCall]] = {
-    call.task: call for call in (WeightsCall, ConfusionCall, ThresholdsCall, GapCall, CountCall, CapCall)
-}
-assert CALLS.keys() == REQUESTS.keys()

@@ -14,6 +14,18 @@ from harness.request.base import (
     UNIT,
     Request,
 )
+from harness.request.calls import (
+    DOMAIN,
+    GRID,
+    GROUPS,
+    MAX_COUNT,
+    RANGE,
+    RECORDS,
+    STEPS,
+    STOCK,
+    THRESHOLD,
+    ReleaseCall,
+)
 from harness.request.fields import Option, Options, optional, required, switch, usual
 from harness.request.readers import (
     as_given,
@@ -70,6 +82,7 @@ class WeightsRequest(Request):
     """Compute DP sample weights per group and label (π_RW)."""
 
     task = "weights"
+    statistic = "weights:WeightsStatistic"
     protocols: ClassVar = {"counts": "pi_rw"}
     slots = "pi_rw_slots"
     online = True
@@ -97,6 +110,11 @@ class ConfusionRequest(Request):
     """Compute a DP confusion matrix per group (π_CF)."""
 
     task = "confusion"
+    statistic = "confusion:ConfusionStatistic"
+    of_call: ClassVar = {
+        "records": RECORDS.but(help=f"{RECORDS.help}; prediction (a label); with --threshold: score"),
+        "threshold": THRESHOLD,
+    }
     protocols: ClassVar = {"counts": "pi_cf"}
     slots = "pi_cf_slots"
 
@@ -116,6 +134,13 @@ class ThresholdsRequest(Request):
     """Compute DP score curves per group and thresholds that treat groups alike (π_ROC)."""
 
     task = "thresholds"
+    statistic = "score_curves:ThresholdsStatistic"
+    of_call: ClassVar = {
+        "records": RECORDS.but(
+            help=f"{RECORDS.help}; score (from 0 to 1, of records that the model was not trained on)"
+        ),
+        "thresholds": GRID,
+    }
     protocols: ClassVar = {
         "histogram": "pi_roc",
         "records": "pi_roc_records",
@@ -162,6 +187,21 @@ class GapRequest(Request):
     """Compute DP gaps between groups' mean performance values (π_GAP)."""
 
     task = "gap"
+    statistic = "gaps:GapStatistic"
+    of_call: ClassVar = {
+        "records": RECORDS.but(
+            help="CSV or Parquet with group, value: a number, or a fraction of counts as 17/20"
+        ),
+        "domain": DOMAIN.but(
+            help='JSON file: {"groups": [...], "values": {"low": x, "high": y, "steps": n}}, steps optional'
+        ),
+        "groups": GROUPS.but(help="all groups, for example a,b; with --range, instead of --domain"),
+        "labels": None,
+        "max_count": None,
+        "range": RANGE,
+        "steps": STEPS,
+    }
+    also = "--records values.csv --groups a,b --range 0,1"
     protocols: ClassVar = {"sums": "pi_gap"}
     slots = "pi_gap_slots"
 
@@ -214,6 +254,7 @@ class CountRequest(
     """Count records per group and label, with more privacy for larger groups (π_COUNT)."""
 
     task = "count"
+    statistic = "counts:CountStatistic"
     protocols: ClassVar = {"logarithms": "pi_count"}
 
     neighboring_relation = RELATION
@@ -230,6 +271,10 @@ class CapRequest(Request):
     """Choose how many records of a client are to count, with differential privacy (π_CAP)."""
 
     task = "cap"
+    statistic = "contribution_cap:CapStatistic"
+    of_call: ClassVar = {
+        "max_count": MAX_COUNT.but(help="most records of one client, and the largest cap, up to 1000")
+    }
     protocols: ClassVar = {"index": "pi_cap"}
 
     privacy_unit: Any = property(lambda _: _of_clients())
@@ -307,6 +352,17 @@ REQUESTS: Mapping[str, type[Request]] = {
         CapRequest,
     )
 }
+
+
+def _call_of(request: type[Request]) -> type[ReleaseCall]:
+    """Return the class of a request with what it takes to run it."""
+    stock = {"stock": STOCK} if "offline" in request.declared else {}
+    members = {"__doc__": request.__doc__, "requested": request, **stock, **request.of_call}
+    call: type[ReleaseCall] = type(f"{request.task.capitalize()}Call", (ReleaseCall, request), members)
+    return call
+
+
+CALLS = {task: _call_of(request) for task, request in REQUESTS.items()}
 
 
 def request_from_json(fields: Any) -> Request:

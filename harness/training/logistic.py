@@ -17,7 +17,8 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from harness.errors import RecordsError
-from harness.inputs.tables import TABLE, frame_of, table_at
+from harness.inputs.columns import TABLE
+from harness.inputs.tables import frame_of, table_at
 from harness.system.documents import as_type
 from harness.system.result_files import SCHEMA, not_result, read_result, result_path
 from harness.training.fairness import FairGrad

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import OptionError, named
 from harness.request.base import NOISE, OFFLINE, POPULATION, SECURITY, UNIT, Spending
-from harness.request.calls import CALLS, STOCK, Account, Records, ReleaseCall, Run
+from harness.request.calls import STOCK, Account, Records, ReleaseCall, Run
 from harness.request.fields import as_text, optional, required, usual
 from harness.request.readers import (
     in_module,
@@ -21,7 +21,7 @@ from harness.request.readers import (
     parse_positive,
     whole,
 )
-from harness.request.releases import CAP_OF_SHARES, ThresholdsRequest, WeightsRequest
+from harness.request.releases import CALLS, CAP_OF_SHARES, ThresholdsRequest, WeightsRequest
 from protocols.guarantee import NOTHING, Guarantee
 
 if TYPE_CHECKING:

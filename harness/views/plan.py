@@ -21,7 +21,7 @@ from harness.releases.base import (
 from harness.system.result_files import SCHEMA
 from harness.views.parts import Bad, Findings, Good, Heading, Paragraph, Part, Table
 from harness.views.releases.cap import doubt_of, noise_moves
-from harness.views.releases.counts import guarantee
+from harness.views.releases.count import guarantee
 from harness.views.rendering.plots import intervals, with_ends
 from harness.views.run import at_every_epsilon
 from protocols.accounting.rounding import digits_up, float_up

@@ -1,9 +1,11 @@
 """What every run says of itself: privacy of what was opened, cost, where it ran; and what its steps are."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,6 +38,29 @@ CAP_STEPS = {  # of a run that chooses a cap before another
     "cap run": "parties: run π_CAP",
     "cap read": "read the cap",
 }
+
+
+@dataclass(frozen=True)
+class ReleaseView:
+    """How a release is shown.
+
+    Attributes:
+        steps: What to call the steps of its run.
+        what: It is, in the plural.
+        show: Views what it found, of a run with this manifest.
+        hints: Says of such a run and its directory what else there is to know.
+    """
+
+    steps: Mapping[str, str]
+    what: str
+    show: Callable[[Any, Mapping[str, Any]], Iterator[Part]]
+    hints: Callable[[Mapping[str, Any], Path], Sequence[str]] = lambda *_: ()
+
+
+def view_of(task: str) -> ReleaseView:
+    """Return how a release is shown, by `VIEW` of the module of that name, which is loaded now."""
+    view: ReleaseView = import_module(f"harness.views.releases.{task}").VIEW
+    return view
 
 
 def preprocessed(stock: str, made: Sequence[Mapping[str, Any]]) -> Iterator[Part]:

@@ -11,9 +11,8 @@ import fairshares
 from harness import __version__
 from harness.engines.base import PROJECT
 from harness.request.base import Request
-from harness.request.calls import CALLS
 from harness.request.fields import as_text
-from harness.request.releases import REQUESTS, request_from_json
+from harness.request.releases import CALLS, REQUESTS, request_from_json
 from harness.training.request import TrainRequest
 
 # `Spending` is what requests declare it by, and `Privacy` the guarantee as a result of Python shows it.

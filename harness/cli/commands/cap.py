@@ -1,9 +1,9 @@
 """`cap`: how many records of a client are to count, chosen with differential privacy."""
 
 import shlex
+from typing import Any
 
 from harness.cli.commands.releases import conclude, released
-from harness.cli.release_options import CapOptions
 from harness.errors import as_flag
 from harness.request.releases import CAPPED_CURVES
 from harness.views.parts import Line
@@ -13,7 +13,7 @@ from protocols.accounting.rounding import exact_text
 from protocols.spec import ProtocolSpec
 
 
-def cap(options: CapOptions) -> None:
+def cap(options: Any) -> None:
     """Run π_CAP on a records file or on shares."""
     curves = options.request.curves
     run = released(options, view.STEPS)
@@ -23,7 +23,7 @@ def cap(options: CapOptions) -> None:
         conclude(options, run, view.cap(run.found, clients, following), "the cap")
 
 
-def _following(options: CapOptions, cap: str, model: str, curves: ProtocolSpec | None) -> list[Line]:
+def _following(options: Any, cap: str, model: str, curves: ProtocolSpec | None) -> list[Line]:
     """Return what to do with the cap: the command line of each step."""
     task = options.release
     if task == "counts":

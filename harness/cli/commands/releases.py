@@ -1,7 +1,7 @@
 """What commands share that release a statistic: run it here or on hosts, or plan it; then show the result."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,14 @@ except SystemExit: pass
 """
 
 
+def release(options: Any) -> None:
+    """Run a protocol on a records file or on shares, and show what follows from what it revealed."""
+    view = run_view.view_of(options.task)
+    if (run := released(options, view.steps)) is not None:
+        hints, problem = view.hints(run.manifest, run.out), getattr(run.found, "problem", None)
+        conclude(options, run, view.show(run.found, run.manifest), view.what, hints, problem)
+
+
 def confusion(options: Any) -> None:
     """Run π_CF on a records file or on shares."""
     from harness.views.releases import confusion as view  # each command pays for its own
@@ -66,26 +74,10 @@ def confusion(options: Any) -> None:
     if cut is not None and options.shares:
         raise OptionError("With --shares the predictions are those that were shared; leave out --threshold.")
     if (run := released(options, view.STEPS)) is not None:
-        conclude(options, run, view.confusion(run.found, cut), "confusion matrices")
+        conclude(options, run, view.confusion(run.found, cut), view.VIEW.what)
 
 
-def gap(options: Any) -> None:
-    """Run π_GAP on a file of clients' values or on shares."""
-    from harness.views.releases import gaps as view
-
-    if (run := released(options, view.STEPS)) is not None:
-        conclude(options, run, view.gaps(run.found), "gaps")
-
-
-def count(options: Any) -> None:
-    """Run π_COUNT on a records file or on shares."""
-    from harness.views.releases import counts as view
-
-    if (run := released(options, view.STEPS)) is not None:
-        conclude(options, run, view.counts(run.found), "counts")
-
-
-def released(options: Any, steps: dict[str, str]) -> Run[Any] | None:
+def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
     """Run what the options ask for; None where they ask for its plan, which is shown.
 
     Args: options: a `ReleaseOptions`; steps: what to call the steps.
@@ -155,7 +147,7 @@ def _invited(options: Any, settings: RunSettings) -> InvitedSource:
     return InvitedSource(domain, directory, clients)
 
 
-def make_noise(options: Any, steps: dict[str, str], make: Callable[[Any, Progress], Made]) -> None:
+def make_noise(options: Any, steps: Mapping[str, str], make: Callable[[Any, Progress], Made]) -> None:
     """Make the noise of a number of runs, and say what that took.
 
     Args: make: returns where it lies, and what each piece took.

@@ -1,9 +1,9 @@
 """`thresholds`: DP score curves per group, and the thresholds that treat groups alike."""
 
 from pathlib import Path
+from typing import Any
 
-from harness.cli.commands.releases import conclude, present, released
-from harness.cli.release_options import ThresholdsOptions
+from harness.cli.commands.releases import present, release
 from harness.pipeline.earlier_results import choose_again, read_curves
 from harness.releases.score_curves import choice_of
 from harness.system.result_files import default_out, write_files
@@ -11,17 +11,15 @@ from harness.views.releases import thresholds as view
 from harness.views.run import in_short, privacy
 
 
-def thresholds(options: ThresholdsOptions) -> None:
+def thresholds(options: Any) -> None:
     """Run π_ROC on a records file or on shares; or choose on its curves again."""
     if options.curves:
         _choose_again(options.curves, options)
-        return
-    if (run := released(options, view.STEPS)) is not None:
-        hints, shown = [view.another_choice(run.out)], view.thresholds(run.found)
-        conclude(options, run, shown, "thresholds", hints, run.found.problem)
+    else:
+        release(options)
 
 
-def _choose_again(directory: Path, options: ThresholdsOptions) -> None:
+def _choose_again(directory: Path, options: Any) -> None:
     target = options.out or default_out("thresholds")
     curves = read_curves(directory)
     choice, files = choose_again(curves, choice_of(options), options.positive_label or "")

@@ -1,9 +1,9 @@
 """`weights`: DP sample weights, of one run, or of the counts of a chain's runs added up."""
 
 from pathlib import Path
+from typing import Any
 
-from harness.cli.commands.releases import conclude, present, released
-from harness.cli.release_options import WeightsOptions
+from harness.cli.commands.releases import present, release
 from harness.pipeline.chains import add_up
 from harness.pipeline.run import MANIFEST
 from harness.system.result_files import default_out, write_files
@@ -11,16 +11,15 @@ from harness.views.releases import weights as view
 from harness.views.run import in_short, privacy
 
 
-def weights(options: WeightsOptions) -> None:
+def weights(options: Any) -> None:
     """Run π_RW on a records file or on shares, or add up what runs of it counted."""
     if options.add:
         _add_up(list(map(Path, options.add)), options)
-        return
-    if (run := released(options, view.STEPS)) is not None:
-        conclude(options, run, view.weights(run.found.weights), "weights", view.chain(run.manifest))
+    else:
+        release(options)
 
 
-def _add_up(directories: list[Path], options: WeightsOptions) -> None:
+def _add_up(directories: list[Path], options: Any) -> None:
     from harness.hosts.signed_results import verify  # it loads what signs
 
     target = options.out or default_out("weights")

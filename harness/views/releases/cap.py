@@ -71,3 +71,8 @@ def doubt_of(above: int, noise: int, clients: int) -> Iterator[str]:
         )
     elif noise >= clients:
         yield f"There are {clients:,} clients, so the cap is mostly noise; a larger ε for it helps."
+
+
+VIEW = run.ReleaseView(
+    STEPS, "the cap", lambda chosen, manifest: cap(chosen, manifest["inputs"]["clients"], ())
+)

@@ -78,3 +78,6 @@ def rates_of(estimates: Confusion | GroupThresholds, at: Any) -> Floats:
 def rates_shown(rates: Floats) -> Iterable[str]:
     """Return each of `rates_of` above its interval, for a table; a rate that is not a number has none."""
     return [Stacked(f"{rate:.3f}\n{interval_shown(low, high, 3)}") for rate, low, high in rates.tolist()]
+
+
+VIEW = run.ReleaseView(STEPS, "confusion matrices", lambda estimated, _: confusion(estimated))

@@ -117,3 +117,11 @@ def rules(chosen: GroupThresholds, constant: float) -> Iterator[Part]:
         caption=f"Estimates, and intervals that hold all at once with {float(chosen.confidence):.0%} "
         "probability over the noise and the sample.",
     )
+
+
+VIEW = run.ReleaseView(
+    STEPS,
+    "thresholds",
+    lambda result, _: thresholds(result),
+    lambda _, directory: [another_choice(directory)],
+)

@@ -87,3 +87,8 @@ def ends_shown(ends: Floats, decimals: int) -> str:
 def of_what(domain: RecordDomain) -> str:
     """Return which records an interval's true counts are of, where a cap leaves some out."""
     return ", of the records that the cap keeps," if domain.cap and not domain.cap.weight_one else ""
+
+
+VIEW = run.ReleaseView(
+    STEPS, "weights", lambda result, _: weights(result.weights), lambda manifest, _: chain(manifest)
+)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.cli.commands.thresholds import thresholds
-from harness.cli.release_options import ThresholdsOptions
+from harness.cli.release_options import RELEASES
 from harness.engines.base import EngineResult, Runner, times_of
 from harness.errors import InfeasibleError, OptionError, RecordDomainError, ResultFileError
 from harness.inputs.record_schema import WEIGHT_SLOTS, Cap, RecordDomain, RecordKind, as_grid
@@ -111,7 +111,7 @@ def a_run(
 
 def call(directory: Path, **given: str | bool) -> None:
     chosen: dict[str, str | bool] = {**asdict(ODDS), "tolerance": "0", "curves": str(directory)}
-    thresholds(ThresholdsOptions(**{**chosen, **given}))
+    thresholds(RELEASES["thresholds"](**{**chosen, **given}))
 
 
 @pytest.mark.parametrize("spec", [PI_ROC, PI_ROC_RECORDS], ids=lambda spec: spec.name)
@@ -239,11 +239,11 @@ OF_BOTH = {"constraint", "objective", "tolerance", "deterministic", "positive_la
 OF_BOTH |= {"verbose", "quiet", "plot"}
 
 
-@pytest.mark.parametrize("name", sorted(ThresholdsOptions.declared.keys() - OF_BOTH))
+@pytest.mark.parametrize("name", sorted(RELEASES["thresholds"].declared.keys() - OF_BOTH))
 def test_options_of_a_new_run_are_refused(name: str) -> None:
     said = f"^--{name.replace('_', '-')} is for a new run, and --curves for what earlier runs revealed"
     with pytest.raises(OptionError, match=said):
-        ThresholdsOptions(curves="run", **{name: "x"})
+        RELEASES["thresholds"](curves="run", **{name: "x"})
 
 
 def test_the_command_says_what_it_did_not_do(

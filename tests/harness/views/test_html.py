@@ -43,7 +43,7 @@ from harness.views.parts import (
     Stacked,
     Table,
 )
-from harness.views.releases import cap, confusion, counts, gaps, thresholds, weights
+from harness.views.releases import cap, confusion, count as counts, gap as gaps, thresholds, weights
 from harness.views.rendering.html import write_page
 from harness.views.rendering.plots import intervals, matrices, with_ends
 from harness.views.rendering.text import render

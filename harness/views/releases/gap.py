@@ -78,3 +78,6 @@ def _drawn(intervals: Iterable[Interval]) -> Floats:
 def _cells(interval: Interval) -> tuple[str, str]:
     estimate = "none" if math.isnan(interval.estimate) else f"{interval.estimate:,.4f}"
     return estimate, interval_shown(interval.low, interval.high, 4)
+
+
+VIEW = run.ReleaseView(STEPS, "gaps", lambda estimated, _: gaps(estimated))

@@ -63,3 +63,6 @@ def counts(estimated: GroupCounts) -> Iterator[Part]:
 def guarantee(epsilon: Fraction, delta: Fraction) -> tuple[str, str]:
     """Return what one record of a cell gives away at most, for a table."""
     return digits_up(epsilon, 3), digits_up(delta, 2)
+
+
+VIEW = run.ReleaseView(STEPS, "counts", lambda estimated, _: counts(estimated))
