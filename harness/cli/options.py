@@ -49,10 +49,8 @@ def parse_last_day(text: str, option: str) -> str:
     if not is_date(text):
         raise OptionError(f"{named(option, text)} is no day; write it as 2027-12-31.")
     if text < today():
-        raise OptionError(
-            f"{named(option, text)} is over: this machine's clock says {today()}. Name a later day, or "
-            "correct the clock."
-        )
+        clock = f"this machine's clock says {today()}. Name a later day, or correct the clock."
+        raise OptionError(f"{named(option, text)} is over: {clock}")
     return text
 
 
