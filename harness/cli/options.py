@@ -56,9 +56,7 @@ def parse_last_day(text: str, option: str) -> str:
 
 ACCEPTED_DELTA = "2^-30"  # of all runs on a client's values, unless it says another
 SHARES_OF_A_PARTY = required(
-    parse_place,
-    "where the uploads are: a directory, or s3://…, gs://…, sftp://… of an object store",
-    "shares",
+    parse_place, "where the uploads are: a directory, or an object store's s3://, gs:// or sftp://", "shares"
 )
 HOSTS = usual("hosts.toml", parse_path, "the file that describes the hosts, see docs/how-to/hosts.md")
 INVITE = optional(
