@@ -227,7 +227,10 @@ COMMANDS: list[Any] = [
         "--input-path replicated",
         "ps-rep-ring or rep4-ring",
     ),
-    ("aggregate --task task.json --party 0 --keys keys --shares nowhere --out new", "no sealing keys"),
+    (
+        "aggregate --task task.json --party 0 --keys keys --shares nowhere --uploads lists --out new",
+        "no sealing keys",
+    ),
     ("send --records good.csv --invitation domain.json", "is not an invitation of this version"),
     # Plans, audits, the quickstart, ledgers.
     (f"{PLAN} 9", r"--groups is missing; give it a value, for example --groups 2\."),

@@ -147,13 +147,13 @@ def test_a_run_without_a_name_asks_about_populations_that_may_be_its_own(here: P
 
 @ON_BOTH_ENGINES
 def test_uploads_run_again_only_when_they_are_charged(model: SecurityModel, here: Path) -> None:
-    """Also when the second run takes them aggregated, and together with others."""
+    """Also when the second run takes them aggregated, listed beside a ledger that lacks the first."""
     trial_by_command("shares", model, "--domain", "domain.json", "--epsilon", "3", cwd=here)
     succeed("share", *SHARED, cwd=here)
     succeed(*weights(model, "--shares", "shares", "--out", "first"), cwd=here)
     old = {path.stem for path in (here / "shares" / "party-0").iterdir()}
     succeed("share", *SHARED, cwd=here)
-    aggregates_by_command("shares", model, "all", here)
+    aggregates_by_command("shares", model, "all", here, "--ledger", "another.sqlite")
     again = weights(model, "--shares", "all", "--out", "again")
     said = refused(*again, cwd=here)
     assert f"3 of these 6 uploads went into a run before ({here / 'first'})" in said
@@ -228,7 +228,7 @@ def test_the_ledger_may_be_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_full_disk_refuses_a_charge_and_loses_none(here: Path) -> None:
     """Also the disk that has no room for an empty ledger, on which nothing is left."""
-    with small_disk(here / "disk", 64):
+    with small_disk(here / "disk", 128):
         ledger = Ledger(here / "disk" / "ledger.sqlite")
         charged = 0
         with pytest.raises(LedgerError, match="the disk is full; make room, then run again"):  # noqa: PT012

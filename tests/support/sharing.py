@@ -75,10 +75,13 @@ def trial_by_command(directory: str, model: SecurityModel, *options: str, cwd: P
     succeed("task", f"{directory}/task.json", *made, *options, cwd=cwd)
 
 
-def aggregates_by_command(directory: str, model: SecurityModel, out: str, cwd: Path) -> str:
-    """Have each party list and count the uploads of a directory; return what the commands printed."""
+def aggregates_by_command(directory: str, model: SecurityModel, out: str, cwd: Path, *listing: str) -> str:
+    """Have each party list and count the uploads of a directory; return what the commands printed.
+
+    Args: listing: more options of the lists.
+    """
     said = ""
-    for command, what in (("uploads", ()), ("aggregate", ("--uploads", out))):
+    for command, what in (("uploads", listing), ("aggregate", ("--uploads", out))):
         for i in range(model.parties):
             party = ("--task", f"{directory}/task.json", "--party", str(i), "--keys", f"{directory}/keys-{i}")
             files = ("--shares", directory, *what, "--out", f"{out}/party-{i}.{command}")
