@@ -393,7 +393,7 @@ def test_a_model_is_trained_and_says_what_it_cost(tmp_path: Path) -> None:
         "report.html",
     }
     model = LogisticModel.load(tmp_path / "out")
-    assert model.score(table[model.feature_names_in_], table.label.astype(str)) > 0.9
+    assert model.score(table[model.feature_names_in_], table.label) > 0.9
     again = call("train", *GIVEN, *charged, "--privacy-unit", "client", "--out", "second", cwd=tmp_path)
     assert (
         again.returncode
