@@ -34,7 +34,6 @@ PAGES = tuple(
     for page in (
         "benchmarks/README.md",
         "docs/paper.md",
-        "docs/how-to/preprocess.md",
         "docs/explanation/planning.md",
     )
 )
