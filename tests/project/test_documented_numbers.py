@@ -25,7 +25,7 @@ from tests.conftest import PROJECT
 from tests.support.local import chebyshev
 
 LIMITATIONS = (PROJECT / "docs" / "explanation" / "limitations.md").read_text(encoding="utf-8")
-SAMPLERS = (PROJECT / "docs" / "explanation" / "samplers.md").read_text(encoding="utf-8")
+SAMPLERS = (PROJECT / "docs" / "explanation" / "noise.md").read_text(encoding="utf-8")
 
 
 def test_delta_of_a_client_with_many_records() -> None:
@@ -46,7 +46,7 @@ def test_delta_of_a_client_with_many_records() -> None:
 
 
 def test_cost_privacy_and_error_of_the_samplers() -> None:
-    """The table of docs/explanation/samplers.md."""
+    """The table of docs/explanation/noise.md."""
     default = design_coins(Fraction(1), 40)
     row = re.search(r"^\| `default` \| ([\d.]+) \| 2\^-([\d.]+) \| (\d+), (\d+), (\d+) \|", SAMPLERS, re.M)
     assert row is not None
