@@ -16,7 +16,7 @@ from benchmarks.validation.cells import Measured, fullest
 
 TABLE2 = ("table2", "paper")  # the suites that have our forms of its cells
 LITERAL = ("literal", "paper")  # and those that have the protocols as printed
-SCALE = ("scale", "paper")  # and those of the figures
+SCALE = ("scale", "paper", "literal")  # and those of the figures
 PROTOCOLS = ("pi_rw", "pi_roc")
 PRINTED, AT_ONCE = FORMS  # an instance after the other, as printed; all instances at once
 NOT_YET = "not measured yet"
