@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from protocols.accounting.distributed_noise import gaussian_delta
-from protocols.accounting.rounds import RoundNoise, RoundsPlan, gaussian_loss, plan_rounds
+from protocols.accounting.rounds import Concentrated, RoundNoise, RoundsPlan, gaussian_loss, plan_rounds
 from protocols.circuits.gaussian import JointGaussian
 from protocols.noise.added import DistributedNoise, NoiseDistribution
 
@@ -130,6 +130,20 @@ def test_rounds_and_coordinates_add_up() -> None:
         far.lost_at(EPSILON) < DELTA / 100 and near.lost_at(EPSILON) < DELTA / 100
     )  # at most 4 coordinates move
     assert near.delta(EPSILON, 2) > 1.5 * near.delta(EPSILON)
+
+
+def test_what_is_apart_counts_for_both_neighbors() -> None:
+    """Randomized response of this ε, with mass moved into its best event, and out of it for the other."""
+    ratio, moved = Fraction(math.e), Fraction(1, 100)
+    reached = ratio / (1 + ratio) + moved - ratio * (1 / (1 + ratio) - moved)
+    apart, certain = (
+        Concentrated(Fraction(1, 50), *lost) for lost in ((Fraction(0), moved), (moved, Fraction(0)))
+    )
+    assert float(apart.lost_at(EPSILON)) == pytest.approx(float(reached), rel=1e-9)
+    assert certain.lost_at(EPSILON) == moved
+    for loss in (apart, certain):  # of each time
+        lost = loss.delta(EPSILON, 3) - gaussian_delta(Fraction(6, 50), EPSILON)
+        assert lost == 3 * loss.lost_at(EPSILON)
 
 
 def test_joint_noise_that_falls_unevenly_has_no_guarantee() -> None:

@@ -14,7 +14,7 @@ from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from harness.errors import BudgetError, OptionError, PopulationError
-from harness.privacy.ledger.accountants import Loss, NoiseEvent, accountant_of, numerical_epsilon
+from harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi, accountant_of, numerical_epsilon
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text, exact_json
 from harness.request.readers import parse_budget
@@ -299,6 +299,22 @@ def test_runs_that_sums_admit_are_admitted() -> None:
     assert all(accountant_of(RENYI, [few] * n).kept for n in (1, 2, 3)) and not allows(RENYI, [few] * 4)
     much = Loss(Guarantee(Fraction(1), DELTA / 8))
     assert not accountant_of(RENYI, [much] * 3).kept
+
+
+def test_what_both_rules_may_lose_adds_up_to_delta() -> None:
+    """By sums, by certain mass, and by divergences, in 4,096ths of the budget's delta: theorem 5."""
+
+    def part(lost: Fraction, losses: list[Loss]) -> int:
+        def exceeds(n: int) -> bool:
+            return not accountant_of(replace(RENYI, delta=lost * 4096 / n), losses).kept
+
+        return bisect_left(range(1, 5000), True, key=exceeds)
+
+    whole, certain = (Guarantee(epsilon, DELTA) for epsilon in (RENYI.epsilon, Fraction(0)))
+    many = [Loss(Guarantee(RENYI.epsilon / 50, Fraction(0)))] * 60  # which sums do not admit
+    tail = Renyi(RENYI, tuple(many)).deltas[1]
+    parts = [part(DELTA, [Loss(whole)]), part(DELTA, [Loss(certain)]), part(tail, many)]
+    assert min(parts) > 0 and 4090 <= sum(parts) <= 4096
 
 
 def test_a_ledger_has_each_kind_of_noise(tmp_path: Path) -> None:
