@@ -132,6 +132,14 @@ def test_rounds_and_coordinates_add_up() -> None:
     assert near.delta(EPSILON, 2) > 1.5 * near.delta(EPSILON)
 
 
+def test_a_grid_as_coarse_as_the_noise_tells_more() -> None:
+    """Quantiles of a table with σ² = 2 move by more than its curvature alone would have them."""
+    table = DistributedNoise(NoiseDistribution.GAUSSIAN, Fraction(1, 4), 8, 2, 1)
+    square, _ = gaussian_loss(table, Fraction(1), 1)
+    steps = np.diff(norm.ppf(np.cumsum(masses_of(table))[2:12]))  # without ends
+    assert 1.04 / 2 < steps.max() ** 2 <= square <= Fraction(5, 8)
+
+
 def test_what_is_apart_counts_for_both_neighbors() -> None:
     """Randomized response of this ε, with mass moved into its best event, and out of it for the other."""
     ratio, moved = Fraction(math.e), Fraction(1, 100)
