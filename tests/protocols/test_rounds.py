@@ -166,6 +166,19 @@ def test_joint_noise_that_falls_unevenly_has_no_guarantee() -> None:
         gaussian_loss(Rough(Fraction(1, 32), 30, 4), Fraction(1, 10**12), 1)
 
 
+@pytest.mark.parametrize(("squares", "rounds", "epsilon"), [(4, 1, 1), (1_090_000, 10, 20)])
+def test_what_is_lost_covers_the_ends(squares: int, rounds: int, epsilon: int) -> None:
+    """Even if the middle were as wide as the table keeps to its curvature: a neighbor moves out of it."""
+    noise, farthest = plan_rounds(squares, 45, rounds, Fraction(epsilon), DELTA).noise, math.isqrt(squares)
+    square, lost = gaussian_loss(noise, DELTA / (256 * rounds * min(45, squares)), farthest)
+    masses = masses_of(noise)
+    curvature = masses[1:-1] ** 2 / (masses[:-2] * masses[2:]) - 1
+    most = (math.sqrt(1 + 2 * float(square)) - 1) * (1 + 1e-6)
+    last = np.flatnonzero((curvature < 0) | (curvature > most))  # on either side
+    start = 1 + last[last < curvature.size // 2].max()
+    assert 0 < masses[: start + farthest].sum() <= lost
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
