@@ -189,8 +189,8 @@ def train(
         )
         session.check_supported()
         total = chosen.total(domain, session.plan.exact)
-        alone = session.event if total == session.plan.exact else replace(session.event, noise=None)
-        whole = replace(alone, task=TASK, exact=total, out=out)
+        noise = None if chosen.weights or chosen.thresholds else session.event.noise
+        whole = replace(session.event, task=TASK, exact=total, out=out, noise=noise)
         charging.check(whole)
         charging.whole = whole = replace(whole, piece=session.take(scratch / "piece"))
         with charging_for(session.stock, whole.piece):

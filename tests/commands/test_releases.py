@@ -1,6 +1,7 @@
 """Releases and training from the command line: records or shares in, documented files out, in every model."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,6 +12,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
 
 from fairshares import LogisticModel
 from harness.engines.emulated_network.profiles import parse_network
@@ -383,7 +385,8 @@ def test_a_model_is_trained_and_says_what_it_cost(tmp_path: Path) -> None:
     manifest = read_json(tmp_path / "out" / "manifest.json")
     said = {"rounds": 4, "clip": 1.0, "largest_weight": 1.0, "learning_rate": 1.0, "momentum": 0.9}
     rho, apart = (manifest["training"].pop(name) for name in ("rho", "rho_delta"))
-    assert 0 < apart < 1e-5 and 0 < rho < manifest["privacy"]["epsilon"]
+    delta = pld.from_gaussian_mechanism(1 / math.sqrt(2 * rho)).get_delta_for_epsilon(9)
+    assert 0.98 < (delta + (1 + math.exp(9)) * apart) / manifest["privacy"]["delta"] < 1.001 and apart > 0
     assert manifest["training"] == said
     assert manifest["inputs"]["in_training"] == 60 and manifest["privacy"]["privacy_unit"] == "client"
     assert 8.9 < manifest["privacy"]["epsilon"] <= 9 and manifest["ledger"]["runs"] == 1

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from protocols.accounting.distributed_noise import gaussian_delta
-from protocols.accounting.rounds import RoundNoise, RoundsPlan, gaussian_loss, plan_rounds
+from protocols.accounting.rounds import Concentrated, RoundNoise, RoundsPlan, gaussian_loss, plan_rounds
 from protocols.circuits.gaussian import JointGaussian
 from protocols.noise.added import DistributedNoise, NoiseDistribution
 
@@ -132,6 +132,28 @@ def test_rounds_and_coordinates_add_up() -> None:
     assert near.delta(EPSILON, 2) > 1.5 * near.delta(EPSILON)
 
 
+def test_a_grid_as_coarse_as_the_noise_tells_more() -> None:
+    """Quantiles of a table with σ² = 2 move by more than its curvature alone would have them."""
+    table = DistributedNoise(NoiseDistribution.GAUSSIAN, Fraction(1, 4), 8, 2, 1)
+    square, _ = gaussian_loss(table, Fraction(1), 1)
+    steps = np.diff(norm.ppf(np.cumsum(masses_of(table))[2:12]))  # without ends
+    assert 1.04 / 2 < steps.max() ** 2 <= square <= Fraction(5, 8)
+
+
+def test_what_is_apart_counts_for_both_neighbors() -> None:
+    """Randomized response of this ε, with mass moved into its best event, and out of it for the other."""
+    ratio, moved = Fraction(math.e), Fraction(1, 100)
+    reached = ratio / (1 + ratio) + moved - ratio * (1 / (1 + ratio) - moved)
+    apart, certain = (
+        Concentrated(Fraction(1, 50), *lost) for lost in ((Fraction(0), moved), (moved, Fraction(0)))
+    )
+    assert float(apart.lost_at(EPSILON)) == pytest.approx(float(reached), rel=1e-9)
+    assert certain.lost_at(EPSILON) == moved
+    for loss in (apart, certain):  # of each time
+        lost = loss.delta(EPSILON, 3) - gaussian_delta(Fraction(6, 50), EPSILON)
+        assert lost == 3 * loss.lost_at(EPSILON)
+
+
 def test_joint_noise_that_falls_unevenly_has_no_guarantee() -> None:
     """A table is judged, not how it was made: here one whose refinements are missing."""
 
@@ -142,6 +164,19 @@ def test_joint_noise_that_falls_unevenly_has_no_guarantee() -> None:
 
     with pytest.raises(ValueError, match="falls unevenly"):
         gaussian_loss(Rough(Fraction(1, 32), 30, 4), Fraction(1, 10**12), 1)
+
+
+@pytest.mark.parametrize(("squares", "rounds", "epsilon"), [(4, 1, 1), (1_090_000, 10, 20)])
+def test_what_is_lost_covers_the_ends(squares: int, rounds: int, epsilon: int) -> None:
+    """Even if the middle were as wide as the table keeps to its curvature: a neighbor moves out of it."""
+    noise, farthest = plan_rounds(squares, 45, rounds, Fraction(epsilon), DELTA).noise, math.isqrt(squares)
+    square, lost = gaussian_loss(noise, DELTA / (256 * rounds * min(45, squares)), farthest)
+    masses = masses_of(noise)
+    curvature = masses[1:-1] ** 2 / (masses[:-2] * masses[2:]) - 1
+    most = (math.sqrt(1 + 2 * float(square)) - 1) * (1 + 1e-6)
+    last = np.flatnonzero((curvature < 0) | (curvature > most))  # on either side
+    start = 1 + last[last < curvature.size // 2].max()
+    assert 0 < masses[: start + farthest].sum() <= lost
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from harness.errors import OptionError, ShareError, UnsupportedError
 from harness.inputs.record_schema import Cap, RecordDomain, RecordKind, ValueGrid
 from harness.inputs.records import ClientRecords
 from harness.pipeline.party_inputs import PartyInputs
-from harness.pipeline.run import RunSettings, privacy_of, run_release
+from harness.pipeline.run import RunSettings, event_of, privacy_of, run_release
 from harness.pipeline.sources import (
     MAX_SENT,
     InvitedSource,
@@ -24,8 +25,10 @@ from harness.pipeline.sources import (
     read_terms,
     terms_of,
 )
+from harness.privacy.ledger.accountants import NoiseEvent
 from harness.privacy.statement import SHIFTED, state_privacy
 from harness.privacy.stock import Piece
+from harness.releases.base import Statistic
 from harness.releases.gaps import GapStatistic
 from harness.releases.registry import statistic_of
 from harness.releases.score_curves import CurvesStatistic
@@ -162,6 +165,25 @@ def release(
     form: InputForm = SPLIT, distribution: NoiseDistribution | None = NoiseDistribution.GAUSSIAN
 ) -> Request:
     return request_of(MODELS["rep4-ring"], form, Fraction(1), Fraction(1, 2**40), distribution=distribution)
+
+
+@pytest.mark.parametrize("distribution", [None, *NoiseDistribution])
+def test_a_ledger_has_the_noise_of_values_that_move_by_one_alone(
+    distribution: NoiseDistribution | None,
+) -> None:
+    """How many one record or client moves; none of gaps, nor of clients that have several records."""
+
+    def values(statistic: Statistic[Any], domain: RecordDomain, unit: PrivacyUnit) -> int | None:
+        terms = get_model("mpyc"), SPLIT, Fraction(1, 2), Fraction(1, 2**20)
+        prepared = statistic.prepare(request_of(*terms, unit=unit, distribution=distribution), domain)
+        noise = event_of(prepared, statistic.name, Path("out")).noise
+        return noise.values if isinstance(noise, NoiseEvent) else noise
+
+    one, several = replace(TABLE, max_count=1, cap=None), replace(TABLE, cap=None)
+    assert [values(WeightsStatistic(), of, PrivacyUnit.RECORD) for of in (one, several)] == [2, 1]
+    assert values(GapStatistic(), replace(VALUED, cap=None), PrivacyUnit.RECORD) is None
+    capped = [replace(TABLE, cap=Cap(slots)) for slots in (1, 2)]
+    assert [values(WeightsStatistic(), of, PrivacyUnit.CLIENT) for of in capped] == [1, None]
 
 
 def test_clients_are_told_of_the_distribution_and_of_who_can_shift_the_result() -> None:

@@ -14,7 +14,7 @@ from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from harness.errors import BudgetError, OptionError, PopulationError
-from harness.privacy.ledger.accountants import Loss, NoiseEvent, accountant_of, numerical_epsilon
+from harness.privacy.ledger.accountants import Loss, NoiseEvent, Renyi, accountant_of, numerical_epsilon
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import PrivacyEvent, Status, budget_text, exact_json
 from harness.request.readers import parse_budget
@@ -276,7 +276,7 @@ def test_a_wrong_number_of_honest_parties_is_noticed() -> None:
 
 @pytest.mark.parametrize("parties", [None, (3, 2)])
 def test_training_counts_by_zcdp(parties: tuple[int, int] | None) -> None:
-    """57 trainings at (1, 1e-5) fit (10, 1e-4), of which sums admit 10."""
+    """57 trainings at (1, 1e-5) fit (10, 1e-4), or 67 declared ones, of which sums admit 10."""
     budget, plan = (
         parse_budget("10,1e-4,renyi"),
         plan_rounds(64**2, 45, 40, Fraction(1), Fraction(1, 10**5), parties),
@@ -284,10 +284,10 @@ def test_training_counts_by_zcdp(parties: tuple[int, int] | None) -> None:
     assert 56 <= admitted(budget, Loss(plan.exact, plan.loss)) <= 58
     assert admitted(budget, Loss(plan.exact)) == 2
     assert 0.95 < 57 / runs_by_zcdp(float(plan.loss.rho), 10, 1e-4) < 1  # a whole order, a part of delta
-    declared = Budget(Fraction(10), Fraction(1, 10**4), runs=66)
+    declared = Budget(Fraction(10), Fraction(1, 10**4), runs=67)
     one = [Loss(plan.exact, plan.loss)]
-    assert accountant_of(declared, one).kept and not accountant_of(replace(declared, runs=72), one).kept
-    deviation = 1 / math.sqrt(2 * 66 * float(plan.loss.rho))  # of continuous noise, for all declared runs
+    assert accountant_of(declared, one).kept and not accountant_of(replace(declared, runs=69), one).kept
+    deviation = 1 / math.sqrt(2 * 67 * float(plan.loss.rho))  # of continuous noise, for all declared runs
     assert 9.6 < pld.from_gaussian_mechanism(deviation).get_epsilon_for_delta(1e-4) < 10
     far = replace(plan.loss, certain=Fraction(1, 10**6))  # mass that one neighbor alone has counts
     assert admitted(budget, Loss(plan.exact, far)) <= 25
@@ -299,6 +299,22 @@ def test_runs_that_sums_admit_are_admitted() -> None:
     assert all(accountant_of(RENYI, [few] * n).kept for n in (1, 2, 3)) and not allows(RENYI, [few] * 4)
     much = Loss(Guarantee(Fraction(1), DELTA / 8))
     assert not accountant_of(RENYI, [much] * 3).kept
+
+
+def test_what_both_rules_may_lose_adds_up_to_delta() -> None:
+    """By sums, by certain mass, and by divergences, in 4,096ths of the budget's delta: theorem 5."""
+
+    def part(lost: Fraction, losses: list[Loss]) -> int:
+        def exceeds(n: int) -> bool:
+            return not accountant_of(replace(RENYI, delta=lost * 4096 / n), losses).kept
+
+        return bisect_left(range(1, 5000), True, key=exceeds)
+
+    whole, certain = (Guarantee(epsilon, DELTA) for epsilon in (RENYI.epsilon, Fraction(0)))
+    many = [Loss(Guarantee(RENYI.epsilon / 50, Fraction(0)))] * 60  # which sums do not admit
+    tail = Renyi(RENYI, tuple(many)).deltas[1]
+    parts = [part(DELTA, [Loss(whole)]), part(DELTA, [Loss(certain)]), part(tail, many)]
+    assert min(parts) > 0 and 4090 <= sum(parts) <= 4096
 
 
 def test_a_ledger_has_each_kind_of_noise(tmp_path: Path) -> None:

@@ -111,6 +111,16 @@ def test_weights_add_to_the_larger_of_model_and_thresholds_in_one_charge(chosen,
     } - ({"thresholds.json"} if trained.thresholds and trained.thresholds.found.problem else set())
 
 
+@pytest.mark.parametrize("besides", ["weights", "thresholds", None])
+def test_a_ledger_has_the_noise_of_rounds_alone(chosen, tmp_path, besides):
+    """Thresholds spend no more ε and δ than the rounds of others, but have another noise, and more Rényi."""
+    of = records()
+    chosen = replace(chosen, **dict.fromkeys({"weights", "thresholds"} - {besides}))
+    train(of, FEATURES, encoded(of), chosen, tmp_path / "out", nothing)
+    (charge,) = charges(chosen)
+    assert (charge.noise is None) == (besides is not None)
+
+
 @pytest.mark.parametrize("inferred", [True, False])
 def test_that_labels_were_read_off_the_records_is_said_without_weights_too(chosen, tmp_path, inferred):
     chosen = replace(chosen, weights=None, thresholds=None, noise="distributed", how=Descent(1))
