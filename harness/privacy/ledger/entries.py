@@ -124,10 +124,15 @@ class Ledger(Database):
             return _spent_on(connection, uploads)
 
     def counted(self, name: str | None, chain: str, uploads: Iterable[str]) -> frozenset[str]:
-        """Return which of these uploads runs of a population's chain used."""
-        if not (name and chain):
+        """Return which of these uploads a run leaves out, as earlier runs counted them.
+
+        Those are the chain's; without a population, any run's; else none, as a second time is charged.
+        """
+        if name and not chain:
             return frozenset()
         with self.reading() as connection:
+            if not name:
+                return frozenset(_spent_on(connection, uploads))
             population = _find(connection, name)
             return _counted(connection, population.chain(chain) if population else None, uploads)
 
@@ -268,12 +273,7 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
         (key, key is None),
     ).fetchall()
     return [
-        Population(
-            name,
-            None if epsilon is None else _budget(epsilon, delta),
-            _charges(connection, key),
-            *map(bool, more),
-        )
+        Population(name, epsilon and _budget(epsilon, delta), _charges(connection, key), *map(bool, more))
         for key, name, epsilon, delta, *more in rows
     ]
 

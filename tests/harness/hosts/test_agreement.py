@@ -202,7 +202,7 @@ def test_another_name_for_the_same_uploads_is_no_new_budget(hosts: list[Path]) -
     assert ran(hosts).gone
     with pytest.raises(PopulationError, match="were charged to 'loans', not to 'others'"):
         ran(hosts, population="others")
-    with pytest.raises(UsedUploadsError, match="went into a run before"):
+    with pytest.raises(UsedUploadsError, match=r"Earlier runs counted all 1 uploads .* by --population"):
         ran(hosts, population=None)
 
 
