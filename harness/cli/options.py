@@ -204,18 +204,14 @@ class UploadsOptions(OfTask):
     """List one party's uploads and which are sound, so that all parties use the same ones: a party's step."""
 
     population = POPULATION.but(
-        help="to whom the run that the list is for is charged: it counts uploads again that earlier runs "
-        "counted; default: to nobody, and the list leaves those out"
+        help="whom the run that the list is for is charged to: it counts uploads again that their earlier "
+        "runs counted; default: nobody, and the list leaves out what any run counted"
     )
     chain = optional(
         parse_population, "with --population: the run's chain; the list leaves out what that chain counted"
     )
     ledger = LEDGER.but(help="where runs are charged here, and which uploads they counted")
-    out = required(
-        parse_path,
-        "the list to write, party-<i>.uploads; bring all parties' lists together",
-        "results",
-    )
+    out = required(parse_path, "the list to write, party-<i>.uploads, for all parties to read", "results")
 
 
 class AggregateOptions(OfTask):

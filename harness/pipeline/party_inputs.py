@@ -94,8 +94,8 @@ def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
     if before and not new.sound:
         raise UsedUploadsError(
             f"Earlier runs counted all {len(before)} uploads that are sound at party {report.party}. Go on "
-            f"when others have arrived, as {named('add')} adds up a chain's results so far; or count these "
-            f"again by {named('population')} and no {named('chain')}: that is charged again."
+            f"when others have arrived, as {named('add')} adds up a chain's results so far; or charge the "
+            f"{named('population')} that they are of again, without {named('chain')}."
         )
     return new
 
