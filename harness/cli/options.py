@@ -203,12 +203,15 @@ class OfTask(
 class UploadsOptions(OfTask):
     """List one party's uploads and which are sound, so that all parties use the same ones: a party's step."""
 
-    ledger = LEDGER.but(help="what runs are charged to here; uploads that it knows are left out")
-    out = required(
-        parse_path,
-        "the list to write, party-<i>.uploads; bring all parties' lists together",
-        "results",
+    population = POPULATION.but(
+        help="whom the run that the list is for is charged to: it counts uploads again that their earlier "
+        "runs counted; default: nobody, and the list leaves out what any run counted"
     )
+    chain = optional(
+        parse_population, "with --population: the run's chain; the list leaves out what that chain counted"
+    )
+    ledger = LEDGER.but(help="where runs are charged here, and which uploads they counted")
+    out = required(parse_path, "the list to write, party-<i>.uploads, for all parties to read", "results")
 
 
 class AggregateOptions(OfTask):
@@ -281,10 +284,7 @@ class LedgerOptions(Options):
 class NoiseOptions(
     Spending,
     epsilon={"help": "the ε that each sample would give a count, of which a record changes 1"},
-    delta={
-        "default": "",
-        "help": "the δ of such a count; default: 2^-40",
-    },
+    delta={"default": "", "help": "the δ of such a count; default: 2^-40"},
 ):
     """Reveal samples of noise, which then protect nothing, for audits and benchmarks (π_LAP)."""
 

@@ -79,7 +79,7 @@ class Guard:
     ) -> UploadReport:
         """Return what this party has of uploads, without those whose clients do not allow the run.
 
-        Nor are those in it that an earlier run of the chain counted, by this host's ledger.
+        Nor are those in it that earlier runs counted, by this host's ledger: see `Ledger.counted`.
         Args: policies: what each client allows, by identity; domain: of their records.
         Raises: UsedUploadsError: none is left of these; as `prepared`.
         """

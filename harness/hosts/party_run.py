@@ -143,8 +143,7 @@ class PartyRun(ABC):
         self._stack.callback(self.kill)
         facts = {name: getattr(prepared, name) for name in FACTS}
         self._record = {"run": run, "party": party, **facts}
-        seen, attempts = self.seen(party), self.attempts(party)
-        return {**facts, "nonce": self.nonce, "attempts": attempts, "seen": seen}
+        return {**facts, "nonce": self.nonce, "attempts": self.attempts(party), "seen": self.seen(party)}
 
     @abstractmethod
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
@@ -190,8 +189,7 @@ class PartyRun(ABC):
 
     def state(self) -> dict[str, Any]:
         """Say how the party does; its lines are filtered, as all that leaves a party is."""
-        party = self.laid_out()
-        state = party.state()
+        state = self.laid_out().state()
         return asdict(replace(state, lines=(*state.lines, *([_ALONE] if self._alone else []))))
 
     def ended(self) -> dict[str, Any] | None:
@@ -435,5 +433,5 @@ class Preparation(SignedRun):
         check_made(self.intent, keys.by_party(made), self._held)
         self._ended_well = False
         self.laid_out().keep()
-        about = {"attempts": self.intent.attempts}
-        self.guard.stock.keep(self._terms, self.intent.piece, self.scratch / "piece", about)
+        piece, about = self.intent.piece, {"attempts": self.intent.attempts}
+        self.guard.stock.keep(self._terms, piece, self.scratch / "piece", about)

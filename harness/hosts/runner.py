@@ -136,12 +136,13 @@ class RemoteProcess(PartyProcess):
         return self.state().signed
 
     def state(self) -> _State:
-        state, ended = _State(), self._connection.ended
+        state, connection = _State(), self._connection
         with suppress(HostUnreachableError):
-            if ended is None:
-                state = self._connection.ask("state", _KILL_S, kind=_State)
-            else:
-                state = checked(_State, ended, self._connection.host, "state")
+            state = (
+                connection.ask("state", _KILL_S, kind=_State)
+                if connection.ended is None
+                else checked(_State, connection.ended, connection.host, "state")
+            )
         return state
 
 
@@ -233,8 +234,7 @@ class HostsRunner(Runner):
                 f"For this release no piece of noise is at all hosts ({has}). Make some beforehand by "
                 f"{named('preprocess')}, or leave out {named('offline')}."
             )
-        uploaded = tuple(aggregate.bytes for aggregate in aggregates)
-        inputs = feed_heads(heads, form, self.model, uploaded)
+        inputs = feed_heads(heads, form, self.model, tuple(aggregate.bytes for aggregate in aggregates))
         # Hosts judge by themselves what clients' policies allow.
         return replace(inputs, excluded=aggregates[0].left_out, policies={})
 
@@ -246,7 +246,6 @@ class HostsRunner(Runner):
         )
         if None in signed:  # aggregates, of which parties agreed before
             return
-
         for own, listed in zip(self._connections, signed, strict=True):
             self._pass_on(own, asdict(listed))
 

@@ -178,12 +178,9 @@ def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[in
             refusal.say("it ended something else")
 
 
-def lists_of_others(
-    signed: Mapping[int, Signed], certificates: Mapping[int, str]
-) -> Iterator[tuple[int, UploadList]]:
-    """Yield what every other party's host says of its list. Args, Raises: as `check_agreement`."""
-    for party, upload_list, _ in _said_by(UploadList, signed, certificates, "its list of uploads"):
-        yield party, upload_list
+def lists_of_others(signed: Mapping[int, Signed], certificates: Mapping[int, str]) -> dict[int, UploadList]:
+    """Return what every other party's host says of its list. Args, Raises: as `check_agreement`."""
+    return {of: said for of, said, _ in _said_by(UploadList, signed, certificates, "its list of uploads")}
 
 
 def _said_by(

@@ -87,17 +87,15 @@ def with_excluded(public: Mapping[str, Any], excluded: Mapping[str, int]) -> dic
 def new_uploads(report: UploadReport, counted: CountedUploads) -> UploadReport:
     """Return a party's report without what earlier runs counted.
 
-    Args: counted: of the run's chain, or of all that its ledger knows.
-
-    Raises: UsedUploadsError: there is nothing else.
+    Args: counted: by its ledger, see `Ledger.counted`. Raises: UsedUploadsError: there is nothing else.
     """
     before = counted(report.sound)
     new = report.without(before, COUNTED)
     if before and not new.sound:
         raise UsedUploadsError(
-            f"Earlier runs counted all {len(before)} uploads that are sound at party {report.party}, and "
-            f"each counts once. Go on when others have arrived; {named('add')} adds up a chain's results so "
-            "far."
+            f"Earlier runs counted all {len(before)} uploads that are sound at party {report.party}. Go on "
+            f"when others have arrived, as {named('add')} adds up a chain's results so far; or charge the "
+            f"{named('population')} that they are of again, without {named('chain')}."
         )
     return new
 

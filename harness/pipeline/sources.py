@@ -63,7 +63,7 @@ class RunContext:
         progress: Told the name of each step as it begins.
         seconds: How long the parties may take.
         uncovered: Says which uploads to leave out, as their clients do not allow the run.
-        counted: Says which of some uploads to leave out, as the run's chain counted them before.
+        counted: Says which of some uploads to leave out, as earlier runs counted them.
         piece: Takes its noise out of the stock, once nothing is left that could refuse the inputs; None where
             the run makes its own.
     """

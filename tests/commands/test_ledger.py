@@ -160,8 +160,10 @@ def test_uploads_run_again_only_when_they_are_charged(model: SecurityModel, here
     assert f"sent an old upload again, as {min(old)} may be" in said and "No party was started." in said
     assert in_ledger(here) == []
     succeed(*again, "--population", "loans", cwd=here)
-    done = call(*weights(model, "--shares", "shares", "--population", "others"), cwd=here)
+    done = call(*weights(model, "--shares", "all", "--population", "others"), cwd=here)
     assert "Some of these uploads were charged to 'loans', not to 'others'" in done.stderr
+    done = call(*weights(model, "--shares", "shares", "--population", "others"), cwd=here)
+    assert "Earlier runs counted all 6 uploads that are sound at party 0" in done.stderr
     (population,) = in_ledger(here)
     assert (population["population"], len(population["charges"])) == (
         "loans",

@@ -111,7 +111,7 @@ def test_a_result_is_of_the_reports_that_nobody_changed(
     said = succeed(*run, "--epsilon", "20", "--population", "none", "--verbose", "--out", "out", cwd=of_three)
     assert "that report is left out, or the run ends" in said
     manifest = json.loads((of_three / "out" / "manifest.json").read_text())
-    why = f"that the party's key does not open, says party {model.parties - 1} alone"
+    why = f"that the party's key does not open (says party {model.parties - 1} alone)"
     assert manifest["inputs"]["excluded_because"] == {why: 1} and manifest["inputs"]["clients"] == 2
     assert manifest["privacy"]["input_path"] == "replicated shares"
     result = json.loads((of_three / "out" / f"{command}.json").read_text())

@@ -3,6 +3,7 @@
 import json
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from harness.cli.commands.tasks import _meaning
 from harness.inputs.shares.keys import SealingParty, read_party
 from harness.inputs.shares.party import COUNTED, UNCOVERED, WRONG_SIZE
-from tests.support.command import files_below, refused, succeed
+from tests.support.command import call, files_below, refused, succeed
 from tests.support.envelopes import made_task
 from tests.support.running import QUICKEST
 from tests.support.servers import certify, serving
@@ -60,13 +61,14 @@ def test_clients_upload_and_leave(here: Path, monkeypatch: pytest.MonkeyPatch) -
         assert f"Uploads left out, by all parties alike: 1 {WRONG_SIZE}." in said
     run = ("weights", "--shares", "all", "--security", QUICKEST, "--epsilon")
     assert "policies" in refused(*run, "3.1", cwd=here)  # more than the task allows
-    assert f"Uploads left out, by all parties alike: 1 {WRONG_SIZE}." in succeed(
-        *run, "3", "--out", "r", cwd=here
-    )
+    left_out = f"Uploads left out, by all parties alike: 1 {WRONG_SIZE}."
+    assert left_out in succeed(*run, "1", "--out", "r", cwd=here)
     manifest = json.loads((here / "r" / "manifest.json").read_text())
     assert manifest["inputs"]["clients"] == 3 and manifest["inputs"]["admission"] == "anyone"
     assert manifest["inputs"]["excluded_because"] == {WRONG_SIZE: 1}
-    assert "went into a run before" in refused(*run, "3", cwd=here)
+    assert "went into a run before" in refused(*run, "1", cwd=here)
+    said = call(*run, "1", "--population", "p", "--json", "--out", "again", cwd=here).stderr
+    assert left_out in [json.loads(line).get("announcement") for line in said.splitlines()]
 
 
 def test_a_task_is_shown_in_words_and_never_changes(here: Path) -> None:
@@ -100,31 +102,44 @@ def test_a_client_may_allow_less(here: Path) -> None:
     assert "ask for less" in refused("uploads", *own(0), "shares", *more, cwd=here)
 
 
-def test_what_an_earlier_run_counted_is_left_out_of_a_later_one(here: Path) -> None:
-    """Late uploads of a chain, and of no chain, each by processes of their own; then nothing is left."""
-    charged = ("--security", QUICKEST, "--epsilon", "1", "--population", "p")
+def test_what_an_earlier_run_counted_counts_again_only_where_that_is_charged(here: Path) -> None:
+    """A chain takes new uploads, a run for nobody those that no run had, one for a population all of them.
 
-    def count(records: str, run: str, *options: str) -> None:
+    Between two runs a server sends all that was counted again, under other names, and the party has moved the
+    files away.
+    """
+    lists, charged = ("--population", "p"), ("--security", QUICKEST, "--epsilon", "1", "--population", "p")
+
+    def count(run: str, records: str, *options: str, of: int = 3) -> dict[str, Any]:
         (here / "new.csv").write_text(f"client_id,group,label\n{records}")
         succeed("share", *TASK, "--records", "new.csv", "--out", "shares", cwd=here)
-        for command in ("uploads", "aggregate"):
+        for command, more in (("uploads", options), ("aggregate", ("--uploads", run))):
             for i in range(3):
-                lists = ("--uploads", run) if command == "aggregate" else ()
-                out = (*lists, "--out", f"{run}/party-{i}.{command}")
+                out = (*more, "--out", f"{run}/party-{i}.{command}")
                 said = succeed(command, *own(i), "shares", *out, cwd=here)
-        assert "Party 2: 3 uploads in" in said
-        succeed("weights", "--shares", run, *charged, *options, "--out", f"{run}-result", cwd=here)
+        assert f"Party 2: {of} uploads in" in said
+        chain = options[2:]
+        succeed("weights", "--shares", run, *charged, *chain, "--out", f"{run}-result", cwd=here)
+        for file in (here / "shares").glob("party-*/*.share"):
+            file.rename(file.with_name(f"replayed-by-{run}-{file.name}"))
+        inputs: dict[str, Any] = json.loads((here / f"{run}-result" / "manifest.json").read_text())["inputs"]
+        return inputs
 
-    count("a,a,0\nb,a,1\nc,b,0\n", "january", "--chain", "monthly")
-    count("d,a,0\ne,a,1\nf,b,0\n", "february", "--chain", "monthly")
-    count("g,a,0\nh,a,1\ni,b,0\n", "march")
-    for run, before in (("february", 3), ("march", 6)):
-        inputs = json.loads((here / f"{run}-result" / "manifest.json").read_text())["inputs"]
-        assert (inputs["clients"], inputs["excluded_because"]) == (3, {COUNTED: before})
+    first, second = "a,a,0\nb,a,1\nc,b,0\n", "d,a,0\ne,a,1\nf,b,0\n"
+    assert "excluded_because" not in count("january", first, *lists, "--chain", "monthly")
+    again = count("february", second, *lists, "--chain", "monthly")
+    assert (again["clients"], again["excluded_because"]) == (3, {COUNTED: 3})
+    for_nobody = count("march", "g,a,0\nh,a,1\ni,b,0\n")
+    assert (for_nobody["clients"], for_nobody["excluded_because"]) == (3, {COUNTED: 6})
     succeed("weights", "--add", "january-result,february-result", "--out", "added", cwd=here)
     nothing = ("uploads", *own(0), "shares", "--out", "again")
     assert "Earlier runs counted all 9 uploads" in refused(*nothing, cwd=here)
-    assert "9 uploads are sound here." in succeed(*nothing, "--ledger", "other.sqlite", cwd=here)
+    assert "9 uploads" in refused(*nothing, "--population", "none", cwd=here)
+    assert "9 uploads are sound here." in succeed(*nothing, *lists, cwd=here)
+    all_again = count("april", "j,a,0\n", *lists, of=10)
+    assert all_again["clients"] == 10 and "excluded_because" not in all_again
+    (population,) = json.loads(succeed("ledger", "--json", cwd=here))["populations"]
+    assert len(population["charges"]) == 3  # of the chain one, and each of the others
 
 
 def test_clients_without_what_the_task_asks_for_send_nothing(here: Path) -> None:

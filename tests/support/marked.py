@@ -5,6 +5,7 @@ import random
 import shutil
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -93,11 +94,13 @@ def steps_until_killed(run: Callable[[], object], at: int = 0, within: tuple[str
             sys.settrace(None)
             os.write(writing, str(number).encode())
             code = 0
+        except BaseException:  # noqa: BLE001  # which a test that fails shows
+            traceback.print_exc()
         finally:
             os._exit(code)
     os.close(writing)
     with os.fdopen(reading) as pipe:
         said = pipe.read()
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == (0 if said else -signal.SIGKILL)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert ended == (0 if said else -signal.SIGKILL), ended
     return int(said or 0)

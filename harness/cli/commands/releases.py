@@ -252,7 +252,7 @@ def present(
     if not cli.output.quiet:
         show(results)
     if cli.output.json:
-        cli.announce(f"{results.label}: {results.text}")
+        cli.announce(*run_view.left_out(manifest), f"{results.label}: {results.text}")
     if problem is not None:
         raise problem
     if cli.output.json:

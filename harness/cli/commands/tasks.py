@@ -1,5 +1,6 @@
 """`task` and `keys`, and `share`, `uploads` and `aggregate`: clients' and parties' steps."""
 
+from functools import partial
 from pathlib import Path
 
 from harness.cli.options import (
@@ -28,7 +29,7 @@ from harness.inputs.shares.party import described, read_lists, write_uploads
 from harness.inputs.shares.task import ADMISSIONS, CERTIFICATE, URLS, Task, read_task
 from harness.pipeline.party_inputs import check_task, new_uploads
 from harness.pipeline.release import declared_domain, with_cap
-from harness.privacy.ledger.charge import chosen_ledger
+from harness.privacy.ledger.charge import UNCHARGED, chosen_ledger
 from harness.privacy.ledger.populations import spent_text
 from harness.releases.registry import STATISTICS
 from harness.request.base import chosen_form
@@ -227,7 +228,8 @@ def uploads(options: UploadsOptions) -> None:
         begin("aggregate")
         count = Count(opener)
         count.add(own(options.shares, options.party))
-    listed = new_uploads(count.report(), lambda sound: ledger.spent_on(sound).keys())
+    charged = None if options.population == UNCHARGED else options.population
+    listed = new_uploads(count.report(), partial(ledger.counted, charged, options.chain))
     write_uploads(listed, options.out, key)
     why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     say(

@@ -12,13 +12,13 @@ import signal
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import CancelledError, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ _AT_ONCE = 512  # envelopes that a process opens before it is given more
 _CHECKPOINT_S = 30.0
 _IDENTITY = re.compile("[0-9a-f]{64}")
 _Batch = tuple[list[str | ClientPolicy | None], Words]
+_Start = Callable[[bytes], Callable[[], _Batch]]  # has envelopes opened; what it returns waits for them
 
 
 class Part(NamedTuple):
@@ -182,19 +183,13 @@ class Count:
             processes: How many open envelopes; 0: this one; default: as many as there are processors.
             cluster: The address of a Dask scheduler whose workers open them; these see the party's keys.
 
-        Raises: ShareError: the place cannot be read, the checkpoint written, or the cluster used.
+        Raises: ShareError: the place cannot be read, the checkpoint written, or the cluster used; a process
+        of its own was ended.
         """
         size = self.opener.task.envelope_bytes(self.opener.party)
         total = sum(file.size for file in _files(place, fetch=False)) // size
         processes = (os.cpu_count() or 1) * (total > _AT_ONCE) if processes is None else processes
-        with _pool(processes, cluster) as (submit, most):
-
-            def start(envelopes: bytes) -> Callable[[], _Batch]:
-                if submit is None:
-                    return partial(self.opener, envelopes)
-                result: Callable[[], _Batch] = submit(self.opener, envelopes).result
-                return result
-
+        with _pool(self.opener, processes, cluster) as (start, most):
             for number, envelope in enumerate(self._envelopes(place, size)):
                 identity = identity_in(envelope)
                 self._there += identity if self._resumed else b""
@@ -207,7 +202,7 @@ class Count:
                     tell(min(number, total), total)
             self._finish(start, 0)
 
-    def _finish(self, start: Callable[[bytes], Callable[[], _Batch]], most: int) -> None:
+    def _finish(self, start: _Start, most: int) -> None:
         """Have the batch opened; take what was opened. Args: most: how many batches may wait."""
         names = [*self._batch]
         for identity, wanted in zip(names, self._wanted(digests_in(b"".join(names))), strict=True):
@@ -364,15 +359,16 @@ class Count:
 
 
 @contextmanager
-def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Callable[..., Any] | None, int]]:
-    """Yield what has envelopes opened, None for this process, and how many batches may wait for it."""
+def _pool(opener: Opener, processes: int, cluster: str | None) -> Iterator[tuple[_Start, int]]:
+    """Yield what has envelopes opened, and how many batches may wait for it."""
     if cluster:
         from distributed import Client, KilledWorker
 
         try:
             with Client(cluster) as client:
                 # Not by its executor, whose futures may never end once the scheduler is gone.
-                yield partial(client.submit, pure=False), 2 * sum(client.nthreads().values())
+                submit = partial(client.submit, opener, pure=False)
+                yield lambda envelopes: submit(envelopes).result, 2 * sum(client.nthreads().values())
         except (OSError, ValueError, KilledWorker, CancelledError) as error:
             raise ShareError(
                 f"The cluster {cluster} does not answer, or lost its workers: {error}; see that it runs, and "
@@ -380,10 +376,16 @@ def _pool(processes: int, cluster: str | None) -> Iterator[tuple[Callable[..., A
             ) from None
     elif processes:
         context, quiet = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
-        with ProcessPoolExecutor(processes, context, signal.signal, quiet) as pool:
-            yield pool.submit, 2 * processes  # this process ends them by itself when it is interrupted
+        try:  # this process ends them by itself when it is interrupted
+            with ProcessPoolExecutor(processes, context, signal.signal, quiet) as pool:
+                yield lambda envelopes: pool.submit(opener, envelopes).result, 2 * processes
+        except BrokenExecutor:
+            raise ShareError(
+                "A process that opened uploads was ended by something else, as where memory ends; make room, "
+                "and go on by the same command."
+            ) from None
     else:
-        yield None, 0
+        yield lambda envelopes: partial(opener, envelopes), 0
 
 
 def _files(place: Path | str, *, fetch: bool = True) -> Iterator[File]:

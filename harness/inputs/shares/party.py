@@ -38,7 +38,7 @@ OTHER_TASK = "of another task"
 OTHER_KEY = "sealed for a key that this party does not have"
 UNOPENED = "that the party's key does not open"
 # Then it lies, or the client sent it something else, or runs were charged to its ledger alone.
-SAYS = ", says party {party} alone"
+SAYS = " (says party {party} alone)"
 _UNSOUND = (UNREADABLE, WRONG_SIZE, CHANGED, UNCOVERED, COUNTED, OTHER_TASK, OTHER_KEY, UNOPENED)
 
 

@@ -124,12 +124,13 @@ class Ledger(Database):
             return _spent_on(connection, uploads)
 
     def counted(self, name: str | None, chain: str, uploads: Iterable[str]) -> frozenset[str]:
-        """Return which of these uploads runs of a population's chain used."""
-        if not (name and chain):
-            return frozenset()
+        """Return which of these uploads a run leaves out, as earlier runs counted them.
+
+        Those are the chain's, and other populations'; without a population, any run's. A second run of a
+        population, of no chain, leaves out none: it is charged.
+        """
         with self.reading() as connection:
-            population = _find(connection, name)
-            return _counted(connection, population.chain(chain) if population else None, uploads)
+            return _counted(connection, name, chain, uploads)
 
     def set_budget(self, name: str, budget: Budget) -> None:
         """Give a population this budget instead of the one that it has, if any."""
@@ -224,6 +225,7 @@ class Ledger(Database):
                 f"A chain is of uploads, and charged to a population: give {named('shares')}, and "
                 f"{named('population', 'NAME')}."
             )
+        refuse_used(_uses(connection, release.uploads), name, release.uploads)
         if name is not None:
             population = _find(connection, name)
             if population is None and budget is None:
@@ -235,11 +237,10 @@ class Ledger(Database):
             refuse_contradictions(population, budget, release)
             if (begun := population.chain(release.chain)) is not None:
                 refuse_other_terms(begun, release)
-                refuse_counted(_counted(connection, begun, release.uploads), release)
+                refuse_counted(_counted(connection, name, release.chain, release.uploads), release)
             others = tuple(charge for charge in population.charges if charge is not begun)
             population = replace(population, charges=others, budget=budget or population.budget)
             refuse_overspending(population, release.loss)
-        refuse_used(_uses(connection, release.uploads), name, release.uploads)
         used = connection.execute("SELECT charge FROM pieces WHERE name = ?", (release.piece,)).fetchone()
         if used is not None:
             raise UsedNoiseError(
@@ -268,12 +269,7 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
         (key, key is None),
     ).fetchall()
     return [
-        Population(
-            name,
-            None if epsilon is None else _budget(epsilon, delta),
-            _charges(connection, key),
-            *map(bool, more),
-        )
+        Population(name, epsilon and _budget(epsilon, delta), _charges(connection, key), *map(bool, more))
         for key, name, epsilon, delta, *more in rows
     ]
 
@@ -338,11 +334,15 @@ def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> 
     )
 
 
-def _counted(connection: sqlite3.Connection, begun: Charge | None, uploads: Iterable[str]) -> frozenset[str]:
-    """Return which of these uploads a chain's charge has; none before its first run."""
+def _counted(
+    connection: sqlite3.Connection, name: str | None, chain: str, uploads: Iterable[str]
+) -> frozenset[str]:
+    """Return which of these uploads a run may not count, see `Ledger.counted`."""
     with _asked(connection, uploads):
         rows = connection.execute(
-            "SELECT upload FROM asked JOIN uses USING (upload) WHERE charge = ?", (begun and begun.id,)
+            "SELECT upload FROM asked JOIN uses USING (upload) JOIN charges ON id = charge "
+            "WHERE :key IS NULL OR population <> :key OR chain = NULLIF(:chain, '')",
+            {"key": key_of(name) if name else None, "chain": chain},
         ).fetchall()
     return frozenset(upload for (upload,) in rows)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dask
 import numpy as np
@@ -22,7 +23,7 @@ from harness.engines.parties.supervisor import free_ports
 from harness.errors import ShareError
 from harness.inputs.shares import counting
 from harness.inputs.shares.aggregates import check_aggregates, extract_values, read_uploads
-from harness.inputs.shares.counting import Count
+from harness.inputs.shares.counting import Count, Opener
 from harness.inputs.shares.envelope import seal_upload
 from harness.inputs.shares.party import (
     OTHER_KEY,
@@ -103,6 +104,34 @@ def test_processes_count_as_one_does(task: Task, tmp_path: Path, monkeypatch: py
         count.add(tmp_path / "shares" / "party-0", processes)
     assert one.identities == two.identities and len(one.identities) == 12
     assert np.array_equal(one.values, two.values)
+
+
+class Dying(Opener):
+    """Opens a batch in a process that is killed, as where memory ends."""
+
+    def __call__(self, envelopes: bytes) -> Any:  # noqa: ARG002
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_is_said(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is counted twice or half: the count goes on from its checkpoint."""
+    uploaded(task, tmp_path / "shares", 12)
+    monkeypatch.setattr(counting, "_AT_ONCE", 2)
+    monkeypatch.setattr(counting, "_CHECKPOINT_S", 0)
+    own, place, partial = opener(task, 0, tmp_path), tmp_path / "shares" / "party-0", tmp_path / "partial"
+    some = tmp_path / "some"
+    some.mkdir()
+    for path in sorted(place.iterdir())[:6]:
+        (some / path.name).write_bytes(path.read_bytes())
+    Count(own, None, partial).add(some, 2)
+    with pytest.raises(ShareError, match="go on by the same command"):
+        Count(Dying(own.task, own.party, own.keys), None, partial).add(place, 2)
+    count = Count(own, None, partial)
+    assert len(count.identities) == 6
+    count.add(place, 2)
+    assert np.array_equal(count.values, counts(task, tmp_path)[0].values)
 
 
 def test_servers_drop_repeat_reorder_bundle_and_swap(task: Task, tmp_path: Path) -> None:

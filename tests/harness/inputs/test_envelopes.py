@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -178,6 +179,12 @@ def test_keys_follow_each_other_and_nothing_is_lost(tmp_path: Path) -> None:
     stolen = {early.id: both[early.id]}
     assert isinstance(open_envelope(task, 0, stolen, before), Opened)
     assert open_envelope(task, 0, stolen, after) == OTHER_KEY
+    clock = chain(["2030-06-30"] * 7, repeat("2030-07-01"))  # a key ends while many clients share
+    with patch.object(sealing_keys, "today", side_effect=clock):
+        names = {upload(task, VALUES, tmp_path / "shares") for _ in range(20)}
+    used = [path.read_bytes()[68:76] for path in (tmp_path / "shares" / "party-0").iterdir()]
+    assert {*used} == both.keys() - {key.id for key in first.keys}
+    assert all({*count.identities} == names for count in counts(task, tmp_path))
 
 
 @pytest.mark.parametrize(

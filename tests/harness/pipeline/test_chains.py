@@ -129,7 +129,7 @@ def test_runs_count_what_is_new_for_one_charge_and_add_up(place: Place) -> None:
     manifest = files["manifest.json"]
     assert manifest["inputs"] == {"clients": 10, "uploads": 10}
     assert manifest["privacy"] == first.manifest["privacy"] == files["weights.json"]["privacy"]
-    with pytest.raises(UsedUploadsError, match=r"counted all 10 uploads .* and each counts once"):
+    with pytest.raises(UsedUploadsError, match=r"counted all 10 uploads .* others have arrived"):
         place.run()
 
 

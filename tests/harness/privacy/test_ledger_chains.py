@@ -116,7 +116,9 @@ def test_a_chain_is_of_uploads_and_of_a_population(ledger: Ledger) -> None:
         ledger.charge("people", None, event("b", "d"))
     ledger.charge("people", None, event("c"))  # what it spent before is the population's, too
     assert [population.spent.epsilon for population in ledger.populations("people")] == [2]
-    assert ledger.counted(None, "monthly", "a") == ledger.counted("people", "weekly", "a") == frozenset()
+    assert ledger.counted("people", "weekly", "ac") == ledger.counted("people", "", "acd") == frozenset()
+    assert ledger.counted("people", "", "abcd") == ledger.counted("people", "weekly", "abcd") == {"b"}
+    assert ledger.counted(None, "", "abcd") == {*"abc"}  # no run that nobody is charged for takes these
 
 
 def test_a_run_that_fails_costs_its_own_uploads_and_no_more(ledger: Ledger) -> None:
