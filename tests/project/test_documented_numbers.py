@@ -25,7 +25,7 @@ from tests.conftest import PROJECT
 from tests.support.local import chebyshev
 
 LIMITATIONS = (PROJECT / "docs" / "explanation" / "limitations.md").read_text(encoding="utf-8")
-SAMPLERS = (PROJECT / "docs" / "explanation" / "samplers.md").read_text(encoding="utf-8")
+SAMPLERS = (PROJECT / "docs" / "explanation" / "noise.md").read_text(encoding="utf-8")
 
 
 def test_delta_of_a_client_with_many_records() -> None:
@@ -46,7 +46,7 @@ def test_delta_of_a_client_with_many_records() -> None:
 
 
 def test_cost_privacy_and_error_of_the_samplers() -> None:
-    """The table of docs/explanation/samplers.md."""
+    """The table of docs/explanation/noise.md."""
     default = design_coins(Fraction(1), 40)
     row = re.search(r"^\| `default` \| ([\d.]+) \| 2\^-([\d.]+) \| (\d+), (\d+), (\d+) \|", SAMPLERS, re.M)
     assert row is not None
@@ -86,7 +86,7 @@ def test_headline_figures_are_those_of_the_studies() -> None:
     errors = [figures["tpr_rmse_median"] for figures in (local, tree)]
     assert curves[1] == f"local DP {errors[0]:.2f} → {errors[1]:.3f}"
 
-    flower = (PROJECT / "docs" / "how-to" / "flower.md").read_text(encoding="utf-8")
+    flower = (PROJECT / "docs" / "how-to" / "train.md").read_text(encoding="utf-8")
     of = {line.split()[0]: line.split()[1:] for line in flower.splitlines() if re.match(r"\w+ +\d\.", line)}
     gaps = of["demographic_parity_difference"]
     assert weights[1] == f"{gaps[1]} → {gaps[2]}, lower in {gaps[5]} of {gaps[7]}"

@@ -2,7 +2,7 @@
 
 Simulates ten clients that hold mortgage applications, trains a logistic regression by federated averaging,
 once without weights and once with them, and prints both on held-out applicants, averaged over splits,
-beside the predictor that approves everybody. docs/how-to/flower.md says how to run it, and what comes out.
+beside the predictor that approves everybody. docs/how-to/train.md says how to run it, and what comes out.
 
 In a real federation each client runs `client` on its own rows; all that it needs besides is `weights.json`,
 which is differentially private, so that everybody may have it. Training itself is not private here.

@@ -3,7 +3,7 @@
 Simulates clients that hold rows of made-up data, and trains a logistic regression: in each round a client
 answers with one step's update, and `NoisySum` hands all of them to the session, which clips each, adds up
 secret shares and opens the sum with noise. Here the session plays all parties in Flower's server, which
-protects nothing against that server; docs/how-to/frameworks.md says what it does protect, and how to run it.
+protects nothing against that server; docs/how-to/train.md says what it does protect, and how to run it.
 """
 
 from collections.abc import Iterable

@@ -24,7 +24,7 @@ EXCLUDED = {
     "the same as the group, or half of it": ("black", "hispan"),
     "decided with the label or after it": ("typur", "inson"),
     "the lender's own finding or handling": ("gdlin", "unver", "review", "rep", "thick", "inss"),
-    "a group that the distribution protects in its own right": ("male", "married", "old", "dep"),
+    "a group that the law protects": ("male", "married", "old", "dep"),
     "describes the neighborhood, not the applicant": ("min30", "suffolk", "mi", "bd", "vr"),
     "derived from columns that are used": ("mortno", "mortperf", "mortlat1", "mortlat2", "chist", "multi"),
     "repeats columns that are used": ("appinc",),
