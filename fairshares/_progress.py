@@ -19,7 +19,7 @@ def steps(names: Mapping[str, str]) -> Iterator[Begin]:
     """Yield what is told of each step that begins; show nothing where nobody looks. Args: names: by step."""
     console = Console(stderr=True)
     if console.is_jupyter:  # it takes the signs of a terminal, as long as they are of one line
-        console = Console(stderr=True, force_terminal=True, force_jupyter=False)
+        console = Console(force_terminal=True, force_jupyter=False)  # what is on stderr is red there
     columns = SpinnerColumn(), TextColumn("{task.description}{task.fields[far]}"), TimeElapsedColumn()
     shown = Progress(
         *columns,

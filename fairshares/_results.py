@@ -287,7 +287,7 @@ class ThresholdsResult(Result):
 
         curves = self._found.curves
         two = self._as_given((curves.negative, curves.positive), "label") if curves.negative else None
-        values = None if two is None else two.tolist()
+        values = None if two is None else [*two.to_numpy()]
         return GroupThresholdPredictor(self._rules, estimator, unseen_group, curves.positive, values)
 
     def choose(

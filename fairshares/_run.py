@@ -41,7 +41,7 @@ from harness.training.features import Features, features_from_json, read_feature
 from harness.training.request import TrainRequest
 from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import confusion as confusion_view, weights as weights_view
-from harness.views.run import CAP_STEPS, one_machine, view_of
+from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
 _OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # which `plan` names, and not all have
 _OF_RUNS = {*calls.Run.declared, *Account.declared, "shares", "stock"}  # of which a plan is none
@@ -104,8 +104,7 @@ def trained(**given: Any) -> _results.TrainResult:
         out = request.out or Path(scratch) / TASK
         with steps(STEPS) as begin:
             model = train_on(request, source, features, out, begin)
-        uncharged = request.population == UNCHARGED
-        notes = [one_machine(True), ledger_view.charge(model.charging, uncharged)]
+        notes = [one_machine(True), ledger_view.charge(model.charging, request.population == UNCHARGED)]
         return _results.training_of(model, notes)
 
 
@@ -123,7 +122,7 @@ def _features_of(declared: Any) -> Features:
 def planned(**given: Any) -> _shown.Plan:
     """Plan a release. Args: given: of whom, and fields of its request. Raises: TypeError: an unknown one."""
     table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
-    with naming(as_keyword):
+    with naming(as_keyword), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
         if unknown := set(given) - {*Expected.declared, *kind.declared, *_OF_MOST} | set(given) & _OF_RUNS:
             raise TypeError(f"There is no argument {min(unknown)!r} here.")
@@ -136,6 +135,7 @@ def planned(**given: Any) -> _shown.Plan:
         if call.domain and source is None:
             given |= of_domain(declared_domain(call, of_values=task == "gap"), task)
         expected = Expected(**given, from_records=None if table is None else TABLE)
+        begin("plan" if source is None else "records")
         plan = plan_of(call.request, expected, source)
         return _shown.Plan(plan_view.to_json(plan), list(plan_view.plan(plan)))
 

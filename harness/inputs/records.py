@@ -329,8 +329,7 @@ def as_records(
     elif kind is RecordKind.SCORE:
         indices["score"] = counted.bins[:, 0] if domain.score_columns == 1 else counted.bins
     for name, of_score in bins.items():
-        mend = "correct the row; 61 % is 0.61"
-        check(of_score < 0, f"{name} {{}} is not a number from 0 to 1", mend, name)
+        check(of_score < 0, f"{name} {{}} is not a number from 0 to 1", "correct the row; 61 % is 0.61", name)
     if "client_id" not in columns:
         lines = np.repeat(np.arange(len(counted.records)), counted.records)
         client, detail = np.arange(len(lines)), indices[kind][lines] if kind in indices else None

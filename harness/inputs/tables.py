@@ -271,6 +271,7 @@ def _of_csv(where: str, files: Sequence[str], names: Sequence[str], optional: st
     names = present(where, header, names, optional)
     for path in paths[1:]:
         if (other := _header(connection, path, path)) != header:
+            present(shown[path], other, names, optional)
             raise RecordsError(
                 f"{path} has the columns {', '.join(other)} where {paths[0]} has {', '.join(header)}; files "
                 "that are read together have the same, in the same order."
@@ -357,10 +358,11 @@ def _of_parquet(where: str, files: Sequence[str], names: Sequence[str], optional
     ).fetchall()
     relation = connection.sql(f"SELECT * FROM read_parquet({_sql(files)})")
     names = present(where, [name for file, name, _ in schema if file == schema[0][0]][1:], names, optional)
-    kinds: dict[str, tuple[str, str]] = {}
+    absent = {optional} - {*names, ""}
+    kinds = dict.fromkeys(absent, (schema[0][0], "none"))
     for file, name, kind in schema:
         first, same = kinds.setdefault(name, (file, kind))
-        if name in names and kind != same:
+        if name in (*names, *absent) and kind != same:
             raise RecordsError(
                 f"{file} has the column {name} as {kind} where {first} has {same}; files that are read "
                 "together have columns of the same types."
@@ -402,11 +404,11 @@ def _of_frame(source: Any, names: Sequence[str], optional: str) -> Table:
     index = nw.maybe_get_index(frame)
     rows = range(1, len(frame) + 1) if index is None else index.tolist()
     frame = nw.maybe_reset_index(frame.select(*names))
-    mixed = [name for name in names if frame.schema[name] == nw.Object]
     frame = frame.with_columns(
         *(
             nw.new_series(name, as_text(frame[name].to_list()), nw.String, backend=frame.implementation)
-            for name in mixed
+            for name in names
+            if frame.schema[name] == nw.Object
         )
     )
 

@@ -201,7 +201,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         """Return the fields of `model.json` but for the privacy statement."""
         return {
             "schema": SCHEMA,
-            "labels": list(self.labels),
+            "labels": np.array(self.labels).tolist(),
             "features": self.features.to_json(),
             "columns": [*self.features.named, "intercept"],
             "parameters": self.parameters.tolist(),

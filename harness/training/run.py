@@ -14,7 +14,7 @@ import numpy.typing as npt
 from harness.engines.base import Progress, no_charge
 from harness.engines.registry import choose_model
 from harness.errors import OptionError
-from harness.inputs.columns import TABLE, values_of
+from harness.inputs.columns import TABLE, as_index
 from harness.inputs.record_schema import (
     DEFAULT_MAX_COUNT,
     Grid,
@@ -246,7 +246,7 @@ def train(
 
 
 def label_values(records: ClientRecords) -> list[Any]:
-    """Return the labels as the records have them, for a model to predict.
+    """Return the labels as the records have them, each of their dtype, for a model to predict.
 
     Raises: OptionError: they are datetimes, of which its file has texts.
     """
@@ -255,7 +255,7 @@ def label_values(records: ClientRecords) -> list[Any]:
         raise OptionError(
             f"The labels are {dtype}; a model predicts texts, numbers or truth: make them such."
         )
-    return values_of(records.domain.labels, dtype)
+    return [*as_index(records.domain.labels, dtype).to_numpy()]
 
 
 def held_out(clients: int) -> npt.NDArray[np.bool_]:

@@ -200,7 +200,7 @@ def before_after(evaluation: pd.DataFrame, splits: int, metrics: Iterable[str] =
 
 
 def _spread(figure: Any) -> str:
-    return f"{figure['mean']:.3f} ± {figure['std']:.3f}".replace(" ", "\N{NO-BREAK SPACE}")
+    return f"{figure['mean']:.3f} ±\N{NO-BREAK SPACE}{figure['std']:.3f}"
 
 
 def _moved(name: str, change: Any) -> str:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import fairshares
+from harness.cli import terminal
 from harness.privacy.ledger.entries import Ledger
 from harness.privacy.ledger.populations import Status
 from harness.security_models import MODELS, SecurityModel
@@ -150,8 +152,13 @@ def test_without_mp_spdz_the_default_is_the_embedded_engine(here: Path) -> None:
     check_results(results, TRUTH, MODELS["mpyc"], SPLIT)
 
 
-def test_quickstart_tells_the_private_result_from_the_evaluation(tmp_path: Path) -> None:
+def test_quickstart_tells_the_private_result_from_the_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "out", Console(width=80, force_terminal=True, color_system=None))
     said = succeed("quickstart", "--out", "results", cwd=tmp_path)
+    assert len(said.splitlines()) <= 60 + 2 * ("the noisy curves allowed no" in said)
+    said = " ".join(said.split())
     evaluation, private = said.split("What the parties revealed")
     assert "without a privacy guarantee" in evaluation and "balanced accuracy" in evaluation
     assert private.count("Guarantee: ε = ") == 1 and "Guarantee" not in evaluation

@@ -80,6 +80,26 @@ def test_a_terminal_is_shown_the_step_of_a_call_that_takes_long(monkeypatch: pyt
     assert shown.getvalue().endswith("\x1b[2K")  # the line is erased
 
 
+def test_a_notebook_is_shown_it_where_nothing_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It erases the line as a terminal does; what is on standard error it shows as an error."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("sys.stdout", shown := io.StringIO())
+    monkeypatch.setattr("sys.stderr", errors := io.StringIO())
+    monkeypatch.setattr(_progress, "_SHOWN_AFTER_S", 0.0)
+    with _progress.steps({"run": "parties: run"}) as begin:
+        begin("run")
+        until(lambda: "parties: run" in shown.getvalue())
+    assert shown.getvalue().endswith("\x1b[2K") and errors.getvalue() == ""
+
+
+def test_a_plan_from_records_shows_that_it_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", shown := Terminal())
+    monkeypatch.setattr(_progress, "_SHOWN_AFTER_S", 0.0)
+    fs.plan(from_records=scored(), epsilon=1, security="mpyc")
+    assert "read records" in shown.getvalue()
+
+
 def test_a_pipe_is_shown_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", piped := io.StringIO())
     monkeypatch.setattr(_progress, "_SHOWN_AFTER_S", 0.0)

@@ -416,7 +416,7 @@ DTYPES: dict[str, pd.Series] = {
 
 @pytest.mark.parametrize("kind", DTYPES)
 def test_results_have_the_callers_dtypes(kind: str, tmp_path: Path) -> None:
-    values, df = DTYPES[kind], table([0, 1], ["a", "b"])
+    values, df = DTYPES[kind], table([0, 1], ["a", "b"], 400)
     df = df.assign(label=values[df.label].reset_index(drop=True))
     r = fs.weights(df, epsilon=20, security="mpyc")
     r.save(tmp_path / "out")
@@ -425,9 +425,16 @@ def test_results_have_the_callers_dtypes(kind: str, tmp_path: Path) -> None:
         assert result.weights.loc[("a", values[1])] > 0
         assert len(df.merge(result.weights.reset_index(), on=["group", "label"])) == len(df)
     assert r.sample_weight(df.group, df.label).notna().all()
+    said: dict[str, Any] = {"features": {"x": {"low": 0, "high": 1}}, "rounds": 1, "with_": "thresholds"}
     if "datetime" in kind:
         with pytest.raises(fs.OptionError, match="a model predicts texts, numbers or truth"):
-            fs.train(df, features={"x": {"low": 0, "high": 1}}, epsilon=1, security="mpyc")
+            fs.train(df, **said, **SAID)
+        return
+    trained = fs.train(df, **said, **SAID)
+    assert trained.thresholds is not None
+    for classifier in (trained.model, trained.thresholds.predictor()):
+        assert classifier.classes_.dtype == np.array([*df.label.unique()]).dtype
+        assert (classifier.classes_[df.x.astype(int)] == df.label).all()
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from harness.privacy.ledger.charge import UNCHARGED
 from harness.releases.registry import statistic_of
 from harness.request.fields import as_text
 from harness.request.plans import Expected, in_plan
-from harness.system.result_files import default_out
+from harness.system.result_files import check_new, default_out
 from harness.views import run as run_view
 from harness.views.ledger import charge
 from harness.views.parts import Part, View
@@ -92,7 +92,7 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
     if options.hosts:
         options, hosts = _at_hosts(options)
     settings = settings_of(options, hosts, cli.announce)
-    out = options.out or default_out(options.task)
+    check_new(out := options.out or default_out(options.task))
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if hosts is not None:
             return _run_on_hosts(options, settings, out, begin)

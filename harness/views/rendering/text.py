@@ -66,8 +66,7 @@ def _say(text: Text, console: Console) -> None:
 
 def _table(part: Table, console: Console) -> None:
     """Print a table, then its caption; where it fits by no breaks between words, each row as a list."""
-    every = list(range(len(part.columns)))
-    kept = every
+    kept = every = list(range(len(part.columns)))
     if (widths := _widths(part, kept, console.width)) is None:
         kept = [k for k in every if part.columns[k] not in part.if_wide]
         widths = _widths(part, kept, console.width)
@@ -100,11 +99,12 @@ def _widths(part: Table, kept: Sequence[int], room: int) -> list[int] | None:
         for k in kept
     ]
     widths = [max(cell_len(word) for line in lines for word in (*line.split(), "")) for lines in columns]
-    whole = [max(map(cell_len, lines)) for lines in columns]
     spare = room - 3 * len(kept) - 1 - sum(widths)
-    for k in sorted(range(len(kept)), key=lambda k: whole[k] - widths[k]):  # so that most have no breaks
-        more = min(whole[k] - widths[k], max(spare, 0))
-        widths[k], spare = widths[k] + more, spare - more
+    for first in (1, 0):  # rows before names of columns, and the least first, so that most have no breaks
+        whole = [max(map(cell_len, lines[first:]), default=0) for lines in columns]
+        for k in sorted(range(len(kept)), key=lambda k: whole[k] - widths[k]):
+            more = max(min(whole[k] - widths[k], spare), 0)
+            widths[k], spare = widths[k] + more, spare - more
     return widths if spare >= 0 else None
 
 

@@ -255,9 +255,25 @@ def test_a_column_of_another_type_in_the_second_file(tmp_path: Path) -> None:
         RecordsError, match=r"/2\.parquet has the column score as DOUBLE where .*/1\.parquet has BIGINT; "
     ):
         read_records(tmp_path, None, kind=RecordKind.SCORE)
+    without = {name: values for name, values in columns.items() if name != "client_id"}
+    for lacking, other, message in (
+        ("1", "2", r"/2\.parquet has the column client_id as BIGINT where .*/1\.parquet has none; files "),
+        ("2", "1", r'column "client_id" was read .*/1\.parquet", but could not be found in .*/2\.parquet"'),
+    ):
+        in_file(without, tmp_path / f"{lacking}.parquet")
+        in_file(columns, tmp_path / f"{other}.parquet")
+        with pytest.raises(RecordsError, match=message):
+            read_records(tmp_path, None)
     for path in tmp_path.iterdir():
         path.unlink()
     in_file(columns, tmp_path / "1.csv")
+    for text, said in (
+        ("", "is empty; it needs a header"),
+        ("group;label\n", "seems to separate columns by"),
+    ):
+        (tmp_path / "2.csv").write_text(text)
+        with pytest.raises(RecordsError, match=rf"/2\.csv {said}"):
+            read_records(tmp_path, None)
     in_file({name: columns[name] for name in reversed(columns)}, tmp_path / "2.csv")
     with pytest.raises(RecordsError, match=r"/2\.csv has the columns score, label, group, client_id where "):
         read_records(tmp_path, None, kind=RecordKind.SCORE)

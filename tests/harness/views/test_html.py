@@ -192,6 +192,12 @@ def test_a_narrow_terminal_breaks_cells_and_cuts_nothing(width: int) -> None:
     assert (text.count("x"), text.count("1")) == (40, 30)
 
 
+def test_names_of_columns_break_before_rows_do() -> None:
+    table = Table(["group", "weight (kamiran-calders)", "interval"], [["a", "1", "0.4008 – 0.4858"]])
+    assert "0.4008 – 0.4858" in shown(table, width=50) and "weight (" not in shown(table, width=50)
+    assert "weight (kamiran-calders)" in shown(table, width=57)
+
+
 def test_columns_that_a_narrow_terminal_goes_without() -> None:
     table = Table(["of", "ε", "max"], [["weights", "1", "2,048"]], if_wide=["max"])
     assert "2,048" in shown(table, width=23)
