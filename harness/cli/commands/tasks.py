@@ -229,7 +229,7 @@ def uploads(options: UploadsOptions) -> None:
         count = Count(opener)
         count.add(own(options.shares, options.party))
     charged = None if options.population == UNCHARGED else options.population
-    listed = new_uploads(count.report(), partial(ledger.counted, charged, options.chain))
+    listed = new_uploads(count.report(), partial(ledger.counted, charged, options.chain or ""))
     write_uploads(listed, options.out, key)
     why = described({reason: len(names) for reason, names in sorted(listed.unsound.items())})
     say(
