@@ -178,7 +178,7 @@ def test_a_ledger_has_the_noise_of_values_that_move_by_one_alone(
         prepared = statistic.prepare(request_of(*terms, unit=unit, distribution=distribution), domain)
         noise = event_of(prepared, statistic.name, Path("out")).noise
         assert noise is None or isinstance(noise, NoiseEvent)
-        return noise and noise.values
+        return None if noise is None else noise.values
 
     one, several = replace(TABLE, max_count=1, cap=None), replace(TABLE, cap=None)
     assert [values(WeightsStatistic(), of, PrivacyUnit.RECORD) for of in (one, several)] == [2, 1]
