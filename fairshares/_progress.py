@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from threading import Timer
+from types import SimpleNamespace
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,8 +20,15 @@ _SHOWN_AFTER_S = 2.0
 def steps(names: Mapping[str, str]) -> Iterator[Begin]:
     """Yield what is told of each step that begins; show nothing where nobody looks. Args: names: by step."""
     console = Console(stderr=True)
-    if console.is_jupyter:  # it takes the signs of a terminal, as long as they are of one line
-        console = Console(force_terminal=True, force_jupyter=False)  # what is on stderr is red there
+    if console.is_jupyter:  # where a terminal's signs erase nothing, and stderr is red
+        from IPython.display import display
+
+        cell = cache(lambda: display({"text/plain": ""}, raw=True, display_id=True))
+        told = SimpleNamespace(
+            write=lambda text: cell().update({"text/plain": text.rpartition("\x1b[2K")[2]}, raw=True),
+            flush=lambda: None,
+        )
+        console = Console(file=told, force_terminal=True, force_jupyter=False)  # type: ignore[arg-type]
     columns = SpinnerColumn(), TextColumn("{task.description}{task.fields[far]}"), TimeElapsedColumn()
     shown = Progress(
         *columns,

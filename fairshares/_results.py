@@ -242,12 +242,14 @@ class ThresholdsResult(Result):
         levels = [self._as_given(curves.groups), curves.thresholds]
         index = pd.MultiIndex.from_product(levels, names=["group", "threshold"])
         errors = np.tile(curves.noise.standard_errors()[:-1], len(curves.groups))
-        columns = {
-            "true_positives": curves.tp.ravel(),
-            "false_positives": curves.fp.ravel(),
-            "standard_error": errors,
-        }
-        return pd.DataFrame(columns, index)
+        return pd.DataFrame(
+            {
+                "true_positives": curves.tp.ravel(),
+                "false_positives": curves.fp.ravel(),
+                "standard_error": errors,
+            },
+            index,
+        )
 
     @property
     def rules(self) -> dict[Any, ThresholdRule]:
@@ -268,11 +270,13 @@ class ThresholdsResult(Result):
     @property
     def intervals(self) -> pd.DataFrame:
         """Columns (rate, low), (rate, high) by group: all hold at once with 95 %, over noise and sample."""
-        tables = {
-            name: pd.DataFrame(values, self._groups, ["low", "high"])
-            for name, values in self._chosen.intervals.items()
-        }
-        return pd.concat(tables, axis=1)
+        return pd.concat(
+            {
+                name: pd.DataFrame(values, self._groups, ["low", "high"])
+                for name, values in self._chosen.intervals.items()
+            },
+            axis=1,
+        )
 
     def predictor(
         self, estimator: Any = None, unseen_group: str | float = "error"

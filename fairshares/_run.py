@@ -82,8 +82,9 @@ def added_up(*directories: Path) -> Any:
 
 
 def _result(run: Run[Any], population: str | None, notes: list[Any]) -> Any:
-    notes = [*notes, ledger_view.charge(run.charging, population == UNCHARGED)]
-    return _results.result_of(run.files, run.found, notes)
+    return _results.result_of(
+        run.files, run.found, [*notes, ledger_view.charge(run.charging, population == UNCHARGED)]
+    )
 
 
 def _columns_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -160,8 +161,9 @@ def spent(**given: Any) -> _shown.Spent:
     with naming(as_keyword):
         population, retire, account = given.pop("population"), given.pop("retire"), Account(**given)
         path, populations = populations_of(population, account.budget, account.ledger, retire)
-        shown = list(ledger_view.ledger(path, populations))
-        return _shown.Spent(ledger_view.to_json(path, populations), shown)
+        return _shown.Spent(
+            ledger_view.to_json(path, populations), list(ledger_view.ledger(path, populations))
+        )
 
 
 def _with_domain(given: Mapping[str, Any]) -> dict[str, Any]:

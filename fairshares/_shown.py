@@ -31,13 +31,13 @@ class Shown:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        width = shutil.get_terminal_size((_WIDTH, 0)).columns
         console = Console(  # a terminal, so that prose is wrapped, without its signs
             file=io.StringIO(),
-            width=width,
+            width=shutil.get_terminal_size((_WIDTH, 0)).columns,
             highlight=False,
             emoji=False,
             force_terminal=True,
+            force_jupyter=False,  # which would show it at once, beside what it is shown as
             color_system=None,
         )
         with naming(as_keyword):

@@ -1,7 +1,9 @@
 """Thresholds among which rules choose, in Python: how many, or which; a domain that is a dict."""
 
 import io
+import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -80,16 +82,27 @@ def test_a_terminal_is_shown_the_step_of_a_call_that_takes_long(monkeypatch: pyt
     assert shown.getvalue().endswith("\x1b[2K")  # the line is erased
 
 
-def test_a_notebook_is_shown_it_where_nothing_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It erases the line as a terminal does; what is on standard error it shows as an error."""
+def test_a_notebook_has_one_output_that_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JupyterLab erases nothing that was printed, and shows standard error as an error."""
+    shown: list[str] = []
+
+    def update(data: dict[str, str], raw: bool) -> None:
+        shown.append(data["text/plain"])
+
+    module = SimpleNamespace(display=lambda *_, **__: SimpleNamespace(update=update))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(display=module))
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setattr("sys.stdout", shown := io.StringIO())
-    monkeypatch.setattr("sys.stderr", errors := io.StringIO())
+    monkeypatch.setattr("sys.stdout", printed := io.StringIO())
+    monkeypatch.setattr("sys.stderr", printed)
+    with _progress.steps({"run": "parties: run"}) as begin:
+        begin("run")
+    assert shown == []  # it took no time
     monkeypatch.setattr(_progress, "_SHOWN_AFTER_S", 0.0)
     with _progress.steps({"run": "parties: run"}) as begin:
         begin("run")
-        until(lambda: "parties: run" in shown.getvalue())
-    assert shown.getvalue().endswith("\x1b[2K") and errors.getvalue() == ""
+        until(lambda: any("parties: run" in text for text in shown))
+    assert shown[-1] == "" and printed.getvalue() == ""
 
 
 def test_a_plan_from_records_shows_that_it_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,14 @@ def test_results_render_and_have_pictures(task: str, results: dict[str, Any]) ->
         result.plot("pie")
 
 
+def test_a_notebook_shows_a_result_once(results: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text is made, too, and not displayed beside the tables."""
+    expected = str(results["weights"])
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("rich.jupyter.display", lambda *_: pytest.fail("the text was displayed"))
+    assert str(results["weights"]) == expected
+
+
 def words(result: Any) -> str:
     """Return what a result prints, whatever the lines that it is broken into."""
     return " ".join(str(result).split())

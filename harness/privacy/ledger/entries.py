@@ -269,7 +269,7 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
         (key, key is None),
     ).fetchall()
     return [
-        Population(name, epsilon and _budget(epsilon, delta), _charges(connection, key), *map(bool, more))
+        Population(name, _budget(epsilon, delta), _charges(connection, key), *map(bool, more))
         for key, name, epsilon, delta, *more in rows
     ]
 
@@ -386,9 +386,9 @@ def _asked(connection: sqlite3.Connection, uploads: Iterable[str]) -> Iterator[N
     connection.execute("DROP TABLE asked")
 
 
-def _budget(epsilon: str, delta: str | None) -> Budget:
-    if delta is None:
-        return Budget(Fraction(epsilon))
+def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
+    if epsilon is None or delta is None:
+        return None if epsilon is None else Budget(Fraction(epsilon))
     limit, *rule = delta.split()
     chosen = {name: int(number) for name, _, number in (part.partition("=") for part in rule)}
     return Budget(Fraction(epsilon), Fraction(limit), **chosen)

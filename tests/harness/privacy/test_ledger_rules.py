@@ -95,6 +95,13 @@ def test_a_filter_adds_up_what_it_knows_and_what_it_does_not() -> None:
     assert not allows(RENYI, [Loss(Guarantee(Fraction(100), Fraction(0)))])
 
 
+def test_declared_runs_count_each_value() -> None:
+    """Fifty of two values are a hundred of one; sixty are too many."""
+    wide = Loss(EXACT + EXACT, NoiseEvent(COINS, 2))
+    kept = [accountant_of(replace(DECLARED, runs=runs), [wide]).kept for runs in (50, 60)]
+    assert kept == [True, False]
+
+
 def test_what_is_left() -> None:
     assert left(DECLARED, [WEIGHTS] * 30) == replace(DECLARED, runs=70)
     rest = left(RENYI, [WEIGHTS] * 100)
