@@ -57,9 +57,14 @@ def test_open_ends_are_valid_json() -> None:
     assert json.loads(json.dumps(fields, allow_nan=False))["high"] is None
 
 
-def test_known_explanations_are_one_line_each_and_excuse_times_only() -> None:
+def test_known_explanations_are_one_line_each_and_excuse_times_and_batches_only() -> None:
+    """Of bytes those of one model, whose literal programs prepare more than few thresholds use."""
+    batches = r"|linear\.thresholds\.literal\..*\.sy-rep-ring\.bytes"
     for explanation in explanations():
-        of_time = r"(ratio|order|gain|network)\.|constant\..*\.distributed\..*\.seconds|whole\.\w+\.finished$"
+        of_time = (
+            r"(ratio|order|gain|network)\.|constant\..*\.distributed\..*\.seconds|whole\.\w+\.finished$"
+            + batches
+        )
         assert ".mpyc." in explanation.checks or re.match(of_time, explanation.checks)
         assert explanation.low <= explanation.high < inf
         assert 20 < len(explanation.because) < 200 and "\n" not in explanation.because

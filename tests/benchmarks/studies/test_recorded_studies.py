@@ -187,7 +187,7 @@ def test_the_table_of_weightings_is_the_results() -> None:
 def test_intervals_hold_and_are_near_the_errors() -> None:
     """200 of each: fewer than 167 hold with probability 10^-9 if 95 % do, by the binomial distribution."""
     rows = recorded_rows("intervals", SUMMARY)
-    assert len(rows) == 3 * 5 * 8
+    assert len(rows) == 3 * 4 * 8
     for row in rows:
         assert 200 * float(row["held"]) > binom.ppf(1e-9, 200, 0.95)
         far = {"gap": 1_000, "kamiran-calders weight": 2_000}.get(row["of"], 100)
