@@ -426,10 +426,7 @@ def _in_band(
 
 
 def _figure_1(measured: Measured) -> Check:
-    """Compare the runs with the most clients that the paper's sentence is about.
-
-    The paper does not say whether clients' products are taken at once: both forms may be meant.
-    """
+    """Compare both forms with the most clients that the paper's sentence is about: it may mean either."""
     claim = privfairfl().figures["figure1"]
     where = {"protocol": claim.protocol, "security": claim.security, "network": "none"}
     cells = [cell for form in (AT_ONCE, PRINTED) for cell in measured.where(variant=form, **where)]
