@@ -47,7 +47,7 @@ def parse_last_day(text: str, option: str) -> str:
     from harness.inputs.shares.keys import is_date, today  # what seals takes long to load
 
     if not is_date(text):
-        raise OptionError(f"{named(option, text)} is no day; write it as 2027-12-31.")
+        raise OptionError(f"{named(option)} must be a day, as 2027-12-31 is; got {text!r}.")
     if text < today():
         clock = f"this machine's clock says {today()}. Name a later day, or correct the clock."
         raise OptionError(f"{named(option, text)} is over: {clock}")
@@ -138,7 +138,7 @@ class TaskOptions(
         "anyone",
         one_of(in_module("harness.inputs.shares.task:ADMISSIONS")),
         "which clients the parties' servers let upload: anyone (default), certificate (they show one) or "
-        "urls (each upload has one of its own); share --to refuses without",
+        "urls (each upload has one of its own); `share --to` refuses without",
     )
     least_uploads = usual("100", whole(1, 10**9), "how many uploads a run counts at least")
     for_tasks = FOR_TASKS.but(
@@ -423,7 +423,7 @@ class HostsRestoredOptions(
 
     directory = required(parse_path, "the host's own directory, on this machine", "/srv/fairshares")
     population = required(parse_population, "the one that the lost runs were on", "loans")
-    seen = required(parse_heads, "the heads that others have seen of it, as the refusal says", "9f86d081…")
+    seen = required(parse_heads, "the heads that others have seen of it, as the refusal says", f"{0:064x}")
     privacy_unit = usual("record", parse_unit, "what the lost runs protected: record (default) or client")
     neighboring_relation = RELATION.but(help="under which relation; default: that of runs that are there")
 

@@ -252,7 +252,7 @@ VARIABLES = {
 
 def command_of_the_docs(host: Path) -> str:
     """Return the forced command that owners are told to give a coordinator's key, for a host of the tests."""
-    text = (PROJECT / "docs" / "how-to" / "hosts.md").read_text()
+    text = (PROJECT / "docs" / "how-to" / "own-a-host.md").read_text()
     (command,) = re.findall(r'^restrict,command="(.*)" ssh-ed25519', text, re.MULTILINE)
     return command.replace("/srv/FairShares", str(PROJECT)).replace("/srv/fairshares", str(host))
 

@@ -471,7 +471,7 @@ def test_a_file_gives_what_its_frame_gives(suffix: str, tmp_path: Path) -> None:
         assert "client_id" not in r.manifest["columns"]
     features = {"x": {"low": 0, "high": 1}}
     model = fs.train(path, features=features, rounds=4, **said).model
-    assert model.score(df, df.label) > 0.9 and model.classes_.tolist() == [0, 1]
+    assert model.score(df[["x"]], df.label) > 0.9 and model.classes_.tolist() == [0, 1]
     plans = [fs.plan(from_records=records, **said) for records in (path, df)]
     assert (
         plans[0]

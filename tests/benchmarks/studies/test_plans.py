@@ -49,7 +49,7 @@ def test_ratios_are_planned_over_measured(monkeypatch: pytest.MonkeyPatch) -> No
             return 1.0, 1.0, json.dumps({"models": [PLANNED]})
         return next(seconds), 1.0, ""
 
-    monkeypatch.setattr(plans, "_inv", played)
+    monkeypatch.setattr(plans, "run_command", played)
     outcome = study(CASES[:1], 3, lambda _done, _of: None)
     assert asked == ["plan", "weights", "plan", "weights", "weights", "weights"]
     rows: list[dict[str, Any]] = outcome.json
