@@ -186,7 +186,7 @@ def test_clients_without_what_the_task_asks_for_send_nothing(here: Path) -> None
         ),
         (("task", "my.csv"), "not a task"),
         (("keys", "--directory", "none"), "--until"),
-        (("keys", "--directory", "keys-0", "--until", "tomorrow"), "no day"),
+        (("keys", "--directory", "keys-0", "--until", "tomorrow"), "must be a day"),
         (("keys", "--directory", "keys-0", "--until", "2020-02-02"), "is over: this machine's clock says"),
         (("task", "new.json", *DECLARED, "--parties", PARTIES, "--until", "2020-02-02"), "is over"),
         (
