@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from multiprocessing import forkserver
+from multiprocessing.forkserver import ForkServer
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -75,6 +77,7 @@ def steps_until_killed(run: Callable[[], object], at: int = 0, within: tuple[str
     child = os.fork()
     if child == 0:
         os.close(reading)
+        ForkServer.__init__(forkserver._forkserver)  # the parent's is not this process's child
         number, code = 0, 1
 
         def at_a_line(_frame: FrameType, event: str, _value: Any) -> Any:

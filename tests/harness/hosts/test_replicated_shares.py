@@ -251,7 +251,7 @@ LIES: dict[str, Lied] = {
         1,
         lists(lambda report: report.without([*report.sound], CHANGED)),
         ShareError,
-        f"No upload is sound at every party: 4 {CHANGED} (says party 1 alone)",
+        f"No upload is sound at every party: 4 {CHANGED} \\(says party 1 alone\\)",
     ),
     "takes another set than it signed": (
         1,
