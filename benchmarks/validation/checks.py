@@ -431,9 +431,9 @@ def _figure_1(measured: Measured) -> Check:
     where = {"protocol": claim.protocol, "security": claim.security, "network": "none"}
     cells = [cell for form in (AT_ONCE, PRINTED) for cell in measured.where(variant=form, **where)]
     near = [cell for cell in cells if claim.at[0] <= cell.number(claim.factor) <= claim.at[1]]
-    most = max((cell.number(claim.factor) for cell in near), default=0)
-    timed = [cell.seconds() for cell in near if cell.number(claim.factor) == most]
-    spans = [seconds for seconds in timed if seconds is not None]
+    timed = [(cell.number(claim.factor), took) for cell in near if (took := cell.seconds()) is not None]
+    most = max((level for level, _ in timed), default=0)
+    spans = [took for level, took in timed if level == most]
     ours = (min(span.low for span in spans), max(span.high for span in spans)) if spans else None
     found = f"{' and '.join(texts.spread(span) for span in spans)} s with {most:,} clients"
     return _in_band("ratio.figure1", f"{claim.title}: {claim.text}", ours, (claim.seconds,) * 2, found)

@@ -138,11 +138,10 @@ class RemoteProcess(PartyProcess):
     def state(self) -> _State:
         state, connection = _State(), self._connection
         with suppress(HostUnreachableError):
-            state = (
-                connection.ask("state", _KILL_S, kind=_State)
-                if connection.ended is None
-                else checked(_State, connection.ended, connection.host, "state")
-            )
+            if connection.ended is None:
+                state = connection.ask("state", _KILL_S, kind=_State)
+            else:
+                state = checked(_State, connection.ended, connection.host, "state")
         return state
 
 

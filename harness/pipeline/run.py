@@ -138,9 +138,9 @@ def run_release(
                 return taken(joint_noise_of(prepared), stock, partial / "piece")
             return None
 
-        of_chain = part_of(account.ledger.counted, account.population, release.chain)
+        counted_before = part_of(account.ledger.counted, account.population, release.chain)
         context = RunContext(
-            release, partial, progress, settings.timeout_s, not_covered, of_chain, taken_piece
+            release, partial, progress, settings.timeout_s, not_covered, counted_before, taken_piece
         )
         described = source.describe(context)
         domain = described.domain

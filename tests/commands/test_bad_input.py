@@ -56,7 +56,7 @@ FILES = {
     ),
     "my.mpc": "print_ln('OUT x 1')\n",
 }
-OTHERS = {"latin-1.csv", "no.parquet", "directory.csv", "there", "earlier-cap", "loop.csv"}
+OTHERS = {"latin-1.csv", "no.parquet", "directory.csv", "there", "there-cap", "loop.csv"}
 DECLARED = "--groups a,b --labels 0,1"
 RUN = f"--records good.csv --epsilon 1 --security mpyc {DECLARED}"
 INFERRED = "--security mpyc --epsilon 1 --records"
@@ -165,7 +165,7 @@ COMMANDS: list[Any] = [
     (f"task new.json --cap auto {DECLARED}", "Clients have to know the cap before"),
     (f"{AUTO} --cap-epsilon 20", "--cap-epsilon 20 leaves nothing of --epsilon 20"),
     (f"{AUTO} --max-count 1", "Client 'c0' has 2 records, over the declared maximum of 1"),
-    (f"{AUTO} --out earlier", "earlier-cap exists already; name another directory"),
+    (f"{AUTO} --out there", "there-cap exists already; name another directory"),
     (f"{AUTO} --delta 2^-124", "No noise fits"),
     (f"{CLIENT} --cap 3 --cap-epsilon 1", "is for --cap auto; give both, or neither"),
     (f"{CAP} --epsilon 1", "--release-epsilon is missing"),
@@ -293,7 +293,7 @@ def directory(tmp_path: Path) -> Path:
         (made / name).write_text(text)
     (made / "latin-1.csv").write_bytes((HEADER + "c0,é,0\nc1,b,1\n").encode("latin-1"))
     (made / "no.parquet").write_text(GOOD)
-    for name in ("directory.csv", "there", "earlier-cap"):
+    for name in ("directory.csv", "there", "there-cap"):
         (made / name).mkdir()
     (made / "loop.csv").symlink_to("loop.csv")  # which root cannot read, either
     return made

@@ -92,7 +92,7 @@ def released(options: Any, steps: Mapping[str, str]) -> Run[Any] | None:
     if options.hosts:
         options, hosts = _at_hosts(options)
     settings = settings_of(options, hosts, cli.announce)
-    check_new(out := options.out or default_out(options.task))
+    out = options.out or default_out(options.task)
     with cli.steps({**run_view.HOST_STEPS, **run_view.CAP_STEPS, **steps}) as begin:
         if hosts is not None:
             return _run_on_hosts(options, settings, out, begin)
@@ -123,6 +123,7 @@ def _run_on_hosts(options: Any, settings: RunSettings, out: Path, begin: Progres
     request = settings.release.but(population=settings.account.population)
     source = _invited(options, settings) if options.invite else HostsSource(hosts)
     settings = replace(settings, release=request)
+    check_new(out)  # before hosts are asked for anything
     with hosts.connected(begin):
         hosts.propose(request)
         return run_release(statistic_of(request), source, settings, out, begin)

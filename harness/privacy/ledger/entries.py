@@ -387,8 +387,10 @@ def _asked(connection: sqlite3.Connection, uploads: Iterable[str]) -> Iterator[N
 
 
 def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
-    if epsilon is None or delta is None:
-        return None if epsilon is None else Budget(Fraction(epsilon))
+    if epsilon is None:
+        return None
+    if delta is None:
+        return Budget(Fraction(epsilon))
     limit, *rule = delta.split()
     chosen = {name: int(number) for name, _, number in (part.partition("=") for part in rule)}
     return Budget(Fraction(epsilon), Fraction(limit), **chosen)
