@@ -39,11 +39,10 @@ from harness.system.processes import birth
 from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 from protocols.guarantee import Budget, Guarantee, compose
 
-_OF_A_CHARGE = (
-    "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, status, "
-    "process"
+_COLUMNS = (  # of a charge
+    "population, time, task, model, epsilon, delta, unit, relation, noise, out, chain, domain, "
+    "status, process"
 )
-
 TIMEOUT_S = 20.0
 
 
@@ -276,9 +275,7 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
     """Return the charges of a population, or of nobody."""
-    rows = connection.execute(
-        f"SELECT id, {_OF_A_CHARGE} FROM charges WHERE population IS ? ORDER BY id", (key,)
-    )
+    rows = connection.execute(f"SELECT id, {_COLUMNS} FROM charges WHERE population IS ? ORDER BY id", (key,))
     return tuple(_charge(*row) for row in rows)
 
 
@@ -297,7 +294,7 @@ def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None
 def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
     """Write a charge; return its number. Args: name: of its population, None of nobody."""
     number = connection.execute(
-        f"INSERT INTO charges ({_OF_A_CHARGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO charges ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             None if name is None else key_of(name),
             datetime.now(UTC).isoformat(timespec="seconds"),
@@ -392,7 +389,7 @@ def _budget(epsilon: str | None, delta: str | None) -> Budget | None:
     if delta is None:
         return Budget(Fraction(epsilon))
     limit, *rule = delta.split()
-    chosen = {name: int(number) for name, _, number in (part.partition("=") for part in rule)}
+    chosen = {name: int(number) for name, number in (part.split("=") for part in rule)}
     return Budget(Fraction(epsilon), Fraction(limit), **chosen)
 
 
