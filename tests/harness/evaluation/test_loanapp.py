@@ -1,4 +1,4 @@
-"""The data set loanapp: what is in it, what is kept out, and that README.md says so truthfully."""
+"""The data set loanapp: what is in it, what is kept out, and that its table of columns says so truthfully."""
 
 import bz2
 import hashlib
@@ -32,7 +32,7 @@ EXCLUDED = {
     "constant": ("msa",),
 }
 
-README = PROJECT / "data" / "README.md"
+COLUMNS = PROJECT / "data" / "loanapp.md"
 CODED_MISSING = {**SENTINELS, "appinc": 666, "gdlin": 666, "review": 999}
 # Row numbers, as little-endian 64-bit integers: training, then test.
 SPLIT_SHA256 = {
@@ -171,7 +171,7 @@ def test_unreadable_file_is_reported(tmp_path: Path, content: bytes | None) -> N
         load_loanapp(damaged)
 
 
-def test_readme_table_is_true(raw: pd.DataFrame) -> None:
+def test_table_of_columns_is_true(raw: pd.DataFrame) -> None:
     known = raw.astype(float)
     for name, code in CODED_MISSING.items():
         known[name] = known[name].mask(known[name] == code)
@@ -179,7 +179,7 @@ def test_readme_table_is_true(raw: pd.DataFrame) -> None:
     reasons |= dict.fromkeys((*NUMERIC, *CATEGORICAL), "**yes**")
     reasons |= {"approve": "**label**", "white": "**group**"}
 
-    lines = README.read_text(encoding="utf-8").splitlines()
+    lines = COLUMNS.read_text(encoding="utf-8").splitlines()
     start = lines.index("| column | meaning | values | missing | r label | r group | use |") + 2
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[start : start + raw.shape[1]]]
     assert [row[0].strip("`") for row in rows] == list(raw.columns)
