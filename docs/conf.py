@@ -40,6 +40,7 @@ html_show_copyright = False
 ELSEWHERE = {
     "reference/benchmarks": "benchmarks/README.md",
     "reference/data": "data/README.md",
+    "reference/loanapp": "data/loanapp.md",
     "contributing": "CONTRIBUTING.md",
     "tests": "tests/README.md",
     "changes": "CHANGELOG.md",
