@@ -1,4 +1,4 @@
-"""What a release says of its privacy: one value, and its renderings for machines and for people."""
+"""The privacy statement of a release, and its renderings for machines and for people."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -69,13 +69,7 @@ MADE_AHEAD = (
 
 @dataclass(frozen=True)
 class DistributedNoiseStatement:
-    """What is said of distributed noise; of joint noise nothing is.
-
-    Attributes:
-        distribution: its distribution.
-        honest_parties: how many parties' noise the guarantee counts.
-        shifted: what a party that deviates can do by its noise.
-    """
+    """The statement of distributed noise: how many parties' noise counts, and what a deviating one can shift."""
 
     distribution: str
     honest_parties: int
@@ -84,26 +78,23 @@ class DistributedNoiseStatement:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """What was released of whom, what that gives away at most, and under which assumptions.
+    """What was revealed of whom, its privacy loss at most, and the assumptions.
 
     Guarantees: no ε or δ in any rendering is below the exact one.
     [test: tests/harness/pipeline/test_manifest.py]
 
     Attributes:
-        model: the security model that the release ran under.
-        exact: upper bounds of ε and δ, as rationals.
-        epsilon_requested: the ε that was asked for.
-        relation, unit: which data sets are neighbors, and what they differ in.
-        failure: how probably the engine's own security fails, at most; 0 without such a term.
-        input_form, input_path: how clients' values entered.
-        revealed, public: what was revealed, and what else everybody may know, in words.
-        cap, cap_kept_by: the most that one client contributes, and who keeps it to that; None without.
-        if_replaced: what protects what a client's only record says, where `exact` is for whether it exists.
-        noise_for: what the noise is for, where that is more than the relation says.
-        distributed_noise: of distributed noise, None where it is joint.
-        made_ahead: whether noise, which is joint, was made before the run.
-        assumed: what is assumed of clients.
-        releases: how many releases it is of.
+        exact: Upper bounds of ε and δ, as rationals.
+        failure: The greatest probability that the engine's security fails; 0 if it has no such term.
+        input_form: How clients encode values; `input_path` is how they reach the parties.
+        public: What else everybody may know, in words.
+        cap_kept_by: Who enforces the contribution bound `cap`; None without one.
+        if_replaced: What protects the content of a client's only record, where `exact` is for its existence.
+        noise_for: What the noise is for, where that is more than the relation says.
+        distributed_noise: None for joint noise.
+        made_ahead: Whether joint noise was made before the run.
+        assumed: What clients are assumed to do.
+        releases: How many releases the statement is of.
     """
 
     model: SecurityModel
@@ -126,11 +117,10 @@ class PrivacyStatement:
     releases: int = 1
 
     def plus(self, later: "PrivacyStatement") -> "PrivacyStatement":
-        """Return what two releases on the same people state together, of one model, unit and relation.
+        """Return the joint statement of two releases on the same people, of one model, unit and relation.
 
-        Computes: ε, δ and probabilities of failure add up (basic composition); what was revealed or is public
-        in one is so in both together; what else one says, and the later one does not say otherwise, goes for
-        both.
+        ε, δ and failures add up (basic composition), and `revealed` and `public` are united. Of other fields
+        the later statement's counts, unless it is empty.
         """
         both, of_later = (self, later), {field.name: getattr(later, field.name) for field in fields(later)}
         replaced = [statement.if_replaced for statement in both if statement.if_replaced]
@@ -154,11 +144,11 @@ class PrivacyStatement:
 
     @property
     def end_to_end(self) -> str:
-        """What noise, engine and cryptography protect together, in one sentence.
+        """The joint guarantee of noise, engine and cryptography, in one sentence.
 
         Source: simulation-based differential privacy (Mironov, Pandey, Reingold and Vadhan 2009, SIM-CDP).
-        Computes: delta + (1 + e^epsilon) eta, eta all that fails by chance: the engine, and the checks by
-        which clients that send notice active parties; rounded up, at most 1.
+        Computes: delta + (1 + e^epsilon) eta, at most 1, where eta is the chance that the engine fails, or
+        that the checks of clients that send miss an active party.
         Guarantees: docs/explanation/theorems.md, theorem 7.
         [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
         """
@@ -178,7 +168,7 @@ class PrivacyStatement:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the `privacy` object of a manifest, which `read_statement` reads."""
+        """Return the `privacy` object of a manifest, for `read_statement`."""
         further = {
             "cap": self.cap and self.cap.to_json(),
             "cap_kept_by": self.cap_kept_by,
@@ -206,11 +196,11 @@ class PrivacyStatement:
         }
 
     def in_short(self, typed: str = "", here: bool = False) -> list[str]:
-        """Say in three lines what `in_full` says: what was revealed, how much, whom to trust.
+        """Say in three lines what was revealed, at which loss, and whom to trust.
 
         Args:
-            typed: the ε that was asked for, as its user gave it.
-            here: whether all parties ran on this machine.
+            typed: The requested ε, as its user typed it.
+            here: Whether all parties ran on this machine.
         """
         model, (epsilon, delta) = self.model, bounds_shown(self.exact)
         requested, change = (
@@ -237,11 +227,7 @@ class PrivacyStatement:
         ]
 
     def in_full(self, typed: str = "") -> list[str]:
-        """Say in sentences what was revealed, what that gives away at most, and under which assumptions.
-
-        Args:
-            typed: the ε that was asked for, as its user gave it.
-        """
+        """Say in sentences what was revealed, its loss at most, and under which assumptions."""
         model, requested = self.model, typed or exact_text(self.epsilon_requested)
         learns = who_learns_nothing(model, self.distributed_noise is not None)
         inputs = _INPUTS_WITHSTAND[self.input_path] if model.active else ""
@@ -284,19 +270,19 @@ def state_privacy(
     compared: int = 0,
     attempts: int = 0,
 ) -> PrivacyStatement:
-    """Return what a release states.
+    """Return the statement of a release.
 
     Args:
-        spec: its program.
-        form: how clients' values enter it.
-        model: the security model that it runs under.
-        plan: its noise.
-        inferred: whether groups and labels were read off the records.
-        cap: the most that a client contributes, where there is a cap.
-        max_count: the declared most records of a client. If that is 1, and whether it exists is what is
-            protected, `if_replaced` is what protects what it says.
-        compared: how many integers the program compares.
-        attempts: how often parties began to make its noise before the run, 0 where it makes its own.
+        spec: Of its program.
+        form: The input encoding.
+        model: The security model.
+        plan: Of its noise.
+        inferred: Whether groups and labels were read off the records.
+        cap: The contribution bound, if any.
+        max_count: The declared most records of a client. If it is 1 and existence is protected, `if_replaced`
+            protects the content.
+        compared: How many integers the program compares.
+        attempts: How often parties began to make its noise ahead; 0 where the run makes it.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     public = (
@@ -327,9 +313,9 @@ def state_privacy(
 
 
 def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
-    """Return what a manifest states, of one release or of several.
+    """Return the statement of a manifest, of one release or of several.
 
-    Raises: LookupError, TypeError, ValueError, FairSharesError: it is no manifest of a release.
+    Raises LookupError, TypeError, ValueError or FairSharesError if it is none of a release.
     """
     stated = manifest["privacy"]
     replaced, distributed_noise = (
@@ -359,39 +345,38 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:
-    """Return what is said of distributed noise, where clients' values enter in this form."""
     slots = form.path.authenticated or form.exchangeable  # of which none becomes more than a record
     alike = "with joint noise it could not" if slots else "as it can by its shares"
     return DistributedNoiseStatement(str(noise.distribution), noise.honest, f"{SHIFTED}; {alike}")
 
 
 def failure_of(bits: int | None) -> Fraction:
-    """Return the probability with which an engine of so many bits of security fails; 0 for None."""
+    """Return the probability that an engine with these bits of security fails; 0 for None."""
     return Fraction(0) if bits is None else Fraction(1, 1 << bits)
 
 
 def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: SecurityModel) -> bool:
-    """Return whether a client that shares other numbers than it may can take the noise's effect away.
+    """Return whether a client that shares forbidden numbers can cancel the effect of the noise.
 
-    Not where what is opened is a sum, up to noise, nor where clients share bits; nor in a ring, around which
-    no step is above those that are charged (`circuits.logarithm`). Those that a field compares are small.
+    It cannot where a noisy sum is revealed or clients share bits, nor in a ring, where no step exceeds those
+    charged, even around it (`circuits.logarithm`). A field's comparisons hold for small numbers only.
     [test: tests/programs/test_pi_count.py]
     """
     return not spec.linear and not form.shares_bits and model.domain is FIELD
 
 
 def bounds_shown(guarantee: Guarantee) -> tuple[str, str]:
-    """Return ε and δ as people are shown them: four digits, rounded up."""
+    """Return ε and δ for people: four digits, rounded up."""
     return digits_up(guarantee.epsilon, 4), digits_up(guarantee.delta, 4)
 
 
 def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
-    """Say what sets neighboring data sets apart."""
+    """Say how neighboring data sets differ."""
     return _CHANGES[relation].format(unit)
 
 
 def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) -> str:
-    """Say which party learns no more than what is revealed; true, too, where several do not."""
+    """Say which party learns nothing but the results; true, too, of several."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": "even if it deviates from the protocol (active, or malicious)",
