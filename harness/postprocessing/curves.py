@@ -26,10 +26,8 @@ ACCEPT_NOBODY = 2.0  # above every score, as scores are at most 1; a number, so 
 class CurveNoise:
     """The public noise of one curve's counts, from revealed nodes that no other curve shares.
 
-    Attributes:
-        linear: Shape (T + 1, nodes). The errors of the T counts and, last, of the total are `linear @ X`
-            for the nodes' independent noise X less its mean.
-        node: The noise of each node.
+    With `linear` of shape (T + 1, nodes), the errors of the T counts and of the total are `linear @ X` for
+    the nodes' independent noise X less its mean.
     """
 
     linear: Floats
@@ -45,16 +43,9 @@ class CurveNoise:
 class GroupCurves:
     """How many records of each group and label have a score of at least each threshold.
 
-    Estimates may be fractions, negative and not monotone: see `monotone`.
-
-    Attributes:
-        groups: At least two names, k of them.
-        thresholds: Shape (T,), strictly increasing, in [0, 1].
-        tp: Shape (k, T), positives with a score >= threshold.
-        fp: The same of negatives.
-        positives: Shape (k,).
-        negatives: Shape (k,).
-        noise: Of each of the 2k curves, independently; None if the counts are exact.
+    `thresholds`, shape (T,), strictly increase in [0, 1]; `tp` and `fp` have shape (k, T). Estimates may be
+    fractions, negative and not monotone: see `monotone`. The noise is of each of the 2k curves,
+    independently; None if the counts are exact.
     """
 
     groups: tuple[str, ...]
@@ -83,7 +74,7 @@ class GroupCurves:
     def monotone(self) -> "GroupCurves":
         """Return the nearest curves that counts can form: from the total down to 0, never rising.
 
-        Computes: per curve, the least-squares fit to (total, counts), with negative values set to 0.
+        Computes: per curve, the least-squares fit to (total, counts), raised to 0.
         Guarantees: the worst error does not grow.
         [test: tests/harness/postprocessing/test_curves.py::test_monotone_does_not_add_to_the_worst_error]
         """
@@ -111,11 +102,9 @@ class GroupCurves:
 
 @dataclass(frozen=True, eq=False)
 class OperatingPoints:
-    """The rates of each group at each threshold.
+    """The rates of each group at each of P thresholds, from EVERYBODY to ACCEPT_NOBODY.
 
-    Attributes:
-        thresholds: Shape (P,), strictly increasing from EVERYBODY to ACCEPT_NOBODY.
-        true_positive_rate: Shape (k, P), from 1 down to 0, never rising; `false_positive_rate` likewise.
+    The rates have shape (k, P) and fall from 1 to 0.
     """
 
     groups: tuple[str, ...]
@@ -202,7 +191,7 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates of the counted records, from which the curves differ by noise alone.
 
     Computes: a rate is between low / (low + high below) and high / (high + low below), from bounds on the
-    counts at or above a threshold and below it, which also hold for the thresholds that they imply.
+    counts at or above a threshold and below it.
     Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds
     are within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
     Edge cases: exact curves have bands without width; where the bounds allow 0/0 the band is [0, 1].

@@ -69,7 +69,7 @@ MADE_AHEAD = (
 
 @dataclass(frozen=True)
 class DistributedNoiseStatement:
-    """The statement of distributed noise: how many parties' noise counts, and what a deviating one can shift."""
+    """The statement of distributed noise: how many parties' noise counts, and what one can shift by its."""
 
     distribution: str
     honest_parties: int
@@ -84,9 +84,7 @@ class PrivacyStatement:
     [test: tests/harness/pipeline/test_manifest.py]
 
     Attributes:
-        exact: Upper bounds of ε and δ, as rationals.
-        failure: The greatest probability that the engine's security fails; 0 if it has no such term.
-        input_form: How clients encode values; `input_path` is how they reach the parties.
+        failure: The greatest probability that the engine's security fails; 0 without such a term.
         public: What else everybody may know, in words.
         cap_kept_by: Who enforces the contribution bound `cap`; None without one.
         if_replaced: What protects the content of a client's only record, where `exact` is for its existence.
@@ -196,12 +194,7 @@ class PrivacyStatement:
         }
 
     def in_short(self, typed: str = "", here: bool = False) -> list[str]:
-        """Say in three lines what was revealed, at which loss, and whom to trust.
-
-        Args:
-            typed: The requested ε, as its user typed it.
-            here: Whether all parties ran on this machine.
-        """
+        """Say in three lines what was revealed, at which loss, and whom to trust."""
         model, (epsilon, delta) = self.model, bounds_shown(self.exact)
         requested, change = (
             typed or exact_text(self.epsilon_requested),
@@ -272,17 +265,9 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return the statement of a release.
 
-    Args:
-        spec: Of its program.
-        form: The input encoding.
-        model: The security model.
-        plan: Of its noise.
-        inferred: Whether groups and labels were read off the records.
-        cap: The contribution bound, if any.
-        max_count: The declared most records of a client. If it is 1 and existence is protected, `if_replaced`
-            protects the content.
-        compared: How many integers the program compares.
-        attempts: How often parties began to make its noise ahead; 0 where the run makes it.
+    `compared` integers are compared, and parties began `attempts` times to make noise ahead. `inferred`
+    groups and labels were read off the records. If `max_count`, the declared most records of a client, is 1
+    and existence is protected, `if_replaced` protects the content.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     public = (
@@ -345,7 +330,8 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:
-    slots = form.path.authenticated or form.exchangeable  # of which none becomes more than a record
+    """Return the statement of distributed noise with clients' values in this encoding."""
+    slots = form.path.authenticated or form.exchangeable  # none of which counts more than a record
     alike = "with joint noise it could not" if slots else "as it can by its shares"
     return DistributedNoiseStatement(str(noise.distribution), noise.honest, f"{SHIFTED}; {alike}")
 

@@ -23,13 +23,9 @@ ATTEMPTS = "attempts"  # to make a piece since the last one
 
 @dataclass(frozen=True)
 class Piece:
-    """One release's noise, taken out of the stock.
+    """One release's noise, taken out of the stock, with the directory of each party's shares.
 
-    Attributes:
-        name: Its identity.
-        parties: The directory of each party's shares.
-        attempts: How often it was begun. A failed run may be begun again, and each may fool a check.
-        about: How else it was made.
+    `attempts` counts how often it was begun: a failed run may be begun again, and each may fool a check.
     """
 
     name: str

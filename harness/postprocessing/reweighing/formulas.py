@@ -71,17 +71,9 @@ def ratio_interval(
 
     Computes: Fieller's region. For each true ratio r, the noisy sums have b - r a = F_B - r F_A, within the
     exact quantile q(r) of that sum. Between points r < s of a grid, q is at most q(r) + (s - r) t, with t a
-    quantile of F_A.
+    quantile of F_A. `ratio` is b/a, `own` is a, of `terms` counts, and `most` bounds each ratio.
     Guarantees: holds B/A with probability at least 1 - failure, of which a fiftieth is left for the caller's
     assumptions.  [test: tests/harness/postprocessing/test_weight_intervals.py]
-
-    Args:
-        ratio: b/a.
-        own: a.
-        terms: How many counts A adds up.
-        most: An upper bound on each ratio.
-        noise: Of all counts.
-        failure: The probability of a miss.
     """
     main = _main(failure)
     distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
@@ -133,15 +125,10 @@ def difference_bound(
     group's ratio of noisy to true size over the first's, d_1 - x d_2 is a sum of independent noises, within
     its exact quantile q. |1 - 1/x| is bounded alike, since x >= 1 shrinks its factors, which at most doubles
     tails. So d_1 - d_2 is at most q + (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, likewise with groups
-    exchanged. q is computed on a grid of x and means, between whose points it moves by a rare noise.
-    Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`.
+    exchanged. Between points of a grid of x and means, q moves by a rare noise.
+    Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`, shape
+    (2, 2), low and high. The noisy `estimates` are not clipped; `sizes` are a + b.
     [test: tests/statistical/test_gaps.py]
-
-    Args:
-        noise: Of each of a and b.
-        estimates: Both noisy means, not clipped.
-        sizes: Both a + b, above 0.
-        means: Bounds on the true means, shape (2, 2), low and high.
     """
     distribution, per_size = noise_sum(noise, 1), 1 / np.array(sizes)
     apart = _quantiles_of_sums([distribution] * 4, np.tile(per_size, (1, 2)), _RARE / 2).item()
@@ -309,11 +296,8 @@ def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, 
 class GroupWeights:
     """A sample weight per (group, label). All tables have shape (groups, labels).
 
-    Attributes:
-        noisy_counts: Before the floor.
-        floored: Where the floor was used.
-        interval: Shape (groups, labels, 2). Each by itself holds the weight of the true counts with
-            probability `confidence` at least.
+    `noisy_counts` are before the floor, and `floored` says where it was used. Each `interval`, low and high,
+    by itself holds the weight of the true counts with probability `confidence` at least.
     """
 
     domain: RecordDomain

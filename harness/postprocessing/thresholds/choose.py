@@ -40,15 +40,9 @@ _MOST_TIMES = 20  # as much epsilon as is worth a hint: no command takes an epsi
 class GroupThresholds:
     """A decision rule for each group, and its estimated effect.
 
-    All intervals hold at once with probability `confidence`, over the noise and the sample.
-
-    Attributes:
-        rules: Of each group, in the order of `rates`.
-        rates: Estimated true positive, false positive and selection rate, shape (k,) each.
-        intervals: Of the rates, shape (k, 2) each.
-        gap: The estimated largest difference between two groups in the constrained rate, or the worse of two.
-        least_tolerance: Whether the tolerance is the least at which single thresholds do more than accept
-            everybody or nobody.
+    All intervals hold at once with probability `confidence`, over the noise and the sample. `gap` is the
+    largest difference between two groups in the constrained rate, or the worse of two. With
+    `least_tolerance`, a smaller tolerance leaves only single thresholds that accept everybody or nobody.
     """
 
     constraint: str
@@ -103,8 +97,9 @@ def choose_thresholds(
     `ThresholdOptimizer` without flipping. The optimum without a grid of rates, the tolerance under equalized
     odds, and deterministic rules are ours.
     Computes: on monotone curves, randomized rules reach any point of a group's convex hull, deterministic
-    ones those of the grid. Any two groups differ within the tolerance in both rates (equalized odds) or in
-    one.
+    ones those of the grid. Any two groups differ within the tolerance, from 0 to 1. By default it is 0, or
+    for deterministic rules the least that leaves more than accepting everybody or nobody, at most 2 % too
+    large.
     Guarantees: on exact curves at least as good as Fairlearn's, up to the edge case.
     [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
     Edge cases: under equalized odds, a group that must do worse than its best curve draws between the two
@@ -112,15 +107,8 @@ def choose_thresholds(
     within half a record; else among three. So the gap is within the tolerance, or else within 2 * 10^-4 or
     one record's share.
 
-    Args:
-        curves: Exact or noisy.
-        constraint: One of `CONSTRAINTS`.
-        objective: One of `OBJECTIVES`.
-        tolerance: From 0 to 1. None: 0, or for deterministic rules the least that leaves more than accepting
-            everybody or nobody, at most 2 % too large.
-        deterministic: Whether each rule is a single threshold.
     Raises:
-        OptionError: An argument is not among these.
+        OptionError: An argument is out of range.
         UndefinedRateError: A rate that is needed is 0/0.
         TooNoisyError: A group's records with a label may all be noise.
         InfeasibleError: Without randomization, only accepting everybody or nobody meets the constraint.

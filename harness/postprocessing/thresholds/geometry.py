@@ -78,16 +78,11 @@ def mixed_two_rates(
 ) -> tuple[Floats, Floats]:
     """Return each group's x and y, on or below its hull, that maximize the sum of gain y - loss x.
 
-    The x of any two groups differ by the tolerance at most, and so do the y.
+    The x of any two groups differ by the tolerance at most, and so do the y. Hulls are of ROC points, from
+    (0, y0) to (1, 1), never falling; gain and loss are not negative.
     Computes: in a window [a, a + tolerance] x [b, b + tolerance] each group's best point has a closed form,
     and the sum is concave in (a, b), which an interval search narrows down to rounding.
     Guarantees: the constraint holds exactly, whatever the search's precision.
-
-    Args:
-        hulls: Of ROC points, from (0, y0) to (1, 1), never falling.
-        gain: Shape (k,), not negative.
-        loss: Likewise.
-        tolerance: From 0 to 1.
     """
     peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
 
@@ -138,9 +133,8 @@ def pure_two_rates(
 ) -> Integers | None:
     """Return each group's best point, all x and all y within the tolerance, for the sum of gain y - loss x.
 
-    `points` are x and y of each group, both sorted, so that a window of x and y holds consecutive points.
-    None if no window has one of every group. Windows of x are tried in the order of an upper bound on their
-    value.
+    `points` are x and y of each group, both sorted. None if no window has one of every group. Windows of x
+    are tried in the order of an upper bound on their value.
     """
     ys = [y for _, y in points]
     values = [g * y - c * x for (x, y), g, c in zip(points, gain, loss, strict=True)]

@@ -47,14 +47,8 @@ _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio i
 class Audited:
     """One sampler or release, audited.
 
-    Attributes:
-        subject: The beginning of its rows' names.
-        requested: δ is 0 for pure ε.
-        parameters: Of the audit, besides ε and δ.
-        figures: By the end of their rows' names.
-        curve: δ(ε), if computed.
-        claimed: Whether this project states a guarantee for it.
-        fault: Why that does not hold; None if it does.
+    `figures` go by the ends of rows' names, whose beginning is `subject`. `claimed` says whether this project
+    states a guarantee for it, and `fault` why that does not hold.
     """
 
     subject: str

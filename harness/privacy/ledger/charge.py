@@ -68,12 +68,9 @@ def chosen_account(
 ) -> Account:
     """Return where a run is charged, and say so if its population is a new one.
 
-    With `of_records`, budgets of populations of uploads do not matter.
-
-    Raises:
-        PopulationError: No population is named although the ledger has budgets, or a new name may be
-            misspelt.
-        OptionError: A budget is given without a population.
+    With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
+    named although the ledger has budgets, or a new name may be misspelt; OptionError for a budget without a
+    population.
     """
     place, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
     _announce(place, charged, budget, say)

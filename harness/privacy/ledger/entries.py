@@ -150,7 +150,7 @@ class Ledger(Database):
     ) -> tuple[int, Population | None]:
         """Write a charge and the use of its uploads; return its number and the population after it.
 
-        A new population gets the budget, None leaves an old one's. Charges of nobody for the same uploads
+        A new population gets the budget; None leaves an old one's. Charges of nobody for the same uploads
         become the population's, too. A chain is charged for its first run; further ones add their uploads to
         that charge.
         [test: tests/harness/privacy/test_ledger_chains.py]

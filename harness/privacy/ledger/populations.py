@@ -41,8 +41,7 @@ class PrivacyEvent:
         uploads: The identities of those that it uses.
         policies: Of uploads whose clients have one.
         piece: The name of its noise if made ahead, else "".
-        chain: The name of its chain, or "".
-        domain: That of the chain, as text.
+        chain: The name of its chain, or "", with that chain's `domain` as text.
         run: A digest of all that hosts signed of it; "" without hosts.
     """
 
@@ -79,9 +78,7 @@ class Charge(PrivacyEvent):
 class Population:
     """A population's entries in the ledger.
 
-    Attributes:
-        retired: Whether runs without a name are no longer refused because of it.
-        of_uploads: Whether all its runs, of which there are some, took uploads.
+    Runs without a name ignore a `retired` one. `of_uploads` is true if it has runs, and all took uploads.
     """
 
     name: str
