@@ -74,11 +74,11 @@ class FairSharesError(Exception):
 
 
 class MissingPackageError(FairSharesError):
-    """A package is missing that only some functions need."""
+    """A package that some functions need is missing."""
 
 
 class OptionError(FairSharesError):
-    """An option has a value that cannot be used."""
+    """An option's value cannot be used."""
 
 
 class RecordsError(FairSharesError):
@@ -94,7 +94,7 @@ class FeaturesError(FairSharesError):
 
 
 class ThresholdGridError(FairSharesError):
-    """Thresholds of a score curve do not increase, or are not in [0, 1]."""
+    """A score curve's thresholds do not increase, or are not in [0, 1]."""
 
 
 class ThresholdRuleError(FairSharesError):
@@ -118,11 +118,11 @@ class InfeasibleError(FairSharesError):
 
 
 class DataSetError(FairSharesError):
-    """A public data set is missing, or in another version than expected."""
+    """A public data set is missing, or of another version."""
 
 
 class WriteError(FairSharesError):
-    """A result cannot be written, for example to a full disk; nothing of it is kept."""
+    """A result cannot be written; nothing of it is kept."""
 
 
 class ShareError(FairSharesError):
@@ -130,7 +130,7 @@ class ShareError(FairSharesError):
 
 
 class UnsupportedError(FairSharesError):
-    """Model, protocol and input encoding do not go together, or the model is not available."""
+    """Model, protocol and input encoding do not fit, or the model is not available."""
 
 
 class CompileError(FairSharesError):
@@ -150,15 +150,15 @@ class HostsFileError(FairSharesError):
 
 
 class HostUnreachableError(FairSharesError):
-    """A host, named in the message, cannot be reached over ssh, is another one, or went away."""
+    """A host, by name, cannot be reached over ssh, is another one, or went away."""
 
 
 class HostUnfitError(FairSharesError):
-    """A host, named in the message, lacks what a run needs; nothing has run."""
+    """A host, by name, lacks what a run needs; nothing has run."""
 
 
 class PolicyError(FairSharesError):
-    """A host's policy, by the rule named, forbids a run, or cannot be read; nothing is charged."""
+    """A host's policy, by rule, forbids a run, or cannot be read; nothing is charged."""
 
 
 class SignatureError(FairSharesError):
@@ -166,7 +166,7 @@ class SignatureError(FairSharesError):
 
 
 class ClientError(FairSharesError):
-    """A client, named in the message, did not send its values, or broke the rules of sending."""
+    """A client, by name, did not send its values, or broke the rules of sending."""
 
 
 class MaskError(FairSharesError):

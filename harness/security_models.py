@@ -44,8 +44,7 @@ class SecurityModel:
     def batch(self, lanes: int, keys: int = 0) -> int | None:
         """Return the batch size for this many noisy values and sorted keys, None for the machine's choice.
 
-        Few rounds for many values, little waste for few: docs/decisions/0008-cost-of-noise.md. Each sorted
-        key takes thousands of ANDs.
+        Few rounds for many values, little waste for few: docs/decisions/0008-cost-of-noise.md.
         """
         if self.batches is None or not lanes:
             return None
@@ -55,9 +54,8 @@ class SecurityModel:
     def security_bits(self, compared: int) -> int | None:
         """Return b: a run's engine security fails with probability 2^-b at most; None without such a term.
 
-        Checks fail at the first cheat or not at all, as a noticed one ends the run. Masks fail one by one, so
-        their probabilities add up over the `compared` integers.
-        [test: tests/harness/pipeline/test_manifest.py]
+        Checks fail at the first cheat or not at all, since a noticed one ends the run. Masks fail one by one,
+        so their probabilities add up.  [test: tests/harness/pipeline/test_manifest.py]
         """
         if self.statistical_security_bits is None or self.active:
             return self.statistical_security_bits
@@ -70,7 +68,7 @@ class SecurityModel:
 
     @property
     def active(self) -> bool:
-        """Whether it is designed for active parties; the engine may fall short: see `tolerates`."""
+        """Whether it is designed for active parties; see `tolerates`."""
         return self.adversary == "active"
 
     @property
@@ -79,7 +77,7 @@ class SecurityModel:
         return "passive" if self.broken else self.adversary
 
     def refusal(self, path: InputPath) -> str | None:
-        """Return why clients' values cannot come to the model by this path, None if they can."""
+        """Return why clients' values cannot take this path, None if they can."""
         if path is not REPLICATED or self.replicated:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)

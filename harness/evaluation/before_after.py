@@ -31,9 +31,9 @@ _PARTS = 3  # of the cross-validation that held-out scores come from
 
 
 def model_for(data: LoanApplications) -> Pipeline:
-    """Return an unfitted pipeline (impute, scale or encode, logistic regression) without the sensitive feature.
+    """Return an unfitted pipeline: impute, scale or encode, logistic regression.
 
-    It learns everything, medians and scales included, in `fit`.
+    It lacks the sensitive feature, and learns everything, medians and scales included, in `fit`.
     [test: tests/harness/evaluation/test_before_after.py::test_test_rows_do_not_reach_the_fitted_pipeline]
     """
     numeric = [name for name in data.features.columns if name not in data.categorical]
@@ -56,7 +56,7 @@ def model_for(data: LoanApplications) -> Pipeline:
 def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = None) -> Pipeline:
     """Fit the model on these rows, each weighted by its group and label, or all alike.
 
-    Raises ConvergenceWarning if the optimizer stopped early, so that figures never describe the optimizer.
+    Raises ConvergenceWarning if the optimizer stopped early.
     """
     y, per_sample, model = data.y_true[rows], None, model_for(data)
     if weights is not None:
@@ -89,10 +89,9 @@ class Fold:
 
 
 def held_out_scores(data: LoanApplications, rows: Indices) -> Floats:
-    """Return each row's score from a model that was fitted without it, shape (rows,).
+    """Return each row's score from a model that was fitted without it, by three-fold cross-validation.
 
-    It cross-validates in three parts that do not depend on labels: scores of rows that a model was fitted on
-    flatter it, and give wrong thresholds.
+    Scores of rows that a model was fitted on flatter it, and give wrong thresholds.
     """
     parts = KFold(_PARTS, shuffle=True, random_state=0)
     with threadpool_limits(limits=1):
@@ -121,7 +120,7 @@ def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
 def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigation:
     """Return the mitigation that applies each group's rule to the unmitigated model's scores.
 
-    Mixed rules draw from the split's seed, so that figures can be repeated.
+    Mixed rules draw from the split's seed.
     """
 
     def predict(fold: Fold) -> Indices:
@@ -133,7 +132,7 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
 
 
 def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
-    """Return columns model, metric, mean, std, splits, and `more`, from the rows of `evaluate`.
+    """Return mean, std, splits, and `more`, by model and metric.
 
     `splits` counts those where the metric is defined. Splits overlap, so std is a spread, not a standard
     error.
@@ -166,7 +165,6 @@ def evaluate(
 
     The caller chooses the source of weights or thresholds (an MPC run, a simulated release, exact counts) and
     must state it beside the figures. Each call is one more release on people that are in most splits.
-    Returns a row per split and model, with columns `split`, `model` and `METRICS`.
     """
     every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
     seeds = list(splits)

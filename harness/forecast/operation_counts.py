@@ -122,8 +122,7 @@ def usage_of(source: Path, arguments: Sequence[str]) -> Counts:
 def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
     """Return the counts of comparing integers with 0, as MP-SPDZ's compiler says them.
 
-    So many parties' shares are split into bits; 2 where the engine has other material, 0 for MPyC, which
-    masks bits one by one.  [test: tests/programs/test_operation_counts.py]
+    `parties_that_split` is as in `_parties_that_split`.  [test: tests/programs/test_operation_counts.py]
     """
     if not number:
         return Counts()
@@ -142,8 +141,7 @@ def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
 def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Counts:
     """Return the counts of sorting records' keys among markers, for the arguments of π_ROC.
 
-    Guarantees: what the circuit does, but for an estimate of cutting keys into bits.
-    [test: tests/protocols/test_sorting.py]
+    Only the cost of cutting keys into bits is an estimate.  [test: tests/protocols/test_sorting.py]
     """
     cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
     ranks = MarkerRanks((_BitType(Counts()), None, None, None, None), int(arguments["records"]), cells)
@@ -197,7 +195,7 @@ def read_estimate(text: str, batch: int | None) -> Counts:
 
 
 class _Integers:
-    """A secret vector that knows how many multiplications of vectors are before it."""
+    """A secret vector that counts the multiplications of vectors before it."""
 
     def __init__(self, usage: Counts, lanes: int, steps: int = 0) -> None:
         self._usage, self._lanes, self._steps = usage, lanes, steps
@@ -276,7 +274,7 @@ class _IntegerType:
 
 
 class _BitType:
-    """Stands for MP-SPDZ's sbitvec, bits that parties input, and sbits, as far as memory goes."""
+    """Stands for MP-SPDZ's sbitvec and sbits."""
 
     def __init__(self, usage: Counts, size: int = 0) -> None:
         self._usage, self._size = usage, size

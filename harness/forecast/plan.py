@@ -96,7 +96,7 @@ class WallClock:
 
 
 def parties_start_s(release: Request) -> float:
-    """Return how long a run's parties take to start here, as many at once as there are processors."""
+    """Return how long a run's parties take to start on the processors here."""
     model, more = release.security, _OF_DISTRIBUTED_NOISE if release.own_distribution else ()
     modules = (*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more)
     one = starting_s(f"import {', '.join(modules)}")
@@ -136,7 +136,7 @@ def reading_s(kind: RecordKind) -> float:
 
 
 def sharing_s(federation: Federation, release: Request) -> float:
-    """Return how long clients' sharing and the parties' adding up take here, from a trial with a few."""
+    """Return how long clients' sharing and the parties' adding up take here, from a trial."""
     clients = min(_CLIENTS, federation.clients)
     while True:
         some = min(max(1, federation.records * clients // federation.clients), _MOST_RECORDS)
@@ -151,7 +151,7 @@ def sharing_s(federation: Federation, release: Request) -> float:
 
 
 def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes: Floats) -> float:
-    """Return how long the result of records per group and label takes here; 0 but for sums of counts."""
+    """Return how long the result takes here, from sizes per group and label; 0 but for sums of counts."""
     release, outputs = prepared.plan.release, prepared.program.outputs
     if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
         return 0.0
@@ -211,7 +211,7 @@ class PlannedRelease:
 
     @property
     def sizes(self) -> Floats:
-        """The counted records of each group and label, shape (k, m); of values, the clients, (k, 1)."""
+        """The counted records, or for values the clients, of each group and label."""
         alike = 1  # clients that each row stands for
         if self.held is not None:
             held = self.held.astype(np.float64)
@@ -241,7 +241,7 @@ class PlannedRelease:
         return self.statistic.prepare(self.request, self.domain)
 
     def check_size(self) -> None:
-        """Raise OptionError where parties would handle more, one by one, than was measured."""
+        """Raise OptionError where parties would handle more items than was measured."""
         form = self.request.form.name
         if is_per_record(self.domain, form) and self.records > MOST_PLANNED:
             raise OptionError(
@@ -272,14 +272,14 @@ class PlannedRelease:
 
 
 def expected_cap(clients: int, records: int, max_count: int) -> Cap:
-    """Return the cap that would be chosen without noise if all clients had as many records."""
+    """Return the cap that would be chosen without noise for equal clients."""
     caps = caps_to_choose_from(max_count)
     return Cap(next((cap for cap in caps if cap * clients >= records), caps[-1]))
 
 
 @dataclass(frozen=True)
 class Needed:
-    """The records or clients that an error takes at this epsilon, or the guarantee that it takes with them."""
+    """The records or clients that an error takes at this epsilon, or the guarantee it takes with these."""
 
     error: float
     people: int
@@ -290,10 +290,9 @@ class Needed:
 class ReleasePlan:
     """The expected result of a release in models that add the same noise.
 
-    Attributes:
-        needed: None where the release keeps to an error of its own, or reveals nothing with one.
-        by_noise: Of curves, the RMS error of a count by kind of noise, each with its best tree.
-        alone: Whether all models add this noise.
+    `needed` is None where the release keeps to an error of its own, or reveals nothing with one. `by_noise`
+    is the RMS error of a curve's count, with the best tree for each kind of noise. With `alone`, all models
+    add this noise.
     """
 
     models: tuple[SecurityModel, ...]
@@ -307,7 +306,7 @@ class ReleasePlan:
 
 
 def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
-    """Return a plan for each kind of noise that models add, first where parties cannot change slots."""
+    """Return a plan for each kind of the models' noise, those with fixed slots first."""
     plans = []
     by_noise: dict[object, list[SecurityModel]] = {}
     for model in sorted(models, key=lambda candidate: asked.by(candidate).request.malleable_slots):
@@ -343,7 +342,7 @@ def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
 
 
 def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
-    """Return the guarantee of the least two-digit epsilon whose worst error is this at most, or None."""
+    """Return the guarantee of the least two-digit epsilon with this worst error at most, or None."""
     grid = [Fraction(d, 100) * Fraction(10) ** power for power in range(-2, 3) for d in range(10, 100)]
     grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
 
@@ -391,8 +390,8 @@ def plan_model(
 ) -> ModelPlan:
     """Predict the cost of a run in this model; no party is started.
 
-    `design_s` and `derive_s` are those of all releases, as in `WallClock`; `started` says how long the
-    command takes to begin. Raises CompileError, or OptionError if no noise fits the budget.
+    `design_s` and `derive_s` are as in `WallClock`; `started` says how long the command takes to begin.
+    Raises CompileError, or OptionError if no noise fits the budget.
     """
     engine, costs, ahead, compiling = engine_of(model), [], [], list[float | None]()
     missing = engine.availability(model)

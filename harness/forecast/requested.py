@@ -93,7 +93,6 @@ def planned(
 
 
 def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRelease]:
-    """Return the requested release, or a cap's and the one with it."""
     _refuse_strangers(request, expected)
     kind = STATISTICS[request.task].kind
     counts, groups, labels = None, expected.groups, expected.labels
@@ -127,10 +126,7 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
 def _counted(
     request: Request, expected: Expected, kind: RecordKind, table: Any
 ) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
-    """Return each client's records per group and label, and the shares of groups and labels.
-
-    Performance values have one label.
-    """
+    """Return each client's records per group and label, and the shares of groups and labels."""
     given = [named(name) for name in _OF_SHARES if getattr(expected, name) is not None]
     if given:
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
@@ -162,7 +158,6 @@ def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
 
 
 def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
-    """Return the release of a cap, and the one that it is for, with the remaining budget."""
     request = stage.request
     spends, left = cap_and_release(request)
     target = CapTarget(request.task, left, stage.thresholds, request.form.exchangeable)

@@ -42,7 +42,7 @@ FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a run; `sent_bytes` is of all parties, and None is for figures that were not measured."""
+    """The cost of a run, over all parties; None stands for figures that were not measured."""
 
     mpc_s: float
     sent_bytes: float
@@ -83,8 +83,7 @@ class UnitCosts:
     def predict(self, model: SecurityModel, counts: Counts, network: Network | None = None) -> Cost:
         """Return the cost of a program with these counts, all parties on one machine or on a network.
 
-        It is the sum of counts times unit costs, and a network's round trips and bytes. Raises PlanError if
-        the model, or a network, was not measured.
+        Raises PlanError if the model, or a network, was not measured.
         """
         units = self.models.get(model.name)
         if units is None:
@@ -107,7 +106,7 @@ class UnitCosts:
 
 
 def waiting_rounds(counts: Counts, rounds: float | None) -> float:
-    """Return how often parties wait for each other: the program's own steps where rounds are not counted."""
+    """Return how often parties wait for each other: measured rounds, or the program's own."""
     return counts.rounds if rounds is None else rounds
 
 

@@ -15,7 +15,7 @@ _IDENTITY_BYTES = 32  # of an upload in each list that is in memory
 
 @dataclass(frozen=True)
 class UploadCosts:
-    """The cost of uploads: bytes, and seconds of one core, of all clients to seal, of the party otherwise."""
+    """The cost of uploads: bytes, and seconds of one core, of all clients to seal, else of the party."""
 
     seal_s: float
     list_s: float
@@ -35,8 +35,8 @@ def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[st
     """Return the cost of so many uploads of a task.
 
     An upload takes the seconds of one of few counts, and per further count the additional seconds of one of
-    many. Memory is as measured, plus the identities of further uploads in all lists. `measured` has a row of
-    few counts for each kind of key, and for one of them a row of many.
+    many. Memory is as measured, plus the identities of further uploads. `measured` has a row of few counts
+    for each kind of key, and for one of them a row of many.
     """
     few, many = (
         [row for row in measured if (row["counts"] == max(rows["counts"] for rows in measured)) == is_most]

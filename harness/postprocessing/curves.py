@@ -34,7 +34,7 @@ class CurveNoise:
     node: Noise
 
     def standard_errors(self) -> Floats:
-        """Return the standard error of the T counts and of the total, in records."""
+        """Return the standard error of each count and of the total, in records."""
         variances: Floats = float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)
         return np.sqrt(variances)
 
@@ -85,7 +85,6 @@ class GroupCurves:
     def points(self) -> "OperatingPoints":
         """Return the rates of the monotone curves at each threshold, EVERYBODY and ACCEPT_NOBODY included.
 
-        A grid that ends at 1 does not reach rates of 0, since scores may be 1.
         Edge cases: a group without positives (negatives) has NaN for every true (false) positive rate.
         """
         fitted = self.monotone()
@@ -102,10 +101,7 @@ class GroupCurves:
 
 @dataclass(frozen=True, eq=False)
 class OperatingPoints:
-    """The rates of each group at each of P thresholds, from EVERYBODY to ACCEPT_NOBODY.
-
-    The rates have shape (k, P) and fall from 1 to 0.
-    """
+    """The rates of each group, falling from 1 at EVERYBODY to 0 at ACCEPT_NOBODY; shape (k, P)."""
 
     groups: tuple[str, ...]
     thresholds: Floats
@@ -116,14 +112,14 @@ class OperatingPoints:
 
     @property
     def selection_rate(self) -> Floats:
-        """Return the share of each group predicted positive, shape (k, P); NaN if the group is empty."""
+        """Return the share of each group predicted positive; NaN for an empty group."""
         tp = self.positives[:, np.newaxis] * np.nan_to_num(self.true_positive_rate)
         fp = self.negatives[:, np.newaxis] * np.nan_to_num(self.false_positive_rate)
         return _over(tp + fp, self.positives + self.negatives)
 
     @property
     def area_under_curve(self) -> Floats:
-        """Return each group's area under its ROC curve, by trapezoids; 1/2 where it is undefined."""
+        """Return the area under each group's ROC curve; 1/2 where it is undefined."""
         area = -np.trapezoid(self.true_positive_rate, self.false_positive_rate)
         return np.where(np.isnan(area), 0.5, area)
 
@@ -135,7 +131,7 @@ def exact_curves(
     groups: Sequence[str],
     thresholds: npt.ArrayLike,
 ) -> GroupCurves:
-    """Return exact curves of data that may be seen, for evaluations and tests."""
+    """Return exact curves of public data, for evaluations and tests."""
     truth, feature = np.asarray(y_true), np.asarray(sensitive_feature)
     score, grid = np.asarray(y_score, dtype=float), np.asarray(thresholds, dtype=float)
 
@@ -154,7 +150,7 @@ def _monotone(totals: Floats, counts: Floats) -> tuple[Floats, Floats]:
 
 
 def _not_rising(values: Floats) -> Floats:
-    """Return the nearest sequence >= 0 that never rises (scipy's takes half a second to load)."""
+    """Return the nearest sequence >= 0 that never rises; loading scipy's takes half a second."""
     runs: list[tuple[float, int]] = []  # the sum of each, and how many values
     for total in values.tolist():
         many = 1
@@ -202,8 +198,8 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
 def population_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates in the population of which the counted records are a sample.
 
-    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, for every n, every distribution
-    of scores and all thresholds at once.
+    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, for every n, distribution of
+    scores and threshold at once.
     Computes: `noise_bands` at failure / 2, widened by sqrt(ln(2 / d) / (2 n)) with d = failure / (6 k) and n
     a lower bound on each group's positives, negatives or all records.
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
@@ -222,7 +218,7 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
 
 
 def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, Floats]:
-    """Return bounds on the counts above and below each threshold, and the least number of all records."""
+    """Return bounds on the counts above and below each threshold, and lower ones on the totals."""
     inner = curves.thresholds > EVERYBODY
     totals = np.array([curves.positives, curves.negatives])[..., np.newaxis]
     above = np.concatenate([totals, np.array([curves.tp, curves.fp])[..., inner], 0 * totals], axis=-1)
@@ -283,7 +279,7 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
 
 
 def _order_statistic(failure: float) -> tuple[int, int]:
-    """Return how many curves to simulate, and how many of the largest values to leave out."""
+    """Return how many curves to simulate, and how many of the largest values to drop."""
     simulations = math.ceil(_EXPECTED_BEYOND / failure)
     few, mass = 0, (1 - failure) ** simulations
     tail = mass

@@ -19,7 +19,7 @@ BEYOND = (
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """Differentially private counts per cell of the domain: unbiased, multiples of 1/2, possibly negative."""
+    """Private counts per cell of the domain: unbiased, multiples of 1/2, possibly negative."""
 
     domain: RecordDomain
     table: npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ class NoisyCounts:
 def read_counts(
     opened: Mapping[str, tuple[int, ...]], domain: RecordDomain, clients: int, noise: Noise
 ) -> NoisyCounts:
-    """Return the counts that a run revealed, one per cell of the domain. Raises as `read_unbiased`."""
+    """Return a run's revealed counts, one per cell of the domain."""
     (values,) = opened.values()
     counts = read_unbiased(values, "counts", domain.cells, clients * domain.max_contribution, noise)
     return NoisyCounts(domain, counts.reshape(domain.shape), noise)
@@ -44,10 +44,10 @@ def read_counts(
 def read_unbiased(
     opened: Sequence[int], name: str, expected: int, most: int, noise: Noise, least: int = 0
 ) -> npt.NDArray[np.float64]:
-    """Return the revealed values of one output line, less the noise's mean; shape (expected,).
+    """Return the revealed values of one output line, less the noise's mean.
 
-    Without noise they are from `least` to `most`; messages call them `name`. Raises OutputError if there are
-    too few or too many.
+    Without noise they are from `least` to `most`. Raises OutputError, with their `name`, unless as many as
+    `expected`.
     """
     if len(opened) != expected:
         raise OutputError(f"The parties revealed {len(opened)} {name} where {expected} belong.")
@@ -56,7 +56,7 @@ def read_unbiased(
 
 
 def within(opened: Sequence[int], lowest: int, highest: int) -> list[int]:
-    """Return revealed values, clipped to a range; if any is outside, warn without naming it.
+    """Return values clipped to a range; if any is outside, warn without naming it.
 
     A lying client can cause any value, and must not waste the run for all others.
     """

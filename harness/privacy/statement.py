@@ -69,7 +69,7 @@ MADE_AHEAD = (
 
 @dataclass(frozen=True)
 class DistributedNoiseStatement:
-    """The statement of distributed noise: how many parties' noise counts, and what one can shift by its."""
+    """How many parties' distributed noise counts, and what a deviating party can shift by its own."""
 
     distribution: str
     honest_parties: int
@@ -117,8 +117,8 @@ class PrivacyStatement:
     def plus(self, later: "PrivacyStatement") -> "PrivacyStatement":
         """Return the joint statement of two releases on the same people, of one model, unit and relation.
 
-        ε, δ and failures add up (basic composition), and `revealed` and `public` are united. Of other fields
-        the later statement's counts, unless it is empty.
+        ε, δ and failures add up (basic composition), `revealed` and `public` unite, and other fields are the
+        later statement's unless empty.
         """
         both, of_later = (self, later), {field.name: getattr(later, field.name) for field in fields(later)}
         replaced = [statement.if_replaced for statement in both if statement.if_replaced]
@@ -137,7 +137,7 @@ class PrivacyStatement:
 
     @property
     def security_bits(self) -> int | None:
-        """The largest b so that the engine fails with probability 2^-b at most; None without such a term."""
+        """The largest b so that the engine fails with probability 2^-b at most, if it may."""
         return int(1 / self.failure).bit_length() - 1 if self.failure else None
 
     @property
@@ -220,7 +220,7 @@ class PrivacyStatement:
         ]
 
     def in_full(self, typed: str = "") -> list[str]:
-        """Say in sentences what was revealed, its loss at most, and under which assumptions."""
+        """Say in sentences what was revealed, its loss, and all assumptions."""
         model, requested = self.model, typed or exact_text(self.epsilon_requested)
         learns = who_learns_nothing(model, self.distributed_noise is not None)
         inputs = _INPUTS_WITHSTAND[self.input_path] if model.active else ""
@@ -298,7 +298,7 @@ def state_privacy(
 
 
 def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
-    """Return the statement of a manifest, of one release or of several.
+    """Return the statement of a manifest.
 
     Raises LookupError, TypeError, ValueError or FairSharesError if it is none of a release.
     """
@@ -330,14 +330,14 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:
-    """Return the statement of distributed noise with clients' values in this encoding."""
+    """Return the statement of distributed noise, for an input encoding."""
     slots = form.path.authenticated or form.exchangeable  # none of which counts more than a record
     alike = "with joint noise it could not" if slots else "as it can by its shares"
     return DistributedNoiseStatement(str(noise.distribution), noise.honest, f"{SHIFTED}; {alike}")
 
 
 def failure_of(bits: int | None) -> Fraction:
-    """Return the probability that an engine with these bits of security fails; 0 for None."""
+    """Return the probability of failure at these bits of security; 0 for None."""
     return Fraction(0) if bits is None else Fraction(1, 1 << bits)
 
 
@@ -362,7 +362,7 @@ def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
 
 
 def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) -> str:
-    """Say which party learns nothing but the results; true, too, of several."""
+    """Say which parties learn nothing but the results."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": "even if it deviates from the protocol (active, or malicious)",

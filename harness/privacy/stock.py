@@ -35,21 +35,21 @@ class Piece:
 
 
 class Stock:
-    """Pieces in one directory, which only its owner may read: two parties' shares tell the noise of a run."""
+    """Pieces in one directory, which only its owner may read: two parties' shares tell the noise."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def next_attempt(self, terms: str) -> int:
-        """Return which attempt since the last piece the next one will be."""
+        """Return the number of the next attempt since the last piece."""
         attempts = self.directory / terms / ATTEMPTS
         return 1 + (int(attempts.read_text()) if attempts.exists() else 0)
 
     def begin(self, terms: str) -> int:
-        """Count an attempt to make a piece, before it is made; return its number since the last piece.
+        """Count an attempt before a piece is made; return its number since the last piece.
 
-        `terms` say what it is for, see `harness.pipeline.preprocessing.terms_of`. Raises StockError if others
-        can read the stock, and OSError without room or rights.
+        `terms` are of `harness.pipeline.preprocessing.terms_of`. Raises StockError if others can read the
+        stock.
         """
         place = self.directory / terms
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,10 +60,7 @@ class Stock:
         return attempt
 
     def keep(self, terms: str, name: str, made: Path, about: dict[str, Any]) -> None:
-        """Take in a whole piece, made on the stock's file system, and restart the count of attempts.
-
-        `about` holds its `attempts`, too. Raises OSError without room.
-        """
+        """Take in a whole piece from the stock's file system, and restart the count of attempts."""
         create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
         place = self.directory / terms
         made.rename(place / name)
@@ -71,7 +68,7 @@ class Stock:
         (place / ATTEMPTS).unlink()  # last, so that whatever ends this process hides no attempt
 
     def pieces(self, terms: str, party: int | None = None) -> list[str]:
-        """Return the names of the pieces for these terms that have this party's shares, or anybody's."""
+        """Return the names of pieces for these terms, with any party's shares or this one's."""
         place, own = self.directory / terms, "." if party is None else f"party-{party}"
         return (
             sorted(piece.name for piece in place.iterdir() if (piece / own).is_dir())
@@ -116,7 +113,7 @@ class Stock:
             raise StockError(f"{why}: what lies there is no secret any more. Remove it, and make new noise.")
 
     def destroy(self) -> None:
-        """Remove all pieces: some were used, so the stock is a copy from before that."""
+        """Remove all pieces: some were used before the stock was copied."""
         if self.directory.exists():
             shutil.rmtree(self.directory)
 

@@ -60,12 +60,12 @@ class FairGrad:
         return 2 * self.groups * self.labels
 
     def counts(self, group: Integers, label: Integers, right: Integers) -> Floats:
-        """Return each record's counts, shape (n, cells), with 1 in one cell; `right` is 0 or 1."""
+        """Return each record's counts, shape (n, cells): a 1 in one cell."""
         cells = ((1 - right) * self.groups + group) * self.labels + label
         return np.asarray(np.eye(self.cells)[cells])
 
     def unit(self, norm: float) -> float:
-        """Return the length of a count of 1 beside updates up to this norm, by the counts' `share`."""
+        """Return the length of a count beside updates up to this norm, by the counts' `share`."""
         return norm * math.sqrt(self.share / (1 - self.share))
 
     def weights(self, counts: Floats, rounds: int) -> Floats:
@@ -87,9 +87,9 @@ class FairGrad:
 
     @property
     def _pools(self) -> tuple[Floats, Floats]:
-        """Return the labels of each gap, shape (labels, gaps), and the sign of each label's answers.
+        """Return the labels of each gap, and per label 1 for right answers, -1 for wrong ones.
 
-        1 stands for right ones, -1 for wrong ones, which are predicted positive where their label is not.
+        Wrong ones are predicted positive where their label is not.
         """
         identity, alike, all_labels = np.eye(self.labels), np.ones(self.labels), np.ones((self.labels, 1))
         return {

@@ -19,7 +19,7 @@ _WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["
 
 @dataclass(frozen=True)
 class Feature:
-    """A number from `low` to `high`, or one of some categories. Raises FeaturesError for neither, or both."""
+    """A number from `low` to `high`, or a category. Raises FeaturesError for neither, or both."""
 
     low: float | None = None
     high: float | None = None
@@ -40,11 +40,11 @@ class Feature:
         return 1 if self.categories is None else len(self.categories)
 
     def encode(self, values: Sequence[str]) -> Floats:
-        """Return values as numbers, shape (n, columns).
+        """Return values as numbers, shape (n, columns), whatever the values are.
 
-        Computes: -1 at a range's low end and below, 1 at its high end and above, and the middle, 0, for what
-        is no number; for categories, 1 in the value's own, and all 0 for another value.
-        Guarantees: it refuses no value.  [test: tests/harness/training/test_features.py]
+        A range's low end and below is -1, its high end and above 1, and what is no number the middle, 0. A
+        category is 1 in its own column; another value is all 0.  [test:
+        tests/harness/training/test_features.py]
         """
         if self.categories is not None:
             return np.array(
@@ -84,7 +84,7 @@ class Features:
 
     @property
     def named(self) -> list[str]:
-        """The name of each of these numbers: a feature, or a feature and a category."""
+        """The name of each number: a feature, or a feature and a category."""
         return [
             name if category is None else f"{name} = {category}"
             for name, feature in self.by_name.items()
@@ -92,7 +92,7 @@ class Features:
         ]
 
     def encode(self, table: Mapping[str, Sequence[str]]) -> Floats:
-        """Return a table's rows as numbers, shape (n, columns), from strings as they stand in a file."""
+        """Return a table's strings, as they stand in a file, as numbers, shape (n, columns)."""
         return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
 
     def to_json(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Features:
 
 
 def read_features(path: Path) -> Features:
-    """Read a file of features. Raises FeaturesError if it cannot be read, or declares none."""
+    """Read a file of features. Raises FeaturesError if it is none."""
     return features_from_json(read_json(path, _refusal(str(path))), str(path))
 
 

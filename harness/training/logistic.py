@@ -59,7 +59,7 @@ class Examples:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the parameters: a row of p coefficients and an intercept per label but the first."""
+        """The parameters' shape: a row of p coefficients and an intercept per label but the first."""
         return self.labels - 1, self.features.shape[1] + 1
 
     @cached_property
@@ -139,7 +139,7 @@ def fit(
 
 
 def probabilities(parameters: Floats, inputs: Floats) -> Floats:
-    """Return each label's probability, shape (n, k), the first label's score being 0.
+    """Return each label's probability, shape (n, k), with a score of 0 for the first.
 
     The last column of `inputs`, shape (n, p + 1), is 1.
     """
@@ -149,7 +149,7 @@ def probabilities(parameters: Floats, inputs: Floats) -> Floats:
 
 
 def with_constant(features: Floats) -> Floats:
-    """Return features, shape (n, p), and the constant 1 after them for the intercept."""
+    """Return features, and after them the constant 1 for the intercept."""
     return np.concatenate([features, np.ones((len(features), 1))], axis=1)
 
 
@@ -226,8 +226,8 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each label's probability, shape (n, k), in the order of `classes_`.
 
-        Values outside a declared range count as its nearest end; unknown categories and no numbers as
-        nothing.
+        Values outside a declared range count as its nearest end. Other categories, and texts that are no
+        number, count as nothing.
 
         Args:
             X: A frame that narwhals knows, with the features as columns in any order; or an array with the
@@ -245,7 +245,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
 
 def _framed(given: Any, names: Sequence[str]) -> Any:
-    """Return a frame as it is, an array as one; raise RecordsError if the columns are others than `names`."""
+    """Return a frame as it is, an array as one; raise RecordsError for other columns."""
     if nw.from_native(given, pass_through=True) is not given:
         columns = frame_of(given).collect_schema().names()
         if others := [str(name) for name in columns if name not in names]:

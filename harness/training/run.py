@@ -70,7 +70,7 @@ _SAID = ("number of rounds", "clipping norm", "largest weight", "learning rate",
 
 @dataclass(frozen=True)
 class Planned:
-    """A release that belongs to a training, with its own part of epsilon and delta."""
+    """A release beside a training, with its own part of epsilon and delta."""
 
     statistic: Statistic[Any]
     settings: RunSettings
@@ -135,7 +135,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Trained:
-    """The results of a training, and its one place in the ledger, `charging`."""
+    """The results of a training, and its place in the ledger."""
 
     model: LogisticModel
     manifest: dict[str, Any]
@@ -242,7 +242,7 @@ def train(
 
 
 def label_values(records: ClientRecords) -> list[Any]:
-    """Return the labels in the records' dtype, for a model to predict. Raises OptionError for datetimes."""
+    """Return the labels in the records' dtype. Raises OptionError for datetimes."""
     dtype = records.columns.get("label", "str")
     if "datetime" in dtype:
         raise OptionError(
@@ -252,7 +252,7 @@ def label_values(records: ClientRecords) -> list[Any]:
 
 
 def held_out(clients: int) -> npt.NDArray[np.bool_]:
-    """Draw one client in four to keep out of training, by the operating system's randomness: shape (M,).
+    """Draw one client in four, by the system's randomness, to keep out of training.
 
     Their number is public, and depends on the number of clients alone. Raises OptionError below four clients.
     """
@@ -266,7 +266,7 @@ def held_out(clients: int) -> npt.NDArray[np.bool_]:
 
 
 def of_clients(records: ClientRecords, kept: npt.NDArray[np.bool_]) -> ClientRecords:
-    """Return the records of these clients alone, in their order; `kept` has shape (M,)."""
+    """Return the records of these clients alone, in their order."""
     rows, number = kept[records.client], np.cumsum(kept) - 1
     return replace(
         records,
@@ -314,7 +314,6 @@ def _manifest(
     total: Guarantee,
     domain: RecordDomain,
 ) -> dict[str, Any]:
-    """Return the manifest of all releases, from their own and their total loss."""
     manifest = combined_manifest(TASK, parts)
     of_weights = chosen.weights.settings.release.epsilon if chosen.weights else 0
     existence_only = domain.max_count == 1 and chosen.unit is PrivacyUnit.RECORD
@@ -332,7 +331,6 @@ def _manifest(
 def _own_manifest(
     chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
 ) -> dict[str, Any]:
-    """Return the manifest of the rounds, as if nothing else had been released."""
     noise, piece = session.plan.noise, session.piece
     size, counted = session.rule.coordinates, "" if chosen.fairness is None else _COUNTED
     stated = PrivacyStatement(
@@ -387,7 +385,7 @@ def preprocessed(
 ) -> tuple[Path, list[dict[str, Any]]]:
     """Make the noise of all rounds of so many trainings, before there are records.
 
-    Returns where it lies, and the cost of each piece. After an error, finished noise stays.
+    Returns where it lies, and its costs. After an error, finished noise stays.
     """
     request, domain = request.but(offline=True, records=TABLE), domain_of_noise(request)  # of any records
     chosen = _chosen(request, Account())

@@ -187,14 +187,14 @@ class SumSession:
     def preprocess(self, sessions: int = 1, progress: Progress = lambda _: None) -> list[dict[str, Any]]:
         """Make the joint noise of so many sessions like this one, before there are any vectors.
 
-        Returns the mpc_s, sent_bytes and attempts of each. After an error, finished noise stays.
+        Returns their costs. After an error, finished noise stays.
         """
         return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
 
     def take(self, place: Path) -> str:
         """Take noise made ahead out of the stock into `place`, for good; return its name, or "".
 
-        Whoever charges the session by `starting` calls this before, and charges the name. Raises StockError.
+        Whoever charges the session by `starting` calls this before, and charges the name.
         """
         if self.offline and self.piece is None:
             self.piece = taken(self._noise, self.stock, place)
@@ -248,7 +248,9 @@ class SumSession:
             Shape (coordinates,); its noise has mean 0.
         Raises:
             OptionError: There are too many rows or rounds, or another shape.
-            PartyFailedError: The session has ended; so do PartyTimeoutError and OutputError say.
+            PartyFailedError: The session has ended.
+            PartyTimeoutError: Likewise.
+            OutputError: Likewise.
         """
         if self._rounds is None:
             raise OptionError("This session is not open; use it in a `with` block, or call open() first.")
@@ -319,7 +321,6 @@ class SumSession:
 
     @property
     def _noise(self) -> JointNoise:
-        """The joint noise of all rounds. Raises OptionError if the parties draw it."""
         if isinstance(self.plan.noise, DistributedNoise):
             raise OptionError(
                 "Parties draw distributed noise in the run itself: only joint noise is made ahead."
@@ -358,7 +359,7 @@ def _charge(stock: Stock, mark: Entry, event: PrivacyEvent) -> None:
 
 
 def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
-    """Return each party's column: the sum of the shares from all clients, each value shared on its own."""
+    """Return each party's column: the sum of the shares from all clients."""
     domain = model.domain
     rows, width = encoded.shape
     columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
@@ -372,7 +373,6 @@ def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
 def _account(
     population: str | None, budget: Number | tuple[Number, Number] | None, ledger: Path | str | None
 ) -> Account:
-    """Return who is charged, by the rules of commands."""
     with naming(as_keyword):
         given = Charged(budget=budget, ledger=ledger)
         return chosen_account(population, given.budget, given.ledger)

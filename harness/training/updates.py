@@ -27,7 +27,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def units_for(coordinates: int, largest_weight: float) -> int:
-    """Return how many units the clipping norm needs so that rounding adds at most 4 % to a norm."""
+    """Return the units of the clipping norm at which rounding adds at most 4 % to a norm."""
     return 1 << max(0, math.ceil(math.log2(_ROUNDING * math.sqrt(coordinates) / 2 / largest_weight)))
 
 
@@ -41,7 +41,7 @@ class UpdateRule:
         largest_weight: w_max, a bound that nobody reads off data.
         units: Of the grid, per clipping norm.
         unit: Who is protected.
-        rows: Whose vector each clipped row is: a client's, or a record's.
+        rows: Whose vector a clipped row is: a client's, or a record's.
     """
 
     coordinates: int
@@ -77,9 +77,8 @@ class UpdateRule:
     def squares(self) -> int:
         """The largest squared distance between two neighbors' sums, in units.
 
-        Computes: (C w_max + sqrt(d) / 2)^2 for a vector that comes or goes, where rounding adds at most 1/2
-        to each coordinate; twice the norm for a client's vector that changes as one of its records comes or
-        goes.
+        Computes: (C w_max + sqrt(d) / 2)^2 for a vector that comes or goes, since rounding adds at most 1/2
+        to each coordinate; twice the norm for a client's vector in which one record comes or goes.
         [test: tests/harness/training/test_updates.py]
         """
         root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)
@@ -92,7 +91,7 @@ class UpdateRule:
         return math.floor(self.norm + Fraction(1, 2))
 
     def check_sums(self, rows: int, noise: int) -> None:
-        """Raise OptionError where a sum of so many rows, and noise up to this, could wrap around."""
+        """Raise OptionError where so many rows and this noise could overflow."""
         if rows * self.largest + noise >= _LIMIT:
             raise OptionError(
                 f"Sums of {rows} vectors could overflow at {self.units} units to the clipping norm and "

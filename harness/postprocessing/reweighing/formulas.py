@@ -43,19 +43,19 @@ _BLOCK = 64  # points of the grid of ratios that are computed together
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of each of a release's counts; `raised` says whether any may be raised to the floor."""
+    """The noise of a release's counts; `raised` says whether any may be raised to the floor."""
 
     one: NoiseOfCount
     cells: int
     raised: bool
 
     def sum(self, terms: int) -> Distribution:
-        """Return a distribution that bounds the error of a sum of raised noisy counts, on either side."""
+        """Return a two-sided bound of the error of a sum of raised noisy counts."""
         return noise_sum(self.one, terms, positive=self.raised)
 
 
 def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
-    """Return the noise of counts of which the smallest noisy one is at least `least`.
+    """Return the noise of counts, the smallest noisy one at least `least`.
 
     If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true one above T + 1, which no noise
     brings to the floor.
@@ -156,7 +156,7 @@ def difference_bound(
 
 
 def _quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, failure: float) -> Table:
-    """Return, per row of factors >= 0, a bound that the weighted sum exceeds with that failure at most."""
+    """Return, per row of factors >= 0, a quantile of the weighted sum, rounded up."""
     widths = [one.step * one.masses.size for one in distributions]
     steps = factors @ widths / (_PLACES - 2 * len(widths))
     first, waves = np.zeros(len(factors)), np.ones((len(factors), _PLACES // 2 + 1), dtype=np.complex128)
@@ -172,12 +172,12 @@ def _quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, fa
 
 
 def _main(failure: float) -> float:
-    """Return the part of a failure that is left for one side of a region of ratios."""
+    """Return the part of a failure for one side of a region of ratios."""
     return failure * (0.98 / 2 - _BETWEEN)
 
 
 def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
-    """Return growing ratios from start to end, and a bound of q between each and the next."""
+    """Return growing ratios from start to end, and a bound of q between neighbors."""
     first = start if start > 0 else min(end, 1.0) * 1e-6
     blocks = [int(np.floor(np.log(r) / np.log(_GROWTH))) // _BLOCK for r in (first, end)]
     powers = np.arange(blocks[0] * _BLOCK, (blocks[1] + 1) * _BLOCK + 1)
@@ -191,7 +191,7 @@ def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) ->
 
 @lru_cache(maxsize=4096)
 def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
-    """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure, by bisection."""
+    """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure."""
     distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
     ratios = _GROWTH ** np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.float64)
     allowed = failure * (1 - 1e-9) - distribution.lost - others.lost
@@ -206,7 +206,7 @@ def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
 
 
 def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
-    """Return an interval of each weight, shape (groups, labels, 2), from noisy counts raised to at least 1.
+    """Return an interval of each weight from noisy counts raised to 1, shape (groups, labels, 2).
 
     Guarantees: each holds its weight with probability at least 95 %.
     [test: tests/statistical/test_weight_intervals.py]
@@ -276,7 +276,7 @@ def _bend(x: Table) -> Table:
 
 
 def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, Table]:
-    """Return the extremes of Kamiran-Calders weights over ranges of a and the rest of row, column, all."""
+    """Return the extremes of Kamiran-Calders weights over ranges of the four parts of a table."""
 
     def weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
         return (own + row) * (own + column) / ((own + row + column + rest) * own)
@@ -294,7 +294,7 @@ def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, 
 
 @dataclass(frozen=True)
 class GroupWeights:
-    """A sample weight per (group, label). All tables have shape (groups, labels).
+    """A sample weight per (group, label), and tables of that shape.
 
     `noisy_counts` are before the floor, and `floored` says where it was used. Each `interval`, low and high,
     by itself holds the weight of the true counts with probability `confidence` at least.
@@ -310,7 +310,7 @@ class GroupWeights:
 
     @property
     def unit(self) -> int:
-        """The count of one client: 1, or the scale where a client weighs 1 in all."""
+        """The count of a client: 1, or the scale where a client weighs 1 in all."""
         return scale_of(self.domain.cap)
 
     def to_json(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class _Weights:
 
 
 def read_weights(path: Path | str) -> pd.Series:
-    """Return the positive weights of a finished run, indexed by (group, label), both strings.
+    """Return the positive weights of a finished run by (group, label), both strings.
 
     Args:
         path: `weights.json`, or its directory.

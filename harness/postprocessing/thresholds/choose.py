@@ -59,7 +59,7 @@ class GroupThresholds:
     least_tolerance: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `thresholds.json` without the privacy statement; undefined rates are null."""
+        """Return the fields of `thresholds.json` without the privacy statement."""
         return {
             "constraint": self.constraint,
             "objective": self.objective,
@@ -166,7 +166,6 @@ def _assessed(
 
 
 def _gap(intervals: Floats) -> tuple[float, float]:
-    """Return the least and the largest difference between two groups' rates that the intervals allow."""
     differences = intervals[:, 1] - intervals[:, np.newaxis, 0]  # of column's highest and row's lowest
     np.fill_diagonal(differences, -np.inf)
     apart = intervals[:, 0].max() - intervals[:, 1].min()
@@ -234,9 +233,9 @@ def constant_prediction(curves: GroupCurves, objective: str) -> float:
 
 
 def cautions(thresholds: GroupThresholds, curves: GroupCurves, positive: str) -> list[str]:
-    """Warn of each group with a nearly constant prediction or an inverted score.
+    """Warn of groups with a nearly constant prediction, or an area under the curve below 1/2.
 
-    The latter has an area under the curve below 1/2 by over two standard errors of sample and noise together.
+    The latter has to be below by two standard errors of sample and noise together.
     """
     warnings = []
     if below := [repr(group) for i, group in enumerate(thresholds.rules) if _below_diagonal(curves, i)]:

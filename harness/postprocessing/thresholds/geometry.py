@@ -18,7 +18,7 @@ ROUNDING = 1e-12  # rates that differ by less are the same rate, computed twice
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """The upper convex hull of points (x, y), with x from 0 to 1: the corners' indices and coordinates."""
+    """The upper convex hull of points, x from 0 to 1: indices and coordinates of corners."""
 
     corners: Integers
     x: Floats
@@ -26,7 +26,7 @@ class Hull:
 
     @classmethod
     def over(cls, x: Floats, y: Floats) -> "Hull":
-        """Return the hull of points in any order, by one scan from the left that keeps right turns only."""
+        """Return the hull of points in any order, by a scan that keeps right turns."""
         kept: list[int] = []
         xs, ys = x.tolist(), y.tolist()
         for i in np.lexsort((y, x)).tolist():
@@ -47,12 +47,12 @@ class Hull:
         return np.asarray(np.interp(x, self.x, self.y))
 
     def first_reach(self, y: Floats) -> Floats:
-        """Return the least x where a hull that never falls reaches y, or its maximum."""
+        """Return the least x where a never falling hull reaches y, or its maximum."""
         rising = np.concatenate([[True], np.diff(self.y) > 0])
         return np.asarray(np.interp(y, self.y[rising], self.x[rising]))
 
     def mix(self, x: float) -> list[tuple[int, float]]:
-        """Return at most two points, with shares, that make the hull's point above x."""
+        """Return at most two points, with shares, that mix to the hull's point above x."""
         right = int(np.clip(np.searchsorted(self.x, x), 1, len(self.x) - 1))
         share = float(snapped((x - self.x[right - 1]) / (self.x[right] - self.x[right - 1])))
         pairs = zip(self.corners[right - 1 : right + 1].tolist(), (1 - share, share), strict=True)
@@ -62,9 +62,8 @@ class Hull:
 def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
     """Return each group's x, all within the tolerance, that maximizes the sum of the hulls' heights.
 
-    The sum of each hull's best height in [c, c + tolerance] is concave and piecewise linear in c, with
-    corners at the hulls' corners, and those less the tolerance; all are tried. Ties go to the smallest
-    spread.
+    That sum, of best heights in [c, c + tolerance], is concave and piecewise linear in c, with corners at the
+    hulls' corners, and those less the tolerance; all are tried. Ties go to the smallest spread.
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
     starts = np.unique(np.clip(np.concatenate([corners, corners - tolerance]), 0, 1 - tolerance))
@@ -110,14 +109,14 @@ def mixed_two_rates(
 
 
 def snapped(shares: Floats) -> Floats:
-    """Return shares within [0, 1], those within 10^-9 of an end on it: nobody draws so rarely."""
+    """Return shares within [0, 1], those within 10^-9 of an end on it."""
     return np.where(shares < 1e-9, 0.0, np.where(shares > 1 - 1e-9, 1.0, shares))
 
 
 def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> Integers | None:
-    """Return each group's best point, with all x within the tolerance and the sum of y largest.
+    """Return the points with the largest sum of y, one per group and all x within the tolerance, if any.
 
-    `points` are x, sorted, and y of each group. None if no window of x has a point of every group.
+    `points` are x, sorted, and y of each group.
     """
     starts = np.unique(np.concatenate([x for x, _ in points]))
     best = np.array([_largest(y, *_window(x, starts, tolerance)) for x, y in points])
@@ -131,7 +130,7 @@ def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> 
 def pure_two_rates(
     points: Sequence[tuple[Floats, Floats]], gain: Floats, loss: Floats, tolerance: float
 ) -> Integers | None:
-    """Return each group's best point, all x and all y within the tolerance, for the sum of gain y - loss x.
+    """Return the points with the largest sum of gain y - loss x, one per group and within the tolerance.
 
     `points` are x and y of each group, both sorted. None if no window has one of every group. Windows of x
     are tried in the order of an upper bound on their value.
@@ -158,7 +157,7 @@ def pure_two_rates(
 
 
 def _narrowed(ys: Sequence[Floats], windows: Integers, tolerance: float) -> Integers:
-    """Leave out of windows of x the points whose y another group cannot approach in the same window."""
+    """Leave out of windows of x the points whose y no point of another group is near."""
     lows = [y[np.minimum(first, len(y) - 1)] for y, (first, _) in zip(ys, windows, strict=True)]
     highs = [y[last] for y, (_, last) in zip(ys, windows, strict=True)]
     floor, ceiling = np.max(lows, axis=0) - tolerance, np.min(highs, axis=0) + tolerance
@@ -168,7 +167,7 @@ def _narrowed(ys: Sequence[Floats], windows: Integers, tolerance: float) -> Inte
 
 
 def _largest(values: Floats, low: Integers, high: Integers) -> Integers:
-    """Return the first index of the largest of values[low..high], for many ranges; -1 where low > high."""
+    """Return the first index of the largest of values[low..high], for many ranges, or -1."""
     order = np.lexsort((-np.arange(len(values)), values))
     rank = np.append(np.argsort(order), -1)  # with an end for ranges that go up to the last value
     best = np.maximum.reduceat(rank, np.column_stack([low, high + 1]).ravel())[::2]
@@ -176,13 +175,12 @@ def _largest(values: Floats, low: Integers, high: Integers) -> Integers:
 
 
 def _window(values: Floats, starts: Floats, width: float) -> tuple[Integers, Integers]:
-    """Return the first and last index of sorted values in [start, start + width]."""
     low = np.searchsorted(values, starts - ROUNDING, side="left")
     return low, np.searchsorted(values, starts + width + ROUNDING, side="right") - 1
 
 
 def _total(values: Sequence[Floats], indices: Sequence[Integers] | Integers) -> Floats:
-    """Return the sum of each group's values at its indices; index -1 counts as minus infinity."""
+    """Return the sum of each group's values at its indices; minus infinity with a -1."""
     pairs = zip(values, indices, strict=True)
     return np.asarray(sum(np.where(index < 0, -np.inf, of_group[index]) for of_group, index in pairs))
 
@@ -194,7 +192,7 @@ def _best(value: Floats, spread: Floats) -> int:
 def _maximise(
     function: Callable[[Floats], Floats], low: Floats, high: Floats, points: int = 33, rounds: int = 11
 ) -> Floats:
-    """Return where a concave function is largest between low and high, for many functions at once."""
+    """Return where concave functions are largest between low and high."""
     steps = np.linspace(0, 1, points).reshape(-1, *[1] * low.ndim)
     middle = low
     for _ in range(rounds):

@@ -101,7 +101,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         write_json(result_path(path, FILE), fields)
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> "GroupThresholdPredictor":  # noqa: ARG002, N803
-        """Do nothing: the rules are there and the estimator is fitted."""
+        """Do nothing: there is nothing to learn."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -109,18 +109,18 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """The predicted classes, shape (2,): the estimator's, or the labels, sorted."""
+        """The predicted classes, sorted: the estimator's, or the labels."""
         labels = np.sort(np.array((0, 1) if self.labels is None else self.labels))
         return np.asarray(getattr(self.estimator, "classes_", labels))
 
     @property
     def n_features_in_(self) -> int:
-        """How many features the estimator takes. Raises AttributeError if it does not say."""
+        """The estimator's number of features, if it has one."""
         return int(self.estimator.n_features_in_)
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """The features' names. Raises AttributeError unless the estimator was fitted on a table."""
+        """The estimator's names of features, if it has some."""
         return np.asarray(self.estimator.feature_names_in_)
 
     def predict(self, X: Any, *, sensitive_features: Any, random_state: Any = None) -> npt.NDArray[Any]:  # noqa: N803
@@ -145,10 +145,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self.classes_[np.where(positive, at, 1 - at)]
 
     def predict_proba(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
-        """Return the probability with which `predict` predicts each class, shape (n, 2).
-
-        Rules without draws have 0 or 1. Takes and raises the same as `predict`.
-        """
+        """Return the probability of each class under `predict`, shape (n, 2): 0 or 1 without draws."""
         positive = self.positive_probability(X, sensitive_features=sensitive_features)
         both = np.column_stack([1 - positive, positive])
         return both if self._positive_class() else both[:, ::-1]
@@ -162,7 +159,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         sensitive_features: Any,
         random_state: Any = None,
     ) -> float:
-        """Return the accuracy of `predict`, from 0 to 1, on the classes y, shape (n,)."""
+        """Return the accuracy of `predict` on the classes y, from 0 to 1."""
         predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
@@ -192,7 +189,6 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return names.index(self.positive_label)
 
     def _by_rule(self, groups: pd.Series) -> Iterator[tuple[npt.NDArray[np.int64], ThresholdRule]]:
-        """Yield each group's positions and its rule."""
         for group in groups.unique().tolist():
             rows = np.flatnonzero(groups == group)
             if group in self.rules:
@@ -212,13 +208,12 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
 
 def _collected(given: Any) -> Any:
-    """Return a frame or series as narwhals has it, in memory; anything else as it is."""
+    """Return a frame or series of narwhals, in memory, or anything else as it is."""
     known = nw.from_native(given, allow_series=True, pass_through=True)
     return known.collect() if isinstance(known, nw.LazyFrame) else known
 
 
 def _scores(given_scores: Any) -> Floats:
-    """Return scores of shape (n,), the last column of two."""
     values = _collected(given_scores)
     known = isinstance(values, nw.DataFrame | nw.Series)
     scores = np.asarray(values.to_numpy() if known else values, dtype=np.float64)
@@ -238,7 +233,6 @@ def _scores(given_scores: Any) -> Floats:
 
 
 def _groups(groups: Any, index: Any, samples: int) -> pd.Series:
-    """Return the group of each sample as a file would name it."""
     groups = _collected(groups)
     if isinstance(groups, nw.DataFrame):
         if groups.shape[1] != 1:
@@ -261,7 +255,7 @@ def _groups(groups: Any, index: Any, samples: int) -> pd.Series:
 
 
 def _uniform(count: int, random_state: Any) -> Floats:
-    """Draw from [0, 1), by default 53 bits each of the operating system's randomness."""
+    """Draw from [0, 1), by default 53 bits each of the system's randomness."""
     if random_state is None:
         bits = np.frombuffer(os.urandom(8 * count), dtype="<u8") >> np.uint64(11)
         return bits.astype(np.float64) * 2.0**-53

@@ -16,7 +16,7 @@ _KEYS = (
 
 
 def in_words(option: str) -> str:
-    """Return the name of a constraint or objective in prose: `equalized odds`, `accuracy`."""
+    """Return a constraint or objective in prose: `equalized odds`, `accuracy`."""
     return option.removesuffix("_score").replace("_", " ")
 
 
@@ -66,10 +66,7 @@ class ThresholdRule:
 
 
 def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
-    """Return the rule of (threshold, probability) pairs, after merging thresholds and dropping zeros.
-
-    Raises ThresholdRuleError if no rule remains.
-    """
+    """Return the rule of (threshold, probability) pairs, with thresholds merged and zeros dropped."""
     merged: dict[float, float] = {}
     for threshold, probability in parts:
         merged[threshold] = merged.get(threshold, 0.0) + probability
@@ -78,10 +75,7 @@ def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
 
 
 def rule_from_json(fields: Any, where: str) -> ThresholdRule:
-    """Return the rule of one group's entry of a `thresholds.json`.
-
-    Raises ThresholdRuleError, naming `where`, if it is none.
-    """
+    """Return a group's rule in `thresholds.json`, or raise ThresholdRuleError, which names `where`."""
     keys = set(fields) if isinstance(fields, dict) else set()
     if keys not in _KEYS:
         raise ThresholdRuleError(

@@ -31,7 +31,7 @@ _SAME = 1e-9  # rates closer than this are one
 
 @dataclass(frozen=True, eq=False)
 class ThresholdTask:
-    """The constraint, and the objective `constant + sum of gain * TPR - loss * FPR` over groups."""
+    """A constraint, and the objective `constant + sum of gain * TPR - loss * FPR`."""
 
     points: OperatingPoints
     constraint: str
@@ -52,7 +52,7 @@ class ThresholdTask:
 
     @cached_property
     def curves(self) -> "tuple[GroupPoints, ...]":
-        """The distinct points of each group, in the order of the groups; a rate that is 0/0 is 0."""
+        """The distinct points of each group; a rate that is 0/0 is 0."""
         rates = (self.points.true_positive_rate, self.points.false_positive_rate, self.points.selection_rate)
         return tuple(
             _group_points(self.points.thresholds, *of_group) for of_group in zip(*rates, strict=True)
@@ -61,7 +61,7 @@ class ThresholdTask:
 
 @dataclass(frozen=True, eq=False)
 class GroupPoints:
-    """The distinct effects of a group's thresholds, shape (n,) each, in the order of rising rates."""
+    """The distinct effects of a group's thresholds, by rising rates."""
 
     thresholds: Floats
     true_positive_rate: Floats
@@ -69,7 +69,7 @@ class GroupPoints:
     selection_rate: Floats
 
     def rule(self, shares: Sequence[tuple[int, float]]) -> ThresholdRule:
-        """Return the rule that draws among points, given as (index, probability). Raises as `mixture`."""
+        """Return the rule that draws among points, given as (index, probability)."""
         return mixture((float(self.thresholds[point]), share) for point, share in shares)
 
 
@@ -91,7 +91,7 @@ def task_for(points: OperatingPoints, constraint: str, objective: str) -> Thresh
 
 
 def best_mixed_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule]:
-    """Return each group's best rule if decisions may be drawn by chance."""
+    """Return each group's best rule with draws."""
     if task.constraint != EQUALIZED_ODDS:
         hulls = [Hull.over(*one_rate) for one_rate in _one_rate(task)]
         best = zip(task.curves, hulls, mixed_one_rate(hulls, tolerance).tolist(), strict=True)
@@ -106,8 +106,8 @@ def best_mixed_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRul
 def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule] | None:
     """Return each group's best single threshold.
 
-    None if the constraint leaves only that all groups accept everybody, or nobody, and that is not the
-    optimum without it.
+    None if the constraint forces all groups to accept everybody, or nobody, and this is not the optimum
+    anyway.
     """
     chosen = _best_points(task, tolerance, slice(None))
     free = [int(np.argmax(value)) for _, value in _one_rate(task)]
@@ -121,7 +121,7 @@ def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule
 
 
 def least_tolerance(task: ThresholdTask) -> float:
-    """Return about the least tolerance with which `best_pure_rules` finds any: at most 2 % too large."""
+    """Return the least tolerance at which `best_pure_rules` finds any, at most 2 % too large."""
     low, high = 0.0, 1.0
     while high - low > 0.02 * high:
         middle = (low + high) / 2
@@ -143,13 +143,12 @@ def _best_points(task: ThresholdTask, tolerance: float, among: slice) -> list[in
 
 
 def _is_trivial(task: ThresholdTask, chosen: Sequence[int]) -> bool:
-    """Return whether all groups accept nobody, or all everybody."""
     lasts = [len(curve.thresholds) - 1 for curve in task.curves]
     return not any(chosen) or list(chosen) == lasts
 
 
 def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
-    """Return, for each group's points, the first constrained rate and its contribution to the objective."""
+    """Return each group's constrained rate, and contribution to the objective, by point."""
     return [
         (
             getattr(curve, task.constrained[0]),
@@ -160,7 +159,7 @@ def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
 
 
 def _rule_at(curve: GroupPoints, hull: Hull, x: float, y: float, half_a_record: list[float]) -> ThresholdRule:
-    """Return a rule with these rates: exactly on the hull, below it by two thresholds, else by three."""
+    """Return a rule with these rates: exact on the hull, by two thresholds below, else by three."""
     if y >= float(hull.at(x)) - _SAME:
         return curve.rule(hull.mix(x))
     if pair := _pair_at(curve, x, y, half_a_record):
@@ -198,7 +197,7 @@ def _pair_at(
 
 
 def _group_points(thresholds: Floats, tpr: Floats, fpr: Floats, selection: Floats) -> GroupPoints:
-    """Merge thresholds with the same rates into the middle one, but keep 0 and ACCEPT_NOBODY."""
+    """Merge thresholds with the same rates into the middle one, except at both ends."""
     tpr, fpr = np.nan_to_num(tpr), np.nan_to_num(fpr)
     ends = np.concatenate([np.flatnonzero((np.diff(tpr) != 0) | (np.diff(fpr) != 0)), [len(tpr) - 1]])
     begins = np.concatenate([[0], ends[:-1] + 1])

@@ -230,7 +230,7 @@ def audit_command(
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
     """Audit Protocol 4's release: Laplace noise of scale 1 / epsilon on each count at each threshold.
 
-    The epsilon is exact; the one at a small delta is a numerical bound for the ideal Laplace distribution.
+    The epsilon is exact; that at a small delta is a numerical bound for ideal noise.
     """
     moved = values_moved(_protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS), Neighbors(relation))
     at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
@@ -268,7 +268,6 @@ _ADD, _REPLACE, _ZERO_OUT = NeighboringRelation
 
 
 def _papers_sizes(name: str) -> dict[str, int]:
-    """Return the sizes to audit by default, where the paper's differ from the command's."""
     return {"thresholds": PAPERS_THRESHOLDS} if "thresholds" in RELEASES[name].sizes else {}
 
 
@@ -318,6 +317,6 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
 
 
 def reference_set() -> Iterator[Audited]:
-    """Yield the audits of `./inv audit` without arguments. Subjects of rows are unique."""
+    """Yield the default audits of `./inv audit`; subjects of rows are unique."""
     for one in _REFERENCE:
         yield one()

@@ -61,7 +61,7 @@ class Audited:
     fault: str | None = None
 
     def rows(self) -> list[dict[str, object]]:
-        """Return a row per figure for `--json`; bounds are rounded up."""
+        """Return a row per figure for `--json`, with bounds rounded up."""
         delta = {"delta": power_of_two(self.requested.delta)} if self.requested.delta else {}
         parameters = {"epsilon": str(self.requested.epsilon), **delta, **self.parameters}
         return [
@@ -82,7 +82,7 @@ def audit_coins(
     sensitivity: int = 1,
     subject: str = "pi_lap.default",
 ) -> Audited:
-    """Audit our sampler from its coins, against a claim of their guarantee."""
+    """Audit our sampler from its coins, against a claimed guarantee."""
     curve, spent = curve_of_coins(coins, sensitivity), cost(coins)
     figures: dict[str, Figure] = {
         **_curve_figures(curve, requested.epsilon, claim.delta),
@@ -117,10 +117,10 @@ def audit_sampler(
 
 
 def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
-    """Audit π_LAP as published, at 16 fractional bits, for counts that move by 1.
+    """Audit π_LAP as published, with 16 fractional bits, for counts that move by 1.
 
-    `log` is "ideal" or "mp-spdz"; `rounded` noise becomes an integer inside the computation. Raises
-    OptionError if epsilon is so small that the noise overflows.
+    `rounded` noise becomes an integer inside the computation. Raises OptionError if a small epsilon makes the
+    noise overflow.
     """
     try:
         distribution = laplace_distribution(1 / epsilon, LOGARITHMS[log], rounded=rounded)
@@ -171,7 +171,7 @@ def audit_truncated() -> Audited:
 
 
 def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
-    """Audit M_R, repaired or as published, with epsilon_1 = epsilon_2 = epsilon."""
+    """Audit M_R, repaired or as published (epsilon_1 = epsilon_2 = epsilon)."""
     as_published = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
     exact = epsilon_of_r(MechanismR.private(_GROUPS, epsilon) if repaired else as_published)
     fault = f"its ε is {float(exact):.4g}" if repaired and exact > epsilon else None
@@ -207,7 +207,6 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
 
 
 def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
-    """Return the figures of one count; its epsilon is at `delta`, its delta at `epsilon`."""
     return {
         "epsilon": curve.least_epsilon(delta),
         "delta": curve.delta_bounds(epsilon)[1],
@@ -217,6 +216,6 @@ def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> d
 
 
 def power_of_two(delta: Fraction) -> str:
-    """Return 2^-n for a power of two, p/q for any other delta."""
+    """Return 2^-n for a power of two, else p/q."""
     n = delta.denominator.bit_length() - 1
     return f"2^-{n}" if delta == Fraction(1, 1 << n) else str(delta)

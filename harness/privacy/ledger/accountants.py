@@ -32,7 +32,7 @@ _PARTS = 1000  # of a budget: the unit in which its rest is said
 class NoiseEvent:
     """The noise of a release of which one record moves `values` values by 1 each.
 
-    The ledger keeps none of a release whose values move by more. Distributed noise is that of honest parties.
+    Distributed noise is that of honest parties.
     """
 
     noise: Single
@@ -40,7 +40,7 @@ class NoiseEvent:
 
 
 class Loss(NamedTuple):
-    """A run's loss, and the noise of it or of its rounds; None where that is unknown."""
+    """A run's loss, and its noise, if known."""
 
     exact: Guarantee
     noise: NoiseEvent | Concentrated | None = None
@@ -81,7 +81,7 @@ class Accountant:
     losses: tuple[Loss, ...] = ()
 
     def supports(self, loss: Loss) -> bool:  # noqa: ARG002
-        """Return whether a further run can be added to those so far."""
+        """Return whether a further run can be added."""
         return True
 
     def compose(self, losses: Iterable[Loss]) -> Self:
@@ -89,7 +89,7 @@ class Accountant:
         return replace(self, losses=(*self.losses, *losses))
 
     def allows(self, loss: Loss) -> bool:
-        """Return whether the budget covers a further run; all of it may be spent."""
+        """Return whether the budget, all of which may be spent, covers a further run."""
         return self.supports(loss) and self.compose([loss]).kept
 
     @property
@@ -104,10 +104,10 @@ class Accountant:
 
 
 class DeclaredRuns(Accountant):
-    """Equal runs, whose number was declared before the first: theorem 6."""
+    """Equal runs, their number declared before the first: theorem 6."""
 
     def supports(self, loss: Loss) -> bool:
-        """Return whether a further run was declared, and has the noise of those so far."""
+        """Return whether a further run was declared, with the same noise."""
         return len(self.losses) < (self.budget.runs or 0) and {*self.losses, loss} == {loss}
 
     @property
@@ -124,11 +124,11 @@ class DeclaredRuns(Accountant):
 
 
 class Renyi(Accountant):
-    """A filter for any runs, by Rényi divergences of one order or by basic composition: theorem 5."""
+    """A filter by Rényi divergences of one order, or by sums: theorem 5."""
 
     @property
     def kept(self) -> bool:
-        """Whether either rule is kept; their failures together are within delta."""
+        """Whether either rule is kept; both share delta."""
         (lost, tail), delta = self.deltas, self.budget.delta
         assert delta is not None
         if compose(loss.exact for loss in self.losses).within(Guarantee(self.budget.epsilon, delta * SUMMED)):
@@ -137,7 +137,7 @@ class Renyi(Accountant):
 
     @property
     def left(self) -> Budget:
-        """What one more run may spend at a delta of 0, in thousandths of epsilon, rounded down."""
+        """The epsilon of one more run at a delta of 0, in thousandths, rounded down."""
         part = self.budget.epsilon / _PARTS
 
         def exceeds(parts: int) -> bool:
@@ -147,7 +147,7 @@ class Renyi(Accountant):
 
     @property
     def deltas(self) -> tuple[Fraction, Fraction]:
-        """The lost mass of all runs, and the rest's delta at epsilon by its Rényi divergences."""
+        """The lost mass of all runs, and the rest's delta at epsilon."""
         order, (moment, lost) = self.budget.order or 0, self.moments
         shrunk = _power(_up(1 / exp_bounds(self.budget.epsilon)[0]), order - 1)
         factor = _power(_up(Fraction(order - 1, order)), order - 1)
@@ -155,7 +155,7 @@ class Renyi(Accountant):
 
     @property
     def moments(self) -> tuple[int, Fraction]:
-        """The product of all runs' moments in fixed point, and their lost mass."""
+        """The product of all runs' moments, and their lost mass."""
         moment, lost = _ONE, Fraction(0)
         for loss, times in Counter(self.losses).items():
             more, apart = _moment(loss, self.budget.order or 0, self.budget.epsilon)
@@ -233,7 +233,7 @@ def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
 
 
 def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:
-    """Return masses of outcomes that dominate every run of this loss, and how often they occur.
+    """Return masses of outcomes that dominate every run of this loss, and their number.
 
     Source: Murtagh and Vadhan 2016, Lemma 3.2, for unknown noise.
     """

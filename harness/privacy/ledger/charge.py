@@ -36,14 +36,14 @@ def nothing_said(_sentence: str) -> None:
 
 
 def chosen_ledger(path: Path | None) -> Ledger:
-    """Return the ledger in that file, else in $FAIRSHARES_LEDGER, else the user's."""
+    """Return the ledger in that file, in $FAIRSHARES_LEDGER, or the user's."""
     chosen = path or os.environ.get(LEDGER_VARIABLE)
     return Ledger(Path(chosen).expanduser() if chosen else None)
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where a run is charged. Without a population nobody counts it; the budget is as for `Ledger.charge`."""
+    """Where a run is charged: without a population, to nobody."""
 
     ledger: Ledger = field(default_factory=Ledger)
     population: str | None = None
@@ -51,7 +51,7 @@ class Account:
 
     @property
     def declared(self) -> bool:
-        """Whether the population has a budget for a declared number of equal runs."""
+        """Whether the population's budget is for a declared number of runs."""
         of_it = self.ledger.populations(self.population) if self.population else []
         return any(
             budget and budget.runs for budget in (self.budget, *(population.budget for population in of_it))
@@ -90,7 +90,6 @@ def chosen_account(
 
 
 def _announce(ledger: Ledger, name: str | None, budget: Budget | None, say: Say) -> None:
-    """Say that a population is new, if it is. Raises as `chosen_account`."""
     if budget and not name:
         raise OptionError(f"{named('budget')} belongs to a population; name it with {named('population')}.")
     if name and not ledger.populations(name):
@@ -106,7 +105,7 @@ def populations_of(
     retire: str | None = None,
     say: Say = nothing_said,
 ) -> tuple[Path, list[Population]]:
-    """Set a budget or retire a population; return the ledger's file, and the named population, or all."""
+    """Set a budget or retire a population; return the ledger's file, and the chosen populations."""
     place, name = chosen_ledger(ledger), name or retire
     if budget:
         _announce(place, name, budget, say)
@@ -123,9 +122,9 @@ def populations_of(
 
 
 class Entry:
-    """One run's place in the ledger: empty until `start`, settled when the run ends.
+    """One run's place in the ledger: empty until `start`, settled at its end.
 
-    `whole` is the total release of several runs, charged once, before the first of them.
+    `whole` is the total of several runs, charged once, before the first.
     """
 
     def __init__(self, account: Account) -> None:
@@ -136,7 +135,7 @@ class Entry:
         self.population: Population | None = None
 
     def check(self, release: PrivacyEvent) -> None:
-        """Raise what `start` would raise now, before a run does any work."""
+        """Raise what `start` would raise, before a run does any work."""
         account, release = self.account, self.whole or release
         if self._charged_before:
             return
@@ -145,9 +144,9 @@ class Entry:
                 account.ledger.check(account.population, account.budget, release)
 
     def start(self, release: PrivacyEvent) -> None:
-        """Charge a run whose parties are about to start, unless this raises.
+        """Charge a run whose parties are about to start, or raise.
 
-        A run that nobody counts only marks its uploads as used.
+        A run of nobody only marks its uploads as used.
         """
         account, release = self.account, self.whole or release
         if self._charged_before:
@@ -169,7 +168,7 @@ class Entry:
         return self.whole is not None and bool(self.out)
 
     def fields(self) -> dict[str, Any] | None:
-        """Return what a manifest says of the charge; None if nobody counts the run."""
+        """Return a manifest's fields on the charge; None if nobody is charged."""
         if self.population is None:
             return None
         return {
@@ -188,7 +187,7 @@ class Entry:
 
 
 def _spent(account: Account, release: PrivacyEvent) -> str:
-    """Say what a run has spent, whatever becomes of it: its parties may reveal values from now on."""
+    """Say a run's loss: its parties may reveal values from now on."""
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"
@@ -213,7 +212,7 @@ def nothing_started() -> Iterator[None]:
 
 @contextmanager
 def entry(account: Account) -> Iterator[Entry]:
-    """Yield a run's entry; settle it as done, or as aborted if the run ends in an exception."""
+    """Yield a run's entry; settle it as done, or as aborted after an exception."""
     made = Entry(account)
     try:
         yield made

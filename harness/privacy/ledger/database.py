@@ -32,7 +32,7 @@ _REASONS = {  # by SQLite's primary result code
 
 
 class Database:
-    """One file; subclasses give its `tables`, as SQL, and the version of their schema."""
+    """One file; subclasses give its `tables`, as SQL, and their version."""
 
     tables: ClassVar[str]
     schema: ClassVar[int]
@@ -49,7 +49,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that sees one state of the file throughout, an empty one if there is no file."""
+        """Yield a connection that sees one state of the file, empty if there is none."""
         if not self.exists():
             with closing(sqlite3.connect(":memory:")) as empty:
                 empty.executescript(self.tables)
@@ -60,7 +60,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the only connection that may write; commit at the end, and roll back on an exception.
+        """Yield the only connection that may write; commit, or roll back on an exception.
 
         What is read inside cannot change before the end. When this returns, the disk has it.
         [test: tests/harness/privacy/test_ledger_processes.py]

@@ -47,7 +47,7 @@ TIMEOUT_S = 20.0
 
 
 def default_path() -> Path:
-    """Return where a user's ledger is: below `$XDG_DATA_HOME` if that is absolute, else `~/.local/share`."""
+    """Return the user's ledger, below an absolute `$XDG_DATA_HOME`, else `~/.local/share`."""
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "fairshares" / "ledger.sqlite"
 
@@ -108,12 +108,12 @@ class Ledger(Database):
         super().__init__(path or default_path(), timeout_s)
 
     def populations(self, name: str | None = None) -> list[Population]:
-        """Return the named population, if there is one, or all of them, by name."""
+        """Return the named population, if there is one, or all by name."""
         with self.reading() as connection:
             return _populations(connection, None if name is None else key_of(name))
 
     def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
-        """Return the loss of each of these uploads that a run used, by basic composition.
+        """Return the sum of losses of each of these uploads that was used.
 
         [test: tests/harness/privacy/test_populations.py]
         """
@@ -130,13 +130,13 @@ class Ledger(Database):
             return _counted(connection, name, chain, uploads)
 
     def set_budget(self, name: str, budget: Budget) -> None:
-        """Give a population this budget instead of any that it has."""
+        """Give a population this budget instead of another."""
         with self.writing() as connection:
             refuse_late_rule(_find(connection, name) or Population(name), budget)
             _set_budget(connection, name, budget)
 
     def retire(self, name: str) -> None:
-        """Let runs without a name ignore a population, until it gets another budget."""
+        """Let runs without a name ignore a population, until its next budget."""
         with self.writing() as connection:
             connection.execute("UPDATE populations SET retired = 1 WHERE key = ?", (key_of(name),))
 
@@ -177,7 +177,7 @@ class Ledger(Database):
             return number, None if name is None else _find(connection, name)
 
     def head(self) -> str:
-        """Return the digest of all charges so far, "" if there are none."""
+        """Return the digest of all charges so far, or ""."""
         with self.reading() as connection:
             return last_head(connection)
 
@@ -189,7 +189,7 @@ class Ledger(Database):
     def restore(self, name: str, lost: PrivacyEvent, seen: Sequence[str]) -> None:
         """Write the charges that a restored backup lost, as its owner states them, beyond any budget.
 
-        `seen` are the lost heads that other hosts know.
+        Other hosts have `seen` these lost heads.
         """
         with self.writing() as connection:
             if _find(connection, name) is None:
@@ -199,7 +199,7 @@ class Ledger(Database):
             _set_status(connection, number, Status.DONE)
 
     def seen(self) -> dict[str, str]:
-        """Return the last known head of each other host's ledger, by its certificate."""
+        """Return other hosts' last known heads, by certificate."""
         with self.reading() as connection:
             return dict(connection.execute("SELECT certificate, head FROM peers"))
 
@@ -216,7 +216,7 @@ class Ledger(Database):
     def _refuse(
         self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
     ) -> Charge | None:
-        """Raise if a charge is refused; return the charge of its chain, if there is one."""
+        """Raise if a charge is refused; return an earlier charge of its chain."""
         begun = None
         if release.chain and not (name and release.uploads):
             raise PopulationError(
@@ -277,7 +277,6 @@ def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, .
 
 
 def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
-    """Write a population's budget, and the population if it is new."""
     epsilon = None if budget is None else str(budget.epsilon)
     delta = None if budget is None or budget.delta is None else f"{budget.delta} {budget.rule}".rstrip()
     connection.execute(
@@ -289,7 +288,6 @@ def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None
 
 
 def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
-    """Write a charge; return its number."""
     number = connection.execute(
         f"INSERT INTO charges ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -314,14 +312,13 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
 
 
 def _adopt(connection: sqlite3.Connection, name: str, unnamed: Iterable[Charge]) -> None:
-    """Give a population the charges of nobody."""
     connection.executemany(
         "UPDATE charges SET population = ? WHERE id = ?", ((key_of(name), charge.id) for charge in unnamed)
     )
 
 
 def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> None:
-    """Write the outcome of a run, with this process as the one that ran it."""
+    """Write the outcome of a run of this process."""
     connection.execute(
         "UPDATE charges SET status = ?, process = ? WHERE id = ?",
         (str(status), json.dumps(_process(os.getpid())), charge),
@@ -370,7 +367,6 @@ def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[st
 
 @contextmanager
 def _asked(connection: sqlite3.Connection, uploads: Iterable[str]) -> Iterator[None]:
-    """Have a temporary table `asked` of uploads."""
     connection.execute("CREATE TEMP TABLE asked (upload TEXT PRIMARY KEY)")
     connection.executemany("INSERT OR IGNORE INTO asked VALUES (?)", ((upload,) for upload in uploads))
     yield
@@ -425,7 +421,7 @@ def _charge(
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:
-    """Return what identifies a process: machine, boot, number, and start time."""
+    """Return the identity of a process: machine, boot, number, and start time."""
     boot_id = Path("/proc/sys/kernel/random/boot_id")
     boot = boot_id.read_text().strip() if boot_id.exists() else ""  # without /proc numbers alone have to do
     return socket.gethostname(), boot, pid, birth(pid)

@@ -1,7 +1,7 @@
 """Heads of a ledger: a hash chain over its charges, by which other hosts notice that it went back in time.
 
 Each head commits to the previous one, and to all that hosts signed of the charged run: the request, and the
-accepted uploads. Hosts know each other's last heads.
+accepted uploads.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 def next_head(head: str, entry: str) -> str:
-    """Return a ledger's head after one more entry, the `run` of a charge."""
+    """Return a ledger's head after one more charge."""
     return hashlib.sha256(f"{head} {entry}".encode()).hexdigest()
 
 
@@ -26,6 +26,6 @@ def heads_among(connection: sqlite3.Connection, heads: Iterable[str]) -> list[st
 
 
 def append_entry(connection: sqlite3.Connection, entry: str, *seen: str) -> None:
-    """Write a ledger's next head; heads that it lost (`seen`) count as its own."""
+    """Write a ledger's next head, and `seen` heads that it lost."""
     heads = (*seen, next_head(last_head(connection), " ".join([entry, *seen])))
     connection.executemany("INSERT OR IGNORE INTO heads (digest) VALUES (?)", ((head,) for head in heads))

@@ -21,7 +21,7 @@ from protocols.guarantee import Budget, Guarantee, compose
 
 
 class Status(StrEnum):
-    """The outcome of a run. In any case it is spent: it may have revealed its values."""
+    """The outcome of a run, which is spent in any case: it may have revealed values."""
 
     RUNNING = "running"
     DONE = "done"
@@ -67,7 +67,7 @@ class PrivacyEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge(PrivacyEvent):
-    """A run in the ledger, or all runs of a chain, without their uploads; `time` is UTC, ISO 8601."""
+    """A run, or all runs of a chain, in the ledger; `time` is UTC, ISO 8601."""
 
     id: int
     time: str
@@ -98,12 +98,12 @@ class Population:
         return self.charges[0].relation if self.charges else None
 
     def chain(self, name: str) -> Charge | None:
-        """Return the charge of the named chain; None before its first run, and without a name."""
+        """Return the charge of the named chain, if there is one."""
         return next((charge for charge in self.charges if name and charge.chain == name), None)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The loss of each of its runs, whatever became of it; a chain counts once: theorem 16."""
+        """The loss of each run, whatever its outcome; a chain counts once: theorem 16."""
         return tuple(charge.loss for charge in self.charges)
 
     @property
@@ -123,7 +123,7 @@ class Population:
 
 
 class Use(NamedTuple):
-    """The last charge of some uploads; `key` and `name` are None if it is of nobody."""
+    """The last charge of some uploads, to a population or to nobody."""
 
     charge: int
     key: str | None
@@ -134,7 +134,7 @@ class Use(NamedTuple):
 
 
 def key_of(name: str) -> str:
-    """Return the key that all spellings of a name share: case and Unicode form do not count.
+    """Return the common key of a name's spellings, by case and Unicode form.
 
     [test: tests/harness/privacy/test_populations.py]
     """
@@ -159,7 +159,7 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
 
 
 def refuse_late_rule(population: Population, budget: Budget | None) -> None:
-    """Raise PopulationError where a budget with a rule of its own is given, or withdrawn, after a run."""
+    """Raise PopulationError where a budget with its own rule is given or withdrawn after a run."""
     rules = [rule for rule in (population.budget, budget) if rule and rule.rule]
     if population.charges and budget not in (None, population.budget) and rules:
         raise PopulationError(
@@ -170,7 +170,7 @@ def refuse_late_rule(population: Population, budget: Budget | None) -> None:
 
 
 def refuse_overspending(population: Population, loss: Loss) -> None:
-    """Raise BudgetError unless a population's budget covers one more release, by the budget's rule.
+    """Raise BudgetError unless a population's budget covers one more release.
 
     Guarantees: no sum is too low; a run may take all that is left.
     [test: tests/harness/privacy/test_ledger.py, tests/harness/privacy/test_ledger_rules.py]
@@ -211,7 +211,7 @@ def uncovered(
 
 
 def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> None:
-    """Raise BudgetError unless the policies of all clients cover a release."""
+    """Raise BudgetError unless all clients' policies cover a release."""
     if lacking := uncovered(release.policies, release, spent):
         raise BudgetError(
             f"The policies of clients do not cover this run, in {len(lacking)} of its {len(release.uploads)} "
@@ -221,10 +221,7 @@ def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> N
 
 
 def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -> None:
-    """Raise UsedUploadsError where used uploads would be counted for nobody.
-
-    Raise PopulationError where they were charged to others than `name`.
-    """
+    """Raise UsedUploadsError if nobody would count used uploads, PopulationError if others did."""
     others = [use for use in uses if use.key is not None and (name is None or use.key != key_of(name))]
     owners = listed(sorted({use.name for use in others}))
     if name is None and uses:
@@ -254,7 +251,7 @@ def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
 
 
 def refuse_counted(counted: Collection[str], release: PrivacyEvent) -> None:
-    """Raise UsedUploadsError where runs of a chain had some of a further run's uploads."""
+    """Raise UsedUploadsError where a chain's earlier runs had some of these uploads."""
     if counted:
         raise UsedUploadsError(
             f"{len(counted)} of these {len(release.uploads)} uploads went into a run of chain "
@@ -267,7 +264,7 @@ def _sent_again(use: Use) -> str:
 
 
 def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
-    """Raise PopulationError for a new name without a budget if others have one: it may be misspelt."""
+    """Raise PopulationError for a new name without a budget, if others have one."""
     others = sorted(population.name for population in known if population.budget)
     if others:
         raise PopulationError(
