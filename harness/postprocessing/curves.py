@@ -26,8 +26,8 @@ ACCEPT_NOBODY = 2.0  # above every score, as scores are at most 1; a number, so 
 class CurveNoise:
     """The public noise of one curve's counts, from revealed nodes that no other curve shares.
 
-    With `linear` of shape (T + 1, nodes), the errors of the T counts and of the total are `linear @ X` for
-    the nodes' independent noise X less its mean.
+    The errors of the T counts and of the total are `linear @ X` for the nodes' independent noise X less its
+    mean.
     """
 
     linear: Floats
@@ -41,11 +41,10 @@ class CurveNoise:
 
 @dataclass(frozen=True, eq=False)
 class GroupCurves:
-    """How many records of each group and label have a score of at least each threshold.
+    """How many records of each group and label have a score of at least each of T thresholds.
 
-    `thresholds`, shape (T,), strictly increase in [0, 1]; `tp` and `fp` have shape (k, T). Estimates may be
-    fractions, negative and not monotone: see `monotone`. The noise is of each of the 2k curves,
-    independently; None if the counts are exact.
+    `tp` and `fp` have shape (k, T). Estimates may be fractions, negative and not monotone: see `monotone`.
+    The noise is of each of the 2k curves, independently; None if the counts are exact.
     """
 
     groups: tuple[str, ...]
@@ -186,8 +185,6 @@ Each of shape (k, P, 2), low and high; they never rise along the thresholds.
 def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates of the counted records, from which the curves differ by noise alone.
 
-    Computes: a rate is between low / (low + high below) and high / (high + low below), from bounds on the
-    counts at or above a threshold and below it.
     Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds
     are within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
     Edge cases: exact curves have bands without width; where the bounds allow 0/0 the band is [0, 1].
@@ -199,9 +196,7 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
     """Bound the rates in the population of which the counted records are a sample.
 
     Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, for every n, distribution of
-    scores and threshold at once.
-    Computes: `noise_bands` at failure / 2, widened by sqrt(ln(2 / d) / (2 n)) with d = failure / (6 k) and n
-    a lower bound on each group's positives, negatives or all records.
+    scores and threshold at once. It widens `noise_bands` at half the failure.
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
     [test: tests/statistical/test_intervals.py]
     """

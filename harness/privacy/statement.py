@@ -86,11 +86,10 @@ class PrivacyStatement:
     Attributes:
         failure: The greatest probability that the engine's security fails; 0 without such a term.
         public: What else everybody may know, in words.
-        cap_kept_by: Who enforces the contribution bound `cap`; None without one.
+        cap_kept_by: Who enforces the contribution bound `cap`.
         if_replaced: What protects the content of a client's only record, where `exact` is for its existence.
         noise_for: What the noise is for, where that is more than the relation says.
         distributed_noise: None for joint noise.
-        made_ahead: Whether joint noise was made before the run.
         assumed: What clients are assumed to do.
         releases: How many releases the statement is of.
     """
@@ -145,8 +144,7 @@ class PrivacyStatement:
         """The joint guarantee of noise, engine and cryptography, in one sentence.
 
         Source: simulation-based differential privacy (Mironov, Pandey, Reingold and Vadhan 2009, SIM-CDP).
-        Computes: delta + (1 + e^epsilon) eta, at most 1, where eta is the chance that the engine fails, or
-        that the checks of clients that send miss an active party.
+        Here η includes the checks of clients that send, which may miss an active party.
         Guarantees: docs/explanation/theorems.md, theorem 7.
         [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
         """
@@ -265,9 +263,9 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return the statement of a release.
 
-    `compared` integers are compared, and parties began `attempts` times to make noise ahead. `inferred`
-    groups and labels were read off the records. If `max_count`, the declared most records of a client, is 1
-    and existence is protected, `if_replaced` protects the content.
+    `compared` integers are compared, and parties began `attempts` times to make noise ahead. If `max_count`,
+    the declared most records of a client, is 1 and existence is protected, `if_replaced` protects the
+    content.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     public = (

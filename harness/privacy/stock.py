@@ -1,8 +1,7 @@
 """Joint noise made ahead: pieces, each for one release, which one run takes.
 
 A piece is a directory of each party's shares and the keys that check them. It leaves the stock by a rename
-into the directory of its run, whatever becomes of that. The ledger keeps its name with the charge, so that
-a copy is found out.
+into its run's directory. The ledger keeps its name with the charge, so that a copy is found out.
 """
 
 import hashlib

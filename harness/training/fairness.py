@@ -33,8 +33,7 @@ class FairGrad:
     Source: Maheshwari and Perrot 2023, "FairGrad: Fairness Aware Gradient Descent", without slack. A
     definition is that gaps F_k = C_k0 + sum_k' C_kk' accuracy_k' are 0, k' a group and a label. Each round
     the multiplier of a gap grows by `step` times the gap, and weights are those of the Lagrangian.
-    `share` of the rounds' zCDP goes to counts. Raises OptionError for more than two labels with
-    `OF_TWO_LABELS`.
+    `share` of the rounds' zCDP goes to counts.
     """
 
     fairness: str
@@ -71,9 +70,9 @@ class FairGrad:
     def weights(self, counts: Floats, rounds: int) -> Floats:
         """Return the weights of groups and labels, shape (k, m), 1 on average; some may be below 0.
 
-        Computes: multipliers, `step` times the sum of all rounds' gaps, taken as `rounds` times the gaps of
-        all counts so far, in which noise averages out. A record's weight is 1, less n times the effect of one
-        more right answer of its group and label on all gaps, each times its multiplier.
+        Multipliers are `step` times `rounds` times the gaps of all counts so far, in which noise averages
+        out. A weight is 1, less n times the effect of one more right answer on all gaps, each times its
+        multiplier.
         Edge cases: a group that seems rarer than 1 % of all counts counts as that.
         """
         right, wrong = counts.reshape(2, self.groups, self.labels)

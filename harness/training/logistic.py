@@ -91,9 +91,8 @@ class Examples:
     ) -> Floats:
         """Return an update per protected unit, (n, d) of records or (M, d) of clients: clipped, then weighed.
 
-        Computes: a record's gradient of the negative log-likelihood, shortened to the L2 norm `clip`, times
-        its weight in [-largest_weight, largest_weight]; with `fairgrad`, the weight is of its group and
-        label, and its counts follow. A client's update is the mean of its records', or 0 without any.
+        Weights are cut to [-largest_weight, largest_weight]. With `fairgrad` they are of groups and labels,
+        and the record's counts follow. A client without records has the update 0.
         Guarantees: no row is longer than N = clip * largest_weight; with counts N / sqrt(1 - share).
         [test: tests/harness/training/test_logistic.py, test_fairness.py]
         """
@@ -120,8 +119,8 @@ def fit(
 ) -> Floats:
     """Train on noisy sums; return parameters of shape (k - 1, p + 1), for `probabilities`.
 
-    Computes: gradient descent with heavy-ball momentum on the sums over the public number of clients; the
-    mean of the later half of its steps, over which the noise averages out. Only `sum_of` reads the updates.
+    Computes: gradient descent with heavy-ball momentum; the mean of the later half of its steps, over which
+    noise averages out. Only `sum_of` reads the updates.
     """
     parameters, velocity = np.zeros(examples.shape), np.zeros(examples.shape)
     total, weights = np.zeros(examples.shape), None

@@ -116,8 +116,8 @@ class Training:
     def total(self, domain: RecordDomain, rounds: Guarantee) -> Guarantee:
         """Return the loss of the whole, with that of the model's rounds.
 
-        Computes: the weights' loss, as everybody counts in them, plus the larger one of model and thresholds:
-        a random draw that sees no record puts a client in one of these two (parallel composition).
+        It adds the weights' loss to the larger one of model and thresholds (parallel composition): a random
+        draw that sees no record puts a client in one of these two.
         """
         total = rounds
         if self.thresholds:

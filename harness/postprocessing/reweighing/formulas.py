@@ -102,7 +102,6 @@ def share_intervals(
 
     Guarantees: each holds its share with probability at least 1 - failure.
     [test: tests/statistical/test_intervals.py]
-    Edge cases: [0, 1] where the larger sum may be 0.
     """
     intervals = np.tile([0.0, 1.0], (*one.shape, 1))
     both = Noise(noise, sum(terms), raised=False)
@@ -127,8 +126,7 @@ def difference_bound(
     tails. So d_1 - d_2 is at most q + (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, likewise with groups
     exchanged. Between points of a grid of x and means, q moves by a rare noise.
     Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`, shape
-    (2, 2), low and high. The noisy `estimates` are not clipped; `sizes` are a + b.
-    [test: tests/statistical/test_gaps.py]
+    (2, 2), low and high.  [test: tests/statistical/test_gaps.py]
     """
     distribution, per_size = noise_sum(noise, 1), 1 / np.array(sizes)
     apart = _quantiles_of_sums([distribution] * 4, np.tile(per_size, (1, 2)), _RARE / 2).item()
@@ -296,8 +294,8 @@ def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, 
 class GroupWeights:
     """A sample weight per (group, label), and tables of that shape.
 
-    `noisy_counts` are before the floor, and `floored` says where it was used. Each `interval`, low and high,
-    by itself holds the weight of the true counts with probability `confidence` at least.
+    `noisy_counts` are before the floor. Each `interval` by itself holds the weight of the true counts with
+    probability `confidence` at least.
     """
 
     domain: RecordDomain
@@ -346,13 +344,10 @@ def weights_of_counts(counts: Table, reweighing: str) -> Table:
 
 
 def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:
-    """Weigh each group and label by a formula.
+    """Weigh each group and label by a formula of docs/how-to/reweighing.md.
 
     Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for 2 groups and 2 labels; the floor is
     ours. Kamiran and Calders 2012, "Data preprocessing techniques for classification without discrimination".
-    Computes: with c = max(noisy count, 1), N = sum of c, k groups and m labels: `balanced` weighs all pairs
-    alike, W(s, y) = N / (k m c(s, y)); `label` all labels, W(s, y) = N / (m c(y)); `kamiran-calders` makes
-    group and label independent, W(s, y) = c(s) c(y) / (N c(s, y)).
     Guarantees: each interval holds the weight of the true counts, floored likewise, with probability at
     least 95 %.  [test: tests/statistical/test_weight_intervals.py]
     Edge cases: an empty pair gets a count near 0, hence a large weight that applies to nobody.

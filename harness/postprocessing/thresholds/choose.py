@@ -41,8 +41,7 @@ class GroupThresholds:
     """A decision rule for each group, and its estimated effect.
 
     All intervals hold at once with probability `confidence`, over the noise and the sample. `gap` is the
-    largest difference between two groups in the constrained rate, or the worse of two. With
-    `least_tolerance`, a smaller tolerance leaves only single thresholds that accept everybody or nobody.
+    largest difference between two groups in the constrained rate, or the worse of two.
     """
 
     constraint: str
@@ -96,10 +95,6 @@ def choose_thresholds(
     Source: Hardt, Price and Srebro 2016, "Equality of opportunity in supervised learning", as Fairlearn's
     `ThresholdOptimizer` without flipping. The optimum without a grid of rates, the tolerance under equalized
     odds, and deterministic rules are ours.
-    Computes: on monotone curves, randomized rules reach any point of a group's convex hull, deterministic
-    ones those of the grid. Any two groups differ within the tolerance, from 0 to 1. By default it is 0, or
-    for deterministic rules the least that leaves more than accepting everybody or nobody, at most 2 % too
-    large.
     Guarantees: on exact curves at least as good as Fairlearn's, up to the edge case.
     [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
     Edge cases: under equalized odds, a group that must do worse than its best curve draws between the two
@@ -107,6 +102,13 @@ def choose_thresholds(
     within half a record; else among three. So the gap is within the tolerance, or else within 2 * 10^-4 or
     one record's share.
 
+    Args:
+        curves: Exact or noisy.
+        constraint: One of `CONSTRAINTS`.
+        objective: One of `OBJECTIVES`.
+        tolerance: From 0 to 1. None: 0, or for deterministic rules the least that leaves more than accepting
+            everybody or nobody, at most 2 % too large.
+        deterministic: Whether each rule is a single threshold.
     Raises:
         OptionError: An argument is out of range.
         UndefinedRateError: A rate that is needed is 0/0.

@@ -62,8 +62,7 @@ class Hull:
 def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
     """Return each group's x, all within the tolerance, that maximizes the sum of the hulls' heights.
 
-    That sum, of best heights in [c, c + tolerance], is concave and piecewise linear in c, with corners at the
-    hulls' corners, and those less the tolerance; all are tried. Ties go to the smallest spread.
+    The best sum in [c, c + tolerance] is concave and piecewise linear in c; all of its corners are tried.
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
     starts = np.unique(np.clip(np.concatenate([corners, corners - tolerance]), 0, 1 - tolerance))
@@ -78,9 +77,8 @@ def mixed_two_rates(
     """Return each group's x and y, on or below its hull, that maximize the sum of gain y - loss x.
 
     The x of any two groups differ by the tolerance at most, and so do the y. Hulls are of ROC points, from
-    (0, y0) to (1, 1), never falling; gain and loss are not negative.
-    Computes: in a window [a, a + tolerance] x [b, b + tolerance] each group's best point has a closed form,
-    and the sum is concave in (a, b), which an interval search narrows down to rounding.
+    (0, y0) to (1, 1), never falling; gain and loss are not negative. In a window each group's best point has
+    a closed form, and their sum is concave in the window's corner, for which intervals are searched.
     Guarantees: the constraint holds exactly, whatever the search's precision.
     """
     peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
@@ -132,8 +130,8 @@ def pure_two_rates(
 ) -> Integers | None:
     """Return the points with the largest sum of gain y - loss x, one per group and within the tolerance.
 
-    `points` are x and y of each group, both sorted. None if no window has one of every group. Windows of x
-    are tried in the order of an upper bound on their value.
+    `points` are x and y of each group, both sorted. Windows of x are tried in the order of an upper bound on
+    their value. None if no window has a point of every group.
     """
     ys = [y for _, y in points]
     values = [g * y - c * x for (x, y), g, c in zip(points, gain, loss, strict=True)]

@@ -76,8 +76,8 @@ class GroupPoints:
 def task_for(points: OperatingPoints, constraint: str, objective: str) -> ThresholdTask:
     """Write the objective as a linear function of the groups' rates.
 
-    Balanced accuracy under equalized odds weighs a group by its share of all positives and of all negatives;
-    otherwise it averages the groups' own balanced accuracies by size, as Fairlearn does.
+    Balanced accuracy counts all groups together under equalized odds; otherwise it averages the groups' own
+    by size, as Fairlearn does.
     """
     gain, loss, constant = points.positives, points.negatives, 0.5
     sizes = gain + loss

@@ -68,12 +68,11 @@ def audit_release(
     epsilon: Fraction,
     delta: Fraction,
 ) -> Audited:
-    """Audit a release: what a record, or a client's records, move by the declared linear map, and its cost.
+    """Audit a release by the declared linear map, see docs/explanation/noise.md#the-audit.
 
-    Computes: basic composition over the moved values; for up to three also the exact curve of their joint
-    distribution. Where values move by more than 1, the worst ratio counts per unit, and each value's
-    outermost atoms one by one. An index costs two ratios, the bound's and one count's, and an atom of each.
-    Raises OptionError if no noise reaches epsilon and delta, or no linear map is declared.
+    Where values move by more than 1, the worst ratio counts per unit, and each value's outermost atoms one by
+    one. An index costs two ratios, the bound's and one count's, and an atom of each. Raises OptionError if no
+    noise reaches epsilon and delta, or no linear map is declared.
     """
     cap, text = neighbors.cap, {name: str(value) for name, value in arguments.items()}
     requested, index = Guarantee(epsilon, delta), spec.release(text) if spec.release else None
@@ -136,9 +135,9 @@ def audit_distributed_noise(
 ) -> Audited:
     """Audit a release with distributed noise, protected by all parties' noise but that of those tolerated.
 
-    Computes: over all ways in which a client's records spread. Laplace: the sum of the moved values' deltas,
-    each at its share of epsilon. Gaussian: an upper bound on the delta of their joint loss.
-    Raises OptionError if no table reaches epsilon and delta, or a client has over 12 records.
+    It tries all ways in which a client's records spread. Laplace: the sum of the moved values' deltas, each
+    at its share of epsilon. Gaussian: an upper bound on the delta of their joint loss. Raises OptionError if
+    no table reaches epsilon and delta, or a client has over 12 records.
     """
     relation, cap = neighbors.relation, neighbors.cap
     if cap > _MOST_SPREADS:
@@ -202,8 +201,8 @@ def audit_command(
     """Audit the release of a command, with the `sizes` that differ from its defaults.
 
     `cap` is by default 10, or 1 where a client has one value. `distributed` holds the distribution, the
-    number of parties, and how many may be corrupt. Raises OptionError if no noise reaches epsilon and delta,
-    there are over a million cells, or distributed noise has no place.
+    number of parties, and how many may be corrupt. Raises OptionError if there is no such noise, or over a
+    million cells.
     """
     release = RELEASES[name]
     chosen = {**release.sizes, **sizes}

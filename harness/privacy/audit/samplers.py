@@ -105,7 +105,7 @@ def audit_sampler(
     """Design our sampler for counts that move by up to `sensitivity`, and audit it.
 
     The outermost atoms grow by e^(epsilon / sensitivity) inwards, so `sensitivity` of them weigh at most
-    e^epsilon times as many outermost ones. Raises OptionError if no coins reach epsilon and delta.
+    e^epsilon times as many outermost ones.
     """
     most = sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)
     bits = bits_at_most(delta / most)
@@ -119,8 +119,8 @@ def audit_sampler(
 def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
     """Audit π_LAP as published, with 16 fractional bits, for counts that move by 1.
 
-    `rounded` noise becomes an integer inside the computation. Raises OptionError if a small epsilon makes the
-    noise overflow.
+    `rounded` noise becomes an integer inside the computation. A small epsilon that overflows is an
+    OptionError.
     """
     try:
         distribution = laplace_distribution(1 / epsilon, LOGARITHMS[log], rounded=rounded)

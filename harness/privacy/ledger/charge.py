@@ -69,8 +69,7 @@ def chosen_account(
     """Return where a run is charged, and say so if its population is a new one.
 
     With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
-    named although the ledger has budgets, or a new name may be misspelt; OptionError for a budget without a
-    population.
+    named although the ledger has budgets, or a new name may be misspelt.
     """
     place, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
     _announce(place, charged, budget, say)

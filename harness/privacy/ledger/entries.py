@@ -123,8 +123,7 @@ class Ledger(Database):
     def counted(self, name: str | None, chain: str, uploads: Iterable[str]) -> frozenset[str]:
         """Return which of these uploads a run leaves out: those counted for its chain or another population.
 
-        Without a population, any earlier run counts. A second run of a population, of no chain, is charged
-        and leaves out none.
+        Without a population, any earlier run counts.
         """
         with self.reading() as connection:
             return _counted(connection, name, chain, uploads)
@@ -150,10 +149,8 @@ class Ledger(Database):
     ) -> tuple[int, Population | None]:
         """Write a charge and the use of its uploads; return its number and the population after it.
 
-        A new population gets the budget; None leaves an old one's. Charges of nobody for the same uploads
-        become the population's, too. A chain is charged for its first run; further ones add their uploads to
-        that charge.
-        [test: tests/harness/privacy/test_ledger_chains.py]
+        Charges of nobody for the same uploads become the population's, too. A chain is charged for its first
+        run; further ones add their uploads.  [test: tests/harness/privacy/test_ledger_chains.py]
 
         Raises:
             PopulationError: The run contradicts the population or chain. Nothing is written after any error.

@@ -38,7 +38,6 @@ class PrivacyEvent:
 
     Attributes:
         noise: None where one record moves a value by more than 1, or the noise is of several kinds.
-        uploads: The identities of those that it uses.
         policies: Of uploads whose clients have one.
         piece: The name of its noise if made ahead, else "".
         chain: The name of its chain, or "", with that chain's `domain` as text.
@@ -197,8 +196,7 @@ def uncovered(
 ) -> frozenset[str]:
     """Return the uploads whose clients' policies do not cover a release: all hosts leave them out of it.
 
-    A policy covers a release of a task that it names, for its unit or a stronger one, if the upload's past
-    losses (`Ledger.spent_on`) and the release's are at most its total.
+    A policy covers a task that it names, for its unit or a stronger one, up to a total of losses.
     [test: tests/harness/privacy/test_populations.py]
     """
     return frozenset(
