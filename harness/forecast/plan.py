@@ -232,7 +232,7 @@ class PlannedRelease:
 
     @property
     def people(self) -> int:
-        """The number of these."""
+        """The number of clients or records, by `by_clients`."""
         return self.clients if self.by_clients else self.records
 
     @cached_property

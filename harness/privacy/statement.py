@@ -360,7 +360,7 @@ def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
 
 
 def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) -> str:
-    """Say which parties learn nothing but the results."""
+    """Say how a single party has to behave to learn nothing but the results."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": "even if it deviates from the protocol (active, or malicious)",

@@ -112,7 +112,7 @@ class Stock:
             raise StockError(f"{why}: what lies there is no secret any more. Remove it, and make new noise.")
 
     def destroy(self) -> None:
-        """Remove all pieces: some were used before the stock was copied."""
+        """Remove all pieces: some were used, so the stock is a copy from before that."""
         if self.directory.exists():
             shutil.rmtree(self.directory)
 

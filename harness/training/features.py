@@ -43,8 +43,8 @@ class Feature:
         """Return values as numbers, shape (n, columns), whatever the values are.
 
         A range's low end and below is -1, its high end and above 1, and what is no number the middle, 0. A
-        category is 1 in its own column; another value is all 0.  [test:
-        tests/harness/training/test_features.py]
+        category is 1 in its own column; another value is all 0.
+        [test: tests/harness/training/test_features.py]
         """
         if self.categories is not None:
             return np.array(

@@ -101,8 +101,8 @@ class UpdateRule:
     def encode(self, updates: Floats, weights: Floats | None = None) -> Integers:
         """Return the vectors, shape (rows, coordinates), as integers, in units.
 
-        Guarantees: each row is within `squares` of a row of zeros, and no coordinate exceeds `largest`, for
-        any updates and weights.  [test: tests/harness/training/test_updates.py]
+        Guarantees: each row's squared norm is at most `squares`, and no coordinate exceeds `largest`, for any
+        updates and weights.  [test: tests/harness/training/test_updates.py]
         Edge cases: a row that is not finite counts as zeros, as a client that left. Weights, one per row, are
         cut to [0, largest_weight]; NaN counts as 0. Raises OptionError for other shapes.
         """

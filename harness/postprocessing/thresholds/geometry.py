@@ -78,7 +78,7 @@ def mixed_two_rates(
 
     The x of any two groups differ by the tolerance at most, and so do the y. Hulls are of ROC points, from
     (0, y0) to (1, 1), never falling; gain and loss are not negative. In a window each group's best point has
-    a closed form, and their sum is concave in the window's corner, for which intervals are searched.
+    a closed form, and their sum is concave in the window's corner, which a search narrows down.
     Guarantees: the constraint holds exactly, whatever the search's precision.
     """
     peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]

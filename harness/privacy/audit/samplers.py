@@ -148,7 +148,7 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
 def audit_truncated() -> Audited:
     """Estimate from below the loss of π_LAP as published, raw, under MP-SPDZ's default truncation.
 
-    The recorded tally has an unknown distribution, so this is no upper bound.
+    Its distribution is unknown, so the estimate is from a recorded tally, and no upper bound.
     """
     requested = Guarantee(Fraction(1), Fraction(0))
     estimate = estimate_delta(TRUNCATED, float(requested.epsilon), float(CONFIDENCE))

@@ -21,7 +21,7 @@ from protocols.circuits.coins import Coin, exp_bounds
 from protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
 from protocols.noise.added import BITS, DistributedNoise, Single
 
-_FINEST, _MOST_STEPS = 1e-4, 2e5  # of the numerical privacy loss
+_FINEST, _MOST_STEPS = 1e-4, 2e5  # finest step, and most steps, of the numerical privacy loss
 _FIXED = 256  # fractional bits
 _ONE = 1 << _FIXED
 _STEPS = 64  # of the loss, in epsilon of one value

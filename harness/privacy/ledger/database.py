@@ -1,4 +1,4 @@
-"""One SQLite file that many processes change, one at a time, and that a crash leaves before or after.
+"""One SQLite file that many processes change, one at a time, each change whole or not at all.
 
 Whatever SQLite says becomes a LedgerError with the file's name and the way out.
 """

@@ -113,7 +113,7 @@ class Ledger(Database):
             return _populations(connection, None if name is None else key_of(name))
 
     def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
-        """Return the sum of losses of each of these uploads that was used.
+        """Return the total loss of each of these uploads that was used.
 
         [test: tests/harness/privacy/test_populations.py]
         """
@@ -184,9 +184,9 @@ class Ledger(Database):
             return heads_among(connection, heads)
 
     def restore(self, name: str, lost: PrivacyEvent, seen: Sequence[str]) -> None:
-        """Write the charges that a restored backup lost, as its owner states them, beyond any budget.
+        """Write the charges that a restored ledger lacks, as its owner states them, beyond any budget.
 
-        Other hosts have `seen` these lost heads.
+        Other hosts have `seen` the lost heads.
         """
         with self.writing() as connection:
             if _find(connection, name) is None:
