@@ -1,7 +1,7 @@
 """Every mistake that a user, a client or a party can make, one class each.
 
-A message says what is wrong and what to do about it, in one or two sentences. Up to `sharing` it may
-name a row, a column and a value (it is read at the client's own terminal); from there on messages
+A message says in one or two sentences what is wrong and what to do about it. Up to `sharing` it may
+name a row, a column and a value, since it is read at the client's own terminal. From there on messages
 hold sizes, names and party numbers only, never a share or a value derived from one.
 """
 
@@ -23,12 +23,12 @@ _NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 
 
 def as_flag(field: str, value: object = "") -> str:
-    """Return a field as a command line has it: `--cap 10`."""
+    """Return a field in a command line: `--cap 10`."""
     return f"--{field.rstrip('_').replace('_', '-')} {value}".rstrip()
 
 
 def as_keyword(field: str, value: object = "") -> str:
-    """Return a field as a call has it: `cap=10`, `groups=["a", "b"]`; capitals stand for any value."""
+    """Return a field in a call: `cap=10`, `groups=["a", "b"]`; capitals stand for any value."""
     parts = value.split(",") if isinstance(value, str) else [str(value)]
     as_they_are = not isinstance(value, str) or not value or value.isupper()
     values = [part if as_they_are or _NUMBER.fullmatch(part) else f'"{part}"' for part in parts]
@@ -39,18 +39,15 @@ _WRITTEN: ContextVar[Callable[[str, object], str]] = ContextVar("how fields are 
 
 
 def named(field: str, value: object = "") -> str:
-    """Return a field of what was asked for, as whoever asked writes it, for a message.
-
-    Args: field: its name, as `privacy_unit`; value: that stands behind it, if one does.
-    """
+    """Return a field and its value for a message, as its user writes them."""
     return _WRITTEN.get()(field, value)
 
 
 @contextmanager
 def naming(written: Callable[[str, object], str]) -> Iterator[None]:
-    """Have messages name fields in one way while the block runs, `as_keyword` for example.
+    """Have messages name fields in one way, such as `as_keyword`, while the block runs.
 
-    Raises: MissingPackageError: what runs needs a package of an extra.
+    Raises MissingPackageError if the block needs the package of an extra.
     """
     token = _WRITTEN.set(written)
     try:
@@ -77,11 +74,11 @@ class FairSharesError(Exception):
 
 
 class MissingPackageError(FairSharesError):
-    """A package is not installed that only some of what can be done needs."""
+    """A package that some functions need is missing."""
 
 
 class OptionError(FairSharesError):
-    """A command-line option has a value that cannot be used."""
+    """An option's value cannot be used."""
 
 
 class RecordsError(FairSharesError):
@@ -93,39 +90,39 @@ class RecordDomainError(FairSharesError):
 
 
 class FeaturesError(FairSharesError):
-    """The features of a model are not declared as ranges and categories, or a table lacks one of them."""
+    """Features are not declared as ranges and categories, or a table lacks one."""
 
 
 class ThresholdGridError(FairSharesError):
-    """The thresholds of a score curve do not increase, or are not numbers from 0 to 1."""
+    """A score curve's thresholds do not increase, or are not in [0, 1]."""
 
 
 class ThresholdRuleError(FairSharesError):
-    """A decision rule's thresholds or probabilities make no sense, or a file holds something else."""
+    """A decision rule's thresholds or probabilities make no sense."""
 
 
 class UnseenGroupError(FairSharesError):
-    """A sample belongs to a group for which there is no decision rule."""
+    """A sample's group has no decision rule."""
 
 
 class UndefinedRateError(FairSharesError):
-    """A group's rate is 0/0: by the opened counts nobody has that label."""
+    """A group's rate is 0/0: by the revealed counts nobody has that label."""
 
 
 class TooNoisyError(FairSharesError):
-    """The noise hides whether a group has any records with a label, so its curve says nothing."""
+    """The noise hides whether a group has any records with a label."""
 
 
 class InfeasibleError(FairSharesError):
-    """No thresholds but the trivial ones keep the groups within the tolerance."""
+    """Only trivial thresholds keep the groups within the tolerance."""
 
 
 class DataSetError(FairSharesError):
-    """A public data set is not installed, or is not the version that was checked."""
+    """A public data set is missing, or of another version."""
 
 
 class WriteError(FairSharesError):
-    """A result cannot be written, as when a disk is full; nothing of it is kept."""
+    """A result cannot be written; nothing of it is kept."""
 
 
 class ShareError(FairSharesError):
@@ -133,7 +130,7 @@ class ShareError(FairSharesError):
 
 
 class UnsupportedError(FairSharesError):
-    """The chosen model, protocol and input form do not go together, or the model is not available."""
+    """Model, protocol and input encoding do not fit, or the model is not available."""
 
 
 class CompileError(FairSharesError):
@@ -145,35 +142,35 @@ class UsedDirectoryError(FairSharesError):
 
 
 class CertificateError(FairSharesError):
-    """A party's certificate bears another party's name, could vouch for others, or is out of date."""
+    """A party's certificate bears another name, could vouch for others, or is out of date."""
 
 
 class HostsFileError(FairSharesError):
-    """`hosts.toml` cannot be read, or does not say what it has to of each host."""
+    """`hosts.toml` cannot be read, or lacks a host's entries."""
 
 
 class HostUnreachableError(FairSharesError):
-    """A host cannot be reached over ssh, is not the one that is known, or went away; says which host."""
+    """A named host cannot be reached over ssh, is another one, or went away."""
 
 
 class HostUnfitError(FairSharesError):
-    """A host lacks what a run needs, or has another version of it; says which host, before anything runs."""
+    """A named host lacks what a run needs; nothing has run."""
 
 
 class PolicyError(FairSharesError):
-    """A host's policy does not allow a run, or cannot be read; names the rule, before anything is charged."""
+    """A host's policy forbids a run by a named rule, or cannot be read; nothing is charged."""
 
 
 class SignatureError(FairSharesError):
-    """What hosts signed is not whole, is not theirs, or says something else than the results beside it."""
+    """Hosts' signatures are incomplete, not theirs, or of other results."""
 
 
 class ClientError(FairSharesError):
-    """A client did not send its values, or broke the rules of sending; says which client."""
+    """A named client did not send its values, or broke the rules of sending."""
 
 
 class MaskError(FairSharesError):
-    """What the parties sent to a client does not fit together, so one cheats; the client sent nothing."""
+    """The parties' messages to a client contradict each other, so one cheats; the client sent nothing."""
 
 
 class PartyFailedError(FairSharesError):
@@ -185,27 +182,27 @@ class PartyTimeoutError(FairSharesError):
 
 
 class RelayError(FairSharesError):
-    """The relay that emulates a network between parties did not start, or ended before they did."""
+    """The emulated network between parties did not start, or ended before they did."""
 
 
 class OutputError(FairSharesError):
-    """The parties' outputs are missing, disagree, or cannot be what the protocol opens."""
+    """The parties' outputs are missing, disagree, or are impossible."""
 
 
 class ResultFileError(FairSharesError):
-    """A result file of an earlier run cannot be read, or is not what it should be."""
+    """A result file of an earlier run cannot be read or is malformed."""
 
 
 class ExperimentError(FairSharesError):
-    """What an experiment's file says makes no sense."""
+    """An experiment's file makes no sense."""
 
 
 class MixedResultsError(FairSharesError):
-    """A benchmark's results on file are of another program, or of another build, than would run now."""
+    """Recorded benchmark results are of another program or build."""
 
 
 class UnsupportedFeature(FairSharesError):
-    """A program uses a name that the embedded engine does not offer; says which, and where."""
+    """A program uses a name that the embedded engine lacks."""
 
 
 class DomainOverflow(FairSharesError):
@@ -213,7 +210,7 @@ class DomainOverflow(FairSharesError):
 
 
 class AuditError(FairSharesError):
-    """A guarantee that the project states does not hold."""
+    """A stated guarantee does not hold."""
 
 
 class LedgerError(FairSharesError):
@@ -225,20 +222,20 @@ class BudgetError(FairSharesError):
 
 
 class PopulationError(FairSharesError):
-    """A run does not say whom it is about, or contradicts what the ledger has of that population."""
+    """A run names no population, or contradicts its entries in the ledger."""
 
 
 class UsedUploadsError(FairSharesError):
-    """Uploads went into a run before, and nobody would count that their privacy is spent again."""
+    """Uploads were used before, and nobody would count their second loss."""
 
 
 class StockError(FairSharesError):
-    """Noise that was made ahead is not there, was used before, or may be known to others."""
+    """Noise made ahead is missing, was used, or may be known to others."""
 
 
 class UsedNoiseError(StockError):
-    """Noise that was made ahead was used by another run."""
+    """Another run used this noise made ahead."""
 
 
 class PlanError(FairSharesError):
-    """What a run would cost cannot be told here."""
+    """The costs of a run cannot be predicted here."""

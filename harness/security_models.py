@@ -1,4 +1,4 @@
-"""The security models that a protocol can run under: who computes, whom they need not trust."""
+"""The security models of protocols: how many parties compute, and which collusion they withstand."""
 
 from dataclasses import dataclass
 
@@ -6,23 +6,23 @@ from harness.errors import OptionError
 from harness.inputs.rings import FIELD, RING, Ring
 from protocols.spec import REPLICATED, InputPath
 
-_SORTED_AT_ONCE = (
-    10_000  # keys, for which the largest batches are made: docs/decisions/0013-counting-records.md
-)
+_SORTED_AT_ONCE = 10_000  # keys of the largest batches: docs/decisions/0013-counting-records.md
 
 
 @dataclass(frozen=True)
 class SecurityModel:
-    """One row of the README's table of models.
+    """One security model, as in docs/reference/models.md.
 
-    Attributes: parties: r; corruptions: t, how many of them may collude; adversary: what the model is
-    made for, "passive" (they follow the protocol) or "active" (they may not); broken: whether the engine
-    falls short of that, see docs/explanation/limitations.md; virtual_machine: MP-SPDZ's program, None for the
-    embedded engine; statistical_security_bits: b, where it fails with probability 2^-b: in an active model
-    any of its checks, in a passive one the mask of each integer that is compared; None where it has no such
-    term; batches: how much material the machine prepares at once, least and most, None for its own choice;
-    cryptography: what it rests on besides, in words;
-    replicated: whether clients may give each share to r - 1 parties, so that no active one can change it.
+    Attributes:
+        corruptions: How many parties may collude.
+        adversary: "passive" (they follow the protocol) or "active" (they may not), by design.
+        virtual_machine: MP-SPDZ's program, None for the embedded engine.
+        statistical_security_bits: b, where each check of an active model, or each compared integer's mask in
+            a passive one, fails with probability 2^-b; None without such a term.
+        batches: The least and most material prepared at once; None for the machine's choice.
+        broken: Whether the engine falls short of `adversary`, see docs/explanation/limitations.md.
+        cryptography: What it rests on besides, in words.
+        replicated: Whether all parties but one may get each share, so that no active one can change it.
     """
 
     name: str
@@ -42,10 +42,9 @@ class SecurityModel:
     replicated: bool = False
 
     def batch(self, lanes: int, keys: int = 0) -> int | None:
-        """Return the size of batches for this many noisy values, None for the machine's own choice.
+        """Return the batch size for this many noisy values and sorted keys, None for the machine's choice.
 
         Few rounds for many values, little waste for few: docs/decisions/0008-cost-of-noise.md.
-        Args: keys: that are sorted, which takes thousands of ANDs for each.
         """
         if self.batches is None or not lanes:
             return None
@@ -53,12 +52,10 @@ class SecurityModel:
         return max(min(most, max(least, 4 * lanes)), min(_SORTED_AT_ONCE, keys))
 
     def security_bits(self, compared: int) -> int | None:
-        """Return b: in a run the engine's security fails with probability 2^-b at most; None: no such term.
+        """Return b: a run's engine security fails with probability 2^-b at most; None without such a term.
 
-        Computes: checks fail at the first cheat or not at all, as one that is noticed ends the run; masks
-        fail one by one, so that their probabilities add up.
-        [test: tests/harness/pipeline/test_manifest.py]
-        Args: compared: how many integers the program compares.
+        Checks fail at the first cheat or not at all, since a noticed one ends the run. Masks fail one by one,
+        so their probabilities add up.  [test: tests/harness/pipeline/test_manifest.py]
         """
         if self.statistical_security_bits is None or self.active:
             return self.statistical_security_bits
@@ -71,16 +68,16 @@ class SecurityModel:
 
     @property
     def active(self) -> bool:
-        """Whether it is made for active parties, which its engine may not withstand: see `tolerates`."""
+        """Whether it is designed for active parties; see `tolerates`."""
         return self.adversary == "active"
 
     @property
     def tolerates(self) -> str:
-        """Which parties the engine withstands as it is: "passive" or "active"."""
+        """The parties that the engine withstands as it is: "passive" or "active"."""
         return "passive" if self.broken else self.adversary
 
     def refusal(self, path: InputPath) -> str | None:
-        """Return None if clients' values can come to the model by this path, else why not."""
+        """Return why clients' values cannot take this path, None if they can."""
         if path is not REPLICATED or self.replicated:
             return None
         able = " or ".join(model.name for model in MODELS.values() if model.replicated)
@@ -90,14 +87,14 @@ class SecurityModel:
 
 
 _RING = ("-R", "64")
-_ENCRYPT = ("-e",)  # the two-party machines send in the clear unless told
-_DIRECT = (*_ENCRYPT, "-d")  # what is opened goes to the other party, not by way of one of the two
-_AT_ONCE = (50_000, 50_000)  # fewer rounds, as smaller runs make no more than they need
+_ENCRYPT = ("-e",)  # two-party machines send in the clear by default
+_DIRECT = (*_ENCRYPT, "-d")  # opened values go straight to the other party
+_AT_ONCE = (50_000, 50_000)  # fewer rounds; smaller runs make no more than they need
 # SPDZ2k's MAC check fails with probability 2^-(48 - log2(49)) < 2^-42; its default, 64, is slower.
 _SPDZ2K = (*_ENCRYPT, "-SP", "48")
 _TRANSFER = "TLS, oblivious transfer or pseudorandom functions"
 _HASHES = "TLS, pseudorandom functions or hashes"
-_MASKS_OF_MPYC = 61  # the most that a field of 127 bits has room for, beside integers of 64; as fast as 40
+_MASKS_OF_MPYC = 61  # the most that fits into a field of 127 bits beside 64-bit integers; as fast as 40
 
 MODELS: dict[str, SecurityModel] = {
     model.name: model
@@ -121,7 +118,7 @@ MODELS: dict[str, SecurityModel] = {
 
 
 def get_model(name: str) -> SecurityModel:
-    """Return the model of that name. Raises: OptionError: there is none."""
+    """Return the model of that name. Raises OptionError if there is none."""
     try:
         return MODELS[name]
     except KeyError:

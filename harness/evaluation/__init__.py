@@ -1,4 +1,4 @@
-"""In the clear, on public data: what weights and thresholds do to a model's accuracy and fairness.
+"""The effect of weights and thresholds on a model's accuracy and fairness, in the clear, on public data.
 
 Imports: `postprocessing` and below. Start with `metrics`.
 """

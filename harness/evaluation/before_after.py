@@ -1,7 +1,6 @@
-"""Evaluation in the clear, on public data: what a mitigation does to a model's accuracy and fairness.
+"""A model's accuracy and fairness with and without a mitigation, in the clear, on public data.
 
-Needs every row of the data in one place, so it says what a mitigation is worth and is no part of a
-private run. Whatever privacy weights or thresholds have, they bring; nothing here adds to it or draws noise.
+It needs every row in one place, so it is no part of a private run, and adds no noise or privacy.
 """
 
 import warnings
@@ -34,8 +33,7 @@ _PARTS = 3  # of the cross-validation that held-out scores come from
 def model_for(data: LoanApplications) -> Pipeline:
     """Return an unfitted pipeline: impute, scale or encode, logistic regression.
 
-    It never sees the sensitive feature, which is not among the features. All that it learns, medians
-    and scales included, it learns in `fit`, from training rows.
+    It lacks the sensitive feature, and learns everything, medians and scales included, in `fit`.
     [test: tests/harness/evaluation/test_before_after.py::test_test_rows_do_not_reach_the_fitted_pipeline]
     """
     numeric = [name for name in data.features.columns if name not in data.categorical]
@@ -58,8 +56,7 @@ def model_for(data: LoanApplications) -> Pipeline:
 def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = None) -> Pipeline:
     """Fit the model on these rows, each weighted by its group and label, or all alike.
 
-    Raises: sklearn.exceptions.ConvergenceWarning: the optimiser stopped early, so that the figures
-    would describe the optimiser; by `sample_weight`.
+    Raises ConvergenceWarning if the optimizer stopped early.
     """
     y, per_sample, model = data.y_true[rows], None, model_for(data)
     if weights is not None:
@@ -73,7 +70,7 @@ def fit(data: LoanApplications, rows: Indices, weights: WeightsTable | None = No
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One split of a data set, and the model without mitigation, which several mitigations may need."""
+    """One split of a data set, and the model without mitigation."""
 
     data: LoanApplications
     seed: int
@@ -87,15 +84,14 @@ class Fold:
 
     @cached_property
     def unmitigated(self) -> Pipeline:
-        """The model, fitted on the training rows without weights, once. Raises: as `fit`."""
+        """The model, fitted once on the training rows without weights."""
         return fit(self.data, self.train)
 
 
 def held_out_scores(data: LoanApplications, rows: Indices) -> Floats:
-    """Return each row's score from a model that was fitted without it, shape (rows,).
+    """Return each row's score from a model that was fitted without it, by three-fold cross-validation.
 
-    Computes: cross-validation in three parts, which do not depend on the labels. On rows that a model was
-    fitted on its scores flatter it, and thresholds that are derived from them come out wrong.
+    Scores of rows that a model was fitted on flatter it, and give wrong thresholds.
     """
     parts = KFold(_PARTS, shuffle=True, random_state=0)
     with threadpool_limits(limits=1):
@@ -124,7 +120,7 @@ def reweighed(weights: Callable[[Fold], WeightsTable]) -> Mitigation:
 def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigation:
     """Return the mitigation that applies each group's rule to the unmitigated model's scores.
 
-    Mixed rules draw from the split's seed, so that figures can be repeated.
+    Mixed rules draw from the split's seed.
     """
 
     def predict(fold: Fold) -> Indices:
@@ -136,11 +132,10 @@ def thresholded(rules: Callable[[Fold], Mapping[str, ThresholdRule]]) -> Mitigat
 
 
 def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFrame:
-    """Return columns model, metric, mean, std, splits, in the order of models and metrics.
+    """Return mean, std, splits, and `more`, by model and metric.
 
-    Edge cases: `splits` counts those where the metric is defined, and the others are left out; std is NaN for
-    one split. As splits overlap, std is a spread, not a standard error.
-    Args: runs: by `evaluate`; more: what else to compute, by column.
+    `splits` counts those where the metric is defined. Splits overlap, so std is a spread, not a standard
+    error.
     """
     figures = runs.set_index(["split", "model"])[list(METRICS)].rename_axis(columns="metric")
     values = figures.stack(future_stack=True).groupby(["model", "metric"], sort=False)
@@ -149,9 +144,9 @@ def summary(runs: pd.DataFrame, **more: Callable[[pd.Series], int]) -> pd.DataFr
 
 
 def changes(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the same of the change against the unmitigated model *of the same split*.
+    """Return the summary of changes against the unmitigated model of the same split.
 
-    Two columns more: `lower` and `higher` count the splits where the metric fell or rose.
+    `lower` and `higher` count the splits where the metric fell or rose.
     """
     wide = runs.set_index(["split", "model"])[list(METRICS)]
     before = wide.xs(UNMITIGATED, level="model")
@@ -166,20 +161,15 @@ def evaluate(
     splits: Iterable[int],
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Assess the model without mitigation, and each mitigation, on every split's test rows.
+    """Assess the model without and with each mitigation on every split's test rows.
 
-    The caller decides where a split's weights or thresholds come from (an MPC run, a simulated release,
-    exact counts) and must say so where the figures are shown. Each call is one more release on people
-    that are in most splits.
-    Args: mitigations: by name, none of them `UNMITIGATED`; splits: seeds; progress: called after every split
-    with how many are done, out of how many.
-    Returns: one row per split and model; columns `split`, `model` and those of `METRICS`.
-    Raises: as in `fit`.
+    The caller chooses the source of weights or thresholds (an MPC run, a simulated release, exact counts) and
+    must state it beside the figures. Each call is one more release on people that are in most splits.
     """
     every = {UNMITIGATED: lambda fold: fold.unmitigated.predict(fold.tested), **mitigations}
     seeds = list(splits)
     rows: list[dict[str, object]] = []
-    # On data this small threads wait for each other: one is faster, many times so on a busy machine.
+    # On small data threads wait for each other: one is faster, many times so on a busy machine.
     with threadpool_limits(limits=1):
         for done, seed in enumerate(seeds, start=1):
             fold = Fold(data, seed, *data.split(seed))

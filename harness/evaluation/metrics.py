@@ -1,7 +1,7 @@
 """Accuracy and group fairness of predictions, in the field's names, for k groups.
 
-A rate whose denominator is empty (no record of the group, or none with that label) is NaN, and so is
-every difference or ratio over it: what cannot be computed must not look like a fair zero.
+A rate without records, and every difference or ratio over it, is NaN, so that an undefined figure never
+looks like a fair zero.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,7 @@ METRICS = (
 
 @dataclass(frozen=True, eq=False)
 class GroupRates:
-    """What a binary predictor does to each group; arrays of shape (k,), in the order of `groups`.
-
-    Attributes: selection_rate: P(prediction 1); true_positive_rate: P(prediction 1 | label 1);
-    false_positive_rate: P(prediction 1 | label 0). NaN where the denominator is empty.
-    """
+    """The rates of a binary predictor by group; NaN where undefined."""
 
     groups: tuple[str, ...]
     selection_rate: Rates
@@ -50,12 +46,7 @@ difference; `delta_sp`: statistical parity difference.
 def group_rates(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
 ) -> GroupRates:
-    """Compute each group's rates.
-
-    Edge cases: a declared group without records has NaN everywhere.
-    Args: y_true, y_pred: (n,) 0 or 1; sensitive_feature: (n,) names; groups: the declared names.
-    Raises: ValueError: a group is not declared.
-    """
+    """Compute each group's rates, NaN without records. Raises ValueError if a group is not declared."""
     truth, predicted, feature = np.asarray(y_true), np.asarray(y_pred), np.asarray(sensitive_feature)
     if undeclared := sorted(set(feature.tolist()) - set(groups)):
         raise ValueError(f"sensitive_feature has the groups {undeclared}, which are not among {list(groups)}")
@@ -80,16 +71,12 @@ def ratio(rates: Rates) -> float:
 def assess(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
 ) -> dict[str, float]:
-    """Assess binary predictions.
+    """Return `METRICS` of binary predictions, NaN where undefined.
 
-    Computes: balanced accuracy: the mean of the true positive and the true negative rate; demographic parity
-    difference: the largest less the smallest selection rate; equalized odds difference: the larger one of
-    that of the true and that of the false positive rates (PrivFairFL's equation 5 averages instead, and by a
-    slip adds the true positive rates' twice); equal opportunity difference: that of the true positive rates;
-    disparate impact ratio: the smallest over the largest selection rate.
-    Source: Fairlearn's definitions, but for undefined rates, which Fairlearn counts as 0.
+    Source: Fairlearn's definitions, but for undefined rates, which Fairlearn counts as 0. PrivFairFL's
+    equation 5 averages the two differences of equalized odds instead of taking the larger one, and by a slip
+    adds that of the true positive rates twice.
     [test: tests/harness/evaluation/test_metrics.py::test_agrees_with_fairlearn]
-    Args, Raises: as in `group_rates`. Returns: `METRICS` by name, NaN where undefined.
     """
     by_group = group_rates(y_true, y_pred, sensitive_feature, groups)
     truth, predicted = np.asarray(y_true), np.asarray(y_pred)
@@ -100,7 +87,7 @@ def assess(
         (_share(predicted[positive]) + _share(1 - predicted[~positive])) / 2,
         _share(predicted),
         difference(by_group.selection_rate),
-        # NaN if either is: a maximum that leaves one out could only be too small.
+        # NaN if either is, since a maximum over the other alone could be too small.
         float(np.maximum(opportunity, difference(by_group.false_positive_rate))),
         opportunity,
         ratio(by_group.selection_rate),
@@ -111,14 +98,11 @@ def assess(
 def published_metrics(
     y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sensitive_feature: npt.ArrayLike, groups: Sequence[str]
 ) -> PaperMetrics:
-    """Compute the four figures as their formulas are printed: to compare with the paper, not to judge by.
+    """Compute the four figures as printed in the paper, to compare with it, not to judge by.
 
-    Source: PrivFairFL, equations 3 to 6, largest against smallest for its two groups.
-    Computes: DI: the larger over the smaller true positive rate; delta EODD: the true positive rates'
-    difference, halved and added twice, so delta EOP again; delta SP: of the share of a group that is
-    predicted positive rightly.
-    Edge cases: a true positive rate of 0 leaves DI undefined.
-    Args, Raises: as in `group_rates`.
+    Source: PrivFairFL, equations 3 to 6, largest against smallest for its two groups. There DI is the ratio
+    of true positive rates (undefined if one is 0), delta EODD repeats delta EOP, and delta SP is of the share
+    of a group that is rightly predicted positive.
     """
     truth, predicted = np.asarray(y_true), np.asarray(y_pred)
     tpr = group_rates(truth, predicted, sensitive_feature, groups).true_positive_rate
@@ -137,13 +121,9 @@ def corrected_metrics(
 ) -> PaperMetrics:
     """Compute the four figures as the field defines them.
 
-    Computes: DI: the smaller over the larger selection rate; delta EOP: the difference of true positive
-    rates; delta EODD: the mean of that and the difference of false positive rates; delta SP: the
-    difference of selection rates.
     Source: Fairlearn's `demographic_parity_ratio`, `equal_opportunity_difference`,
     `equalized_odds_difference` with `agg="mean"`, and `demographic_parity_difference`, but for undefined
     rates.  [test: tests/harness/evaluation/test_metrics.py::test_corrected_metrics_are_fairlearns]
-    Args, Raises: as in `group_rates`.
     """
     rates = group_rates(y_true, y_pred, sensitive_feature, groups)
     odds = (rates.true_positive_rate, rates.false_positive_rate)

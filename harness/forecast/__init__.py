@@ -1,4 +1,4 @@
-"""What a run would cost and how far off its result would be, before anything is run.
+"""The cost and the error of a run, before anything is run.
 
 Imports: `pipeline` and below. Start with `plan`.
 """

@@ -1,4 +1,4 @@
-"""How much of what a program uses: counted as it is executed, or from MP-SPDZ's compiler."""
+"""Operation counts of a program, by executing it on counting values, or from MP-SPDZ's compiler."""
 
 import re
 from collections import Counter
@@ -17,17 +17,17 @@ from protocols.accounting.exact_privacy import Gates, Wire
 from protocols.circuits.sorting import WORD, MarkerRanks
 from protocols.spec import PI_ROC, PI_ROC_RECORDS
 
-_ROUNDS_AROUND = 3  # of the virtual machine: two to turn noise into integers, and opening
+_ROUNDS_AROUND = 3  # of the virtual machine: two to turn noise into integers, one to open
 _ANDS_PER_CUT_BIT = 3  # of an adder by which integers are cut into bits: 2 to 3 ANDs a bit, by its width
 _ROUNDS_TO_CUT = 8
-# Of a comparison of 64-bit integers: its ANDs, by how many parties' shares are split into bits; 2: none are,
-# as a mask whose bits are known is added. Programs compare so many at once, and then others.
+# ANDs of a comparison of 64-bit integers, by how many parties' shares are split into bits. 2 stands for none,
+# as a mask with known bits is added.
 _ANDS_OF_A_COMPARISON = {2: 118, 3: 242, 4: 305}
 _ROUNDS_TO_COMPARE = 9
 _COMPARED_AT_ONCE = 1000
 _ROUNDS_TO_COMPARE_MORE = 8
 _MESSAGES_TO_COMPARE = 10  # of MPyC
-_WITHOUT_TRIPLES = ("ring", "rep4-ring")  # ANDs take nothing there that is made in batches beforehand
+_WITHOUT_TRIPLES = ("ring", "rep4-ring")  # their ANDs need no material made in batches
 _COST = re.compile(r"^ *(\d+) (.+)$", re.MULTILINE)
 _PER_PARTY = re.compile(r"(integer|bit) inputs from player \d+")
 _SPLIT = re.compile(r"integer \d-way splits")
@@ -36,19 +36,15 @@ _EDABITS = re.compile(r"(?:loose|strict) edabits of length (\d+)")
 
 @dataclass
 class Counts(Gates):
-    """What a program uses, over all its parties.
+    """The operations of a program, over all its parties.
 
     Attributes:
-        inputs, input_bits: Integers and bits that parties feed in.
         dabits: Bits turned into integers.
-        decomposed: Integers turned into bits, by bits where each costs.
-        multiplications: Of integers.
-        products: Those within inner products.
-        added: Integers of vectors whose elements are added up, which takes the compiler time.
-        compared: Integers that are compared.
-        steps: Of work on integers, one after the other.
-        rounds: Of the virtual machine, one after the other.
-        batch: How much of the material is prepared at once; 0: the machine chooses.
+        decomposed: Integers turned into bits, or their bits where each costs.
+        products: Multiplications within inner products.
+        added: Summed elements of vectors, which take the compiler time.
+        steps: Successive work on integers.
+        batch: How much material is prepared at once; 0: the machine chooses.
     """
 
     inputs: int = 0
@@ -64,19 +60,18 @@ class Counts(Gates):
     batch: int = 0
 
     def then(self, other: "Counts") -> "Counts":
-        """Return what both use, one after the other."""
+        """Return the sum of two programs, one after the other."""
         return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def counts_of(job: Job, model: SecurityModel) -> Counts:
-    """Return what a job's program uses in this model; no data are needed.
+    """Return the operation counts of a job's program in this model; no data are needed.
 
-    Computes: a portable program is executed on values that count; comparisons, whose circuits are the
-    engine's, and keys that are sorted, are added by formulas. What is sorted takes whole batches, as the
-    machine does not foresee what its loops use. Other programs are compiled, and the estimate is read.
-    Guarantees: where nothing is compiled or sorted, the compiler's estimate all the same.
+    A portable program is executed on counting values; formulas add comparisons, whose circuits are the
+    engine's, and sorted keys. For other programs, the compiler's estimate is read.
+    Guarantees: where nothing is compiled or sorted, the counts equal the compiler's estimate.
     [test: tests/harness/forecast/test_operation_counts.py; tests/programs/test_operation_counts.py]
-    Raises: PlanError: it takes MP-SPDZ's compiler, which is not here; CompileError: that refuses the program.
+    Raises PlanError without MP-SPDZ's compiler, or CompileError if it refuses the program.
     """
     arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
     split, batch = _parties_that_split(model), job.batch(model)
@@ -108,7 +103,7 @@ def _parties_that_split(model: SecurityModel) -> int:
 
 
 def usage_of(source: Path, arguments: Sequence[str]) -> Counts:
-    """Execute a portable program on values that count, loops in turn; return what it uses."""
+    """Execute a portable program on counting values, loops in turn; return its counts."""
     usage = Counts()
     names = {
         "program": SimpleNamespace(args=[source.stem, *arguments]),
@@ -125,11 +120,9 @@ def usage_of(source: Path, arguments: Sequence[str]) -> Counts:
 
 
 def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
-    """Return what it takes to compare integers with 0.
+    """Return the counts of comparing integers with 0, as in the estimate of MP-SPDZ's compiler.
 
-    Guarantees: what MP-SPDZ's compiler says of it.  [test: tests/programs/test_operation_counts.py]
-    Args: parties_that_split: shares that are added up as bits, 2 where the engine has other material for it,
-    0 for MPyC, whose integers are masked by bits, one by one.
+    `parties_that_split` is as in `_parties_that_split`.  [test: tests/programs/test_operation_counts.py]
     """
     if not number:
         return Counts()
@@ -146,11 +139,9 @@ def usage_of_comparisons(number: int, parties_that_split: int) -> Counts:
 
 
 def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Counts:
-    """Return what it takes to sort records' keys among markers.
+    """Return the counts of sorting records' keys among markers, for the arguments of π_ROC.
 
-    Computes: the comparisons and routed pairs of `MarkerRanks`; cutting keys into bits to some ANDs a bit.
-    Guarantees: but for the cutting, what the circuit does.  [test: tests/protocols/test_sorting.py]
-    Args: arguments: of π_ROC; parties_that_split: as for `usage_of_comparisons`.
+    Only the cost of cutting keys into bits is an estimate.  [test: tests/protocols/test_sorting.py]
     """
     cells = int(arguments["groups"]) * int(arguments["labels"]) * int(arguments["bins"])
     ranks = MarkerRanks((_BitType(Counts()), None, None, None, None), int(arguments["records"]), cells)
@@ -170,7 +161,7 @@ def usage_of_keys(arguments: Mapping[str, str], parties_that_split: int) -> Coun
 
 
 def estimate(job: Job, model: SecurityModel) -> str:
-    """Return what MP-SPDZ's compiler says of a program. Raises: PlanError: it is not here; CompileError."""
+    """Return the output of MP-SPDZ's compiler for a program. Raises PlanError without the compiler."""
     installation = find_installation()
     if model.virtual_machine is None or isinstance(installation, str):
         why = installation if isinstance(installation, str) else f"Security model {model.name} cannot run it."
@@ -179,7 +170,7 @@ def estimate(job: Job, model: SecurityModel) -> str:
 
 
 def read_estimate(text: str, batch: int | None) -> Counts:
-    """Read what MP-SPDZ's compiler prints of a program. Raises: PlanError: it prints no cost."""
+    """Read a compiler's output. Raises PlanError if it has no cost."""
     totals = Counter[str]()
     for number, what in _COST.findall(text):
         edabits = _EDABITS.fullmatch(what)
@@ -204,7 +195,7 @@ def read_estimate(text: str, batch: int | None) -> Counts:
 
 
 class _Integers:
-    """A secret vector that knows how many multiplications of vectors are before it."""
+    """A secret vector that counts the multiplications of vectors before it."""
 
     def __init__(self, usage: Counts, lanes: int, steps: int = 0) -> None:
         self._usage, self._lanes, self._steps = usage, lanes, steps
@@ -283,7 +274,7 @@ class _IntegerType:
 
 
 class _BitType:
-    """Stands for MP-SPDZ's sbitvec, bits that parties input, and sbits, as far as memory goes."""
+    """Stands for MP-SPDZ's sbitvec and sbits."""
 
     def __init__(self, usage: Counts, size: int = 0) -> None:
         self._usage, self._size = usage, size
@@ -313,4 +304,4 @@ def _in_turn(times: int) -> Callable[[Callable[[int], None]], None]:
 
 
 def _do_nothing(*_: Any) -> None:
-    """Stand for what costs nothing."""
+    """Stand for operations without costs."""

@@ -1,8 +1,7 @@
-"""Plans of a release: what was asked for, how far off it would be, what it costs in each model, and how long.
+"""Plans of a release: its error, its cost in each model, and its time.
 
-Of a command's seconds, from Enter to the prompt, the computation's and the compiler's are predicted by unit
-costs. How long processes take to start here, records to be read, shared and added up, and results to be
-derived is tried out on made-up ones, in processor time: so it is that of a machine that does nothing else.
+Unit costs predict computation and compiler. Other times come from trials on made-up records, in processor
+time, as on an idle machine.
 """
 
 import math
@@ -55,11 +54,11 @@ from protocols.guarantee import Guarantee
 from protocols.mechanisms.count_tree import square_root_error
 from protocols.spec import KEYS, SLOTS
 
-_RECORDS = 20_000  # that are read
-_CLIENTS = 64  # that share, or four times as many until it takes long enough to be told
+_RECORDS = 20_000  # in a trial of reading
+_CLIENTS = 64  # in a trial of sharing, and four times as many until it takes long enough
 _ENOUGH_S = 0.03
 _MOST_RECORDS = 10**6  # of those clients
-# What a party's process imports before it begins.
+# Imports of a party's process.
 _OF_A_PARTY = ("harness.engines.parties.main", "harness.engines.parties.certificates")
 _OF_DISTRIBUTED_NOISE = ("harness.engines.parties.inputs", "protocols.noise.added")
 _OF_MPYC = ("mpyc.runtime", "harness.engines.mpyc.machine", "harness.engines.mpyc.interpreter")
@@ -68,20 +67,18 @@ _CELLS = {"group": "group 0", "label": "label 0", "score": "0.5", "prediction": 
 Shares = Mapping[str, Fraction]
 """What part of the records each group, or each label, has; they add up to 1."""
 
-_NONE = 1e-9  # records of a cell that has none: any error is more than all of them
-MOST_PLANNED = 10**5  # records or keys that parties handle one by one: beyond this nothing was measured
+_NONE = 1e-9  # records of an empty cell, so that any error exceeds them
+MOST_PLANNED = 10**5  # records or keys that parties handle one by one, the most that was measured
 MOST_SLOTS = 10**6  # the same of slots
-SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums, which nothing here releases by
+SQUARE_ROOT = "square-root factorization"  # of the matrix of cumulative sums; not built here
 
 
 @dataclass(frozen=True)
 class WallClock:
-    """Seconds of a command, by what they are for.
+    """Seconds of a command, by purpose.
 
-    Attributes: start_s: until the command, and then its parties, have started; design_s: of the noise;
-    read_s: reading the records; share_s: clients' sharing and the parties' adding up; compile_s: 0 where an
-    earlier run's program is kept, None where it was not measured; mpc_s: the computation; derive_s: the
-    result from what is opened.
+    `share_s` includes the parties' adding up; `derive_s` is from revealed values to the result. `compile_s`
+    is 0 where an earlier run's program is kept, None where it was not measured.
     """
 
     start_s: float
@@ -94,12 +91,12 @@ class WallClock:
 
     @property
     def wall_s(self) -> float | None:
-        """All of them together."""
+        """The total."""
         return sum_if_known(list(vars(self).values()))
 
 
 def parties_start_s(release: Request) -> float:
-    """Return how long a run's parties take to start here, as many at once as there are processors."""
+    """Return how long a run's parties take to start on the processors here."""
     model, more = release.security, _OF_DISTRIBUTED_NOISE if release.own_distribution else ()
     modules = (*_OF_A_PARTY, *(() if model.virtual_machine else _OF_MPYC), *more)
     one = starting_s(f"import {', '.join(modules)}")
@@ -109,7 +106,7 @@ def parties_start_s(release: Request) -> float:
 
 @cache
 def starting_s(code: str) -> float:
-    """Return the processor time of a Python that runs this and ends."""
+    """Return the processor time of a Python process that runs this."""
     command = [sys.executable, "-P", "-c", code]
     before = childrens_processor_s()
     subprocess.run(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, capture_output=True, check=True)
@@ -117,14 +114,14 @@ def starting_s(code: str) -> float:
 
 
 def childrens_processor_s() -> float:
-    """Return how many seconds of processors all processes took that this one started and that have ended."""
+    """Return the processor time of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 @cache
 def reading_s(kind: RecordKind) -> float:
-    """Return how long reading a record takes here, by reading some."""
+    """Return how long reading a record takes here, from a trial."""
     domain = Federation(_RECORDS, _RECORDS, 2, 2, kind, thresholds=2).domain
     names = [*(["group"] if domain.values else ["group", "label"]), *([str(kind)] if kind.of_each else [])]
     row = ",".join(_CELLS[name] for name in names)
@@ -139,7 +136,7 @@ def reading_s(kind: RecordKind) -> float:
 
 
 def sharing_s(federation: Federation, release: Request) -> float:
-    """Return how long all clients' sharing and the parties' adding up take here, by those of some clients."""
+    """Return how long clients' sharing and the parties' adding up take here, from a trial."""
     clients = min(_CLIENTS, federation.clients)
     while True:
         some = min(max(1, federation.records * clients // federation.clients), _MOST_RECORDS)
@@ -154,11 +151,7 @@ def sharing_s(federation: Federation, release: Request) -> float:
 
 
 def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes: Floats) -> float:
-    """Return how long it takes here to derive the result: from sums of counts, of records spread evenly.
-
-    Of other results 0: there are few of them.
-    Args: sizes: how many records each group and label has, shape (k, m).
-    """
+    """Return how long the result takes here, from sizes per group and label; 0 but for sums of counts."""
     release, outputs = prepared.plan.release, prepared.program.outputs
     if not isinstance(release, LinearQueries) or release.amounts or len(outputs) > 1:
         return 0.0
@@ -174,12 +167,10 @@ def deriving_s(statistic: Statistic[Any], prepared: PreparedRelease[Any], sizes:
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """A release, and whom it would be of.
+    """A release and its expected clients; groups and labels have shares of the records.
 
-    Attributes: clients, records: how many; groups, labels: with their shares;
-    max_count, thresholds, steps: of the domain, where the statistic has such; cap: where clients are the
-    unit; held: how many records each client of a file has per group and label, shape (clients, k, m), of
-    performance values (clients, k, 1); None: all clients have as many, by the shares.
+    `held` are each client's records per group and label, shape (clients, k, m), or (clients, k, 1) for
+    performance values. None: all clients have as many, by the shares.
     """
 
     request: Request
@@ -195,12 +186,12 @@ class PlannedRelease:
     held: npt.NDArray[np.int64] | None = None
 
     def by(self, model: SecurityModel) -> "PlannedRelease":
-        """Return the same, in another model."""
+        """Return the same release in another model."""
         return replace(self, request=self.request.but(security=model))
 
     @property
     def domain(self) -> RecordDomain:
-        """What would be declared."""
+        """The domain that would be declared."""
         groups, labels = tuple(sorted(self.groups)), tuple(sorted(self.labels))
         if self.statistic.kind is RecordKind.VALUE:
             grid = ValueGrid(0.0, 1.0, self.steps)
@@ -212,7 +203,7 @@ class PlannedRelease:
 
     @property
     def federation(self) -> Federation:
-        """As many clients and records, of as many groups and labels, which can be made up."""
+        """Clients and records of this size, which can be made up."""
         kind, slots = self.statistic.kind, self.cap.slots if self.cap else 0
         thresholds = self.thresholds if kind is RecordKind.SCORE else 0
         sizes = (self.clients, self.records, len(self.groups), len(self.labels))
@@ -220,7 +211,7 @@ class PlannedRelease:
 
     @property
     def sizes(self) -> Floats:
-        """How many records that count each group and label has, shape (k, m); of values, clients, (k, 1)."""
+        """The counted records, or for values the clients, of each group and label."""
         alike = 1  # clients that each row stands for
         if self.held is not None:
             held = self.held.astype(np.float64)
@@ -236,21 +227,21 @@ class PlannedRelease:
 
     @property
     def by_clients(self) -> bool:
-        """Whether an error depends on how many clients there are, not records."""
+        """Whether errors depend on the number of clients rather than records."""
         return self.statistic.kind is RecordKind.VALUE or self.cap is not None
 
     @property
     def people(self) -> int:
-        """How many of them there are."""
+        """The number of clients or records, by `by_clients`."""
         return self.clients if self.by_clients else self.records
 
     @cached_property
     def prepared(self) -> PreparedRelease[Any]:
-        """The release, worked out once. Raises: OptionError: no noise fits the budget."""
+        """The prepared release. Raises OptionError if no noise fits the budget."""
         return self.statistic.prepare(self.request, self.domain)
 
     def check_size(self) -> None:
-        """Raise OptionError where parties would handle one by one more than was measured."""
+        """Raise OptionError where parties would handle more items than was measured."""
         form = self.request.form.name
         if is_per_record(self.domain, form) and self.records > MOST_PLANNED:
             raise OptionError(
@@ -272,7 +263,7 @@ class PlannedRelease:
             )
 
     def job(self) -> Job:
-        """Return the job that a run would have, without clients' values."""
+        """Return the job of a run, without clients' values."""
         domain, release = self.domain, self.request
         rows = self.records if is_per_record(domain, release.form.name) else self.clients
         nothing = [None] * release.security.parties
@@ -281,18 +272,14 @@ class PlannedRelease:
 
 
 def expected_cap(clients: int, records: int, max_count: int) -> Cap:
-    """Return the cap that would be chosen if all clients had as many records and there were no noise."""
+    """Return the cap that would be chosen without noise for equal clients."""
     caps = caps_to_choose_from(max_count)
     return Cap(next((cap for cap in caps if cap * clients >= records), caps[-1]))
 
 
 @dataclass(frozen=True)
 class Needed:
-    """What an error takes.
-
-    Attributes: error: that is aimed at; people: how many records, or clients, it takes at this epsilon;
-    guarantee: that it takes with these, None if no epsilon is enough.
-    """
+    """The records or clients that an error takes at this epsilon, or the guarantee it takes with these."""
 
     error: float
     people: int
@@ -301,12 +288,11 @@ class Needed:
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """What to expect of a release in models that add the same noise.
+    """The expected result of a release in models that add the same noise.
 
-    Attributes: needed: None where the release keeps to an error of its own, or opens nothing with one;
-    by_noise: of curves, the RMS error of a count by each kind of noise, each with the tree that is best for
-    it, and by what is known and not built; alone: whether all models are here; design_s, derive_s: as
-    `WallClock` has them.
+    `needed` is None where the release keeps to an error of its own, or reveals nothing with one. `by_noise`
+    is the RMS error of a curve's count, with the best tree for each kind of noise. With `alone`, all models
+    add this noise.
     """
 
     models: tuple[SecurityModel, ...]
@@ -320,10 +306,7 @@ class ReleasePlan:
 
 
 def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error: float) -> list[ReleasePlan]:
-    """Return a plan for each kind of noise that models add, first where parties cannot change slots.
-
-    Raises: OptionError: no noise fits the budget.
-    """
+    """Return a plan for each kind of the models' noise, those with fixed slots first."""
     plans = []
     by_noise: dict[object, list[SecurityModel]] = {}
     for model in sorted(models, key=lambda candidate: asked.by(candidate).request.malleable_slots):
@@ -344,7 +327,7 @@ def plan_releases(asked: PlannedRelease, models: Sequence[SecurityModel], error:
 
 
 def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
-    """Return the RMS error of a count of curves, as `ReleasePlan` has it, without noise that does not fit."""
+    """Return `ReleasePlan.by_noise`, without noise that does not fit."""
     request, domain, errors = asked.request, asked.domain, dict[str, float]()
     for noise in (JOINT, DISTRIBUTED, DISTRIBUTED_GAUSSIAN):
         one = replace(asked, request=request.but(noise=noise))
@@ -359,10 +342,7 @@ def errors_by_noise(asked: PlannedRelease) -> dict[str, float]:
 
 
 def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
-    """Return the guarantee with the least epsilon, of two digits, whose worst error is this at most.
-
-    Returns: None: no epsilon up to 20 is enough.
-    """
+    """Return the guarantee of the least two-digit epsilon with this worst error at most, or None."""
     grid = [Fraction(d, 100) * Fraction(10) ** power for power in range(-2, 3) for d in range(10, 100)]
     grid = [epsilon for epsilon in grid if epsilon <= MAX_EPSILON]
 
@@ -380,11 +360,10 @@ def guarantee_for(asked: PlannedRelease, error: float) -> Guarantee | None:
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """What a run in one model would cost.
+    """The cost of a run in one model.
 
-    Attributes: costs: of its releases, one after the other, None if there are none; refusal: why not;
-    missing: why the model cannot run here, None if it can; wall: of a command on records
-    that runs them here, None on a network; ahead: of making the noise of all before, None if none is.
+    `costs` are of its releases, None with a `refusal`; `missing` says why the model is not available here.
+    `wall` is of a command that runs them here, `ahead` of making their noise ahead.
     """
 
     model: SecurityModel
@@ -396,7 +375,7 @@ class ModelPlan:
 
     @property
     def cost(self) -> Cost | None:
-        """What they cost together."""
+        """The total cost."""
         return None if self.costs is None else total_cost(self.costs)
 
 
@@ -409,11 +388,10 @@ def plan_model(
     design_s: float = 0.0,
     derive_s: float = 0.0,
 ) -> ModelPlan:
-    """Predict what a run in this model costs; no party is started.
+    """Predict the cost of a run in this model; no party is started.
 
-    Args: stages: its releases, one after the other; started: says how long the command takes before it
-    begins, where that counts; design_s, derive_s: of all of its releases, as `WallClock` has them.
-    Raises: OptionError; CompileError.
+    `design_s` and `derive_s` are as in `WallClock`; `started` says how long the command takes to begin.
+    Raises CompileError, or OptionError if no noise fits the budget.
     """
     engine, costs, ahead, compiling = engine_of(model), [], [], list[float | None]()
     missing = engine.availability(model)

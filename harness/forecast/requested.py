@@ -1,4 +1,4 @@
-"""From a request and whom it would be of to its plan; no party is started."""
+"""The plan of a requested release and its expected clients, without starting a party."""
 
 from __future__ import annotations
 
@@ -49,14 +49,9 @@ _OF_SHARES = ("clients", "records", "groups", "labels")
 
 @dataclass(frozen=True)
 class Plan:
-    """What a release would cost in each model, and how far off it would be.
+    """The costs of a release in each model, and its error.
 
-    Attributes:
-        stages: The release; of a cap that is chosen first, and the one with it.
-        releases: What to expect of each, by the noise that models add.
-        models: What all cost together, by model.
-        network: Between the parties, None for one machine.
-        units: What that was worked out from.
+    An `auto` cap has two `stages`: the release of the cap, and the one with it.
     """
 
     stages: Sequence[PlannedRelease]
@@ -72,15 +67,10 @@ def planned(
     table: Any = None,
     started: Callable[[], float] = float,
 ) -> Plan:
-    """Return what to expect of a release.
+    """Return the plan of a release, in all models if the request names none.
 
-    Nothing is read but unit costs and the records that may be given.
-
-    Args:
-        request: Without a model, all are planned.
-        table: The records, as `table_at` takes them, where `expected` names no file.
-        started: Says how long a command takes to begin; `float`, 0: there is none to begin.
-    Raises: FairSharesError: it cannot be run so.
+    `table` holds the records where `expected` names no file. `started` says how long a command takes to
+    begin. Raises FairSharesError if it cannot be run so.
     """
     stages = _stages(request, expected, expected.from_records if table is None else table)
     target = expected.error or float(DEFAULT_ERROR)
@@ -103,7 +93,6 @@ def planned(
 
 
 def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRelease]:
-    """Return what is asked for: one release, or a cap's and the one with it. Raises: OptionError."""
     _refuse_strangers(request, expected)
     kind = STATISTICS[request.task].kind
     counts, groups, labels = None, expected.groups, expected.labels
@@ -137,10 +126,7 @@ def _stages(request: Request, expected: Expected, table: Any) -> list[PlannedRel
 def _counted(
     request: Request, expected: Expected, kind: RecordKind, table: Any
 ) -> tuple[npt.NDArray[np.int64], dict[str, Fraction], dict[str, Fraction]]:
-    """Return how many records each client of the table has per group and label, and these by name.
-
-    The shares of groups and labels are those of the table; performance values have one label.
-    """
+    """Return each client's records per group and label, and the shares of groups and labels."""
     given = [named(name) for name in _OF_SHARES if getattr(expected, name) is not None]
     if given:
         raise OptionError(f"{named('from_records')} replaces {', '.join(given)}; leave out one or the other.")
@@ -160,7 +146,7 @@ def _counted(
 
 
 def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
-    """Return what a domain says of a plan, as texts of `Expected`."""
+    """Return a domain's part of a plan, as texts of `Expected`."""
     declared: dict[str, Any] = {"groups": domain.groups, "labels": domain.labels}
     if domain.values:
         declared["steps"] = domain.values.steps
@@ -172,7 +158,6 @@ def of_domain(domain: RecordDomain, task: str) -> dict[str, str]:
 
 
 def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
-    """Return the release of a cap, and the one that it is for, with what that leaves."""
     request = stage.request
     spends, left = cap_and_release(request)
     target = CapTarget(request.task, left, stage.thresholds, request.form.exchangeable)
@@ -182,7 +167,7 @@ def _after_cap(stage: PlannedRelease) -> list[PlannedRelease]:
 
 
 def _refuse_strangers(request: Request, expected: Expected) -> None:
-    """Refuse what is of other tasks: it would be left out without a word."""
+    """Refuse options of other tasks, which would be ignored silently."""
     task = request.task
     of = {"thresholds": ("thresholds", "cap"), "steps": ("gap",)}
     given = {named(name): tasks for name, tasks in of.items() if getattr(expected, name) is not None}

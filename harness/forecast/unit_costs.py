@@ -1,4 +1,4 @@
-"""What each thing that programs use costs on one machine, as measured; and what a run would cost by that."""
+"""Unit costs of operations, as measured on one machine, and the cost of a run by them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -42,11 +42,7 @@ FIGURES: dict[str, dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run would cost.
-
-    Attributes: sent_bytes: by all parties; rounds: None where not counted; compile_s: of its program, None
-    where not measured.
-    """
+    """The cost of a run, over all parties; None stands for figures that were not measured."""
 
     mpc_s: float
     sent_bytes: float
@@ -55,7 +51,7 @@ class Cost:
 
 
 def total_cost(costs: Sequence[Cost]) -> Cost:
-    """Return what runs cost one after the other."""
+    """Return the cost of runs one after the other."""
     return Cost(
         sum(cost.mpc_s for cost in costs),
         sum(cost.sent_bytes for cost in costs),
@@ -66,12 +62,10 @@ def total_cost(costs: Sequence[Cost]) -> Cost:
 
 @dataclass(frozen=True)
 class ModelUnits:
-    """What one model's runs cost.
+    """The unit costs of one model: what one of each thing adds to each of `FIGURES`.
 
-    Attributes: figures: for each of `FIGURES` what one of each thing adds to it, but for compiling where that
-    was not measured; trips: round-trip times that
-    a round takes; link_share: of all bytes, those that the busiest direction of a link carries, one after the
-    other; both None where not measured.
+    `trips` are round-trip times per round, `link_share` the part of all bytes in the busiest direction of a
+    link.
     """
 
     figures: Mapping[str, Mapping[str, float]]
@@ -81,16 +75,15 @@ class ModelUnits:
 
 @dataclass(frozen=True)
 class UnitCosts:
-    """All models' unit costs. Attributes: measured: where and when, to be shown."""
+    """All models' unit costs; `measured` says where and when."""
 
     models: Mapping[str, ModelUnits]
     measured: Mapping[str, Any]
 
     def predict(self, model: SecurityModel, counts: Counts, network: Network | None = None) -> Cost:
-        """Return what a program with these counts costs, all parties on one machine.
+        """Return the cost of a program with these counts, all parties on one machine or on a network.
 
-        Computes: sums of counts times unit costs; a network adds round-trip times, and bytes at its rate.
-        Raises: PlanError: the model, or a network, was not measured.
+        Raises PlanError if the model, or a network, was not measured.
         """
         units = self.models.get(model.name)
         if units is None:
@@ -113,12 +106,12 @@ class UnitCosts:
 
 
 def waiting_rounds(counts: Counts, rounds: float | None) -> float:
-    """Return how often parties wait for each other: the program's own steps where rounds are not counted."""
+    """Return how often parties wait for each other: measured rounds, or the program's own."""
     return counts.rounds if rounds is None else rounds
 
 
 def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
-    """Return how much there is of everything that costs. Args: rounds: of the run, measured or predicted."""
+    """Return the amount of everything that costs; `rounds` are measured or predicted."""
     batch = counts.batch or _USUAL_BATCH
     multiplied = counts.multiplications + counts.products
 
@@ -147,7 +140,7 @@ def amounts(counts: Counts, rounds: float = 0.0) -> dict[str, float]:
 
 
 def read_units(directory: Path) -> UnitCosts:
-    """Read what `bench.run units` wrote. Raises: ResultFileError."""
+    """Read the output of `bench.run units`. Raises ResultFileError."""
     import msgspec
 
     file = dict[str, dict[str, dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None]]

@@ -1,4 +1,4 @@
-"""What many uploads would take a party, by what `./inv reproduce uploads` measured of fewer."""
+"""The cost of many uploads to a party, from measurements of fewer by `./inv reproduce uploads`."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,7 @@ _IDENTITY_BYTES = 32  # of an upload in each list that is in memory
 
 @dataclass(frozen=True)
 class UploadCosts:
-    """What uploads cost.
-
-    Attributes:
-        seal_s: Seconds of one core, of all clients together.
-        list_s, add_s: Seconds of one core at the party, to list what it opens, and to add up what all have.
-        disk_bytes, sent_bytes: Of uploads at the party, and of the list that it sends.
-        memory_bytes: The most, while it adds up.
-    """
+    """The cost of uploads: bytes, and seconds of one core, of all clients to seal, else of the party."""
 
     seal_s: float
     list_s: float
@@ -33,17 +26,17 @@ class UploadCosts:
 
 
 def recorded() -> list[dict[str, float]]:
-    """Return the measured rows, as `costs_of` takes them."""
+    """Return the measured rows, for `costs_of`."""
     with RECORDED.open(encoding="utf-8", newline="") as file:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
 def costs_of(uploads: int, task: Task, party: int, measured: Sequence[Mapping[str, Any]]) -> UploadCosts:
-    """Return what so many uploads of a task would cost.
+    """Return the cost of so many uploads of a task.
 
-    An upload takes the seconds of one of few counts, and for each further count what one of many took more.
-    Memory is what was measured, and identities of the uploads beyond, in each party's list and all have.
-    Args: measured: For each kind of key a row of few counts, and for one of them a row of many.
+    An upload takes the seconds of one of few counts, and per further count the additional seconds of one of
+    many. Memory is as measured, plus the identities of further uploads. `measured` has a row of few counts
+    for each kind of key, and for one of them a row of many.
     """
     few, many = (
         [row for row in measured if (row["counts"] == max(rows["counts"] for rows in measured)) == is_most]

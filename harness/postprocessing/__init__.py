@@ -1,5 +1,4 @@
-"""From noisy released numbers to weights, curves and thresholds: costs no privacy.
+"""Weights, curves and thresholds from released noisy counts, which cost no privacy.
 
-Nothing here can see private data: no shares, clients, engines or ledger. Imports: `protocols`, `system`, and
-of `inputs` what describes records and reads tables. Start with `noisy_counts`.
+Imports: `protocols`, `system`, and of `inputs` the description of records. Start with `noisy_counts`.
 """

@@ -1,8 +1,7 @@
-"""Score curves per group, estimated from noisy counts or exact: what thresholds are computed from.
+"""Score curves per group, exact or estimated from noisy counts, from which thresholds are computed.
 
-All of it is in the clear and after the noise, so it costs no privacy. A prediction is positive iff
-its score is at least the threshold; scores lie in [0, 1]. Bands say how far a group's rates may be from what
-its noisy curve says, at all thresholds at once.
+A prediction is positive iff its score, in [0, 1], is at least the threshold. Bands bound a group's rates
+at all thresholds at once.
 """
 
 import math
@@ -25,29 +24,27 @@ ACCEPT_NOBODY = 2.0  # above every score, as scores are at most 1; a number, so 
 
 @dataclass(frozen=True, eq=False)
 class CurveNoise:
-    """How the noise of opened nodes enters one curve's estimated counts; every curve has its own nodes.
+    """The public noise of one curve's counts, from revealed nodes that no other curve shares.
 
-    Attributes: linear: shape (T + 1, nodes): the errors of the T counts and, last, of the total are
-    `linear @ X` for the nodes' independent noise X, less its mean; node: every node's noise. Both public.
+    The errors of the T counts and of the total are `linear @ X` for the nodes' independent noise X less its
+    mean.
     """
 
     linear: Floats
     node: Noise
 
     def standard_errors(self) -> Floats:
-        """Return the standard error of the T counts and of the total, shape (T + 1,), in records."""
+        """Return the standard error of each count and of the total, in records."""
         variances: Floats = float(mean_square_error(self.node)) * (self.linear**2).sum(axis=1)
         return np.sqrt(variances)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCurves:
-    """How many records of each group and label have a score of at least each threshold.
+    """How many records of each group and label have a score of at least each of T thresholds.
 
-    Attributes: groups: k >= 2 names; thresholds: (T,), strictly increasing, in [0, 1]; tp, fp: (k, T),
-    counts of positives and negatives with a score >= threshold; positives, negatives: (k,) all of them.
-    Estimates may be fractions, negative and not monotone: see `monotone`. noise: of each of the 2k
-    curves, independently; None: the counts are exact.
+    `tp` and `fp` have shape (k, T). Estimates may be fractions, negative and not monotone: see `monotone`.
+    The noise is of each of the 2k curves, independently; None if the counts are exact.
     """
 
     groups: tuple[str, ...]
@@ -76,9 +73,8 @@ class GroupCurves:
     def monotone(self) -> "GroupCurves":
         """Return the nearest curves that counts can form: from the total down to 0, never rising.
 
-        Computes: for each curve, the least-squares fit to (total, counts) among sequences that do not
-        rise, negative values set to 0. Exact counts stay as they are.
-        Guarantees: no count is further off than the worst was before.
+        Computes: per curve, the least-squares fit to (total, counts), raised to 0.
+        Guarantees: the worst error does not grow.
         [test: tests/harness/postprocessing/test_curves.py::test_monotone_does_not_add_to_the_worst_error]
         """
         positives, tp = _monotone(self.positives, self.tp)
@@ -86,10 +82,8 @@ class GroupCurves:
         return GroupCurves(self.groups, self.thresholds, tp, fp, positives, negatives, noise=self.noise)
 
     def points(self) -> "OperatingPoints":
-        """Return what each threshold does to each group, all of [0, 1] and the one that accepts nobody.
+        """Return the rates of the monotone curves at each threshold, EVERYBODY and ACCEPT_NOBODY included.
 
-        Computes: the rates of the monotone curves; at the thresholds 0 and NOBODY they are 1 and 0
-        whatever the data, which a grid that ends at 1 would miss, since scores may be 1.
         Edge cases: a group without positives (negatives) has NaN for every true (false) positive rate.
         """
         fitted = self.monotone()
@@ -106,11 +100,7 @@ class GroupCurves:
 
 @dataclass(frozen=True, eq=False)
 class OperatingPoints:
-    """The rates of each group at each threshold.
-
-    Attributes: thresholds: (P,), strictly increasing from EVERYBODY to NOBODY; true_positive_rate,
-    false_positive_rate: (k, P), from 1 down to 0, never rising; positives, negatives: (k,), not negative.
-    """
+    """The rates of each group, falling from 1 at EVERYBODY to 0 at ACCEPT_NOBODY; shape (k, P)."""
 
     groups: tuple[str, ...]
     thresholds: Floats
@@ -121,17 +111,14 @@ class OperatingPoints:
 
     @property
     def selection_rate(self) -> Floats:
-        """Return the share of each group that is predicted positive, shape (k, P); NaN if it is empty."""
+        """Return the share of each group predicted positive; NaN for an empty group."""
         tp = self.positives[:, np.newaxis] * np.nan_to_num(self.true_positive_rate)
         fp = self.negatives[:, np.newaxis] * np.nan_to_num(self.false_positive_rate)
         return _over(tp + fp, self.positives + self.negatives)
 
     @property
     def area_under_curve(self) -> Floats:
-        """Return each group's area under its ROC curve, by trapezia, shape (k,); 1/2 where it is undefined.
-
-        That is the share of pairs of a positive and a negative that the scores rank right, ties by half.
-        """
+        """Return the area under each group's ROC curve; 1/2 where it is undefined."""
         area = -np.trapezoid(self.true_positive_rate, self.false_positive_rate)
         return np.where(np.isnan(area), 0.5, area)
 
@@ -143,10 +130,7 @@ def exact_curves(
     groups: Sequence[str],
     thresholds: npt.ArrayLike,
 ) -> GroupCurves:
-    """Count in the clear, on data that may be seen: for evaluations and tests.
-
-    Args: y_true: (n,) 0 or 1; y_score: (n,) in [0, 1]; sensitive_feature: (n,) names out of `groups`.
-    """
+    """Return exact curves of public data, for evaluations and tests."""
     truth, feature = np.asarray(y_true), np.asarray(sensitive_feature)
     score, grid = np.asarray(y_score, dtype=float), np.asarray(thresholds, dtype=float)
 
@@ -165,11 +149,7 @@ def _monotone(totals: Floats, counts: Floats) -> tuple[Floats, Floats]:
 
 
 def _not_rising(values: Floats) -> Floats:
-    """Return the nearest sequence >= 0 that never rises.
-
-    Computes: from left to right, runs of values whose means do not rise; one with a larger mean than the run
-    before it joins that one. (scipy's isotonic regression does this, too, and takes half a second to load.)
-    """
+    """Return the nearest sequence >= 0 that never rises; loading scipy's takes half a second."""
     runs: list[tuple[float, int]] = []  # the sum of each, and how many values
     for total in values.tolist():
         many = 1
@@ -181,7 +161,6 @@ def _not_rising(values: Floats) -> Floats:
 
 
 def _rates(inner: Floats, totals: Floats) -> Floats:
-    """Return the rates at EVERYBODY, the inner thresholds and NOBODY."""
     ends = totals[:, np.newaxis]
     return _over(np.concatenate([ends, inner, np.zeros_like(ends)], axis=1), totals)
 
@@ -190,7 +169,7 @@ def _over(counts: Floats, totals: Floats) -> Floats:
     return counts / np.where(totals > 0, totals, np.nan)[:, np.newaxis]
 
 
-_CERTAINTY = 1e-6  # that the simulated quantile is below the true one
+_CERTAINTY = 1e-6  # probability that the simulated quantile is below the true one
 _EXPECTED_BEYOND = 25  # simulated curves beyond the true quantile
 _BATCH = 500
 _SEED = 20_220_521  # any; fixed, so that the same opened values give the same interval
@@ -204,11 +183,8 @@ Each of shape (k, P, 2), low and high; they never rise along the thresholds.
 
 
 def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
-    """Bound the rates among the records that were counted, which differ by the noise alone.
+    """Bound the rates of the counted records, from which the curves differ by noise alone.
 
-    Computes: with the counts at or above a threshold and below it known to within bounds, the rate is
-    between low / (low + high below) and high / (high + low below); counts are not negative, and fall
-    along the thresholds, so a bound holds for all thresholds that it implies.
     Guarantees: with probability 1 - failure over the noise, all rates of all groups at all thresholds
     are within, however a threshold is chosen.  [test: tests/statistical/test_intervals.py]
     Edge cases: exact curves have bands without width; where the bounds allow 0/0 the band is [0, 1].
@@ -217,12 +193,10 @@ def noise_bands(curves: GroupCurves, failure: float) -> RateBands:
 
 
 def population_bands(curves: GroupCurves, failure: float) -> RateBands:
-    """Bound the rates in the population that the counted records are a sample of.
+    """Bound the rates in the population of which the counted records are a sample.
 
-    Computes: `noise_bands` at failure / 2, widened by sqrt(ln(2 / d) / (2 n)) for each group's
-    positives, negatives and all its records, n at least by the noise bounds, d = failure / (6 k).
-    Source: Dvoretzky, Kiefer and Wolfowitz's inequality with Massart's constant: it holds for every n,
-    every distribution of scores and all thresholds at once.
+    Source: the Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, for every n, distribution of
+    scores and threshold at once. It widens `noise_bands` at half the failure.
     Guarantees: as `noise_bands`, over the noise and the sample, if records are independent.
     [test: tests/statistical/test_intervals.py]
     """
@@ -239,11 +213,7 @@ def population_bands(curves: GroupCurves, failure: float) -> RateBands:
 
 
 def _count_bounds(curves: GroupCurves, failure: float) -> tuple[Floats, Floats, Floats]:
-    """Return bounds on counts.
-
-    Returns: of those at or above each threshold, and of those below it, shape (labels: positive, negative; k;
-    P; 2); the least number of all records, shape (labels, k).
-    """
+    """Return bounds on the counts above and below each threshold, and lower ones on the totals."""
     inner = curves.thresholds > EVERYBODY
     totals = np.array([curves.positives, curves.negatives])[..., np.newaxis]
     above = np.concatenate([totals, np.array([curves.tp, curves.fp])[..., inner], 0 * totals], axis=-1)
@@ -279,15 +249,12 @@ def _rate_bands(above: Floats, below: Floats) -> RateBands:
 
 @lru_cache(maxsize=4)
 def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats, Floats]:
-    """Return bounds on one curve's errors: of the total and the counts above, of those below and the total.
+    """Return bounds on one curve's errors: of (total, counts above), and of (counts below, total).
 
-    Computes: the roots of the errors' standard errors, times one factor: the quantile of a curve's
-    largest error over that root. (Equal bounds are too wide for small errors; bounds in proportion let
-    those few decide that are least like a Gaussian.) It is estimated from simulated curves, whose noise
-    has the exact public distribution, by an order statistic that is below the true quantile with
-    probability 10^-6 at most (a binomial tail, for any distribution). Simulated noise protects nobody,
-    so its seed may be known.
-    Args: first: the threshold to begin with.
+    Computes: the root of each error's standard error, times the quantile of a curve's largest error over that
+    root. (Equal bounds are too wide for small errors; proportional ones are decided by the few least
+    Gaussian.) The quantile is an order statistic of simulated curves, below the true one with probability
+    10^-6 at most. Simulated noise protects nobody, so its seed may be known.
     """
     total, above = noise.linear[-1:], noise.linear[first:-1]
     rows = np.concatenate([total, above, total - above])
@@ -307,11 +274,7 @@ def _error_bounds(noise: CurveNoise, first: int, failure: float) -> tuple[Floats
 
 
 def _order_statistic(failure: float) -> tuple[int, int]:
-    """Return how many curves to simulate, and how many of the largest values to leave out.
-
-    Of the values beyond the true quantile there are fewer than that but for one time in a million: the
-    binomial tail is added up from none on.
-    """
+    """Return how many curves to simulate, and how many of the largest values to drop."""
     simulations = math.ceil(_EXPECTED_BEYOND / failure)
     few, mass = 0, (1 - failure) ** simulations
     tail = mass

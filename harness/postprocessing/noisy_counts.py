@@ -1,4 +1,4 @@
-"""What the parties opened, as statistics: from here on everything is post-processing of DP outputs."""
+"""Revealed values as noisy statistics; everything after them is post-processing."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,7 @@ BEYOND = (
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """Differentially private counts of records per cell of the domain.
-
-    Attributes: table: of the domain's shape, unbiased, whole or half numbers, maybe negative; noise: of each
-    count, public.
-    """
+    """Private counts per cell of the domain: unbiased, multiples of 1/2, possibly negative."""
 
     domain: RecordDomain
     table: npt.NDArray[np.float64]
@@ -39,7 +35,7 @@ class NoisyCounts:
 def read_counts(
     opened: Mapping[str, tuple[int, ...]], domain: RecordDomain, clients: int, noise: Noise
 ) -> NoisyCounts:
-    """Return the counts that a run opened, one per cell of the domain. Raises: as `read_unbiased`."""
+    """Return a run's revealed counts, one per cell of the domain."""
     (values,) = opened.values()
     counts = read_unbiased(values, "counts", domain.cells, clients * domain.max_contribution, noise)
     return NoisyCounts(domain, counts.reshape(domain.shape), noise)
@@ -48,11 +44,10 @@ def read_counts(
 def read_unbiased(
     opened: Sequence[int], name: str, expected: int, most: int, noise: Noise, least: int = 0
 ) -> npt.NDArray[np.float64]:
-    """Return the opened values of one output line, less the noise's mean: shape (expected,).
+    """Return the revealed values of one output line, less the noise's mean.
 
-    Args: name: what they are called in messages; expected: how many; least, most: the ends of what there is
-    without noise.
-    Raises: OutputError: there are too few or too many.
+    Without noise they are from `least` to `most`. Raises OutputError, with their `name`, unless as many as
+    `expected`.
     """
     if len(opened) != expected:
         raise OutputError(f"The parties revealed {len(opened)} {name} where {expected} belong.")
@@ -61,9 +56,9 @@ def read_unbiased(
 
 
 def within(opened: Sequence[int], lowest: int, highest: int) -> list[int]:
-    """Return opened values, each at the end of the range that it is beyond; warn, without a value, if one is.
+    """Return values clipped to a range; if any is outside, warn without naming it.
 
-    A client that lies can bring any value about, and must not be able to waste the run on all others.
+    A lying client can cause any value, and must not waste the run for all others.
     """
     kept = [min(max(value, lowest), highest) for value in opened]
     if kept != list(opened):

@@ -1,5 +1,4 @@
-"""What runs on the same people have spent (`ledger`), what a release says of that (`statement`), and what it
-protects, recomputed (`audit`).
+"""The ledger of spent privacy, the statement of a release, and the audit that recomputes guarantees.
 
 Imports: `releases` and below; no engine. Start with `ledger.populations`.
 """

@@ -1,4 +1,4 @@
-"""What a release says of its privacy: one value, and its renderings for machines and for people."""
+"""The privacy statement of a release, and its renderings for machines and for people."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -69,13 +69,7 @@ MADE_AHEAD = (
 
 @dataclass(frozen=True)
 class DistributedNoiseStatement:
-    """What is said of distributed noise; of joint noise nothing is.
-
-    Attributes:
-        distribution: its distribution.
-        honest_parties: how many parties' noise the guarantee counts.
-        shifted: what a party that deviates can do by its noise.
-    """
+    """How many parties' distributed noise counts, and what a deviating party can shift by its own."""
 
     distribution: str
     honest_parties: int
@@ -84,26 +78,20 @@ class DistributedNoiseStatement:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """What was released of whom, what that gives away at most, and under which assumptions.
+    """What was revealed of whom, its privacy loss at most, and the assumptions.
 
     Guarantees: no ε or δ in any rendering is below the exact one.
     [test: tests/harness/pipeline/test_manifest.py]
 
     Attributes:
-        model: the security model that the release ran under.
-        exact: upper bounds of ε and δ, as rationals.
-        epsilon_requested: the ε that was asked for.
-        relation, unit: which data sets are neighbors, and what they differ in.
-        failure: how probably the engine's own security fails, at most; 0 without such a term.
-        input_form, input_path: how clients' values entered.
-        revealed, public: what was revealed, and what else everybody may know, in words.
-        cap, cap_kept_by: the most that one client contributes, and who keeps it to that; None without.
-        if_replaced: what protects what a client's only record says, where `exact` is for whether it exists.
-        noise_for: what the noise is for, where that is more than the relation says.
-        distributed_noise: of distributed noise, None where it is joint.
-        made_ahead: whether noise, which is joint, was made before the run.
-        assumed: what is assumed of clients.
-        releases: how many releases it is of.
+        failure: The greatest probability that the engine's security fails; 0 without such a term.
+        public: What else everybody may know, in words.
+        cap_kept_by: Who enforces the contribution bound `cap`.
+        if_replaced: What protects the content of a client's only record, where `exact` is for its existence.
+        noise_for: What the noise is for, where that is more than the relation says.
+        distributed_noise: None for joint noise.
+        assumed: What clients are assumed to do.
+        releases: How many releases the statement is of.
     """
 
     model: SecurityModel
@@ -126,11 +114,10 @@ class PrivacyStatement:
     releases: int = 1
 
     def plus(self, later: "PrivacyStatement") -> "PrivacyStatement":
-        """Return what two releases on the same people state together, of one model, unit and relation.
+        """Return the joint statement of two releases on the same people, of one model, unit and relation.
 
-        Computes: ε, δ and probabilities of failure add up (basic composition); what was revealed or is public
-        in one is so in both together; what else one says, and the later one does not say otherwise, goes for
-        both.
+        ε, δ and failures add up (basic composition), `revealed` and `public` unite, and other fields are the
+        later statement's unless empty.
         """
         both, of_later = (self, later), {field.name: getattr(later, field.name) for field in fields(later)}
         replaced = [statement.if_replaced for statement in both if statement.if_replaced]
@@ -149,16 +136,15 @@ class PrivacyStatement:
 
     @property
     def security_bits(self) -> int | None:
-        """The largest b so that the engine fails with probability 2^-b at most; None without such a term."""
+        """The largest b so that the engine fails with probability 2^-b at most, if it may."""
         return int(1 / self.failure).bit_length() - 1 if self.failure else None
 
     @property
     def end_to_end(self) -> str:
-        """What noise, engine and cryptography protect together, in one sentence.
+        """The joint guarantee of noise, engine and cryptography, in one sentence.
 
         Source: simulation-based differential privacy (Mironov, Pandey, Reingold and Vadhan 2009, SIM-CDP).
-        Computes: delta + (1 + e^epsilon) eta, eta all that fails by chance: the engine, and the checks by
-        which clients that send notice active parties; rounded up, at most 1.
+        Here η includes the checks of clients that send, which may miss an active party.
         Guarantees: docs/explanation/theorems.md, theorem 7.
         [test: tests/harness/privacy/test_end_to_end.py, tests/harness/pipeline/test_manifest.py]
         """
@@ -178,7 +164,7 @@ class PrivacyStatement:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the `privacy` object of a manifest, which `read_statement` reads."""
+        """Return the `privacy` object of a manifest, for `read_statement`."""
         further = {
             "cap": self.cap and self.cap.to_json(),
             "cap_kept_by": self.cap_kept_by,
@@ -206,12 +192,7 @@ class PrivacyStatement:
         }
 
     def in_short(self, typed: str = "", here: bool = False) -> list[str]:
-        """Say in three lines what `in_full` says: what was revealed, how much, whom to trust.
-
-        Args:
-            typed: the ε that was asked for, as its user gave it.
-            here: whether all parties ran on this machine.
-        """
+        """Say in three lines what was revealed, at which loss, and whom to trust."""
         model, (epsilon, delta) = self.model, bounds_shown(self.exact)
         requested, change = (
             typed or exact_text(self.epsilon_requested),
@@ -237,11 +218,7 @@ class PrivacyStatement:
         ]
 
     def in_full(self, typed: str = "") -> list[str]:
-        """Say in sentences what was revealed, what that gives away at most, and under which assumptions.
-
-        Args:
-            typed: the ε that was asked for, as its user gave it.
-        """
+        """Say in sentences what was revealed, its loss, and all assumptions."""
         model, requested = self.model, typed or exact_text(self.epsilon_requested)
         learns = who_learns_nothing(model, self.distributed_noise is not None)
         inputs = _INPUTS_WITHSTAND[self.input_path] if model.active else ""
@@ -284,19 +261,11 @@ def state_privacy(
     compared: int = 0,
     attempts: int = 0,
 ) -> PrivacyStatement:
-    """Return what a release states.
+    """Return the statement of a release.
 
-    Args:
-        spec: its program.
-        form: how clients' values enter it.
-        model: the security model that it runs under.
-        plan: its noise.
-        inferred: whether groups and labels were read off the records.
-        cap: the most that a client contributes, where there is a cap.
-        max_count: the declared most records of a client. If that is 1, and whether it exists is what is
-            protected, `if_replaced` is what protects what it says.
-        compared: how many integers the program compares.
-        attempts: how often parties began to make its noise before the run, 0 where it makes its own.
+    `compared` integers are compared, and parties began `attempts` times to make noise ahead. If `max_count`,
+    the declared most records of a client, is 1 and existence is protected, `if_replaced` protects the
+    content.
     """
     existence_only = max_count == 1 and plan.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
     public = (
@@ -327,9 +296,9 @@ def state_privacy(
 
 
 def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
-    """Return what a manifest states, of one release or of several.
+    """Return the statement of a manifest.
 
-    Raises: LookupError, TypeError, ValueError, FairSharesError: it is no manifest of a release.
+    Raises LookupError, TypeError, ValueError or FairSharesError if it is none of a release.
     """
     stated = manifest["privacy"]
     replaced, distributed_noise = (
@@ -359,39 +328,39 @@ def read_statement(manifest: Mapping[str, Any]) -> PrivacyStatement:
 
 
 def state_distributed_noise(noise: DistributedNoise, form: InputForm) -> DistributedNoiseStatement:
-    """Return what is said of distributed noise, where clients' values enter in this form."""
-    slots = form.path.authenticated or form.exchangeable  # of which none becomes more than a record
+    """Return the statement of distributed noise, for an input encoding."""
+    slots = form.path.authenticated or form.exchangeable  # none of which counts more than a record
     alike = "with joint noise it could not" if slots else "as it can by its shares"
     return DistributedNoiseStatement(str(noise.distribution), noise.honest, f"{SHIFTED}; {alike}")
 
 
 def failure_of(bits: int | None) -> Fraction:
-    """Return the probability with which an engine of so many bits of security fails; 0 for None."""
+    """Return the probability of failure at these bits of security; 0 for None."""
     return Fraction(0) if bits is None else Fraction(1, 1 << bits)
 
 
 def assumes_honest_clients(spec: ProtocolSpec, form: InputForm, model: SecurityModel) -> bool:
-    """Return whether a client that shares other numbers than it may can take the noise's effect away.
+    """Return whether a client that shares forbidden numbers can cancel the effect of the noise.
 
-    Not where what is opened is a sum, up to noise, nor where clients share bits; nor in a ring, around which
-    no step is above those that are charged (`circuits.logarithm`). Those that a field compares are small.
+    It cannot where a noisy sum is revealed or clients share bits, nor in a ring, where no step exceeds those
+    charged, even around it (`circuits.logarithm`). A field's comparisons hold for small numbers only.
     [test: tests/programs/test_pi_count.py]
     """
     return not spec.linear and not form.shares_bits and model.domain is FIELD
 
 
 def bounds_shown(guarantee: Guarantee) -> tuple[str, str]:
-    """Return ε and δ as people are shown them: four digits, rounded up."""
+    """Return ε and δ for people: four digits, rounded up."""
     return digits_up(guarantee.epsilon, 4), digits_up(guarantee.delta, 4)
 
 
 def what_changes(unit: PrivacyUnit, relation: NeighboringRelation) -> str:
-    """Say what sets neighboring data sets apart."""
+    """Say how neighboring data sets differ."""
     return _CHANGES[relation].format(unit)
 
 
 def who_learns_nothing(model: SecurityModel, distributed_noise: bool = False) -> str:
-    """Say which party learns no more than what is revealed; true, too, where several do not."""
+    """Say how a single party has to behave to learn nothing but the results."""
     behaviour = {
         "passive": "if it follows the protocol (passive, or semi-honest)",
         "active": "even if it deviates from the protocol (active, or malicious)",

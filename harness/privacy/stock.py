@@ -1,9 +1,7 @@
-"""Joint noise that was made ahead: pieces, each of one release's noise, which one run takes.
+"""Joint noise made ahead: pieces, each for one release, which one run takes.
 
-A piece is a directory with each party's shares, and the keys that check them. It enters the stock whole. It
-leaves it by a rename into the directory of the run that takes it, and goes with that, whatever becomes of the
-run. The ledger remembers its name with the charge (`harness.privacy.ledger.entries`), so that a copy of it is
-found out.
+A piece is a directory of each party's shares and the keys that check them. It leaves the stock by a rename
+into its run's directory. The ledger keeps its name with the charge, so that a copy is found out.
 """
 
 import hashlib
@@ -24,11 +22,9 @@ ATTEMPTS = "attempts"  # to make a piece since the last one
 
 @dataclass(frozen=True)
 class Piece:
-    """One release's noise, taken out of the stock.
+    """One release's noise, taken out of the stock, with the directory of each party's shares.
 
-    Attributes: name: its identity; parties: the directory of each party's shares; attempts: how often it was
-    begun, as a run that failed could be begun again, and each may fool a check; about: what else is said of
-    how it was made.
+    `attempts` counts how often it was begun: a failed run may be begun again, and each may fool a check.
     """
 
     name: str
@@ -38,24 +34,21 @@ class Piece:
 
 
 class Stock:
-    """Pieces in one directory, by what they are for.
-
-    Args: directory: only its owner may read it, as who has two parties' shares has the noise of a run.
-    """
+    """Pieces in one directory, which only its owner may read: two parties' shares tell the noise."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def next_attempt(self, terms: str) -> int:
-        """Return which attempt since the last piece the next one will be. Args: terms: as for `begin`."""
+        """Return the number of the next attempt since the last piece."""
         attempts = self.directory / terms / ATTEMPTS
         return 1 + (int(attempts.read_text()) if attempts.exists() else 0)
 
     def begin(self, terms: str) -> int:
-        """Count an attempt to make a piece, before it is made; return which one since the last piece it is.
+        """Count an attempt before a piece is made; return its number since the last piece.
 
-        Args: terms: what the piece is for, see `harness.pipeline.preprocessing.terms_of`.
-        Raises: StockError: others can read the stock; OSError: there is no room, or no right to write.
+        `terms` are of `harness.pipeline.preprocessing.terms_of`. Raises StockError if others can read the
+        stock.
         """
         place = self.directory / terms
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,12 +59,7 @@ class Stock:
         return attempt
 
     def keep(self, terms: str, name: str, made: Path, about: dict[str, Any]) -> None:
-        """Take in a piece, whole, and count attempts from anew.
-
-        Args: terms: as for `begin`; made: the directory of its shares, on the stock's file system; about:
-        what to say of it, its `attempts` among that.
-        Raises: OSError: there is no room.
-        """
+        """Take in a whole piece from the stock's file system, and restart the count of attempts."""
         create_file(made / ABOUT, json.dumps({**about, "sha256": _digests(made)}).encode())
         place = self.directory / terms
         made.rename(place / name)
@@ -79,7 +67,7 @@ class Stock:
         (place / ATTEMPTS).unlink()  # last, so that whatever ends this process hides no attempt
 
     def pieces(self, terms: str, party: int | None = None) -> list[str]:
-        """Return the names of the pieces for that. Args: party: whose shares they have; None: anybody's."""
+        """Return the names of pieces for these terms, with any party's shares or this one's."""
         place, own = self.directory / terms, "." if party is None else f"party-{party}"
         return (
             sorted(piece.name for piece in place.iterdir() if (piece / own).is_dir())
@@ -88,13 +76,11 @@ class Stock:
         )
 
     def take(self, terms: str, parties: int, target: Path, only: str | None = None) -> Piece:
-        """Take a piece out of the stock, for good.
+        """Take a piece, any or the `only` one, out of the stock, for good, into a new directory of the run.
 
         Guarantees: no other process gets it, and after a crash nobody does.
         [test: tests/harness/pipeline/test_used_once.py]
-        Args: target: where it is from now on, a new directory of the run; only: the name of the piece; None:
-        any.
-        Raises: StockError: there is none, others may have read it, or it is not as it was made.
+        Raises StockError if there is none, others may have read it, or it was changed.
         """
         if self.directory.exists():
             self._check()
@@ -126,7 +112,7 @@ class Stock:
             raise StockError(f"{why}: what lies there is no secret any more. Remove it, and make new noise.")
 
     def destroy(self) -> None:
-        """Remove all pieces: some were used already, so the stock is a copy from before that."""
+        """Remove all pieces: some were used, so the stock is a copy from before that."""
         if self.directory.exists():
             shutil.rmtree(self.directory)
 
@@ -143,7 +129,7 @@ def _opened(name: str, place: Path, parties: int) -> Piece:
 
 
 def new_name(terms: str, nonces: Sequence[str]) -> str:
-    """Return the name of a new piece. Args: nonces: that its makers drew for it."""
+    """Return the name of a new piece, from its makers' nonces."""
     return hashlib.sha256(json.dumps([terms, *nonces]).encode()).hexdigest()
 
 

@@ -1,5 +1,4 @@
-"""Training on noisy sums: vectors as integers (`updates`), rounds that open their sums (`session`), a model
-on them (`features`, `logistic`), and all that is released with it (`run`).
+"""Training on noisy sums: vectors, rounds, the model, and the run that releases it.
 
-Imports: `pipeline` and below. Start with `updates`, what one vector may be.
+Imports: `pipeline` and below. Start with `updates`, the bounds of one vector.
 """

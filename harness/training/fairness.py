@@ -1,4 +1,4 @@
-"""Fairness while training: weights of groups that follow noisy counts of what the model gets right."""
+"""Fairness while training: weights of groups that follow noisy counts of right answers."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from harness.postprocessing.thresholds.search import (
 )
 from harness.training.updates import Floats, Integers
 
-STEP = 0.01  # both chosen on data that is no longer private
+STEP = 0.01  # both defaults were chosen on public data
 SHARE = 0.1
 
 ACCURACY_PARITY = "accuracy_parity"
@@ -33,9 +33,7 @@ class FairGrad:
     Source: Maheshwari and Perrot 2023, "FairGrad: Fairness Aware Gradient Descent", without slack. A
     definition is that gaps F_k = C_k0 + sum_k' C_kk' accuracy_k' are 0, k' a group and a label. Each round
     the multiplier of a gap grows by `step` times the gap, and weights are those of the Lagrangian.
-    Attributes: fairness: of `FAIRNESS`; groups, labels: how many; positive: the label whose rates count, in
-    definitions with one; share: of what the rounds spend, in zCDP, for counts.
-    Raises: OptionError: of more than two labels, one of `OF_TWO_LABELS` does not follow from accuracies.
+    `share` of the rounds' zCDP goes to counts.
     """
 
     fairness: str
@@ -52,7 +50,7 @@ class FairGrad:
             )
 
     def hyperparameters(self) -> dict[str, Any]:
-        """Return what a manifest says of how groups were weighed."""
+        """Return the fields of a manifest."""
         return {"fairness": self.fairness, "fairness_share": self.share, "fairness_step": self.step}
 
     @property
@@ -61,22 +59,21 @@ class FairGrad:
         return 2 * self.groups * self.labels
 
     def counts(self, group: Integers, label: Integers, right: Integers) -> Floats:
-        """Return each record's counts, shape (n, cells): 1 in one cell. Args: right: 0 or 1, shape (n,)."""
+        """Return each record's counts, shape (n, cells): a 1 in one cell."""
         cells = ((1 - right) * self.groups + group) * self.labels + label
         return np.asarray(np.eye(self.cells)[cells])
 
     def unit(self, norm: float) -> float:
-        """Return what a count of 1 is beside updates up to this norm, so that counts have their `share`."""
+        """Return the length of a count beside updates up to this norm, by the counts' `share`."""
         return norm * math.sqrt(self.share / (1 - self.share))
 
     def weights(self, counts: Floats, rounds: int) -> Floats:
         """Return the weights of groups and labels, shape (k, m), 1 on average; some may be below 0.
 
-        Computes: multipliers, `step` times the sum of all rounds' gaps, taken as `rounds` times that of all
-        counts so far, in which their noise averages out; a record's weight is 1, less n times what one more
-        right answer of its group and label adds to all gaps, each times its multiplier.
-        Edge cases: a group that seems rarer than 1 % of all that was counted counts as that.
-        Args: counts: the sum over so many rounds, shape (cells,), in any unit.
+        Multipliers are `step` times `rounds` times the gaps of all counts so far, in which noise averages
+        out. A weight is 1, less n times the effect of one more right answer on all gaps, each times its
+        multiplier.
+        Edge cases: a group that seems rarer than 1 % of all counts counts as that.
         """
         right, wrong = counts.reshape(2, self.groups, self.labels)
         totals = np.maximum(right + wrong, (np.abs(counts).sum() or 1.0) / _RAREST)
@@ -89,9 +86,9 @@ class FairGrad:
 
     @property
     def _pools(self) -> tuple[Floats, Floats]:
-        """Return which labels a gap is of, shape (labels, gaps), and of which answers, shape (labels,).
+        """Return the labels of each gap, and per label 1 for right answers, -1 for wrong ones.
 
-        That is 1: of right ones; -1: of wrong ones, which are predicted positive where their label is not.
+        Wrong ones are predicted positive where their label is not.
         """
         identity, alike, all_labels = np.eye(self.labels), np.ones(self.labels), np.ones((self.labels, 1))
         return {

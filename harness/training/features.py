@@ -1,4 +1,4 @@
-"""A model's features as its user declares them, each with its range or categories; none is read off data."""
+"""A model's features as its user declares them, each with a range or categories; none is read off data."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _WAY_OUT = 'declare {"age": {"low": 18, "high": 99}, "sector": {"categories": ["
 
 @dataclass(frozen=True)
 class Feature:
-    """A number from `low` to `high`, or one of some categories. Raises: FeaturesError: neither, or both."""
+    """A number from `low` to `high`, or a category. Raises FeaturesError for neither, or both."""
 
     low: float | None = None
     high: float | None = None
@@ -40,11 +40,11 @@ class Feature:
         return 1 if self.categories is None else len(self.categories)
 
     def encode(self, values: Sequence[str]) -> Floats:
-        """Return values as numbers, shape (n, columns).
+        """Return values as numbers, shape (n, columns), whatever the values are.
 
-        Computes: of a range -1 at its low end, 1 at its high one, and these beyond them; what is no number
-        is the middle, 0. Of categories 1 for the value's own and 0 for others; all 0 for another value.
-        Guarantees: there is no value that it refuses.  [test: tests/harness/training/test_features.py]
+        A range's low end and below is -1, its high end and above 1, and what is no number the middle, 0. A
+        category is 1 in its own column; another value is all 0.
+        [test: tests/harness/training/test_features.py]
         """
         if self.categories is not None:
             return np.array(
@@ -60,14 +60,14 @@ class Feature:
         return np.nan_to_num(np.clip(scaled, -1.0, 1.0)).reshape(-1, 1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a file of features has of it."""
+        """Return its entry of a file of features."""
         ends = {"low": self.low, "high": self.high}
         return ends if self.categories is None else {"categories": list(self.categories)}
 
 
 @dataclass(frozen=True)
 class Features:
-    """All features of a model, by the names of their columns, in order. Raises: FeaturesError: too many."""
+    """All features of a model, in order. Raises FeaturesError for none, too many, or reserved names."""
 
     by_name: Mapping[str, Feature]
 
@@ -84,7 +84,7 @@ class Features:
 
     @property
     def named(self) -> list[str]:
-        """What each of these numbers is of: a feature, or a feature and a category."""
+        """The name of each number: a feature, or a feature and a category."""
         return [
             name if category is None else f"{name} = {category}"
             for name, feature in self.by_name.items()
@@ -92,21 +92,21 @@ class Features:
         ]
 
     def encode(self, table: Mapping[str, Sequence[str]]) -> Floats:
-        """Return a table's rows as numbers, shape (n, columns), from strings as they stand in a file."""
+        """Return a table's strings, as they stand in a file, as numbers, shape (n, columns)."""
         return np.concatenate([feature.encode(table[name]) for name, feature in self.by_name.items()], axis=1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `features_from_json` reads."""
+        """Return the declaration that `features_from_json` reads."""
         return {name: feature.to_json() for name, feature in self.by_name.items()}
 
 
 def read_features(path: Path) -> Features:
-    """Read a file of features. Raises: FeaturesError: it cannot be read, or declares none."""
+    """Read a file of features. Raises FeaturesError if it is none."""
     return features_from_json(read_json(path, _refusal(str(path))), str(path))
 
 
 def features_from_json(declaration: Any, where: str) -> Features:
-    """Return declared features. Args: where: what messages call it. Raises: FeaturesError."""
+    """Return declared features; messages call the declaration `where`. Raises FeaturesError."""
     refusal = _refusal(where)
     declared = as_type(dict[str, dict[str, Any]], declaration, refusal)
     features = {name: as_type(Feature, one, _refusal(f"{where}: {name}")) for name, one in declared.items()}

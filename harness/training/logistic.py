@@ -1,7 +1,4 @@
-"""Logistic regression with k labels from noisy sums of clients' updates: gradients, training, and the model.
-
-The model has scikit-learn's interface.
-"""
+"""Multinomial logistic regression from noisy sums of clients' updates, with scikit-learn's interface."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,10 +29,9 @@ SumOf = Callable[[Floats], Floats]  # from updates, a row per protected unit, to
 
 @dataclass(frozen=True)
 class Descent:
-    """How a model is trained, all of it public and fixed beforehand; usual values were good on public data.
+    """How a model is trained, public and fixed beforehand; the defaults did well on public data.
 
-    Attributes: rounds: sums, in each of which everybody takes part; clip: the largest L2 norm of a record's
-    gradient; largest_weight: larger weights count as this; learning_rate, momentum: of gradient descent.
+    Everybody takes part in each round. `clip` bounds the L2 norm of a record's gradient.
     """
 
     rounds: int
@@ -47,11 +43,10 @@ class Descent:
 
 @dataclass(frozen=True)
 class Examples:
-    """Records to train on: n of M clients.
+    """Records to train on: n of M clients, in arrays of n rows.
 
-    Attributes: features: shape (n, p), as `features.Features.encode` makes them; label: shape (n,), in
-    [0, labels); client: shape (n,), in [0, clients); weight: shape (n,), None: 1 each; group: shape (n,), for
-    `FairGrad` only.
+    `label` is in [0, labels), `client` in [0, clients). `weight` None means 1 each; `group` is for
+    `FairGrad`.
     """
 
     features: Floats
@@ -64,7 +59,7 @@ class Examples:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The shape of the parameters: a row per label but the first, of p coefficients and an intercept."""
+        """The parameters' shape: a row of p coefficients and an intercept per label but the first."""
         return self.labels - 1, self.features.shape[1] + 1
 
     @cached_property
@@ -94,16 +89,12 @@ class Examples:
         fairgrad: FairGrad | None = None,
         weights: Floats | None = None,
     ) -> Floats:
-        """Return an update per protected unit: clipped, then weighed, not yet rounded.
+        """Return an update per protected unit, (n, d) of records or (M, d) of clients: clipped, then weighed.
 
-        Computes: a record's gradient of the negative log-likelihood, shortened to the L2 norm `clip` where it
-        is longer, times its weight, from -largest_weight to `largest_weight`; with `fairgrad` that of its
-        group and label, and after it the record's counts. A client's: the mean of its records'.
+        Weights are cut to [-largest_weight, largest_weight]. With `fairgrad` they are of groups and labels,
+        and the record's counts follow. A client without records has the update 0.
         Guarantees: no row is longer than N = clip * largest_weight; with counts N / sqrt(1 - share).
         [test: tests/harness/training/test_logistic.py, test_fairness.py]
-        Edge cases: a client without records has the update 0.
-        Args: weights: of groups and labels, shape (k, m).
-        Returns: shape (n, d) where records are the unit, (M, d) where clients are; d parameters, and counts.
         """
         predicted = probabilities(parameters, self._inputs)
         off = predicted[:, 1:] - self._of_label
@@ -126,13 +117,10 @@ class Examples:
 def fit(
     examples: Examples, sum_of: SumOf, how: Descent, unit: PrivacyUnit, fairgrad: FairGrad | None = None
 ) -> Floats:
-    """Train on noisy sums.
+    """Train on noisy sums; return parameters of shape (k - 1, p + 1), for `probabilities`.
 
-    Computes: gradient descent with heavy-ball momentum on the noisy sums, divided by the number of clients,
-    which is public; and of its steps the mean of the later half, over which the noise averages out.
-    Args: sum_of: from updates to their noisy sum, for example `SumSession.add`; nothing else reads them.
-    fairgrad: weighs groups, in place of records' weights, by the counts of each round's model.
-    Returns: parameters, shape (k - 1, p + 1), for `probabilities`.
+    Computes: gradient descent with heavy-ball momentum; the mean of the later half of its steps, over which
+    noise averages out. Only `sum_of` reads the updates.
     """
     parameters, velocity = np.zeros(examples.shape), np.zeros(examples.shape)
     total, weights = np.zeros(examples.shape), None
@@ -150,9 +138,9 @@ def fit(
 
 
 def probabilities(parameters: Floats, inputs: Floats) -> Floats:
-    """Return each label's probability, shape (n, k), the first label's score being 0.
+    """Return each label's probability, shape (n, k), with a score of 0 for the first.
 
-    Args: parameters: shape (k - 1, p + 1); inputs: shape (n, p + 1), the last column 1.
+    The last column of `inputs`, shape (n, p + 1), is 1.
     """
     scores = np.concatenate([np.zeros((len(inputs), 1)), inputs @ parameters.T], axis=1)
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -160,7 +148,7 @@ def probabilities(parameters: Floats, inputs: Floats) -> Floats:
 
 
 def with_constant(features: Floats) -> Floats:
-    """Return features, shape (n, p), and the constant 1 after them, which the intercept multiplies."""
+    """Return features, and after them the constant 1 for the intercept."""
     return np.concatenate([features, np.ones((len(features), 1))], axis=1)
 
 
@@ -168,11 +156,12 @@ FILE = "model.json"
 
 
 class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # has no type information
-    """Logistic regression that was trained under differential privacy; its inputs are tables or arrays.
+    """Logistic regression that was trained under differential privacy; `fit` learns nothing.
 
-    Guarantees: `fit` learns nothing, so the model stays what the run that made it says of it.
-    Args: features: as declared for training; labels: all k, as they are in the records; parameters: shape
-    (k - 1, p + 1): a row of coefficients, then the intercept, for each label but the first.
+    Args:
+        features: As declared for training.
+        labels: All k, as in the records.
+        parameters: Shape (k - 1, p + 1): coefficients, then the intercept, for each label but the first.
     """
 
     __module__ = "fairshares"  # where a pickle finds it again, whatever moves
@@ -184,9 +173,13 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @classmethod
     def load(cls, path: Path | str) -> "LogisticModel":
-        """Read the model of a run. Args: path: `model.json`, or the directory that it is in.
+        """Read the model of a run.
 
-        Raises: ResultFileError: it is no such file; FeaturesError: it declares no features.
+        Args:
+            path: `model.json`, or its directory.
+        Raises:
+            ResultFileError: It is no such file.
+            FeaturesError: It declares no features.
         """
         fields, path = read_result(path, FILE), result_path(path, FILE)
         refusal = not_result(path, FILE)
@@ -198,7 +191,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
         return cls(features, tuple(labels), np.array(parameters))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `model.json` but for the privacy statement."""
+        """Return the fields of `model.json` without the privacy statement."""
         return {
             "schema": SCHEMA,
             "labels": np.array(self.labels).tolist(),
@@ -214,7 +207,7 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """The names of the features, shape (p,), which are the columns of tables."""
+        """The names of the features, shape (p,), which are columns of tables."""
         return np.array([*self.features.by_name], dtype=object)
 
     @property
@@ -232,22 +225,26 @@ class LogisticModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # ha
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each label's probability, shape (n, k), in the order of `classes_`.
 
-        Args: X: any frame that narwhals knows, of pandas or Polars for example, whose columns are the
-        features, in any order; or an array with a column for each of `feature_names_in_`, in that order.
-        Values outside a declared range count as its nearest end, other categories and what is no number as
-        nothing. Raises: RecordsError: a column is missing, or is no feature; X is neither frame nor array.
+        Values outside a declared range count as its nearest end. Other categories, and texts that are no
+        number, count as nothing.
+
+        Args:
+            X: A frame that narwhals knows, with the features as columns in any order; or an array with the
+                columns of `feature_names_in_`, in that order.
+        Raises:
+            RecordsError: A column is missing, or is no feature; or X is neither frame nor array.
         """
         table = table_at(_framed(X, names := [*self.features.by_name]), names).rows(names).texts
         shares = probabilities(self.parameters, with_constant(self.features.encode(table)))
         return shares[:, np.argsort(np.array(self.labels))]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
-        """Return each row's most probable label, shape (n,). Args, raises: as `predict_proba`."""
+        """Return each row's most probable label, shape (n,)."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
 def _framed(given: Any, names: Sequence[str]) -> Any:
-    """Return a frame as it is, an array as one. Raises: RecordsError: it has other columns than these."""
+    """Return a frame as it is, an array as one; raise RecordsError for other columns."""
     if nw.from_native(given, pass_through=True) is not given:
         columns = frame_of(given).collect_schema().names()
         if others := [str(name) for name in columns if name not in names]:

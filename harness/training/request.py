@@ -1,4 +1,4 @@
-"""What a training is asked for: a model, and the releases that belong to it, on one budget."""
+"""The options of a training: a model, and the releases that belong to it, on one budget."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
 
     @property
     def parts(self) -> Sequence[str]:
-        """What there is with the model: releases."""
+        """The releases beside the model."""
         return [name for name in self.with_ or () if name in CALLS]
 
     @property
     def sought(self) -> str | None:
-        """What groups are weighed for. Raises: OptionError: nothing weighs them, or something else does."""
+        """The fairness for which groups are weighed, if any. Raises OptionError if options conflict."""
         if "fairgrad" not in (self.with_ or ()):
             if self.fairness:
                 raise OptionError(
@@ -110,7 +110,7 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
 
     @property
     def of_weights(self) -> Guarantee:
-        """What weights may spend. Raises: OptionError: there are none, or nothing would be left."""
+        """The budget of weights. Raises OptionError if it has no use, or leaves nothing."""
         if "weights" not in self.parts:
             if self.weights_epsilon:
                 raise OptionError(
@@ -127,14 +127,11 @@ class TrainRequest(Run, Account, Records, Spending, delta={"default": "1e-5"}):
 
     @property
     def of_model(self) -> Guarantee:
-        """What the model may spend, and what the thresholds may, which are of other clients."""
+        """The budget of the model, and of the thresholds, which are of other clients."""
         return self.guarantee - self.of_weights
 
     def of_release(self, task: str, model: SecurityModel) -> ReleaseCall:
-        """Return the call of weights or thresholds: these options, and its part of ε and δ.
-
-        Nobody is charged for it alone.
-        """
+        """Return the call of weights or thresholds, with its part of ε and δ, charged to nobody by itself."""
         from protocols.accounting.calibration import NeighboringRelation, PrivacyUnit
 
         part = CALLS[task]

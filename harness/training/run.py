@@ -1,4 +1,4 @@
-"""One training under one budget: weights of everybody, a model, thresholds from those it did not see."""
+"""One training on one budget: weights of everybody, a model, thresholds from clients that it did not see."""
 
 import math
 import random
@@ -70,25 +70,23 @@ _SAID = ("number of rounds", "clipping norm", "largest weight", "learning rate",
 
 @dataclass(frozen=True)
 class Planned:
-    """A release that belongs to a training, and how it is run: with its own part of epsilon and delta."""
+    """A release beside a training, with its own part of epsilon and delta."""
 
     statistic: Statistic[Any]
     settings: RunSettings
 
     def exact(self, domain: RecordDomain) -> Guarantee:
-        """What it spends. Raises: FairSharesError: it cannot be run."""
+        """Return its loss. Raises FairSharesError if it cannot be run."""
         self.settings.check_supported(self.statistic.spec)
         return self.statistic.prepare(self.settings.release, domain).plan.exact
 
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained, and how much of it may be known; all of it public, fixed before data are seen.
+    """A training's options, all of them public and fixed before data are seen.
 
-    Attributes: guarantee: that the model's rounds keep to together; grid: of scores, for thresholds;
-    weights, thresholds: None for none; fairness: what groups are weighed for while the model is trained,
-    None for nothing; positive: the label whose rates that is about, the last one if empty; offline, stock:
-    whether the rounds take noise that was made ahead, and where it lies.
+    `guarantee` is of the model's rounds, `grid` of scores. `fairness` is what groups are weighed for, and
+    `positive` the label whose rates it is about, the last one if empty.
     """
 
     security: SecurityModel
@@ -107,7 +105,7 @@ class Training:
     stock: Path | None = None
 
     def scored(self, domain: RecordDomain) -> RecordDomain:
-        """The domain of the model's scores, of two labels, from which thresholds come."""
+        """Return the domain of the model's scores, for thresholds, which take two labels."""
         if len(domain.labels) != 2:
             raise OptionError(
                 f"Thresholds beside training take two labels, not {len(domain.labels)}; train without, and "
@@ -116,11 +114,10 @@ class Training:
         return replace(domain, kind=RecordKind.SCORE, thresholds=self.grid)
 
     def total(self, domain: RecordDomain, rounds: Guarantee) -> Guarantee:
-        """What the whole spends. Args: rounds: what the model's spend. Raises: FairSharesError: as `exact`.
+        """Return the loss of the whole, with that of the model's rounds.
 
-        Computes: the total is that of the weights, which everybody counts in, and the larger one of the model
-        and the thresholds: a client is either in training or among those whose scores make the curves, as a
-        random draw decides that sees no record (parallel composition).
+        It adds the weights' loss to the larger one of model and thresholds (parallel composition): a random
+        draw that sees no record puts a client in one of these two.
         """
         total = rounds
         if self.thresholds:
@@ -129,7 +126,7 @@ class Training:
         return compose([self.weights.exact(domain), total]) if self.weights else total
 
     def fairgrad(self, domain: RecordDomain) -> FairGrad | None:
-        """How groups are weighed. Raises: OptionError, RecordDomainError: not with these labels."""
+        """Return how groups are weighed, if at all."""
         if self.fairness is None:
             return None
         sizes = len(domain.groups), len(domain.labels)
@@ -138,7 +135,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of it. Attributes: charging: its one place in the ledger."""
+    """The results of a training, and its place in the ledger."""
 
     model: LogisticModel
     manifest: dict[str, Any]
@@ -158,10 +155,9 @@ def train(
 ) -> Trained:
     """Release weights, train on noisy sums, and release thresholds of the model's scores; write all files.
 
-    Guarantees: it is charged once, before anything is opened, and stays charged whatever becomes of it.
+    Guarantees: it is charged once, before anything is revealed, and stays charged whatever becomes of it.
     [test: tests/harness/training/test_run.py]
-    Args: encoded: features of each of the records, shape (n, columns); out: a new directory.
-    Raises: FairSharesError: `out` does not exist then.
+    `encoded` are the records' features, shape (n, columns). After a FairSharesError `out` does not exist.
     """
     started, domain, labels = time.monotonic(), records.domain, label_values(records)
     kept = held_out(records.clients) if chosen.thresholds else np.zeros(records.clients, dtype=bool)
@@ -246,10 +242,7 @@ def train(
 
 
 def label_values(records: ClientRecords) -> list[Any]:
-    """Return the labels as the records have them, each of their dtype, for a model to predict.
-
-    Raises: OptionError: they are datetimes, of which its file has texts.
-    """
+    """Return the labels in the records' dtype. Raises OptionError for datetimes."""
     dtype = records.columns.get("label", "str")
     if "datetime" in dtype:
         raise OptionError(
@@ -259,10 +252,9 @@ def label_values(records: ClientRecords) -> list[Any]:
 
 
 def held_out(clients: int) -> npt.NDArray[np.bool_]:
-    """Draw who is kept out of training, one client in four, by the operating system's randomness: shape (M,).
+    """Draw one client in four, by the system's randomness, to keep out of training.
 
-    Their number is public, and depends on the number of clients alone.
-    Raises: OptionError: there are too few.
+    Their number is public, and depends on the number of clients alone. Raises OptionError below four clients.
     """
     if clients < HELD_OUT:
         raise OptionError(
@@ -274,7 +266,7 @@ def held_out(clients: int) -> npt.NDArray[np.bool_]:
 
 
 def of_clients(records: ClientRecords, kept: npt.NDArray[np.bool_]) -> ClientRecords:
-    """Return the records of these clients alone, in their order. Args: kept: shape (M,)."""
+    """Return the records of these clients alone, in their order."""
     rows, number = kept[records.client], np.cumsum(kept) - 1
     return replace(
         records,
@@ -322,7 +314,6 @@ def _manifest(
     total: Guarantee,
     domain: RecordDomain,
 ) -> dict[str, Any]:
-    """Return the manifest of all releases. Args: parts: their own; total: what they spend together."""
     manifest = combined_manifest(TASK, parts)
     of_weights = chosen.weights.settings.release.epsilon if chosen.weights else 0
     existence_only = domain.max_count == 1 and chosen.unit is PrivacyUnit.RECORD
@@ -340,7 +331,6 @@ def _manifest(
 def _own_manifest(
     chosen: Training, session: SumSession, examples: Examples, charging: Entry, inferred: bool
 ) -> dict[str, Any]:
-    """Return the manifest of the rounds, as if nothing else had been released."""
     noise, piece = session.plan.noise, session.piece
     size, counted = session.rule.coordinates, "" if chosen.fairness is None else _COUNTED
     stated = PrivacyStatement(
@@ -379,7 +369,7 @@ def trained(
     begin: Progress,
     say: Say = nothing_said,
 ) -> Trained:
-    """Train on records, see `table_at`. Args: target: a new directory."""
+    """Train on records, see `table_at`, into a new directory."""
     check_new(target)
     account = chosen_account(request.population, request.budget, request.ledger, say, of_records=True)
     chosen, domain = _chosen(request, account), declared_domain(request)
@@ -395,8 +385,7 @@ def preprocessed(
 ) -> tuple[Path, list[dict[str, Any]]]:
     """Make the noise of all rounds of so many trainings, before there are records.
 
-    Returns: where it lies, and what each piece took. Raises: OptionError; FairSharesError: what was made
-    before stays.
+    Returns where it lies, and its costs. After an error, finished noise stays.
     """
     request, domain = request.but(offline=True, records=TABLE), domain_of_noise(request)  # of any records
     chosen = _chosen(request, Account())
@@ -406,7 +395,6 @@ def preprocessed(
 
 
 def _chosen(request: TrainRequest, account: Account) -> Training:
-    """Return what a request stands for. Raises: OptionError: its fields do not go together."""
     model, domain = request.security or choose_model(None), declared_domain(request)
 
     def planned(task: str) -> Planned:

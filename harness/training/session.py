@@ -1,4 +1,4 @@
-"""Rounds of noisy sums by parties that stay up: one budget for all of them, spent before the first."""
+"""Rounds of noisy sums by parties that stay up, with one budget for all, spent before the first."""
 
 import sys
 import tempfile
@@ -42,12 +42,11 @@ Number = int | float | Fraction | str
 
 
 class SumSession:
-    """Sums of clients' vectors, round by round, each opened with noise only.
+    """Sums of clients' vectors, round by round, each revealed with noise only.
 
     In each round every client's vector is clipped to the L2 norm `clip`, then weighed, rounded last, and
-    split into additive shares; each party adds up what it was sent, and the parties open the sum with noise.
-    They stay up between rounds. All rounds have one (epsilon, delta), charged before the first, and spent
-    even if some are not used.
+    split into additive shares; each party adds up its shares, and the parties reveal the sum with noise.
+    All rounds have one (epsilon, delta), charged before the first, and spent even if some are not used.
 
         >>> import numpy as np
         >>> import fairshares as fs
@@ -63,15 +62,19 @@ class SumSession:
         >>> session.plan.exact.epsilon
         Fraction(10, 1)
 
-    Guarantees: (epsilon, delta) of all rounds together, for the unit, towards parties that the model
-    tolerates and everybody else, however later vectors depend on earlier sums; whatever happens, no process
-    is left.  [test: tests/protocols/test_rounds.py, tests/harness/training/test_session.py]
-    Edge cases: who is in a round is public, what is in a vector is not; a client that left counts as one
-    with a vector of zeros, and nothing is scaled by how many there are; a party that fails ends the session.
-    Attributes: rule: what vectors may be; plan: the noise, with `exact` (epsilon, delta), and `loss` with rho
-    and the delta' that belongs to it; stock, piece: where noise made ahead lies, and what was taken of it;
-    seconds: of each round so far, without the clients' work; sent_bytes: by each party in all, known after
-    the last round.
+    Guarantees: (epsilon, delta) of all rounds together, for the unit, against parties that the model
+    tolerates and everybody else, however later vectors depend on earlier sums; no process is left in any
+    case.
+    [test: tests/protocols/test_rounds.py, tests/harness/training/test_session.py]
+    Edge cases: who is in a round is public, its vector is not. A client that left counts as a vector of
+    zeros, and nothing is scaled by how many there are. A party that fails ends the session.
+
+    Attributes:
+        rule: The bounds of vectors.
+        plan: The noise, with `exact` (epsilon, delta), and `loss` with rho and its delta'.
+        piece: The noise made ahead that was taken, from the directory `stock`.
+        seconds: Of each round so far, without the clients' work.
+        sent_bytes: By each party in all, known after the last round.
     """
 
     def __init__(
@@ -99,25 +102,29 @@ class SumSession:
         """Choose the noise, without spending anything.
 
         Args:
-            security: of `fairshares security`; default: ring where MP-SPDZ is found, else mpyc.
-            clients: the most rows that a round has, public.
-            coordinates, rounds: of a vector; of the session.
-            clip, largest_weight: the largest norm of a row before weighing, and the largest weight; fixed
-                beforehand, as the noise grows with both.
-            epsilon, delta: of all rounds together.
-            unit, rows: who is protected, "client" or "record"; and whose vector each row is. Where records
-                are protected and rows are clients', noise is doubled.
-            noise: "joint", Gaussian noise that nobody knows, or "distributed": each party adds its own, for
-                long vectors.
-            offline, stock: whether to take joint noise that `preprocess` of a session like this one made for
-                all rounds, and the directory that it is in; default: stock, beside the ledger.
-            population, budget, ledger: who is charged; their ε in all, or (ε, δ); the file that it is
-                written to, by default the commands'. "none": nobody counts; None: likewise, unless the
-                ledger holds budgets.
-            starting: charges in place of these, where the rounds are a part of a larger run; called once,
-                before the first party starts. Noise made ahead is taken by `take` before.
-            timeout: seconds that the parties may take to start, and for each round.
-        Raises: FairSharesError: a subclass for each mistake; the message has the value, and the way out.
+            security: Of `fairshares security`. Default: ring with MP-SPDZ, else mpyc.
+            clients: The most rows of a round, public.
+            coordinates: Of a vector.
+            rounds: Of the session.
+            clip: The largest norm of a row before weighing; noise grows with it.
+            epsilon: Of all rounds together.
+            delta: Of all rounds together.
+            largest_weight: Noise grows with it, too; both are fixed beforehand.
+            unit: Who is protected, "client" or "record".
+            rows: Whose vector a row is. Protected records in clients' rows double the noise.
+            noise: "joint", Gaussian noise that nobody knows; "distributed": each party adds its own, for long
+                vectors.
+            offline: Whether to take joint noise that `preprocess` of such a session made.
+            stock: Its directory. Default: stock, beside the ledger.
+            population: Who is charged. "none": nobody counts; None: likewise, unless the ledger holds
+                budgets.
+            budget: The population's, ε or (ε, δ).
+            ledger: A file, by default that of commands.
+            starting: Charges instead, once, before the first party starts, if the rounds belong to a larger
+                run.
+            timeout: Seconds for the parties to start, and for each round.
+        Raises:
+            FairSharesError: A subclass for each mistake; the message has the value, and the way out.
         """
         self.model, self.clients, self.rounds, self._timeout_s = (
             choose_model(security),
@@ -180,16 +187,14 @@ class SumSession:
     def preprocess(self, sessions: int = 1, progress: Progress = lambda _: None) -> list[dict[str, Any]]:
         """Make the joint noise of so many sessions like this one, before there are any vectors.
 
-        Returns: for each its mpc_s and sent_bytes, and how often it was begun: attempts.
-        Raises: FairSharesError: what was made before stays.
+        Returns their costs. After an error, finished noise stays.
         """
         return preprocess(self._noise, self.stock, sessions, self._timeout_s, progress)
 
     def take(self, place: Path) -> str:
-        """Take noise that was made ahead out of the stock, for good; return its name, "" for none.
+        """Take noise made ahead out of the stock into `place`, for good; return its name, or "".
 
-        Whoever charges the session by `starting` takes it before, and charges its name with the rounds.
-        Args: place: the directory where it is from now on. Raises: StockError.
+        Whoever charges the session by `starting` calls this before, and charges the name.
         """
         if self.offline and self.piece is None:
             self.piece = taken(self._noise, self.stock, place)
@@ -198,7 +203,8 @@ class SumSession:
     def open(self) -> "SumSession":
         """Charge all rounds, then start the parties; return the session.
 
-        Raises: FairSharesError: the budget falls short, the model cannot run here, or a party does not start.
+        Raises:
+            FairSharesError: The budget falls short, the model cannot run here, or a party does not start.
         """
         if self._stack is not None or self.seconds:
             raise OptionError("This session was opened before; make another one.")
@@ -234,11 +240,17 @@ class SumSession:
     def add(self, updates: Floats, weights: Floats | None = None) -> Floats:
         """Return the noisy sum of the clients' vectors, each clipped, then weighed: one round.
 
-        Args: updates: shape (rows, coordinates), at most `clients` rows; a row that is not finite counts as
-        zeros; weights: shape (rows,), 1 each if None; one above `largest_weight` counts as that.
-        Returns: shape (coordinates,); its noise has mean 0.
-        Raises: OptionError: too many rows or rounds, or another shape; PartyFailedError, PartyTimeoutError,
-        OutputError: the session has ended.
+        Args:
+            updates: Shape (rows, coordinates), at most `clients` rows; a row that is not finite counts as
+                zeros.
+            weights: Shape (rows,), cut to `largest_weight`. None: 1 each.
+        Returns:
+            Shape (coordinates,); its noise has mean 0.
+        Raises:
+            OptionError: There are too many rows or rounds, or another shape.
+            PartyFailedError: The session has ended.
+            PartyTimeoutError: Likewise.
+            OutputError: Likewise.
         """
         if self._rounds is None:
             raise OptionError("This session is not open; use it in a `with` block, or call open() first.")
@@ -263,9 +275,10 @@ class SumSession:
         return self.rule.decode(np.array(sums, dtype=np.float64))
 
     def close(self) -> None:
-        """End the parties; nothing is left running. A session that is closed stays closed.
+        """End the parties, for good.
 
-        Raises: LedgerError: what became of it cannot be written.
+        Raises:
+            LedgerError: The outcome cannot be written.
         """
         try:
             if self._rounds is not None and len(self.seconds) == self.rounds:
@@ -289,7 +302,7 @@ class SumSession:
 
     @property
     def result(self) -> EngineResult:
-        """What ran, and what all rounds so far took."""
+        """The engine's result of all rounds so far."""
         engine, parties = engine_of(self.model), self.model.parties
         return EngineResult(
             model=self.model,
@@ -308,7 +321,6 @@ class SumSession:
 
     @property
     def _noise(self) -> JointNoise:
-        """The joint noise of all rounds. Raises: OptionError: the parties draw it."""
         if isinstance(self.plan.noise, DistributedNoise):
             raise OptionError(
                 "Parties draw distributed noise in the run itself: only joint noise is made ahead."
@@ -318,7 +330,7 @@ class SumSession:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What it is about to open."""
+        """The charge of all rounds."""
         relation = (
             NeighboringRelation.ZERO_OUT_ONE
             if self.rule.unit is PrivacyUnit.CLIENT
@@ -329,7 +341,7 @@ class SumSession:
 
     @property
     def job(self) -> Job:
-        """What the parties run."""
+        """The program and arguments of the parties."""
         noise, parties, d = self.plan.noise, self.model.parties, self.rule.coordinates
         noise_input = DistributedNoiseInput(d, d) if isinstance(noise, DistributedNoise) else None
         bits = () if isinstance(noise, DistributedNoise) or self.offline else input_widths(noise.bits)
@@ -347,7 +359,7 @@ def _charge(stock: Stock, mark: Entry, event: PrivacyEvent) -> None:
 
 
 def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
-    """Return each party's column: the sum of the shares that all clients sent it, each value on its own."""
+    """Return each party's column: the sum of the shares from all clients."""
     domain = model.domain
     rows, width = encoded.shape
     columns = [domain.encode(np.zeros(width, dtype=np.int64)) for _ in range(model.parties)]
@@ -361,7 +373,6 @@ def _columns(encoded: Integers, model: SecurityModel) -> list[bytes]:
 def _account(
     population: str | None, budget: Number | tuple[Number, Number] | None, ledger: Path | str | None
 ) -> Account:
-    """Return who is charged, by the rules of commands. Raises: OptionError, PopulationError."""
     with naming(as_keyword):
         given = Charged(budget=budget, ledger=ledger)
         return chosen_account(population, given.budget, given.ledger)

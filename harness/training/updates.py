@@ -1,7 +1,7 @@
-"""What one vector of a sum may be: clipped, then weighed, rounded last.
+"""The vectors of a sum: clipped, then weighed, rounded last.
 
-Clipping first keeps weights what they are: a weight that comes before is clipped away again. All bounds are
-public, fixed before any vector is seen, and exact.
+Clipping first keeps weights, which it would undo otherwise. All bounds are public, exact, and fixed before
+any vector is seen.
 """
 
 import math
@@ -17,8 +17,8 @@ from protocols.accounting.calibration import PrivacyUnit
 MAX_COORDINATES = 1 << 24
 MIN_WEIGHT, MAX_WEIGHT = 1e-6, 1 << 20
 
-_SLACK = 1 - 1e-9  # of a clipped norm: more than floats can be wrong by
-_ROUNDING = 25  # how many times the most that rounding adds to a norm the norm has at least
+_SLACK = 1 - 1e-9  # of a clipped norm: exceeds the error of floats
+_ROUNDING = 25  # a norm is at least this many times the most that rounding adds to it
 _GRID = 10**15  # of a square root
 _LIMIT = 1 << 63
 
@@ -27,7 +27,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def units_for(coordinates: int, largest_weight: float) -> int:
-    """Return into how many units the clipping norm is divided so that rounding adds at most 4 % to a norm."""
+    """Return the units of the clipping norm at which rounding adds at most 4 % to a norm."""
     return 1 << max(0, math.ceil(math.log2(_ROUNDING * math.sqrt(coordinates) / 2 / largest_weight)))
 
 
@@ -35,10 +35,13 @@ def units_for(coordinates: int, largest_weight: float) -> int:
 class UpdateRule:
     """How a vector becomes integers, and how far one that comes or goes moves their sum.
 
-    Attributes: coordinates: d; clip: C, the largest norm before weighing, > 0; largest_weight: w_max, a cap
-    that nobody reads off data; units: of the grid, to the clipping norm; unit: who is protected; rows: whose
-    vector each row is, as clipped: a client's, or a record's.
-    Raises: OptionError: there is no such rule, or it protects nobody.
+    Attributes:
+        coordinates: d.
+        clip: C, the largest norm before weighing, > 0.
+        largest_weight: w_max, a bound that nobody reads off data.
+        units: Of the grid, per clipping norm.
+        unit: Who is protected.
+        rows: Whose vector a clipped row is: a client's, or a record's.
     """
 
     coordinates: int
@@ -72,10 +75,10 @@ class UpdateRule:
 
     @property
     def squares(self) -> int:
-        """The sum of the squares by which two neighbours' sums differ, at most, in units.
+        """The largest squared distance between two neighbors' sums, in units.
 
-        Computes: a vector that comes or goes: (C w_max + sqrt(d) / 2)^2, where rounding adds at most 1/2 to
-        each coordinate; a client's that becomes another as one of its records comes or goes: twice the norm.
+        Computes: (C w_max + sqrt(d) / 2)^2 for a vector that comes or goes, since rounding adds at most 1/2
+        to each coordinate; twice the norm for a client's vector in which one record comes or goes.
         [test: tests/harness/training/test_updates.py]
         """
         root = Fraction(math.isqrt(self.coordinates * _GRID**2) + 1, _GRID)
@@ -84,11 +87,11 @@ class UpdateRule:
 
     @property
     def largest(self) -> int:
-        """The largest coordinate, in units, either way."""
+        """The largest absolute coordinate, in units."""
         return math.floor(self.norm + Fraction(1, 2))
 
     def check_sums(self, rows: int, noise: int) -> None:
-        """Raise OptionError where a sum of so many rows and noise up to this could wrap around."""
+        """Raise OptionError where so many rows and this noise could overflow."""
         if rows * self.largest + noise >= _LIMIT:
             raise OptionError(
                 f"Sums of {rows} vectors could overflow at {self.units} units to the clipping norm and "
@@ -96,15 +99,12 @@ class UpdateRule:
             )
 
     def encode(self, updates: Floats, weights: Floats | None = None) -> Integers:
-        """Return the vectors as integers, in units.
+        """Return the vectors, shape (rows, coordinates), as integers, in units.
 
-        Guarantees: of each row and of a row of zeros the squares differ by at most `squares`, and no
-        coordinate exceeds `largest`, whatever the updates and weights.
-        [test: tests/harness/training/test_updates.py]
-        Edge cases: a row with a value that is not finite counts as zeros, as a client that left; a weight
-        beyond the cap counts as the cap, one below 0 or that is no number as 0.
-        Args: updates: shape (rows, coordinates); weights: shape (rows,), each 1 if None.
-        Raises: OptionError: other shapes.
+        Guarantees: each row's squared norm is at most `squares`, and no coordinate exceeds `largest`, for any
+        updates and weights.  [test: tests/harness/training/test_updates.py]
+        Edge cases: a row that is not finite counts as zeros, as a client that left. Weights, one per row, are
+        cut to [0, largest_weight]; NaN counts as 0. Raises OptionError for other shapes.
         """
         updates = np.asarray(updates, dtype=np.float64)
         if updates.ndim != 2 or updates.shape[1] != self.coordinates:
@@ -124,5 +124,5 @@ class UpdateRule:
         return integers
 
     def decode(self, sums: Integers | Floats) -> Floats:
-        """Return sums of vectors from sums of integers, of the same shape."""
+        """Return sums of vectors from sums of integers."""
         return np.asarray(sums * (self.clip / self.units), dtype=np.float64)

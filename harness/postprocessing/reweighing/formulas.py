@@ -1,10 +1,9 @@
-"""From differentially private statistics to sample weights and their intervals, in the clear: costs no ε.
+"""Sample weights and their intervals, computed in the clear from differentially private counts.
 
-Each interval holds its true weight, exactly from the noise's distribution. The truth is the weight of the
-true counts C, raised to 1 as noisy ones are. Raising is monotone and moves no two counts apart, so the error
-F of a raised noisy count lies between 0 and its noise E = X + 1/2. Two distributions bound sums of F: where
-every count is surely too large to be raised, F = E; else the positive parts of E, which bound F on either
-side. "Surely" costs a part of the failure, and so does every other bound.
+An interval holds the weight of the true counts raised to 1, as noisy counts are. Raising is monotone and
+moves no two counts apart, so the error F of a raised noisy count lies between 0 and its noise E = X + 1/2.
+If all counts are surely too large to be raised, F = E; else E's positive part bounds F on either side.
+Every bound, "surely" included, spends a part of the failure probability.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,42 +26,39 @@ BALANCED, LABEL, KAMIRAN_CALDERS = "balanced", "label", "kamiran-calders"
 CONFIDENCE = Fraction(95, 100)
 FLOOR = 1.0
 _FAILURE = float(1 - CONFIDENCE)
-_RAISED = _FAILURE / 100  # of "surely not raised", all counts together
-_CAP = _FAILURE / 100  # of the bound on a ratio whose divisor could be anything
-_BETWEEN = 1 / 200  # of a failure: of what happens between two points of the grid of ratios, on either side
-_OUTSIDE = _FAILURE / 120  # of each end of each of seven sums, beyond which nothing is approximated
-_CELLS = 24  # of what a count of a Kamiran-Calders weight may be
-DIFFERENCE_FAILURE = _FAILURE * 24 / 25  # of a difference of means; the rest is that of the means' bounds
-_RARE = _FAILURE / 200  # of each bound that a difference of means takes for granted
+_RAISED = _FAILURE / 100  # chance that any count is raised although it is taken as surely not raised
+_CAP = _FAILURE / 100  # chance that the bound on a ratio with an unknown divisor fails
+_BETWEEN = 1 / 200  # part of a failure, per side, for ratios between two points of the grid
+_OUTSIDE = _FAILURE / 120  # chance that one of seven sums is beyond one end of its range
+_CELLS = 24  # that the range of a count of a Kamiran-Calders weight is cut into
+DIFFERENCE_FAILURE = _FAILURE * 24 / 25  # of a difference of means; the means' bounds get the rest
+_RARE = _FAILURE / 200  # chance that one of the bounds fails that a difference of means relies on
 _MEANS, _RATIOS = 3, 6  # cells of each of two means, and points of the grid of their sizes' ratios
-_PLACES = 4096  # of the grid on which many weighted sums are added up
-_ROUNDING = 1e-12  # mass by which Fourier transforms may be off
-_GROWTH = 1 + 1 / 128  # of the grid of ratios
-_LARGEST = 500.0  # of an exponent that says something
-_BLOCK = 64  # points of that grid that are computed together
+_PLACES = 4096  # points of the grid on which weighted sums are added up
+_ROUNDING = 1e-12  # error in mass of the Fourier transforms
+_GROWTH = 1 + 1 / 128  # from one point of the grid of ratios to the next
+_LARGEST = 500.0  # exponent; larger ones overflow and bound nothing
+_BLOCK = 64  # points of the grid of ratios that are computed together
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a release's counts.
-
-    Attributes: one: of each count; cells: how many counts; raised: whether some may be.
-    """
+    """The noise of a release's counts; `raised` says whether any may be raised to the floor."""
 
     one: NoiseOfCount
     cells: int
     raised: bool
 
     def sum(self, terms: int) -> Distribution:
-        """Return the distribution that bounds the error of a sum of raised noisy counts, on either side."""
+        """Return a two-sided bound of the error of a sum of raised noisy counts."""
         return noise_sum(self.one, terms, positive=self.raised)
 
 
 def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
-    """Return the noise of counts of which the least noisy one is `least`, or more.
+    """Return the noise of counts, the smallest noisy one at least `least`.
 
-    Computes: |E| <= T for all counts but for a failure; then a noisy count above 2 T + 1 stands for one
-    above T + 1, which no noise within T can bring to where it is raised. If all are, F = E for all.
+    If |E| <= T for all counts, a noisy count above 2 T + 1 stands for a true one above T + 1, which no noise
+    brings to the floor.
     """
     furthest = float(error_bound(one, Fraction(_RAISED) / cells))
     return Noise(one, cells, least <= 2 * furthest + 1)
@@ -71,20 +67,18 @@ def noise_of(one: NoiseOfCount, cells: int, least: float) -> Noise:
 def ratio_interval(
     ratio: Table, own: Table, terms: int, most: Table, noise: Noise, failure: float = _FAILURE
 ) -> Table:
-    """Return, per weight, an interval of B/A, where A and B are true counts added up, raised.
+    """Return, per weight, an interval of the ratio B/A of two sums of raised true counts, shape (weights, 2).
 
-    Computes: for each true ratio r = B/A, b - r a = F_B - r F_A for the noisy sums a and b, which is
-    within q(r) of 0, the exact quantile of that sum of independent noises (Fieller's region). q between
-    two points r < s of a grid is at most q(r) + (s - r) t, t a quantile of F_A.
-    Guarantees: holds B/A with probability at least 1 - failure, of which a fiftieth is left to what else may
-    have been taken for granted.  [test: tests/harness/postprocessing/test_weight_intervals.py]
-    Args: ratio: b/a; own: a; terms: how many counts A adds up; most: no ratio is above this.
-    Returns: shape (weights, 2).
+    Computes: Fieller's region. For each true ratio r, the noisy sums have b - r a = F_B - r F_A, within the
+    exact quantile q(r) of that sum. Between points r < s of a grid, q is at most q(r) + (s - r) t, with t a
+    quantile of F_A. `ratio` is b/a, `own` is a, of `terms` counts, and `most` bounds each ratio.
+    Guarantees: holds B/A with probability at least 1 - failure, of which a fiftieth is left for the caller's
+    assumptions.  [test: tests/harness/postprocessing/test_weight_intervals.py]
     """
     main = _main(failure)
     distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
     t, u = distribution.quantile(main / 2), others.quantile(main / 2)
-    # Where any q(r) <= u + r t leaves it: what no r can be, or could not be seen to be wrong.
+    # q(r) <= u + r t for all r, so that no ratio outside start and end is possible.
     start = np.maximum(0, (ratio * own - u) / (own + t))
     with np.errstate(divide="ignore"):
         end = np.where(own > t, (ratio * own + u) / np.maximum(own - t, 0), np.inf)
@@ -104,12 +98,10 @@ def ratio_interval(
 def share_intervals(
     one: Table, other: Table, terms: tuple[int, int], noise: NoiseOfCount, failure: float = _FAILURE
 ) -> Table:
-    """Return, for each pair of noisy sums a and b, an interval of A/(A + B), A and B the true sums >= 0.
+    """Return, for each pair of noisy sums a and b of `terms` counts, an interval of the true A/(A + B).
 
-    Computes: the interval of the ratio of the smaller to the larger noisy sum; 0 to 1 where that may be 0.
     Guarantees: each holds its share with probability at least 1 - failure.
     [test: tests/statistical/test_intervals.py]
-    Args: terms: how many counts each sum adds up; noise: of a count. Returns: of their shape, and 2 ends.
     """
     intervals = np.tile([0.0, 1.0], (*one.shape, 1))
     both = Noise(noise, sum(terms), raised=False)
@@ -126,19 +118,15 @@ def share_intervals(
 def difference_bound(
     noise: NoiseOfCount, estimates: Sequence[float] | Table, sizes: Sequence[float] | Table, means: Table
 ) -> float:
-    """Return how far the difference of two groups' noisy means may be off.
+    """Return a bound on the error of the difference of two groups' noisy means, m = (a - b)/(a + b).
 
-    Computes: means are (a - b)/(a + b) of noisy sums, off by d = ((1 - m) E - (1 + m) E')/(a + b), m the true
-    mean. So with x the noisy over the true size of the second group, over the same of the first, d_1 - x d_2
-    is a sum of independent noises, within an exact quantile q of 0. |1 - 1/x| is a noise, too, whose factors
-    x >= 1 shrinks: a symmetric variable that shrinks is between itself and its mirror image, so that tails
-    grow twofold at most. For each such x, and with groups exchanged, d_1 - d_2 is at most the smaller of q +
-    (x - 1) |d_2| and (q + (x - 1) |d_1|)/x. q is worked out for the middles of cells of means and for a grid
-    of x; what is between them moves each sum by a rare noise at most.
-    Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE`, where true means are within `means`.
-    [test: tests/statistical/test_gaps.py]
-    Args: noise: of a, and of b; estimates: noisy means, not cut to the range; sizes: a + b, above 0; means:
-    shape (2, 2), low and high.
+    Computes: a mean's error is d = ((1 - m) E - (1 + m) E')/(a + b), m the true mean. With x the second
+    group's ratio of noisy to true size over the first's, d_1 - x d_2 is a sum of independent noises, within
+    its exact quantile q. |1 - 1/x| is bounded alike, since x >= 1 shrinks its factors, which at most doubles
+    tails. So d_1 - d_2 is at most q + (x - 1) |d_2| and (q + (x - 1) |d_1|)/x, likewise with groups
+    exchanged. Between points of a grid of x and means, q moves by a rare noise.
+    Guarantees: with probability at least 1 - `DIFFERENCE_FAILURE` if the true means are within `means`, shape
+    (2, 2), low and high.  [test: tests/statistical/test_gaps.py]
     """
     distribution, per_size = noise_sum(noise, 1), 1 / np.array(sizes)
     apart = _quantiles_of_sums([distribution] * 4, np.tile(per_size, (1, 2)), _RARE / 2).item()
@@ -166,11 +154,7 @@ def difference_bound(
 
 
 def _quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, failure: float) -> Table:
-    """Return, per row of factors, what the sum of independent variables times these is rarely above.
-
-    Computes: a row on one grid, by Fourier transforms; the rounding to the grid is added.
-    Args: factors: at least 0, shape (sums, distributions); failure: how rarely. Returns: shape (sums,).
-    """
+    """Return, per row of factors >= 0, a quantile of the weighted sum, rounded up."""
     widths = [one.step * one.masses.size for one in distributions]
     steps = factors @ widths / (_PLACES - 2 * len(widths))
     first, waves = np.zeros(len(factors)), np.ones((len(factors), _PLACES // 2 + 1), dtype=np.complex128)
@@ -186,16 +170,12 @@ def _quantiles_of_sums(distributions: Sequence[Distribution], factors: Table, fa
 
 
 def _main(failure: float) -> float:
-    """Return the part of a failure that is left for one side of a region of ratios."""
+    """Return the part of a failure for one side of a region of ratios."""
     return failure * (0.98 / 2 - _BETWEEN)
 
 
 def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) -> tuple[Table, Table]:
-    """Return growing ratios from start to end, and a bound of q between each and the next.
-
-    Computes: powers of `_GROWTH`, so that blocks of them are kept for other weights; before them 0, if
-    that is the start.
-    """
+    """Return growing ratios from start to end, and a bound of q between neighbors."""
     first = start if start > 0 else min(end, 1.0) * 1e-6
     blocks = [int(np.floor(np.log(r) / np.log(_GROWTH))) // _BLOCK for r in (first, end)]
     powers = np.arange(blocks[0] * _BLOCK, (blocks[1] + 1) * _BLOCK + 1)
@@ -209,7 +189,7 @@ def _grid(noise: Noise, terms: int, failure: float, start: float, end: float) ->
 
 @lru_cache(maxsize=4096)
 def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
-    """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure. Computes: bisection."""
+    """Return, for each ratio r of a block, a t with P(F_B + r F_A > t) <= failure."""
     distribution, others = noise.sum(terms), noise.sum(noise.cells - terms)
     ratios = _GROWTH ** np.arange(block * _BLOCK, (block + 1) * _BLOCK, dtype=np.float64)
     allowed = failure * (1 - 1e-9) - distribution.lost - others.lost
@@ -224,11 +204,10 @@ def _quantiles(noise: Noise, terms: int, failure: float, block: int) -> Table:
 
 
 def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
-    """Return an interval of each weight, from noisy counts.
+    """Return an interval of each weight from noisy counts raised to 1, shape (groups, labels, 2).
 
-    Guarantees: each holds its weight with probability at least 95 %, whatever the true counts >= 0 are.
+    Guarantees: each holds its weight with probability at least 95 %.
     [test: tests/statistical/test_weight_intervals.py]
-    Args: counts: noisy, raised to at least 1, shape (k, m). Returns: shape (k, m, 2).
     """
     noise = noise_of(one, counts.size, float(counts.min()))
     if reweighing == KAMIRAN_CALDERS:
@@ -242,15 +221,12 @@ def count_intervals(counts: Table, reweighing: str, one: NoiseOfCount) -> Table:
 
 
 def _kamiran_calders(counts: Table, noise: Noise) -> Table:
-    """Return an interval of W = R L/(N a) for each count a, of its row R, its column L, and all, N.
+    """Return an interval of W = R L/(N a) for each count a, with its row sum R, column sum L and total N.
 
-    Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, ln of the noisy weight
-    over the true one is S + d(N) + d(a) - d(R) - d(L), d(v) = x - ln(1 + x) for the relative error x of v.
-    S is a sum of independent noises, within an exact quantile of 0. In a box that holds a, its row's and its
-    column's others, the rest, R, L and N all at once, what changes in S if noisy sums take the place of true
-    ones among its factors is bounded, and so is d. The range of a is cut into cells: within one, F_a is known
-    nearly, and so is d(a). A cell leaves the weights that both the box and S leave; the interval is of those
-    that any cell leaves.
+    Computes: with F the error of each sum and S = F_R/R + F_L/L - F_N/N - F_a/a, the logarithm of the noisy
+    over the true weight is S + d(N) + d(a) - d(R) - d(L), d(v) = x - ln(1 + x) for v's relative error x. S is
+    within an exact quantile. A box of all sums bounds d, and the change of S when noisy sums replace true
+    ones in its factors. Cells of a's range pin down F_a and d(a).
     """
     groups, labels = counts.shape
     sums = counts.sum(axis=1, keepdims=True), counts.sum(axis=0, keepdims=True), counts.sum()
@@ -298,13 +274,13 @@ def _bend(x: Table) -> Table:
 
 
 def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, Table]:
-    """Return the extremes of Kamiran-Calders weights over ranges of a, its row's, its column's, the rest."""
+    """Return the extremes of Kamiran-Calders weights over ranges of the four parts of a table."""
 
     def weight(own: Table, row: Table, column: Table, rest: Table) -> Table:
         return (own + row) * (own + column) / ((own + row + column + rest) * own)
 
-    # Grows with the others of row and column, falls with the rest. In its own count it falls to where
-    # rest own^2 = row column (2 own + row + column + rest), then rises.
+    # The weight grows with the others of row and column, and falls with the rest. In its own count it falls
+    # until rest own^2 = row column (2 own + row + column + rest), then rises.
     (own_low, row_low, column_low, rest_low), (own_high, row_high, column_high, rest_high) = low[:4], high[:4]
     product = row_low * column_low
     root = product**2 + rest_high * product * (row_low + column_low + rest_high)
@@ -316,11 +292,10 @@ def _boxed_weights(low: Sequence[Table], high: Sequence[Table]) -> tuple[Table, 
 
 @dataclass(frozen=True)
 class GroupWeights:
-    """A sample weight per (group, label); all tables have shape (groups, labels).
+    """A sample weight per (group, label), and tables of that shape.
 
-    Attributes: noisy_counts: before the floor; floored: where the floor was used; interval: shape
-    (groups, labels, 2), each holds its weight of the true counts with probability `confidence`, over the
-    noise, at least; confidence is one of each, not of all together.
+    `noisy_counts` are before the floor. Each `interval` by itself holds the weight of the true counts with
+    probability `confidence` at least.
     """
 
     domain: RecordDomain
@@ -333,11 +308,11 @@ class GroupWeights:
 
     @property
     def unit(self) -> int:
-        """How much a count is where clients weigh 1 in all: what one client adds; else 1."""
+        """The count of a client: 1, or the scale where a client weighs 1 in all."""
         return scale_of(self.domain.cap)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `weights.json` but for the privacy statement."""
+        """Return the fields of `weights.json` without the privacy statement."""
         return {
             "groups": list(self.domain.groups),
             "labels": list(self.domain.labels),
@@ -364,23 +339,18 @@ def _sum(counts: Table, *axes: int) -> Table:
 
 
 def weights_of_counts(counts: Table, reweighing: str) -> Table:
-    """Return a scheme's weights of noisy counts: shape (..., groups, labels), for as many tables."""
+    """Return a formula's weights of noisy counts, shape (..., groups, labels)."""
     return _FORMULAS[reweighing](np.maximum(counts, FLOOR))
 
 
 def group_weights(reweighing: str, noisy: NoisyCounts) -> GroupWeights:
-    """Weigh each group and label by a scheme.
+    """Weigh each group and label by a formula of docs/how-to/reweighing.md.
 
-    Computes: with c = max(noisy count, 1), N = sum of c, k groups and m labels: `balanced` weighs every pair
-    equally, W(s, y) = N / (k m c(s, y)); `label` every label, whatever the group, W(s, y) = N / (m c(y));
-    `kamiran-calders` has group and label independent, W(s, y) = c(s) c(y) / (N c(s, y)).
-    Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for its 2 groups and 2 labels; the floor is
-    ours, as noisy counts may be zero or negative there. Kamiran and Calders 2012, "Data preprocessing
-    techniques for classification without discrimination".
-    Guarantees: each interval holds the weight of the true counts (floored likewise) with probability at
-    least 95 %; that of Kamiran and Calders' more, for pairs with less than about 100/epsilon records.
-    [test: tests/statistical/test_weight_intervals.py]
-    Edge cases: a pair that nobody has gets a count near 0, so a large weight that applies to nobody.
+    Source: PrivFairFL, Protocol 2, lines 14-20, and section 4.1, for 2 groups and 2 labels; the floor is
+    ours. Kamiran and Calders 2012, "Data preprocessing techniques for classification without discrimination".
+    Guarantees: each interval holds the weight of the true counts, floored likewise, with probability at
+    least 95 %.  [test: tests/statistical/test_weight_intervals.py]
+    Edge cases: an empty pair gets a count near 0, hence a large weight that applies to nobody.
     """
     return GroupWeights(
         domain=noisy.domain,

@@ -1,4 +1,4 @@
-"""From weights per group and label to what training takes: a sample weight per row."""
+"""A sample weight per row of training data, from weights per group and label."""
 
 import math
 from collections.abc import Sequence
@@ -23,19 +23,18 @@ WeightsTable = Sequence[Sequence[float]] | Floats
 
 @dataclass(frozen=True)
 class _Weights:
-    """What is read of the file."""
-
     groups: list[str]
     labels: list[str]
     weights: list[list[float]]
 
 
 def read_weights(path: Path | str) -> pd.Series:
-    """Return the weights of a finished run, by group and label.
+    """Return the positive weights of a finished run by (group, label), both strings.
 
-    Args: path: `weights.json`, or the directory that it is in.
-    Returns: positive weights, indexed by (group, label), both strings, as declared; shape (k * m,).
-    Raises: ResultFileError: the file cannot be read, or does not hold a positive weight for each pair.
+    Args:
+        path: `weights.json`, or its directory.
+    Raises:
+        ResultFileError: The file cannot be read, or lacks a positive weight for a pair.
     """
     path = result_path(path, "weights.json")
     refusal = not_result(path, "weights.json")
@@ -50,11 +49,15 @@ def read_weights(path: Path | str) -> pd.Series:
 def sample_weight(weights: pd.Series | Path | str, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
     """Return each row's weight, to be passed to `fit(X, y, sample_weight=...)`.
 
-    Edge cases: values are matched as they stand in a file, so that 1, 1.0 and "1" are the same label.
-    Args: weights: what `read_weights` gave, or what it takes; group, label: of each row, shape (rows,), as
-    pandas Series of one index, numpy arrays or lists.
-    Returns: shape (rows,), with that index, else 0, 1, 2 ...
-    Raises: ResultFileError; RecordsError: group and label are not of the same rows, or a row's has no weight.
+    Values are matched as they stand in a file: 1, 1.0 and "1" are the same label.
+
+    Args:
+        weights: The result of `read_weights`, or the path that it takes.
+        group: Of each row, as a pandas Series, numpy array or list.
+        label: Likewise; two Series must have one index, which the result keeps.
+    Raises:
+        ResultFileError: As `read_weights`.
+        RecordsError: Group and label are not of the same rows, or a pair has no weight.
     """
     if not isinstance(weights, pd.Series):
         weights = read_weights(weights)

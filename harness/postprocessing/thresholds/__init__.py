@@ -1,5 +1,4 @@
 """A decision rule for each group, chosen on score curves, and the predictor that applies it.
 
-Imports: `postprocessing.curves` and below. Start with `choose`; `geometry`
-knows neither noise nor thresholds.
+Imports: `postprocessing.curves` and below. Start with `choose`.
 """

@@ -1,4 +1,4 @@
-"""From score curves to the thresholds that treat groups alike, in the clear: costs no privacy."""
+"""From score curves to thresholds that treat groups alike, in the clear: costs no privacy."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -38,15 +38,10 @@ _MOST_TIMES = 20  # as much epsilon as is worth a hint: no command takes an epsi
 
 @dataclass(frozen=True, eq=False)
 class GroupThresholds:
-    """A decision rule for each group, and what it is estimated to do.
+    """A decision rule for each group, and its estimated effect.
 
-    Attributes: rules: of each group, in the order of `rates`; rates: estimates, shape (k,) each, of the
-    true positive, false positive and selection rate; intervals: the same, shape (k, 2); objective_value:
-    an estimate; gap: estimate of what the constraint wants to be 0 (the largest difference between two
-    groups in the constrained rate, or in the worse of the two); gap_interval: low and high;
-    least_tolerance: whether the tolerance is the least with which single thresholds do more than accept
-    everybody or nobody.
-    All intervals hold at once with probability `confidence`, over the noise and the sample.
+    All intervals hold at once with probability `confidence`, over the noise and the sample. `gap` is the
+    largest difference between two groups in the constrained rate, or the worse of two.
     """
 
     constraint: str
@@ -63,7 +58,7 @@ class GroupThresholds:
     least_tolerance: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of `thresholds.json` but for the privacy statement; undefined rates are null."""
+        """Return the fields of `thresholds.json` without the privacy statement."""
         return {
             "constraint": self.constraint,
             "objective": self.objective,
@@ -97,26 +92,28 @@ def choose_thresholds(
 ) -> GroupThresholds:
     """Choose each group's thresholds: the best objective among all that meet the constraint.
 
-    Source: Hardt, Price and Srebro 2016, "Equality of opportunity in supervised learning", as
-    Fairlearn's `ThresholdOptimizer` without flipping (its `true_positive_rate_parity` is our
-    `equal_opportunity`); the optimum without a grid of rates, the tolerance under equalized odds, and
-    deterministic rules are ours.
-    Computes: on the monotone curves. A randomised rule reaches every point of a group's convex hull;
-    a deterministic one only the grid's. Equalized odds means both rates alike, equal opportunity the
-    true positive rates, false positive rate parity the others, demographic parity the selection rates,
-    in any two groups, within the tolerance. Balanced accuracy under all but the first is, as in
-    Fairlearn, the groups' own, averaged by size.
-    Guarantees: on exact curves at least as good as Fairlearn's; under equalized odds but for what two
-    thresholds miss, see below.  [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
-    Edge cases: under equalized odds a group that has to do worse than its best curve draws between the
-    two thresholds, within 10^-4 of the rates aimed at, that leave the fewest decisions to chance; if
-    there are none, between the closest within half a record; else among three. So the gap is at most
-    2 * 10^-4, or one record's share, where the tolerance is less than that.
-    Args: tolerance: from 0 to 1, largest difference between two groups; None: 0, or without randomisation
-    the least that leaves more than accepting everybody or nobody, at most 2 % too large.
-    Raises: OptionError: an argument is none of these; UndefinedRateError: a rate that is needed is 0/0;
-    TooNoisyError: a group's records with a label may all be noise; InfeasibleError: only accepting
-    everybody or nobody in all groups meets the constraint without randomisation.
+    Source: Hardt, Price and Srebro 2016, "Equality of opportunity in supervised learning", as Fairlearn's
+    `ThresholdOptimizer` without flipping. The optimum without a grid of rates, the tolerance under equalized
+    odds, and deterministic rules are ours.
+    Guarantees: on exact curves at least as good as Fairlearn's, up to the edge case.
+    [test: tests/harness/postprocessing/test_thresholds_and_fairlearn.py]
+    Edge cases: under equalized odds, a group that must do worse than its best curve draws between the two
+    thresholds within 10^-4 of the rates that leave the fewest decisions to chance; else the closest two
+    within half a record; else among three. So the gap is within the tolerance, or else within 2 * 10^-4 or
+    one record's share.
+
+    Args:
+        curves: Exact or noisy.
+        constraint: One of `CONSTRAINTS`.
+        objective: One of `OBJECTIVES`.
+        tolerance: From 0 to 1. None: 0, or for deterministic rules the least that leaves more than accepting
+            everybody or nobody, at most 2 % too large.
+        deterministic: Whether each rule is a single threshold.
+    Raises:
+        OptionError: An argument is out of range.
+        UndefinedRateError: A rate that is needed is 0/0.
+        TooNoisyError: A group's records with a label may all be noise.
+        InfeasibleError: Without randomization, only accepting everybody or nobody meets the constraint.
     """
     chosen, points = tolerance or 0.0, curves.points()
     for kind, value, known in (("constraint", constraint, CONSTRAINTS), ("objective", objective, OBJECTIVES)):
@@ -171,7 +168,6 @@ def _assessed(
 
 
 def _gap(intervals: Floats) -> tuple[float, float]:
-    """Return the least and the largest difference between two groups' rates that the intervals allow."""
     differences = intervals[:, 1] - intervals[:, np.newaxis, 0]  # of column's highest and row's lowest
     np.fill_diagonal(differences, -np.inf)
     apart = intervals[:, 0].max() - intervals[:, 1].min()
@@ -210,7 +206,6 @@ def _check_curves(curves: GroupCurves, points: OperatingPoints, constraint: str,
 
 
 def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> InfeasibleError:
-    """Say what would help. A rate's error from noise is about that of a count over the group's size."""
     least = math.ceil(least_tolerance(task) * 1000) / 1000
     message = (
         f"Without randomization, {task.constraint} within a tolerance of {tolerance:g} is met only by "
@@ -234,18 +229,15 @@ def _infeasible(curves: GroupCurves, task: ThresholdTask, tolerance: float) -> I
 
 
 def constant_prediction(curves: GroupCurves, objective: str) -> float:
-    """Return the objective of predicting the same for everybody, whichever label is better."""
+    """Return the objective of the better constant prediction."""
     positives, negatives = (max(float(counts.sum()), 0.0) for counts in (curves.positives, curves.negatives))
     return max(positives, negatives) / (positives + negatives) if objective == ACCURACY else 0.5
 
 
 def cautions(thresholds: GroupThresholds, curves: GroupCurves, positive: str) -> list[str]:
-    """Return a sentence for each thing to be wary of.
+    """Warn of groups with a nearly constant prediction, or an area under the curve below 1/2.
 
-    Computes: a group whose rule predicts at least `NEARLY_ALL` of it alike; a group whose area under the
-    curve is below 1/2 by more than two standard errors, of the sample (as of scores that say nothing) and
-    the noise together.
-    Args: curves: that the thresholds were chosen on; positive: the positive label.
+    The latter has to be below by two standard errors of sample and noise together.
     """
     warnings = []
     if below := [repr(group) for i, group in enumerate(thresholds.rules) if _below_diagonal(curves, i)]:

@@ -1,8 +1,7 @@
-"""The best decision rules under a fairness constraint, as geometry: knows no noise and no thresholds.
+"""The best decision rules under a fairness constraint, as geometry without noise or thresholds.
 
-Two kinds of constraint, each within a tolerance: one rate is alike in all groups (`*_one_rate`), or
-both are (`*_two_rates`). Two kinds of rule: any point of each group's upper convex hull, or below it
-(`mixed_*`, by randomisation), or one of each group's given points (`pure_*`).
+One rate is alike in all groups (`*_one_rate`), or both are (`*_two_rates`), within a tolerance. A rule is
+any point on or below each group's upper convex hull (`mixed_*`), or one of its given points (`pure_*`).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +18,7 @@ ROUNDING = 1e-12  # rates that differ by less are the same rate, computed twice
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """The upper convex hull of points (x, y) of [0, 1] x R, with x reaching from 0 to 1.
-
-    Attributes: corners: indices of points; x, y: their coordinates, x strictly increasing.
-    """
+    """The upper convex hull of points, x from 0 to 1: indices and coordinates of corners."""
 
     corners: Integers
     x: Floats
@@ -30,12 +26,7 @@ class Hull:
 
     @classmethod
     def over(cls, x: Floats, y: Floats) -> "Hull":
-        """Return the hull of these points.
-
-        Computes: one scan from the left that keeps right turns only. Of points with one x the highest
-        counts. No three corners are on a line.
-        Args: x, y: (n,), n >= 1, finite, in any order; x from 0 to 1, both among them.
-        """
+        """Return the hull of points in any order, by a scan that keeps right turns."""
         kept: list[int] = []
         xs, ys = x.tolist(), y.tolist()
         for i in np.lexsort((y, x)).tolist():
@@ -56,12 +47,12 @@ class Hull:
         return np.asarray(np.interp(x, self.x, self.y))
 
     def first_reach(self, y: Floats) -> Floats:
-        """Return the least x where a hull that never falls reaches y, or its maximum if it does not."""
+        """Return the least x where a never falling hull reaches y, or its maximum."""
         rising = np.concatenate([[True], np.diff(self.y) > 0])
         return np.asarray(np.interp(y, self.y[rising], self.x[rising]))
 
     def mix(self, x: float) -> list[tuple[int, float]]:
-        """Return the points, at most two, and the shares of each that make the hull's point above x."""
+        """Return at most two points, with shares, that mix to the hull's point above x."""
         right = int(np.clip(np.searchsorted(self.x, x), 1, len(self.x) - 1))
         share = float(snapped((x - self.x[right - 1]) / (self.x[right] - self.x[right - 1])))
         pairs = zip(self.corners[right - 1 : right + 1].tolist(), (1 - share, share), strict=True)
@@ -69,11 +60,9 @@ class Hull:
 
 
 def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
-    """Return each group's x, all within the tolerance, that makes the sum of the hulls' heights largest.
+    """Return each group's x, all within the tolerance, that maximizes the sum of the hulls' heights.
 
-    Computes: F(c) = sum of each hull's best height in [c, c + tolerance] is concave and piecewise
-    linear; its corners are among the hulls' corners, and those less the tolerance, and all are tried.
-    Of equally good ones the closest together are taken. Returns: (k,).
+    The best sum in [c, c + tolerance] is concave and piecewise linear in c; all of its corners are tried.
     """
     corners = np.unique(np.concatenate([hull.x for hull in hulls]))
     starts = np.unique(np.clip(np.concatenate([corners, corners - tolerance]), 0, 1 - tolerance))
@@ -85,15 +74,12 @@ def mixed_one_rate(hulls: Sequence[Hull], tolerance: float) -> Floats:
 def mixed_two_rates(
     hulls: Sequence[Hull], gain: Floats, loss: Floats, tolerance: float
 ) -> tuple[Floats, Floats]:
-    """Return each group's x and y, on or below its hull, that make the sum of gain y - loss x largest.
+    """Return each group's x and y, on or below its hull, that maximize the sum of gain y - loss x.
 
-    The x of any two groups differ by the tolerance at most, and so do the y.
-    Computes: for a window [a, a + tolerance] x [b, b + tolerance] every group's best point has a
-    closed form, and the sum over groups is concave in (a, b); a and b are narrowed down by dividing
-    the interval around the best of evenly spaced values, until it is as small as rounding.
+    The x of any two groups differ by the tolerance at most, and so do the y. Hulls are of ROC points, from
+    (0, y0) to (1, 1), never falling; gain and loss are not negative. In a window each group's best point has
+    a closed form, and their sum is concave in the window's corner, which a search narrows down.
     Guarantees: the constraint holds exactly, whatever the search's precision.
-    Args: hulls: of ROC points, from (0, y0) to (1, 1), never falling; gain, loss: (k,), not negative.
-    Returns: two of shape (k,).
     """
     peaks = [hull.x[np.argmax(g * hull.y - c * hull.x)] for hull, g, c in zip(hulls, gain, loss, strict=True)]
 
@@ -121,15 +107,14 @@ def mixed_two_rates(
 
 
 def snapped(shares: Floats) -> Floats:
-    """Return shares within [0, 1], those within 10^-9 of an end on it: nobody draws so rarely."""
+    """Return shares within [0, 1], those within 10^-9 of an end on it."""
     return np.where(shares < 1e-9, 0.0, np.where(shares > 1 - 1e-9, 1.0, shares))
 
 
 def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> Integers | None:
-    """Return each group's point, all x within the tolerance, that makes the sum of y largest.
+    """Return the points with the largest sum of y, one per group and all x within the tolerance, if any.
 
-    Computes: for each window [x, x + tolerance] that begins at some point, each group's best in it.
-    Args: points: per group x and y; x sorted. Returns: (k,) indices; None if there are none.
+    `points` are x, sorted, and y of each group.
     """
     starts = np.unique(np.concatenate([x for x, _ in points]))
     best = np.array([_largest(y, *_window(x, starts, tolerance)) for x, y in points])
@@ -143,13 +128,10 @@ def pure_one_rate(points: Sequence[tuple[Floats, Floats]], tolerance: float) -> 
 def pure_two_rates(
     points: Sequence[tuple[Floats, Floats]], gain: Floats, loss: Floats, tolerance: float
 ) -> Integers | None:
-    """Return each group's point such that the sum of gain y - loss x is largest.
+    """Return the points with the largest sum of gain y - loss x, one per group and within the tolerance.
 
-    The x of any two groups differ by the tolerance at most, and so do the y.
-    Computes: windows as in `pure_one_rate`, in both rates. Along a ROC curve both rates rise together,
-    so that a window holds consecutive points. Windows of x are tried in the order of what they could
-    give at best, until none could beat the best found.
-    Args: points: per group x and y, both sorted. Returns: (k,) indices; None if there are none.
+    `points` are x and y of each group, both sorted. Windows of x are tried in the order of an upper bound on
+    their value. None if no window has a point of every group.
     """
     ys = [y for _, y in points]
     values = [g * y - c * x for (x, y), g, c in zip(points, gain, loss, strict=True)]
@@ -173,10 +155,7 @@ def pure_two_rates(
 
 
 def _narrowed(ys: Sequence[Floats], windows: Integers, tolerance: float) -> Integers:
-    """Leave out of windows of x the points whose y another group cannot come near in the same window.
-
-    Args, Returns: windows: first and last index, shape (k, 2, windows).
-    """
+    """Leave out of windows of x the points whose y no point of another group is near."""
     lows = [y[np.minimum(first, len(y) - 1)] for y, (first, _) in zip(ys, windows, strict=True)]
     highs = [y[last] for y, (_, last) in zip(ys, windows, strict=True)]
     floor, ceiling = np.max(lows, axis=0) - tolerance, np.min(highs, axis=0) + tolerance
@@ -186,7 +165,7 @@ def _narrowed(ys: Sequence[Floats], windows: Integers, tolerance: float) -> Inte
 
 
 def _largest(values: Floats, low: Integers, high: Integers) -> Integers:
-    """Return where the first of the largest of values[low..high] is, for many ranges; -1 where low > high."""
+    """Return the first index of the largest of values[low..high], for many ranges, or -1."""
     order = np.lexsort((-np.arange(len(values)), values))
     rank = np.append(np.argsort(order), -1)  # with an end for ranges that go up to the last value
     best = np.maximum.reduceat(rank, np.column_stack([low, high + 1]).ravel())[::2]
@@ -194,29 +173,24 @@ def _largest(values: Floats, low: Integers, high: Integers) -> Integers:
 
 
 def _window(values: Floats, starts: Floats, width: float) -> tuple[Integers, Integers]:
-    """Return the first and the last index of sorted values in [start, start + width]."""
     low = np.searchsorted(values, starts - ROUNDING, side="left")
     return low, np.searchsorted(values, starts + width + ROUNDING, side="right") - 1
 
 
 def _total(values: Sequence[Floats], indices: Sequence[Integers] | Integers) -> Floats:
-    """Return the sum of each group's values at its indices; -1 has minus infinity."""
+    """Return the sum of each group's values at its indices; minus infinity with a -1."""
     pairs = zip(values, indices, strict=True)
     return np.asarray(sum(np.where(index < 0, -np.inf, of_group[index]) for of_group, index in pairs))
 
 
 def _best(value: Floats, spread: Floats) -> int:
-    """Return where the value is largest; among such, where the spread is smallest."""
     return int(np.argmin(np.where(value >= value.max() - ROUNDING, spread, np.inf)))
 
 
 def _maximise(
     function: Callable[[Floats], Floats], low: Floats, high: Floats, points: int = 33, rounds: int = 11
 ) -> Floats:
-    """Return where a concave function is largest between low and high, for many functions at once.
-
-    Args: function: maps (points, *s) to values of that shape, where low and high have shape s.
-    """
+    """Return where concave functions are largest between low and high."""
     steps = np.linspace(0, 1, points).reshape(-1, *[1] * low.ndim)
     middle = low
     for _ in range(rounds):

@@ -25,17 +25,20 @@ ERROR = "error"
 
 
 class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type information
-    """Predict positive where a score reaches the threshold of its group, drawn anew for each sample if mixed.
+    """Predict positive where a score reaches its group's threshold, drawn anew for each sample if mixed.
 
-    Guarantees: `fit` learns nothing, so thresholds stay what the run that made them says of them.
-    Args: rules: per group, as a run's `GroupThresholds.rules` or `load` has them; estimator: a fitted
-    classifier of two classes with `predict_proba`, or None: X holds scores, of the positive label;
-    positive_label: which of the estimator's classes the thresholds are for, as a file would name it; None:
-    its last; unseen_group: "error", or the threshold for groups without a rule, from 0 (accept everybody) to
-    2 (nobody); labels: without an estimator, the two labels that are predicted; None: 0 and 1, the positive.
-    Edge cases: groups are matched as they stand in a file: 1, 1.0 and "1" are one group; a missing
-    group is the group "". `sklearn.clone` keeps the rules, but an estimator only if it is in a
-    `sklearn.frozen.FrozenEstimator`. Where metadata are routed, `sensitive_features` is asked for.
+    `fit` learns nothing. Groups are matched as they stand in a file: 1, 1.0 and "1" are one group; a missing
+    group is "". `sklearn.clone` keeps the rules, but an estimator only in a `sklearn.frozen.FrozenEstimator`.
+    Metadata routing requests `sensitive_features`.
+
+    Args:
+        rules: Per group, as from a run's `GroupThresholds.rules` or `load`.
+        estimator: A fitted classifier of two classes with `predict_proba`. None: X holds scores of the
+            positive label.
+        unseen_group: "error", or a threshold for groups without a rule, from 0 (accept everybody) to 2
+            (nobody).
+        positive_label: The estimator's class that the thresholds are for, as in a file. None: its last.
+        labels: Without an estimator, the two labels that are predicted. None: 0 and 1, the positive.
     """
 
     __module__ = "fairshares"  # where a pickle finds it again, whatever moves
@@ -61,11 +64,15 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def load(
         cls, path: Path | str, estimator: Any = None, unseen_group: str | float = ERROR
     ) -> "GroupThresholdPredictor":
-        """Read the rules of a run, or what `save` wrote.
+        """Read the rules of a run, or of `save`.
 
-        Args: path: `thresholds.json`, or the directory that it is in.
-        Raises: ResultFileError: the file cannot be read, or holds no rules; ThresholdRuleError: a rule
-        makes no sense.
+        Args:
+            path: `thresholds.json`, or its directory.
+            estimator: As for the class.
+            unseen_group: As for the class.
+        Raises:
+            ResultFileError: The file cannot be read, or holds no rules.
+            ThresholdRuleError: A rule makes no sense.
         """
         result, path = read_result(path, FILE), result_path(path, FILE)
         rule_fields, positive_label = result.get("thresholds"), result.get("positive_label")
@@ -79,9 +86,10 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return cls(rules, estimator, unseen_group, positive_label, labels)
 
     def save(self, path: Path | str) -> None:
-        """Write the rules, and nothing of the estimator, so that `load` reads them.
+        """Write the rules, and nothing of the estimator, for `load`.
 
-        Args: path: of a file that need not be there, or of a directory for `thresholds.json`.
+        Args:
+            path: A file, or a directory for `thresholds.json`.
         """
         fields = {
             "schema": SCHEMA,
@@ -93,7 +101,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         write_json(result_path(path, FILE), fields)
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> "GroupThresholdPredictor":  # noqa: ARG002, N803
-        """Do nothing: the rules are there and the estimator is fitted."""
+        """Do nothing: there is nothing to learn."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -101,30 +109,35 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """What `predict` predicts, shape (2,): the estimator's classes, or the labels, sorted."""
+        """The predicted classes, sorted: the estimator's, or the labels."""
         labels = np.sort(np.array((0, 1) if self.labels is None else self.labels))
         return np.asarray(getattr(self.estimator, "classes_", labels))
 
     @property
     def n_features_in_(self) -> int:
-        """How many features the estimator takes. Raises: AttributeError: it does not say."""
+        """The estimator's number of features, if it has one."""
         return int(self.estimator.n_features_in_)
 
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
-        """Their names, if the estimator was fitted on a table. Raises: AttributeError: it was not."""
+        """The estimator's names of features, if it has some."""
         return np.asarray(self.estimator.feature_names_in_)
 
     def predict(self, X: Any, *, sensitive_features: Any, random_state: Any = None) -> npt.NDArray[Any]:  # noqa: N803
         """Predict each sample's class, one of `classes_`.
 
-        Args: X: (n, features) for the estimator; or scores from 0 to 1, shape (n,), (n, 1), or (n, 2) as
-        from `predict_proba`; sensitive_features: (n,) groups, or a frame with one column; both as arrays or
-        as frames and series that narwhals knows, of pandas or Polars for example; random_state: a
-        seed or generator to repeat a mixed rule's draws; None: the operating system's randomness.
-        Raises: UnseenGroupError: a group has no rule; RecordsError: the shapes do not go together, a score is
-        not from 0 to 1, or the positive label is none of the model's classes; ThresholdRuleError:
-        unseen_group is no threshold.
+        Args:
+            X: Shape (n, features) for the estimator; or scores from 0 to 1, shape (n,), (n, 1), or (n, 2) as
+                from `predict_proba`.
+            sensitive_features: The groups, shape (n,), or a frame with one column. Both may be arrays, or
+                frames and series that narwhals knows.
+            random_state: A seed or generator that repeats a mixed rule's draws. None: the system's
+                randomness.
+        Raises:
+            UnseenGroupError: A group has no rule.
+            RecordsError: Shapes do not fit, a score is not from 0 to 1, or the model has no class of the
+                positive label.
+            ThresholdRuleError: `unseen_group` is no threshold.
         """
         probability = self.positive_probability(X, sensitive_features=sensitive_features)
         positive = _uniform(len(probability), random_state) < probability
@@ -132,10 +145,7 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self.classes_[np.where(positive, at, 1 - at)]
 
     def predict_proba(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
-        """Return with which probability `predict` predicts each of `classes_`, shape (n, 2).
-
-        Of rules without draws it is 0 or 1. Args, Raises: as `predict`.
-        """
+        """Return the probability of each class under `predict`, shape (n, 2): 0 or 1 without draws."""
         positive = self.positive_probability(X, sensitive_features=sensitive_features)
         both = np.column_stack([1 - positive, positive])
         return both if self._positive_class() else both[:, ::-1]
@@ -149,18 +159,12 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         sensitive_features: Any,
         random_state: Any = None,
     ) -> float:
-        """Return the accuracy of `predict`, from 0 to 1.
-
-        Args: y: the classes, shape (n,); sample_weight: of each sample; others, Raises: as `predict`.
-        """
+        """Return the accuracy of `predict` on the classes y, from 0 to 1."""
         predicted = self.predict(X, sensitive_features=sensitive_features, random_state=random_state)
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def positive_probability(self, X: Any, *, sensitive_features: Any) -> Floats:  # noqa: N803
-        """Return with which probability `predict` predicts each sample positive, shape (n,).
-
-        Args, Raises: as `predict`.
-        """
+        """Return the probability that `predict` predicts each sample positive, shape (n,)."""
         index = getattr(X, "index", None)
         if self.estimator is not None:
             X = self.estimator.predict_proba(X)  # noqa: N806
@@ -174,7 +178,6 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return probability
 
     def _positive_class(self) -> int:
-        """Return the position of the positive label among the estimator's two classes."""
         if self.positive_label is None or (self.estimator is None and self.labels is None):
             return 1
         names = as_names(pd.Series(self.classes_)).tolist()
@@ -186,7 +189,6 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return names.index(self.positive_label)
 
     def _by_rule(self, groups: pd.Series) -> Iterator[tuple[npt.NDArray[np.int64], ThresholdRule]]:
-        """Yield each group's positions and its rule."""
         for group in groups.unique().tolist():
             rows = np.flatnonzero(groups == group)
             if group in self.rules:
@@ -206,13 +208,12 @@ class GroupThresholdPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
 
 def _collected(given: Any) -> Any:
-    """Return a frame or series as narwhals has it, in memory; what is none as it is."""
+    """Return a frame or series of narwhals, in memory, or anything else as it is."""
     known = nw.from_native(given, allow_series=True, pass_through=True)
     return known.collect() if isinstance(known, nw.LazyFrame) else known
 
 
 def _scores(given_scores: Any) -> Floats:
-    """Return scores of shape (n,), the last column of two."""
     values = _collected(given_scores)
     known = isinstance(values, nw.DataFrame | nw.Series)
     scores = np.asarray(values.to_numpy() if known else values, dtype=np.float64)
@@ -232,7 +233,6 @@ def _scores(given_scores: Any) -> Floats:
 
 
 def _groups(groups: Any, index: Any, samples: int) -> pd.Series:
-    """Return the group of each sample as a file would name it."""
     groups = _collected(groups)
     if isinstance(groups, nw.DataFrame):
         if groups.shape[1] != 1:
@@ -255,7 +255,7 @@ def _groups(groups: Any, index: Any, samples: int) -> pd.Series:
 
 
 def _uniform(count: int, random_state: Any) -> Floats:
-    """Draw from [0, 1): 53 bits each of the operating system's randomness, if nothing else is given."""
+    """Draw from [0, 1), by default 53 bits each of the system's randomness."""
     if random_state is None:
         bits = np.frombuffer(os.urandom(8 * count), dtype="<u8") >> np.uint64(11)
         return bits.astype(np.float64) * 2.0**-53

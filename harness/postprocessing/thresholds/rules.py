@@ -1,4 +1,4 @@
-"""One group's decision rule: a score threshold, or a draw among a few."""
+"""One group's decision rule: a score threshold, or a draw among several."""
 
 import math
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ _KEYS = (
 
 
 def in_words(option: str) -> str:
-    """Return the name of a constraint or an objective as prose has it: `equalized odds`, `accuracy`."""
+    """Return a constraint or objective in prose: `equalized odds`, `accuracy`."""
     return option.removesuffix("_score").replace("_", " ")
 
 
@@ -24,8 +24,9 @@ def in_words(option: str) -> str:
 class ThresholdRule:
     """Predict positive iff the score is at least a threshold that is drawn anew for each sample.
 
-    Attributes: thresholds: at least one, strictly increasing; 0 accepts everybody, anything above 1
-    nobody; probabilities: of each, positive, adding up to 1.
+    Attributes:
+        thresholds: Strictly increasing; 0 accepts everybody, anything above 1 nobody.
+        probabilities: Of each threshold, positive, adding up to 1.
     """
 
     thresholds: tuple[float, ...]
@@ -43,11 +44,11 @@ class ThresholdRule:
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether there is one threshold, so that nothing is drawn."""
+        """Whether there is a single threshold."""
         return len(self.thresholds) == 1
 
     def described(self) -> str:
-        """Say which scores are predicted positive; above 1 none reaches the threshold."""
+        """Say which scores are predicted positive."""
         texts = [f"{threshold:g}" if threshold <= 1 else "never" for threshold in self.thresholds]
         if self.is_deterministic:
             return texts[0]
@@ -55,7 +56,7 @@ class ThresholdRule:
         return ", ".join(f"{text} with probability {probability:.3f}" for text, probability in pairs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rule as in `thresholds.json`; probability_alt is that of threshold_alt."""
+        """Return the rule as in `thresholds.json`; probability_alt belongs to threshold_alt."""
         if self.is_deterministic:
             return {"threshold": self.thresholds[0]}
         if len(self.thresholds) == 2:
@@ -65,11 +66,7 @@ class ThresholdRule:
 
 
 def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
-    """Return the rule that draws each threshold with its probability.
-
-    Args: parts: (threshold, probability) in any order; equal thresholds are merged, probabilities of 0
-    left out. Raises: ThresholdRuleError: what is left is no rule.
-    """
+    """Return the rule of (threshold, probability) pairs, with thresholds merged and zeros dropped."""
     merged: dict[float, float] = {}
     for threshold, probability in parts:
         merged[threshold] = merged.get(threshold, 0.0) + probability
@@ -78,10 +75,7 @@ def mixture(parts: Iterable[tuple[float, float]]) -> ThresholdRule:
 
 
 def rule_from_json(fields: Any, where: str) -> ThresholdRule:
-    """Check one group's entry of a `thresholds.json`.
-
-    Raises: ThresholdRuleError: it has another shape or makes no rule; `where` is named.
-    """
+    """Return a group's rule in `thresholds.json`, or raise ThresholdRuleError, which names `where`."""
     keys = set(fields) if isinstance(fields, dict) else set()
     if keys not in _KEYS:
         raise ThresholdRuleError(

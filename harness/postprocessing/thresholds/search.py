@@ -1,4 +1,4 @@
-"""Which rule each group gets: a fairness constraint turned into geometry, and points back into thresholds."""
+"""Which rule each group gets: a fairness constraint as geometry, and points back as thresholds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,16 +25,13 @@ DEMOGRAPHIC_PARITY = "demographic_parity"
 ACCURACY = "accuracy_score"
 BALANCED_ACCURACY = "balanced_accuracy_score"
 
-PAIR_SLACK = 1e-4  # what two thresholds may miss of a rate that takes three to hit
+PAIR_SLACK = 1e-4  # by which two thresholds may miss a rate that takes three to hit
 _SAME = 1e-9  # rates closer than this are one
 
 
 @dataclass(frozen=True, eq=False)
 class ThresholdTask:
-    """What is to be alike, and the objective `constant + sum of gain * TPR - loss * FPR` over groups.
-
-    Attributes: gain, loss: shape (k,), not negative. A rate without records has none of either.
-    """
+    """A constraint, and the objective `constant + sum of gain * TPR - loss * FPR`."""
 
     points: OperatingPoints
     constraint: str
@@ -55,7 +52,7 @@ class ThresholdTask:
 
     @cached_property
     def curves(self) -> "tuple[GroupPoints, ...]":
-        """What the thresholds can do in each group, in the order of the groups; a rate that is 0/0 is 0."""
+        """The distinct points of each group; a rate that is 0/0 is 0."""
         rates = (self.points.true_positive_rate, self.points.false_positive_rate, self.points.selection_rate)
         return tuple(
             _group_points(self.points.thresholds, *of_group) for of_group in zip(*rates, strict=True)
@@ -64,10 +61,7 @@ class ThresholdTask:
 
 @dataclass(frozen=True, eq=False)
 class GroupPoints:
-    """What a group's thresholds can do, each thing once, in the order of rising rates.
-
-    Attributes: thresholds, true_positive_rate, false_positive_rate, selection_rate: shape (n,).
-    """
+    """The distinct effects of a group's thresholds, by rising rates."""
 
     thresholds: Floats
     true_positive_rate: Floats
@@ -75,20 +69,15 @@ class GroupPoints:
     selection_rate: Floats
 
     def rule(self, shares: Sequence[tuple[int, float]]) -> ThresholdRule:
-        """Return the rule that draws among points.
-
-        Args: shares: of each point its index and its probability. Raises: as `mixture`.
-        """
+        """Return the rule that draws among points, given as (index, probability)."""
         return mixture((float(self.thresholds[point]), share) for point, share in shares)
 
 
 def task_for(points: OperatingPoints, constraint: str, objective: str) -> ThresholdTask:
     """Write the objective as a linear function of the groups' rates.
 
-    Computes: accuracy: each group's rates by its share of all records. Balanced accuracy: by its share
-    of all positives and of all negatives where both rates are alike; else by its share of all records,
-    which averages the groups' own balanced accuracies, as Fairlearn does.
-    Args: points: groups have records of each label that the constraint and the objective need.
+    Balanced accuracy counts all groups together under equalized odds; otherwise it averages the groups' own
+    by size, as Fairlearn does.
     """
     gain, loss, constant = points.positives, points.negatives, 0.5
     sizes = gain + loss
@@ -102,7 +91,7 @@ def task_for(points: OperatingPoints, constraint: str, objective: str) -> Thresh
 
 
 def best_mixed_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule]:
-    """Return each group's best rule if decisions may be drawn by chance."""
+    """Return each group's best rule with draws."""
     if task.constraint != EQUALIZED_ODDS:
         hulls = [Hull.over(*one_rate) for one_rate in _one_rate(task)]
         best = zip(task.curves, hulls, mixed_one_rate(hulls, tolerance).tolist(), strict=True)
@@ -117,8 +106,8 @@ def best_mixed_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRul
 def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule] | None:
     """Return each group's best single threshold.
 
-    Returns: None if the constraint leaves only that all groups accept everybody, or all nobody, and
-    that is not what would be best without it.
+    None if the constraint forces all groups to accept everybody, or nobody, and this is not the optimum
+    anyway.
     """
     chosen = _best_points(task, tolerance, slice(None))
     free = [int(np.argmax(value)) for _, value in _one_rate(task)]
@@ -132,7 +121,7 @@ def best_pure_rules(task: ThresholdTask, tolerance: float) -> list[ThresholdRule
 
 
 def least_tolerance(task: ThresholdTask) -> float:
-    """Return about the least tolerance with which `best_pure_rules` finds any: at most 2 % too large."""
+    """Return the least tolerance at which `best_pure_rules` finds any, at most 2 % too large."""
     low, high = 0.0, 1.0
     while high - low > 0.02 * high:
         middle = (low + high) / 2
@@ -141,7 +130,6 @@ def least_tolerance(task: ThresholdTask) -> float:
 
 
 def _best_points(task: ThresholdTask, tolerance: float, among: slice) -> list[int] | None:
-    """Return each group's best among its points of a slice."""
     if any(len(curve.thresholds[among]) == 0 for curve in task.curves):
         return None
     if task.constraint == EQUALIZED_ODDS:
@@ -155,13 +143,12 @@ def _best_points(task: ThresholdTask, tolerance: float, among: slice) -> list[in
 
 
 def _is_trivial(task: ThresholdTask, chosen: Sequence[int]) -> bool:
-    """Return whether all groups accept nobody, or all everybody."""
     lasts = [len(curve.thresholds) - 1 for curve in task.curves]
     return not any(chosen) or list(chosen) == lasts
 
 
 def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
-    """Return, for each group's points, the first rate that is constrained and what adds to the objective."""
+    """Return each group's constrained rate, and contribution to the objective, by point."""
     return [
         (
             getattr(curve, task.constrained[0]),
@@ -172,11 +159,7 @@ def _one_rate(task: ThresholdTask) -> list[tuple[Floats, Floats]]:
 
 
 def _rule_at(curve: GroupPoints, hull: Hull, x: float, y: float, half_a_record: list[float]) -> ThresholdRule:
-    """Return a rule with these rates: exactly on the hull, below it by two thresholds, else by three.
-
-    Of three, one accepts nobody: what is below the hull is on a line from (0, 0) to a point of it.
-    Args: half_a_record: in the false and in the true positive rate.
-    """
+    """Return a rule with these rates: exact on the hull, by two thresholds below, else by three."""
     if y >= float(hull.at(x)) - _SAME:
         return curve.rule(hull.mix(x))
     if pair := _pair_at(curve, x, y, half_a_record):
@@ -193,11 +176,7 @@ def _rule_at(curve: GroupPoints, hull: Hull, x: float, y: float, half_a_record: 
 def _pair_at(
     curve: GroupPoints, x: float, y: float, half_a_record: list[float]
 ) -> list[tuple[int, float]] | None:
-    """Return two points, and their shares, that together come close to (x, y), if any do.
-
-    Of those within PAIR_SLACK the two that leave the fewest decisions to chance; else the closest, if
-    they are within half a record.
-    """
+    """Return two points, with shares, whose mixture is close to (x, y), or None."""
     x_of, y_of = curve.false_positive_rate - x, curve.true_positive_rate - y
     x_slack, y_slack = (max(half, PAIR_SLACK) for half in half_a_record)
     first = np.flatnonzero((x_of <= x_slack) & (y_of <= y_slack))
@@ -218,7 +197,7 @@ def _pair_at(
 
 
 def _group_points(thresholds: Floats, tpr: Floats, fpr: Floats, selection: Floats) -> GroupPoints:
-    """Of thresholds that do the same take the middle one, but 0 or NOBODY if that is among them."""
+    """Merge thresholds with the same rates into the middle one, except at both ends."""
     tpr, fpr = np.nan_to_num(tpr), np.nan_to_num(fpr)
     ends = np.concatenate([np.flatnonzero((np.diff(tpr) != 0) | (np.diff(fpr) != 0)), [len(tpr) - 1]])
     begins = np.concatenate([[0], ends[:-1] + 1])

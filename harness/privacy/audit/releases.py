@@ -1,4 +1,4 @@
-"""What `./inv audit` finds of releases: what one record moves, and what that adds up to."""
+"""Audits of releases for `./inv audit`: the effect of one record, and the loss that it adds up to."""
 
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -50,10 +50,10 @@ PAPERS_THRESHOLDS, PAPERS_GROUPS = 1001, 2
 DEFAULT_CAP = 10  # records of a client, where clients are zeroed out
 
 _MAX_CELLS = 10**6
-_JOINT_VALUES = 3  # of more values the joint distribution has too many likelihood ratios
+_JOINT_VALUES = 3  # the joint distribution of more values has too many likelihood ratios
 
-_STEPS = 8000  # of the loss, in epsilon: finer than what chose an distributed noise's table
-_MOST_SPREADS = 12  # records of a client, whose 77 ways to spread are listed
+_STEPS = 8000  # of the loss, in epsilon: finer than those by which the noise's table was chosen
+_MOST_SPREADS = 12  # records of a client, which can spread in 77 ways
 
 
 RELEASES = {name: target for statistic in STATISTICS.values() for name, target in statistic.audited.items()}
@@ -68,13 +68,11 @@ def audit_release(
     epsilon: Fraction,
     delta: Fraction,
 ) -> Audited:
-    """Audit a release: what one record, or a client's, move by the declared linear map, and what that costs.
+    """Audit a release by the declared linear map, see docs/explanation/noise.md#the-audit.
 
-    Computes: basic composition over the values that a record moves, of the audited noise; for up to three
-    also the joint distribution's own curve, which is exact. Where values move by more than 1: the worst
-    ratio once per unit, and each value's outermost atoms, one by one. Of an index: two ratios of the audited
-    noise, the bound's and one count's; an atom of each.
-    Raises: OptionError: no noise reaches epsilon and delta, or nobody has declared the linear map.
+    Where values move by more than 1, the worst ratio counts per unit, and each value's outermost atoms one by
+    one. An index costs two ratios, the bound's and one count's, and an atom of each. Raises OptionError if no
+    noise reaches epsilon and delta, or no linear map is declared.
     """
     cap, text = neighbors.cap, {name: str(value) for name, value in arguments.items()}
     requested, index = Guarantee(epsilon, delta), spec.release(text) if spec.release else None
@@ -100,7 +98,7 @@ def audit_release(
             lost = max(impossible_mass(plan.coins, move) for move in moves)
             exact = Guarantee(moved * log_upper_bound(ratio), lost)
         elif cap > 1:
-            ways = 2 if neighbors.malleable_slots else 1  # on a level some counts fall, and others may rise
+            ways = 2 if neighbors.malleable_slots else 1  # some counts of a level fall, and others may rise
             levels, cells = max(map(len, release.columns)), min(ways * cap, release.cells)
             figures |= {"values_moved": levels * cells, "units_moved": moved}
             lost = impossible_mass_of_clients(plan.coins, ways * levels, cap)
@@ -121,7 +119,6 @@ def audit_release(
 
 
 def _at_small_deltas(curve: PrivacyCurve | None) -> dict[str, Fraction | None]:
-    """Return the figures of a curve at a few deltas; none without a curve."""
     return {f"epsilon_at_{at}": curve.least_epsilon(least) for at, least in DELTAS.items()} if curve else {}
 
 
@@ -136,12 +133,11 @@ def audit_distributed_noise(
     parties: int,
     tolerated: int,
 ) -> Audited:
-    """Audit a release with distributed noise: what the tables of all parties but those tolerated protect.
+    """Audit a release with distributed noise, protected by all parties' noise but that of those tolerated.
 
-    Computes: from the atoms of the honest parties' sum, for all ways in which a client's records spread, the
-    same on each level: Laplace: the sum of the moved values' deltas, each at its share of epsilon; Gaussian:
-    the delta of their losses together, which is not too low.
-    Raises: OptionError: no table reaches epsilon and delta, or a client has over 12 records.
+    It tries all ways in which a client's records spread. Laplace: the sum of the moved values' deltas, each
+    at its share of epsilon. Gaussian: an upper bound on the delta of their joint loss. Raises OptionError if
+    no table reaches epsilon and delta, or a client has over 12 records.
     """
     relation, cap = neighbors.relation, neighbors.cap
     if cap > _MOST_SPREADS:
@@ -202,12 +198,11 @@ def audit_command(
     cap: int | None = None,
     distributed: tuple[NoiseDistribution, int, int] | None = None,
 ) -> Audited:
-    """Audit what a command releases.
+    """Audit the release of a command, with the `sizes` that differ from its defaults.
 
-    Args: sizes: those that are not its defaults; cap: as for `audit_release`; 10, or 1 of one value a client;
-    distributed: the distribution of distributed noise, how many parties there are, how many may be corrupt.
-    Raises: OptionError: no noise reaches epsilon and delta, or there are over a million cells; or there is no
-    place for distributed noise.
+    `cap` is by default 10, or 1 where a client has one value. `distributed` holds the distribution, the
+    number of parties, and how many may be corrupt. Raises OptionError if there is no such noise, or over a
+    million cells.
     """
     release = RELEASES[name]
     chosen = {**release.sizes, **sizes}
@@ -234,8 +229,7 @@ def audit_command(
 def audit_protocol_4(epsilon: Fraction, relation: NeighboringRelation) -> Audited:
     """Audit Protocol 4's release: Laplace noise of scale 1 / epsilon on each count at each threshold.
 
-    Computes: epsilon exactly: every value that a record moves, moves by 1, and their worst ratios multiply.
-    What it still is at a small delta is a numerical bound, for the ideal Laplace distribution.
+    The epsilon is exact; that at a small delta is a numerical bound for ideal noise.
     """
     moved = values_moved(_protocol_4(PAPERS_GROUPS, PAPERS_THRESHOLDS), Neighbors(relation))
     at = composed_laplace(float(epsilon), moved, float(DELTAS["1e-6"]))
@@ -273,11 +267,10 @@ _ADD, _REPLACE, _ZERO_OUT = NeighboringRelation
 
 
 def _papers_sizes(name: str) -> dict[str, int]:
-    """Return what is audited of a release by default, where users' default is not the paper's."""
     return {"thresholds": PAPERS_THRESHOLDS} if "thresholds" in RELEASES[name].sizes else {}
 
 
-# Add what is to be audited by default here; `./inv audit` and its tests take it from here alone.
+# Add an audit here to have it among the defaults of `./inv audit` and its tests.
 _REFERENCE: tuple[Callable[[], Audited], ...] = (
     partial(audit_sampler, _ONE, _DELTA, subject="pi_lap.default.1"),
     partial(audit_sampler, Fraction(1, 2), _DELTA, subject="pi_lap.default.1_2"),
@@ -323,6 +316,6 @@ _REFERENCE: tuple[Callable[[], Audited], ...] = (
 
 
 def reference_set() -> Iterator[Audited]:
-    """Yield what `./inv audit` without arguments looks at. Subjects of rows are unique."""
+    """Yield the default audits of `./inv audit`; subjects of rows are unique."""
     for one in _REFERENCE:
         yield one()

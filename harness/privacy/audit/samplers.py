@@ -1,4 +1,4 @@
-"""What `./inv audit` finds: samplers and local mechanisms, recomputed and held against what is claimed."""
+"""Audits of samplers and local mechanisms for `./inv audit`, held against what is claimed of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,15 +47,8 @@ _FAR = 10  # an output, in the scale from -1 to 1, at which an unbounded ratio i
 class Audited:
     """One sampler or release, audited.
 
-    Attributes:
-        subject: how its rows' names begin.
-        name: what people call it.
-        requested: the ε and δ that it was asked for; a δ of 0 where ε alone is.
-        parameters: what else it was audited at.
-        figures: by the end of their rows' names.
-        curve: its δ(ε), where that was computed.
-        claimed: whether this project states a guarantee for it.
-        fault: why that does not hold, None if it does.
+    `figures` go by the ends of rows' names, whose beginning is `subject`. `claimed` says whether this project
+    states a guarantee for it, and `fault` why that does not hold.
     """
 
     subject: str
@@ -68,7 +61,7 @@ class Audited:
     fault: str | None = None
 
     def rows(self) -> list[dict[str, object]]:
-        """Return a row per figure as `--json` has it; bounds are rounded up."""
+        """Return a row per figure for `--json`, with bounds rounded up."""
         delta = {"delta": power_of_two(self.requested.delta)} if self.requested.delta else {}
         parameters = {"epsilon": str(self.requested.epsilon), **delta, **self.parameters}
         return [
@@ -89,15 +82,7 @@ def audit_coins(
     sensitivity: int = 1,
     subject: str = "pi_lap.default",
 ) -> Audited:
-    """Audit our sampler, from its distribution.
-
-    Args:
-        coins: those of the sampler.
-        asked: what they were designed for.
-        claim: what is said of them, a fault unless it is so.
-        sensitivity: by how much a count moves at most.
-        subject: how its rows' names begin.
-    """
+    """Audit our sampler from its coins, against a claimed guarantee."""
     curve, spent = curve_of_coins(coins, sensitivity), cost(coins)
     figures: dict[str, Figure] = {
         **_curve_figures(curve, requested.epsilon, claim.delta),
@@ -119,9 +104,8 @@ def audit_sampler(
 ) -> Audited:
     """Design our sampler for counts that move by up to `sensitivity`, and audit it.
 
-    Computes: coins for epsilon / sensitivity per unit; the outermost atoms grow by e^(epsilon /
-    sensitivity) inwards, so `sensitivity` of them weigh at most e^epsilon times as many outermost ones.
-    Raises: OptionError: no coins reach epsilon and delta.
+    The outermost atoms grow by e^(epsilon / sensitivity) inwards, so `sensitivity` of them weigh at most
+    e^epsilon times as many outermost ones.
     """
     most = sensitivity * (exp_bounds(epsilon)[1] if sensitivity > 1 else 1)
     bits = bits_at_most(delta / most)
@@ -133,11 +117,10 @@ def audit_sampler(
 
 
 def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str) -> Audited:
-    """Audit π_LAP as published, at 16 fractional bits, for counts that move by 1.
+    """Audit π_LAP as published, with 16 fractional bits, for counts that move by 1.
 
-    Args: log: "ideal" or "mp-spdz"; rounded: whether the noise is rounded to an integer before it is
-    added, inside the computation.
-    Raises: OptionError: epsilon is so small that the noise overflows.
+    `rounded` noise becomes an integer inside the computation. A small epsilon that overflows is an
+    OptionError.
     """
     try:
         distribution = laplace_distribution(1 / epsilon, LOGARITHMS[log], rounded=rounded)
@@ -163,10 +146,9 @@ def audit_published(epsilon: Fraction, log: str, *, rounded: bool, subject: str)
 
 
 def audit_truncated() -> Audited:
-    """Bound from below what π_LAP as published gives away, raw, under MP-SPDZ's default truncation.
+    """Estimate from below the loss of π_LAP as published, raw, under MP-SPDZ's default truncation.
 
-    Computes: the recorded tally's estimate. Its distribution is not known, so this is empirical and no upper
-    bound.
+    Its distribution is unknown, so the estimate is from a recorded tally, and no upper bound.
     """
     requested = Guarantee(Fraction(1), Fraction(0))
     estimate = estimate_delta(TRUNCATED, float(requested.epsilon), float(CONFIDENCE))
@@ -189,7 +171,7 @@ def audit_truncated() -> Audited:
 
 
 def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
-    """Audit M_R. Args: end: of the subject; repaired: else epsilon_1 = epsilon_2 = epsilon, as published."""
+    """Audit M_R, repaired or as published (epsilon_1 = epsilon_2 = epsilon)."""
     as_published = MechanismR.with_budgets(_GROUPS, epsilon, epsilon)
     exact = epsilon_of_r(MechanismR.private(_GROUPS, epsilon) if repaired else as_published)
     fault = f"its ε is {float(exact):.4g}" if repaired and exact > epsilon else None
@@ -202,8 +184,8 @@ def audit_m_r(end: str, epsilon: Fraction, *, repaired: bool) -> Audited:
 def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
     """Audit M_L at epsilon_2 = epsilon and the largest epsilon_1 that the paper's Eq. (1) allows then.
 
-    Only for k = 2 it has a guarantee, with epsilon_1 = epsilon / 2. For any other k there is none: what shows
-    it is the ratio of two inputs' densities at an output of 10, which a larger output exceeds.
+    Only k = 2 has a guarantee, with epsilon_1 = epsilon / 2. For other k the ratio of two inputs' densities,
+    shown at an output of 10, is unbounded.
     """
     claimed = k == 2
     if claimed:
@@ -225,7 +207,6 @@ def audit_m_l(end: str, epsilon: Fraction, k: int) -> Audited:
 
 
 def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> dict[str, Figure]:
-    """Return the figures of one count. Args: epsilon: asked for; delta: of what is claimed at it."""
     return {
         "epsilon": curve.least_epsilon(delta),
         "delta": curve.delta_bounds(epsilon)[1],
@@ -235,6 +216,6 @@ def _curve_figures(curve: PrivacyCurve, epsilon: Fraction, delta: Fraction) -> d
 
 
 def power_of_two(delta: Fraction) -> str:
-    """Return 2^-n for such a delta, p/q for any other."""
+    """Return 2^-n for a power of two, else p/q."""
     n = delta.denominator.bit_length() - 1
     return f"2^-{n}" if delta == Fraction(1, 1 << n) else str(delta)

@@ -1,7 +1,7 @@
-"""How runs add up: by their sums, by Renyi divergences, or as a series that was declared beforehand.
+"""Composition of runs: by sums, by Rényi divergences, or as a series that was declared beforehand.
 
-Each accountant has the interface of dp_accounting's: which runs it supports, and what they compose to.
-All sums are of integers and rounded towards more that is spent; docs/explanation/theorems.md has the proofs.
+Accountants have the interface of dp_accounting's. All sums are of integers and rounded towards a higher
+loss; docs/explanation/theorems.md has the proofs.
 """
 
 import json
@@ -21,18 +21,18 @@ from protocols.circuits.coins import Coin, exp_bounds
 from protocols.guarantee import LOST, MAX_EPSILON, SUMMED, Budget, Guarantee, compose
 from protocols.noise.added import BITS, DistributedNoise, Single
 
-_FINEST, _MOST_STEPS = 1e-4, 2e5  # of the privacy loss, numerically
-_FIXED = 256
+_FINEST, _MOST_STEPS = 1e-4, 2e5  # finest step, and most steps, of the numerical privacy loss
+_FIXED = 256  # fractional bits
 _ONE = 1 << _FIXED
 _STEPS = 64  # of the loss, in epsilon of one value
-_PARTS = 1000  # of a budget, in which it is said what is left
+_PARTS = 1000  # of a budget: the unit in which its rest is said
 
 
 @dataclass(frozen=True)
 class NoiseEvent:
-    """The noise of a release, so far as one record can move it: so many values, each by 1.
+    """The noise of a release of which one record moves `values` values by 1 each.
 
-    The ledger keeps none of a release whose values move by more. Distributed noise is that of honest parties.
+    Distributed noise is that of honest parties.
     """
 
     noise: Single
@@ -40,14 +40,14 @@ class NoiseEvent:
 
 
 class Loss(NamedTuple):
-    """What a run spends, and its noise, or that of its rounds; None where that is not known."""
+    """A run's loss, and its noise, if known."""
 
     exact: Guarantee
     noise: NoiseEvent | Concentrated | None = None
 
 
 def noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
-    """Return what `noise_of` reads."""
+    """Return the text that `noise_of` reads."""
     if noise is None:
         return None
     if isinstance(noise, Concentrated):
@@ -58,7 +58,7 @@ def noise_text(noise: NoiseEvent | Concentrated | None) -> str | None:
 
 
 def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
-    """Return the noise that a ledger's text is of. Raises: ValueError, LookupError: it is none."""
+    """Return the noise of a ledger's text. Raises ValueError or LookupError if it is none."""
     if text is None:
         return None
     fields = json.loads(text)
@@ -71,29 +71,25 @@ def noise_of(text: str | None) -> NoiseEvent | Concentrated | None:
 
 @dataclass(frozen=True)
 class Accountant:
-    """What runs spend by the sums of their epsilons and deltas (basic composition), and what a budget leaves.
+    """The sum of runs' epsilons and deltas (basic composition), and the rest of a budget.
 
     Guarantees: theorem 2; subclasses name theirs.
     [test: tests/harness/privacy/test_ledger_rules.py, tests/harness/privacy/test_ledger_filter.py]
-
-    Attributes:
-        budget: that all runs together have to keep to.
-        losses: of the runs so far.
     """
 
     budget: Budget
     losses: tuple[Loss, ...] = ()
 
     def supports(self, loss: Loss) -> bool:  # noqa: ARG002
-        """Return whether a further run can be added to those so far."""
+        """Return whether a further run can be added."""
         return True
 
     def compose(self, losses: Iterable[Loss]) -> Self:
-        """Return the accountant of these runs, too."""
+        """Return the accountant with these further runs."""
         return replace(self, losses=(*self.losses, *losses))
 
     def allows(self, loss: Loss) -> bool:
-        """Return whether the budget covers a further run; all of it may be spent."""
+        """Return whether the budget, all of which may be spent, covers a further run."""
         return self.supports(loss) and self.compose([loss]).kept
 
     @property
@@ -103,15 +99,15 @@ class Accountant:
 
     @property
     def left(self) -> Budget:
-        """What the budget leaves, as messages say it."""
+        """The rest of the budget, for messages."""
         return self.budget.left(compose(loss.exact for loss in self.losses))
 
 
 class DeclaredRuns(Accountant):
-    """Runs alike, whose number was declared before the first: theorem 6."""
+    """Equal runs, their number declared before the first: theorem 6."""
 
     def supports(self, loss: Loss) -> bool:
-        """Return whether a further run was declared, and has the noise of those so far."""
+        """Return whether a further run was declared, with the same noise."""
         return len(self.losses) < (self.budget.runs or 0) and {*self.losses, loss} == {loss}
 
     @property
@@ -128,11 +124,11 @@ class DeclaredRuns(Accountant):
 
 
 class Renyi(Accountant):
-    """Any runs, whose Renyi divergences of one order add up, or epsilon and delta: a filter, by theorem 5."""
+    """A filter by Rényi divergences of one order, or by sums: theorem 5."""
 
     @property
     def kept(self) -> bool:
-        """Whether either rule is kept: what all may lose together, by one or the other, is delta."""
+        """Whether either rule is kept; both share delta."""
         (lost, tail), delta = self.deltas, self.budget.delta
         assert delta is not None
         if compose(loss.exact for loss in self.losses).within(Guarantee(self.budget.epsilon, delta * SUMMED)):
@@ -141,7 +137,7 @@ class Renyi(Accountant):
 
     @property
     def left(self) -> Budget:
-        """What one more run may spend at a delta of 0, in thousandths of epsilon, rounded down."""
+        """The epsilon of one more run at a delta of 0, in thousandths, rounded down."""
         part = self.budget.epsilon / _PARTS
 
         def exceeds(parts: int) -> bool:
@@ -151,7 +147,7 @@ class Renyi(Accountant):
 
     @property
     def deltas(self) -> tuple[Fraction, Fraction]:
-        """The mass that is lost in all runs, and delta at epsilon of the rest by its Renyi divergences."""
+        """The lost mass of all runs, and the rest's delta at epsilon."""
         order, (moment, lost) = self.budget.order or 0, self.moments
         shrunk = _power(_up(1 / exp_bounds(self.budget.epsilon)[0]), order - 1)
         factor = _power(_up(Fraction(order - 1, order)), order - 1)
@@ -159,7 +155,7 @@ class Renyi(Accountant):
 
     @property
     def moments(self) -> tuple[int, Fraction]:
-        """The product of all runs' moments in fixed point, and the mass that is lost in all."""
+        """The product of all runs' moments, and their lost mass."""
         moment, lost = _ONE, Fraction(0)
         for loss, times in Counter(self.losses).items():
             more, apart = _moment(loss, self.budget.order or 0, self.budget.epsilon)
@@ -168,7 +164,7 @@ class Renyi(Accountant):
 
 
 def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
-    """Return the accountant by whose rule a budget is kept, of runs so far."""
+    """Return the accountant with the rule of a budget."""
     kind = Renyi if budget.order else DeclaredRuns if budget.runs else Accountant
     return kind(budget, tuple(losses))
 
@@ -176,11 +172,8 @@ def accountant_of(budget: Budget, losses: Iterable[Loss] = ()) -> Accountant:
 def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
     """Return an epsilon that all runs together keep to at this delta; None if there is none.
 
-    By privacy-loss distributions, with Google's `dp_accounting`. It computes in floats, so nothing is decided
-    by it: it is for information only. Without that package there is none.
-
-    Computes: the composition of each run's noise as it was, or of any noise with its epsilon and delta where
-    the ledger does not have it; losses are rounded up.
+    Google's optional `dp_accounting` computes it in floats, for information only: it decides nothing. Unknown
+    noise counts as the worst of its epsilon and delta.
     Guarantees: up to the rounding of floats, an upper bound, and at most the sum of all epsilons where delta
     is at least the sum of all deltas.  [test: tests/harness/privacy/test_ledger_rules.py]
     """
@@ -217,8 +210,7 @@ def numerical_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
 def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
     """Return E_Q[(R / Q)^order] of a run in fixed point, rounded up, and the mass that R takes off P.
 
-    Never below 1: a run that begins and is not opened makes no room for others. What rounds are apart from
-    their zCDP counts for both neighbours, at the budget's epsilon.
+    It is at least 1: a run that starts and reveals nothing makes no room for others.
     """
     if isinstance(loss.noise, Concentrated):
         exponent = order * (order - 1) * loss.noise.rho
@@ -231,7 +223,6 @@ def _moment(loss: Loss, order: int, epsilon: Fraction) -> tuple[int, Fraction]:
 
 @lru_cache(maxsize=64)
 def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
-    """Return the delta at epsilon of so many runs alike."""
     if isinstance(loss.noise, Concentrated):
         return loss.noise.delta(epsilon, runs)
     outcomes, values = _outcomes(loss)
@@ -242,10 +233,9 @@ def _delta_of_all(loss: Loss, runs: int, epsilon: Fraction) -> Fraction:
 
 
 def _outcomes(loss: Loss) -> tuple[Sequence[Masses], int]:
-    """Return masses of outcomes that no run which spends this tells apart better, and how often they occur.
+    """Return masses of outcomes that dominate every run of this loss, and their number.
 
-    Source: Murtagh and Vadhan 2016, Lemma 3.2, where the noise is not known: of all that is
-    (epsilon, delta)-DP, randomized response that fails with probability delta says most.
+    Source: Murtagh and Vadhan 2016, Lemma 3.2, for unknown noise.
     """
     known, exact = loss.noise, loss.exact
     if isinstance(known, NoiseEvent):

@@ -1,4 +1,4 @@
-"""One run's way through the ledger: where it is charged, when its parties start, and what became of it."""
+"""One run's way through the ledger: its population, its charge when its parties start, and its outcome."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -23,9 +23,9 @@ from protocols.guarantee import Budget
 
 ABORTED_TIMEOUT_S = 1.0  # whoever interrupts a run does not wait for a locked ledger
 LEDGER_VARIABLE = "FAIRSHARES_LEDGER"
-UNCHARGED = "none"  # what a user says of records whose privacy nobody has to count
+UNCHARGED = "none"  # the population of records whose privacy nobody has to count
 NOTHING_SPENT = "Nothing was spent."
-SPENT: list[str] = []  # what each run of this process whose parties may have started has spent, in words
+SPENT: list[str] = []  # a sentence on the loss of each run of this process whose parties may have started
 
 Say = Callable[[str], None]
 """Told what a user may want to know before a run, a sentence each."""
@@ -36,14 +36,14 @@ def nothing_said(_sentence: str) -> None:
 
 
 def chosen_ledger(path: Path | None) -> Ledger:
-    """Return the ledger in that file, else in $FAIRSHARES_LEDGER, else the user's."""
+    """Return the ledger in that file, in $FAIRSHARES_LEDGER, or the user's."""
     chosen = path or os.environ.get(LEDGER_VARIABLE)
     return Ledger(Path(chosen).expanduser() if chosen else None)
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where a run is charged. population: None: nobody counts it; budget: see `Ledger.charge`."""
+    """Where a run is charged: without a population, to nobody."""
 
     ledger: Ledger = field(default_factory=Ledger)
     population: str | None = None
@@ -51,7 +51,7 @@ class Account:
 
     @property
     def declared(self) -> bool:
-        """Whether all of the population's runs are declared to be alike."""
+        """Whether the population's budget is for a declared number of runs."""
         of_it = self.ledger.populations(self.population) if self.population else []
         return any(
             budget and budget.runs for budget in (self.budget, *(population.budget for population in of_it))
@@ -66,11 +66,10 @@ def chosen_account(
     *,
     of_records: bool = False,
 ) -> Account:
-    """Return where a run is charged; say so if its population is a new one.
+    """Return where a run is charged, and say so if its population is a new one.
 
-    Args: of_records: whether all records are at hand, not uploads, of which other populations are.
-    Raises: PopulationError: nobody is named although the ledger has budgets, which would not hold then, or a
-    new name may be a misspelt one; OptionError: a budget of nobody.
+    With `of_records`, budgets of populations of uploads do not matter. Raises PopulationError if nobody is
+    named although the ledger has budgets, or a new name may be misspelt.
     """
     place, charged = chosen_ledger(ledger), population if population != UNCHARGED else None
     _announce(place, charged, budget, say)
@@ -90,10 +89,6 @@ def chosen_account(
 
 
 def _announce(ledger: Ledger, name: str | None, budget: Budget | None, say: Say) -> None:
-    """Say that a population is new, if it is.
-
-    Raises: PopulationError: it may be a misspelt one; OptionError: a budget of nobody.
-    """
     if budget and not name:
         raise OptionError(f"{named('budget')} belongs to a population; name it with {named('population')}.")
     if name and not ledger.populations(name):
@@ -109,11 +104,7 @@ def populations_of(
     retire: str | None = None,
     say: Say = nothing_said,
 ) -> tuple[Path, list[Population]]:
-    """Do what is asked for; return the ledger's file, and the population that is named, or all.
-
-    Args: budget: what the one that is named gets; retire: the population that nobody is to be asked about.
-    Raises: OptionError: a budget of nobody; PopulationError: there is none of that name; LedgerError.
-    """
+    """Set a budget or retire a population; return the ledger's file, and the chosen populations."""
     place, name = chosen_ledger(ledger), name or retire
     if budget:
         _announce(place, name, budget, say)
@@ -130,9 +121,9 @@ def populations_of(
 
 
 class Entry:
-    """One run's place in the ledger: empty until `start`, settled when the run ends.
+    """One run's place in the ledger: empty until `start`, settled at its end.
 
-    Attributes: whole: what several runs open together, which is charged before the first, and none of them.
+    `whole` is the total of several runs, charged once, before the first.
     """
 
     def __init__(self, account: Account) -> None:
@@ -143,7 +134,7 @@ class Entry:
         self.population: Population | None = None
 
     def check(self, release: PrivacyEvent) -> None:
-        """Raise what `start` would raise now, before a run does any work."""
+        """Raise what `start` would raise, before a run does any work."""
         account, release = self.account, self.whole or release
         if self._charged_before:
             return
@@ -152,9 +143,9 @@ class Entry:
                 account.ledger.check(account.population, account.budget, release)
 
     def start(self, release: PrivacyEvent) -> None:
-        """Charge a run whose parties are about to start; what this raises, they have to heed.
+        """Charge a run whose parties are about to start, or raise.
 
-        A run that is counted for nobody leaves a mark only that its uploads were used.
+        A run of nobody only marks its uploads as used.
         """
         account, release = self.account, self.whole or release
         if self._charged_before:
@@ -176,7 +167,7 @@ class Entry:
         return self.whole is not None and bool(self.out)
 
     def fields(self) -> dict[str, Any] | None:
-        """Return what a manifest says of the charge; None if the run is counted for nobody."""
+        """Return a manifest's fields on the charge; None if nobody is charged."""
         if self.population is None:
             return None
         return {
@@ -189,13 +180,13 @@ class Entry:
         }
 
     def settle(self, status: Status, timeout_s: float) -> None:
-        """Write what became of the run, if it was charged."""
+        """Write the outcome of the run, if it was charged."""
         if self._charge is not None:
             Ledger(self.account.ledger.path, timeout_s).settle(self._charge, status)
 
 
 def _spent(account: Account, release: PrivacyEvent) -> str:
-    """Say what a run has spent, whatever becomes of it: its parties may open values from now on."""
+    """Say a run's loss: its parties may reveal values from now on."""
     charged = "no ledger counts it"
     if account.population is not None:
         charged = f"charged to population {account.population!r} in {account.ledger.path}"
@@ -209,7 +200,7 @@ def _spent(account: Account, release: PrivacyEvent) -> str:
 
 @contextmanager
 def nothing_started() -> Iterator[None]:
-    """Say of what the ledger refuses meanwhile that no party was started."""
+    """Add to the ledger's refusals that no party was started."""
     try:
         yield
     except FairSharesError as error:
@@ -220,10 +211,7 @@ def nothing_started() -> Iterator[None]:
 
 @contextmanager
 def entry(account: Account) -> Iterator[Entry]:
-    """Yield a run's entry; settle it as done, or as aborted if the run ends in an exception.
-
-    Raises: LedgerError: the run came to its end, but that could not be written.
-    """
+    """Yield a run's entry; settle it as done, or as aborted after an exception."""
     made = Entry(account)
     try:
         yield made

@@ -1,6 +1,6 @@
-"""One SQLite file that many processes change, each alone, and that a crash leaves as it was before or after.
+"""One SQLite file that many processes change, one at a time, each change whole or not at all.
 
-Whatever SQLite says ends in a LedgerError with the file's name and the way out.
+Whatever SQLite says becomes a LedgerError with the file's name and the way out.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from harness.errors import LedgerError, named
 
-APPLICATION_ID = 0x46534C47  # says of any copy of the file whose it is: "FSLG"
+APPLICATION_ID = 0x46534C47  # "FSLG", which marks any copy of the file as ours
 
 _ELSEWHERE = "name another file with {ledger}"
 _LOCKED = "another program has kept it locked for {timeout_s} s; end that program, or try again"
@@ -32,7 +32,7 @@ _REASONS = {  # by SQLite's primary result code
 
 
 class Database:
-    """Where the file is and how long to wait for it. Attributes: tables: SQL that makes an empty one."""
+    """One file; subclasses give its `tables`, as SQL, and their version."""
 
     tables: ClassVar[str]
     schema: ClassVar[int]
@@ -41,7 +41,7 @@ class Database:
         self.path, self.timeout_s = path.absolute(), timeout_s
 
     def exists(self) -> bool:
-        """Return whether there is a file, of whatever kind. Raises: LedgerError: that cannot be known."""
+        """Return whether there is a file, of whatever kind."""
         try:
             return self.path.exists()
         except OSError as error:
@@ -49,10 +49,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that sees one state of the file throughout, an empty one if there is no file.
-
-        Nothing is written.
-        """
+        """Yield a connection that sees one state of the file, empty if there is none."""
         if not self.exists():
             with closing(sqlite3.connect(":memory:")) as empty:
                 empty.executescript(self.tables)
@@ -63,7 +60,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that alone may write; keep all of it at the end, and none on an exception.
+        """Yield the only connection that may write; commit, or roll back on an exception.
 
         What is read inside cannot change before the end. When this returns, the disk has it.
         [test: tests/harness/privacy/test_ledger_processes.py]

@@ -1,7 +1,7 @@
-"""The privacy ledger: one SQLite file with the charges of all runs, and the budgets that hold them back.
+"""The privacy ledger: one SQLite file with the charges of all runs, and their budgets.
 
 A charge is written right before a run's parties start, and stays whatever happens then: from there on
-somebody may have seen an opened value.
+somebody may have seen a revealed value.
 """
 
 import json
@@ -47,18 +47,16 @@ TIMEOUT_S = 20.0
 
 
 def default_path() -> Path:
-    """Return where a user's ledger is: below `$XDG_DATA_HOME` if that is absolute, else `~/.local/share`."""
+    """Return the user's ledger, below an absolute `$XDG_DATA_HOME`, else `~/.local/share`."""
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "fairshares" / "ledger.sqlite"
 
 
 class Ledger(Database):
-    """The charges and budgets in one file; every method is one transaction.
+    """The charges and budgets in one file; every method is one transaction, and may raise LedgerError.
 
-    Guarantees: of runs that race for the rest of a budget only as many are charged as fit it; no charge
-    that was made is lost by a crash.  [test: tests/harness/privacy/test_ledger_processes.py]
-    Args: path: `default_path()` unless given.
-    Raises: LedgerError: the file is locked, damaged, not a ledger, or cannot be written.
+    Guarantees: of runs that race for the rest of a budget only as many are charged as fit it; a crash loses
+    no charge.  [test: tests/harness/privacy/test_ledger_processes.py]
     """
 
     schema = 6
@@ -110,12 +108,12 @@ class Ledger(Database):
         super().__init__(path or default_path(), timeout_s)
 
     def populations(self, name: str | None = None) -> list[Population]:
-        """Return the population of that name, if there is one, or all of them, by name."""
+        """Return the named population, if there is one, or all by name."""
         with self.reading() as connection:
             return _populations(connection, None if name is None else key_of(name))
 
     def spent_on(self, uploads: Iterable[str]) -> dict[str, Guarantee]:
-        """Return what each of these uploads has spent, by basic composition; none that no run used.
+        """Return the total loss of each of these uploads that was used.
 
         [test: tests/harness/privacy/test_populations.py]
         """
@@ -123,22 +121,21 @@ class Ledger(Database):
             return _spent_on(connection, uploads)
 
     def counted(self, name: str | None, chain: str, uploads: Iterable[str]) -> frozenset[str]:
-        """Return which of these uploads a run leaves out, as earlier runs counted them.
+        """Return which of these uploads a run leaves out: those counted for its chain or another population.
 
-        Those are the chain's, and other populations'; without a population, any run's. A second run of a
-        population, of no chain, leaves out none: it is charged.
+        Without a population, any earlier run counts.
         """
         with self.reading() as connection:
             return _counted(connection, name, chain, uploads)
 
     def set_budget(self, name: str, budget: Budget) -> None:
-        """Give a population this budget instead of the one that it has, if any."""
+        """Give a population this budget instead of another."""
         with self.writing() as connection:
             refuse_late_rule(_find(connection, name) or Population(name), budget)
             _set_budget(connection, name, budget)
 
     def retire(self, name: str) -> None:
-        """Mark a population that runs without a name need not mind, until it gets another budget."""
+        """Let runs without a name ignore a population, until its next budget."""
         with self.writing() as connection:
             connection.execute("UPDATE populations SET retired = 1 WHERE key = ?", (key_of(name),))
 
@@ -150,17 +147,16 @@ class Ledger(Database):
     def charge(
         self, name: str | None, budget: Budget | None, release: PrivacyEvent
     ) -> tuple[int, Population | None]:
-        """Write a charge, and that its uploads were used; return its number and what its population has now.
+        """Write a charge and the use of its uploads; return its number and the population after it.
 
-        What the uploads spent when nobody was named is charged to the population, too. A chain is charged for
-        its first run; a further one only adds its uploads to that charge.
-        [test: tests/harness/privacy/test_ledger_chains.py]
+        Charges of nobody for the same uploads become the population's, too. A chain is charged for its first
+        run; further ones add their uploads.  [test: tests/harness/privacy/test_ledger_chains.py]
 
-        Args:
-            name: the population; None for a run that is counted for nobody.
-            budget: what the population has, or gets if it has none; None leaves it as it is.
-            release: what is charged.
-        Raises: PopulationError; BudgetError; UsedUploadsError: nothing is written then.
+        Raises:
+            PopulationError: The run contradicts the population or chain. Nothing is written after any error.
+            BudgetError: The population's budget or a client's policy does not cover it.
+            UsedUploadsError: Its uploads were used and nobody would count it, or its chain counted them.
+            UsedNoiseError: Another run used its noise.
         """
         with self.writing() as connection:
             begun = self._refuse(connection, name, budget, release)
@@ -178,7 +174,7 @@ class Ledger(Database):
             return number, None if name is None else _find(connection, name)
 
     def head(self) -> str:
-        """Return what stands for all charges so far, "" if there are none."""
+        """Return the digest of all charges so far, or ""."""
         with self.reading() as connection:
             return last_head(connection)
 
@@ -188,9 +184,9 @@ class Ledger(Database):
             return heads_among(connection, heads)
 
     def restore(self, name: str, lost: PrivacyEvent, seen: Sequence[str]) -> None:
-        """Write what a ledger lost that was restored from a backup, as its owner says, beyond any budget.
+        """Write the charges that a restored ledger lacks, as its owner states them, beyond any budget.
 
-        Args: name: the population; lost: what its lost runs spent; seen: heads that it lost, as others know.
+        Other hosts have `seen` the lost heads.
         """
         with self.writing() as connection:
             if _find(connection, name) is None:
@@ -200,24 +196,24 @@ class Ledger(Database):
             _set_status(connection, number, Status.DONE)
 
     def seen(self) -> dict[str, str]:
-        """Return the last head of each other host's ledger that is known, by its certificate."""
+        """Return other hosts' last known heads, by certificate."""
         with self.reading() as connection:
             return dict(connection.execute("SELECT certificate, head FROM peers"))
 
     def remember(self, heads: Mapping[str, str]) -> None:
-        """Write the heads of other hosts' ledgers by now. Args: heads: as `seen` says them."""
+        """Write the latest heads of other hosts' ledgers, by certificate."""
         with self.writing() as connection:
             connection.executemany("INSERT OR REPLACE INTO peers VALUES (?, ?)", heads.items())
 
     def settle(self, charge: int, status: Status) -> None:
-        """Write what became of a run. Whatever it is, its charge stays."""
+        """Write the outcome of a run; its charge stays."""
         with self.writing() as connection:
             _set_status(connection, charge, status)
 
     def _refuse(
         self, connection: sqlite3.Connection, name: str | None, budget: Budget | None, release: PrivacyEvent
     ) -> Charge | None:
-        """Raise what refuses a charge; return that of the chain, if an earlier run of it was charged."""
+        """Raise if a charge is refused; return an earlier charge of its chain."""
         begun = None
         if release.chain and not (name and release.uploads):
             raise PopulationError(
@@ -254,13 +250,12 @@ def _find(connection: sqlite3.Connection, name: str) -> Population | None:
 
 
 def _uncounted(connection: sqlite3.Connection, uploads: Sequence[str]) -> tuple[Charge, ...]:
-    """Return the charges that uploads went into when nobody was named."""
+    """Return the charges of nobody for these uploads."""
     numbers = {use.charge for use in _uses(connection, uploads) if use.key is None}
     return tuple(charge for charge in _charges(connection, None) if charge.id in numbers)
 
 
 def _populations(connection: sqlite3.Connection, key: str | None = None) -> list[Population]:
-    """Return the population of that key, or all of them, by name."""
     rows = connection.execute(
         "SELECT key, name, budget_epsilon, budget_delta, retired, "
         "(SELECT MIN(id IN (SELECT charge FROM uses)) FROM charges WHERE population = key) "
@@ -274,13 +269,11 @@ def _populations(connection: sqlite3.Connection, key: str | None = None) -> list
 
 
 def _charges(connection: sqlite3.Connection, key: str | None) -> tuple[Charge, ...]:
-    """Return the charges of a population, or of nobody."""
     rows = connection.execute(f"SELECT id, {_COLUMNS} FROM charges WHERE population IS ? ORDER BY id", (key,))
     return tuple(_charge(*row) for row in rows)
 
 
 def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None) -> None:
-    """Write a population's budget; make the population if it is new."""
     epsilon = None if budget is None else str(budget.epsilon)
     delta = None if budget is None or budget.delta is None else f"{budget.delta} {budget.rule}".rstrip()
     connection.execute(
@@ -292,7 +285,6 @@ def _set_budget(connection: sqlite3.Connection, name: str, budget: Budget | None
 
 
 def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEvent) -> int:
-    """Write a charge; return its number. Args: name: of its population, None of nobody."""
     number = connection.execute(
         f"INSERT INTO charges ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -317,14 +309,13 @@ def _insert(connection: sqlite3.Connection, name: str | None, release: PrivacyEv
 
 
 def _adopt(connection: sqlite3.Connection, name: str, unnamed: Iterable[Charge]) -> None:
-    """Write that charges of nobody are a population's."""
     connection.executemany(
         "UPDATE charges SET population = ? WHERE id = ?", ((key_of(name), charge.id) for charge in unnamed)
     )
 
 
 def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> None:
-    """Write what became of a run; whatever it is, this process is said to have run it."""
+    """Write the outcome of a run of this process."""
     connection.execute(
         "UPDATE charges SET status = ?, process = ? WHERE id = ?",
         (str(status), json.dumps(_process(os.getpid())), charge),
@@ -334,7 +325,6 @@ def _set_status(connection: sqlite3.Connection, charge: int, status: Status) -> 
 def _counted(
     connection: sqlite3.Connection, name: str | None, chain: str, uploads: Iterable[str]
 ) -> frozenset[str]:
-    """Return which of these uploads a run may not count, see `Ledger.counted`."""
     with _asked(connection, uploads):
         rows = connection.execute(
             "SELECT upload FROM asked JOIN uses USING (upload) JOIN charges ON id = charge "
@@ -345,7 +335,6 @@ def _counted(
 
 
 def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[Use]:
-    """Return the last charges of these uploads."""
     with _asked(connection, uploads):
         rows = connection.execute(
             "SELECT charges.id, populations.key, populations.name, charges.out, COUNT(*), MIN(upload) "
@@ -358,7 +347,6 @@ def _uses(connection: sqlite3.Connection, uploads: Sequence[str]) -> list[Use]:
 
 
 def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[str, Guarantee]:
-    """Return what each of these uploads has spent, by basic composition; none that no run used."""
     with _asked(connection, uploads):
         of_uploads = connection.execute(
             "SELECT upload, GROUP_CONCAT(charge) FROM asked JOIN uses USING (upload) GROUP BY upload"
@@ -376,7 +364,6 @@ def _spent_on(connection: sqlite3.Connection, uploads: Iterable[str]) -> dict[st
 
 @contextmanager
 def _asked(connection: sqlite3.Connection, uploads: Iterable[str]) -> Iterator[None]:
-    """Have a temporary table `asked` of uploads."""
     connection.execute("CREATE TEMP TABLE asked (upload TEXT PRIMARY KEY)")
     connection.executemany("INSERT OR IGNORE INTO asked VALUES (?)", ((upload,) for upload in uploads))
     yield
@@ -431,7 +418,7 @@ def _charge(
 
 
 def _process(pid: int) -> tuple[str, str, int, str]:
-    """Return what tells a process from all others: machine, its last start, number, when it began."""
+    """Return the identity of a process: machine, boot, number, and start time."""
     boot_id = Path("/proc/sys/kernel/random/boot_id")
     boot = boot_id.read_text().strip() if boot_id.exists() else ""  # without /proc numbers alone have to do
     return socket.gethostname(), boot, pid, birth(pid)

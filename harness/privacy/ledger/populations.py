@@ -1,7 +1,7 @@
-"""What a population has spent, and which further run its budget and its kind of privacy allow.
+"""A population's losses, and the runs that its budget, unit and relation allow.
 
-A population is whoever the records are about; the user names it. Its runs share one privacy unit and one
-neighbouring relation: only then do their epsilons and deltas add up to a guarantee.
+A population is whoever the records are about. Its runs share one privacy unit and one neighboring relation:
+only then do their epsilons and deltas add up to a guarantee.
 """
 
 import unicodedata
@@ -21,7 +21,7 @@ from protocols.guarantee import Budget, Guarantee, compose
 
 
 class Status(StrEnum):
-    """What became of a run. Whatever it is, the run is spent: it may have opened its values."""
+    """The outcome of a run, which is spent in any case: it may have revealed values."""
 
     RUNNING = "running"
     DONE = "done"
@@ -34,19 +34,14 @@ NOT_STARTED = "No party was started."
 
 @dataclass(frozen=True)
 class PrivacyEvent:
-    """What a run is about to open.
+    """A run that is about to reveal values.
 
     Attributes:
-        task, model: what is run, and under which security model.
-        exact: what it spends.
-        unit, relation: what it protects.
-        out: where its results will be.
-        noise: its noise; None where one record moves a value by more than 1, or not all of it is of one kind.
-        uploads: the identities of those that it uses.
-        policies: of the uploads whose clients have one, by identity.
-        piece: the name of the noise made ahead that it uses; "" if it makes its own.
-        chain: the name of the chain that it is a run of, "" if of none; domain: that of the chain, as text.
-        run: a digest of all that hosts signed of it; "" of a run on no hosts.
+        noise: None where one record moves a value by more than 1, or the noise is of several kinds.
+        policies: Of uploads whose clients have one.
+        piece: The name of its noise if made ahead, else "".
+        chain: The name of its chain, or "", with that chain's `domain` as text.
+        run: A digest of all that hosts signed of it; "" without hosts.
     """
 
     task: str
@@ -65,19 +60,13 @@ class PrivacyEvent:
 
     @property
     def loss(self) -> Loss:
-        """What it spends, as accountants add it up."""
+        """Its loss, as accountants add it up."""
         return Loss(self.exact, self.noise)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Charge(PrivacyEvent):
-    """A run in the ledger, or all runs of a chain, without their uploads.
-
-    Attributes:
-        id: its number.
-        time: when it was charged, UTC, ISO 8601.
-        status: what became of it.
-    """
+    """A run, or all runs of a chain, in the ledger; `time` is UTC, ISO 8601."""
 
     id: int
     time: str
@@ -86,11 +75,9 @@ class Charge(PrivacyEvent):
 
 @dataclass(frozen=True)
 class Population:
-    """What the ledger has of a population.
+    """A population's entries in the ledger.
 
-    Attributes:
-        retired: whether runs without a name are no longer asked about it.
-        of_uploads: whether all its runs, of which there are some, took uploads, and none a file of records.
+    Runs without a name ignore a `retired` one. `of_uploads` is true if it has runs, and all took uploads.
     """
 
     name: str
@@ -101,49 +88,41 @@ class Population:
 
     @property
     def unit(self) -> PrivacyUnit | None:
-        """What all its runs protect; None before the first."""
+        """The unit of all its runs; None before the first."""
         return self.charges[0].unit if self.charges else None
 
     @property
     def relation(self) -> NeighboringRelation | None:
-        """What all its runs protect it under; None before the first."""
+        """The neighboring relation of all its runs; None before the first."""
         return self.charges[0].relation if self.charges else None
 
     def chain(self, name: str) -> Charge | None:
-        """Return the charge of the chain of that name; None before its first run, and without a name."""
+        """Return the charge of the named chain, if there is one."""
         return next((charge for charge in self.charges if name and charge.chain == name), None)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What each of its runs spent, whatever became of it; all of a chain as one: theorem 16."""
+        """The loss of each run, whatever its outcome; a chain counts once: theorem 16."""
         return tuple(charge.loss for charge in self.charges)
 
     @property
     def spent(self) -> Guarantee:
-        """What all its runs spent, by basic composition."""
+        """The loss of all its runs, by basic composition."""
         return compose(loss.exact for loss in self.losses)
 
     @property
     def accountant(self) -> Accountant | None:
-        """By which its budget is kept; None where it has no budget."""
+        """The accountant of its budget, if it has one."""
         return None if self.budget is None else accountant_of(self.budget, self.losses)
 
     @property
     def left(self) -> Budget | None:
-        """What its budget leaves; None where it has no budget."""
+        """The rest of its budget, if it has one."""
         return None if self.accountant is None else self.accountant.left
 
 
 class Use(NamedTuple):
-    """A charge that some uploads went into last.
-
-    Attributes:
-        charge: its number.
-        key, name: of its population; None of nobody.
-        out: where its results are.
-        uploads: how many went into it.
-        example: one of them.
-    """
+    """The last charge of some uploads, to a population or to nobody."""
 
     charge: int
     key: str | None
@@ -154,7 +133,7 @@ class Use(NamedTuple):
 
 
 def key_of(name: str) -> str:
-    """Return what two spellings of one name have in common: neither case nor the form of a letter counts.
+    """Return the common key of a name's spellings, by case and Unicode form.
 
     [test: tests/harness/privacy/test_populations.py]
     """
@@ -162,10 +141,7 @@ def key_of(name: str) -> str:
 
 
 def refuse_contradictions(population: Population, budget: Budget | None, release: PrivacyEvent) -> None:
-    """Raise PopulationError where a run's unit, relation or budget is not the population's.
-
-    Args: budget: what the run's command says; None if it says nothing.
-    """
+    """Raise PopulationError where a run's unit, relation or budget is not the population's."""
     for charge in population.charges:
         if (charge.unit, charge.relation) != (release.unit, release.relation):
             raise PopulationError(
@@ -182,7 +158,7 @@ def refuse_contradictions(population: Population, budget: Budget | None, release
 
 
 def refuse_late_rule(population: Population, budget: Budget | None) -> None:
-    """Raise PopulationError where a budget with a rule of its own is given, or taken back, after a run."""
+    """Raise PopulationError where a budget with its own rule is given or withdrawn after a run."""
     rules = [rule for rule in (population.budget, budget) if rule and rule.rule]
     if population.charges and budget not in (None, population.budget) and rules:
         raise PopulationError(
@@ -193,9 +169,9 @@ def refuse_late_rule(population: Population, budget: Budget | None) -> None:
 
 
 def refuse_overspending(population: Population, loss: Loss) -> None:
-    """Raise BudgetError unless a population's budget covers one more release, by the budget's own rule.
+    """Raise BudgetError unless a population's budget covers one more release.
 
-    Guarantees: no sum is too low; a run that takes all that is left is allowed.
+    Guarantees: no sum is too low; a run may take all that is left.
     [test: tests/harness/privacy/test_ledger.py, tests/harness/privacy/test_ledger_rules.py]
     """
     budget, accountant, runs = population.budget, population.accountant, runs_text(population.charges)
@@ -220,11 +196,8 @@ def uncovered(
 ) -> frozenset[str]:
     """Return the uploads whose clients' policies do not cover a release: all hosts leave them out of it.
 
-    Computes: a policy covers a release of a task that it names, for a unit that it asks for or a stronger
-    one, if what the upload has spent and what the release spends add up to no more than its total.
-    Guarantees: exact; a release that takes all that is left is covered.
+    A policy covers a task that it names, for its unit or a stronger one, up to a total of losses.
     [test: tests/harness/privacy/test_populations.py]
-    Args: policies: by upload; spent: by upload, as `Ledger.spent_on` says; nothing where it is silent.
     """
     return frozenset(
         upload
@@ -236,7 +209,7 @@ def uncovered(
 
 
 def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> None:
-    """Raise BudgetError unless the policies of all clients cover a release."""
+    """Raise BudgetError unless all clients' policies cover a release."""
     if lacking := uncovered(release.policies, release, spent):
         raise BudgetError(
             f"The policies of clients do not cover this run, in {len(lacking)} of its {len(release.uploads)} "
@@ -246,14 +219,7 @@ def refuse_uncovered(release: PrivacyEvent, spent: Mapping[str, Guarantee]) -> N
 
 
 def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -> None:
-    """Raise where uploads were used and nobody would count it, or were charged to others.
-
-    Args:
-        uses: the last charges of these uploads.
-        name: the population that is to be charged; None for nobody.
-        uploads: of a run.
-    Raises: UsedUploadsError; PopulationError.
-    """
+    """Raise UsedUploadsError if nobody would count used uploads, PopulationError if others did."""
     others = [use for use in uses if use.key is not None and (name is None or use.key != key_of(name))]
     owners = listed(sorted({use.name for use in others}))
     if name is None and uses:
@@ -271,7 +237,7 @@ def refuse_used(uses: Sequence[Use], name: str | None, uploads: Sequence[str]) -
 
 
 def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
-    """Raise PopulationError where a run is not what its chain was begun with."""
+    """Raise PopulationError where a run differs from the first of its chain."""
     for name in ("task", "model", "loss", "domain"):
         if getattr(begun, name) != getattr(release, name):
             what = {"model": "security model", "loss": "ε, δ or noise"}.get(name, name)
@@ -283,7 +249,7 @@ def refuse_other_terms(begun: Charge, release: PrivacyEvent) -> None:
 
 
 def refuse_counted(counted: Collection[str], release: PrivacyEvent) -> None:
-    """Raise UsedUploadsError where runs of a chain had some of a further run's uploads."""
+    """Raise UsedUploadsError where a chain's earlier runs had some of these uploads."""
     if counted:
         raise UsedUploadsError(
             f"{len(counted)} of these {len(release.uploads)} uploads went into a run of chain "
@@ -296,7 +262,7 @@ def _sent_again(use: Use) -> str:
 
 
 def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
-    """Raise PopulationError for a new name without a budget, where others have one: it may be one of them."""
+    """Raise PopulationError for a new name without a budget, if others have one."""
     others = sorted(population.name for population in known if population.budget)
     if others:
         raise PopulationError(
@@ -307,7 +273,7 @@ def refuse_misspelt(name: str, known: Iterable[Population], path: Path) -> None:
 
 
 def exact_json(total: Guarantee | Budget | None) -> dict[str, str | None] | None:
-    """Return epsilon and delta as rationals `p/q`; a delta that is not limited is None."""
+    """Return epsilon and delta as rationals `p/q`; an unlimited delta is None."""
     if total is None:
         return None
     texts = {name: None if value is None else str(value) for name, value in asdict(total).items()}
@@ -320,7 +286,7 @@ def spent_text(spent: Guarantee) -> str:
 
 
 def left_text(left: Budget) -> str:
-    """Say what is left, rounded down."""
+    """Say the rest of a budget, rounded down."""
     if left.runs is not None:
         return f"{left.runs} runs"
     delta = "" if left.delta is None else f" and δ = {digits_down(left.delta, 4)}"
@@ -328,7 +294,7 @@ def left_text(left: Budget) -> str:
 
 
 def budget_text(budget: Budget | None) -> str:
-    """Say a budget as options take it, exactly."""
+    """Say a budget exactly, in the syntax of options."""
     if budget is None:
         return "none"
     rule = ",renyi" if budget.order else f",{budget.runs}" if budget.runs else ""
@@ -338,7 +304,7 @@ def budget_text(budget: Budget | None) -> str:
 
 
 def runs_text(charges: tuple[Charge, ...]) -> str:
-    """Say how many they are."""
+    """Say how many runs there are."""
     return "1 run" if len(charges) == 1 else f"{len(charges)} runs"
 
 
