@@ -1,4 +1,4 @@
-"""Files, directories, processes and signals: what the operating system does for everything above.
+"""Files, directories, processes and signals: the operating system's part of everything above.
 
-Imports: `errors`. Start with `files`: directories that go away with whoever made them.
+Imports: `errors`. Start with `files`, on directories that go away with their makers.
 """
