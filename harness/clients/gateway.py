@@ -1,10 +1,9 @@
 """A party's gateway: takes the clients' connections, and is the one client of its virtual machine.
 
 MP-SPDZ's own server takes connections one at a time, inside the computation, without a time limit, from
-whoever comes, and ends on the first that misbehaves. The gateway runs beside the virtual machine, on the
-party's own host, and knows no more than that machine. It takes all clients at once, each by its
-certificate. Gateways compare digests of what each was sent, through the virtual machines. All leave out a
-client that did not send all parties the same, in time.
+whoever comes, and ends on the first that misbehaves. The gateway runs beside the virtual machine and knows no
+more than it. It takes all clients at once, each by its certificate. Gateways compare digests of what each was
+sent, so that all leave out the same clients (docs/explanation/architecture.md).
 """
 
 import asyncio
@@ -41,15 +40,9 @@ class ClientFailure(Exception):
 
 
 class Front:
-    """One run's gateway at a party.
+    """One run's gateway at a party, which is client `number` of its virtual machine.
 
-    Args:
-        config: By `ClientInputs.front`, with the party's `started` (seconds since 1970), and the number of
-            `parties`.
-        party: Its number.
-        number: The gateway's, as a client of the virtual machine.
-        data: Directory of the party's key and certificates.
-        machine_runs: Whether the virtual machine has not ended.
+    `config` is that of `ClientInputs.front`, with `started` (seconds since 1970) and the number of `parties`.
     """
 
     def __init__(
@@ -74,9 +67,8 @@ class Front:
     async def run(self) -> str:
         """Serve all clients; return a line about the traffic with them, and one about those left out.
 
-        Raises:
-            ClientFailure: No client sent values, too many broke off, or the machine was not ready in time.
-            OSError: The virtual machine ended, as for asyncio.IncompleteReadError.
+        Raises ClientFailure if no client sent values, too many broke off, or the machine was not ready in
+        time, and OSError or asyncio.IncompleteReadError if the machine ended.
         """
         server = await self._listen()
         try:
@@ -292,10 +284,10 @@ def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
 
 
 def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:
-    """Run the gateway and its virtual machine, process `machine`, to the end; return the machine's exit code.
+    """Run the gateway until its virtual machine, process `machine`, has ended; return that one's exit code.
 
-    The code is 1 if clients ended the run. Printing waits for the machine, which writes parts of lines to the
-    same log.
+    It is 1 if clients ended the run. Printing waits for the machine, which writes parts of lines to the same
+    log.
     """
 
     def machine_runs() -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 PROTOCOL = "fairshares-client-2"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
 ACCEPTED = b"accepted"
-# From a gateway, or from a client about its masks, in place of a message with a length that is a multiple of 8.
+# From a gateway, or from a client about its masks, in place of a message whose length is a multiple of 8.
 LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
 
 
@@ -24,11 +24,8 @@ def context(
 ) -> ssl.SSLContext:
     """Return a TLS context of one side, which trusts certificates themselves and compares no names.
 
-    Args:
-        protocol: Of `ssl`, for a server or a client.
-        certificate: This side's, with the key beside it.
-        trusted: Certificates that the other side may show, PEM.
-        least: TLS version.
+    `protocol` is `ssl`'s for a server or a client. The key is beside this side's `certificate`, and `trusted`
+    (PEM) are those that the other side may show.
     """
     tls = ssl.SSLContext(protocol)
     tls.minimum_version, tls.check_hostname = least, False
@@ -58,11 +55,9 @@ class Channel:
         await self.writer.drain()
 
     async def receive(self, length: int, instead: bytes = b"") -> bytes:
-        """Return a message of this `length`, or of that of `instead`.
+        """Return a message of this length, or of that of `instead`.
 
-        Raises:
-            WrongLengthError: It has another length.
-            asyncio.IncompleteReadError: The other side left.
+        Raises WrongLengthError, or asyncio.IncompleteReadError if the other side left.
         """
         return await self._receive((length, len(instead) or length))
 

@@ -31,12 +31,10 @@ def _no_account() -> None:
 
 @dataclass(frozen=True)
 class Sender:
-    """One client.
+    """One client, with values of shape (n,).
 
     Attributes:
-        number: From 0.
         certificate: A PEM file, with the key beside it.
-        values: Shape (n,).
         charge: Called right before the first message that depends on the values; an error ends the sending.
     """
 
@@ -51,15 +49,11 @@ async def send_values(
 ) -> int:
     """Send one client's values to the running parties; return the number of bytes that it sent to each.
 
+    The run must have the `expected` terms, beside the client's own number and number of values.
     Guarantees: nothing that depends on the values is sent unless all parties showed their certificates,
     agree on the terms, and passed the check of the masks.  [test: tests/harness/clients/test_sender.py]
     Reveals: to each party the values plus masks that are uniform unless all parties collude.
 
-    Args:
-        sender: The client.
-        servers: In the order of the parties.
-        expected: Terms that the run must have, beside the client's own number and number of values.
-        seconds: For all of it.
     Raises:
         ClientError: A party is not there, ended the connection or leaves this client out, or terms differ.
         MaskError: The check failed, of which the parties are told.

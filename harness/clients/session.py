@@ -38,11 +38,10 @@ def elsewhere(_parties: object) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class ClientInputs:
-    """How clients take part in one run.
+    """How clients take part in one run, on `terms` that every client has to agree with.
 
     Attributes:
         uploads: One per client, in the order of their numbers.
-        terms: For every client to agree with, the same at all parties.
         begin: Called with the parties' servers; its context is entered while the parties run.
     """
 

@@ -47,8 +47,8 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
     Returns:
         For each party, the number of envelopes by outcome and last answer.
     Raises:
-        ShareError: An address has no known scheme, or is for one envelope and there are several; or there is
-            no such certificate, or no envelope.
+        ShareError: An address has no known scheme, or is for one envelope of several; or there is no such
+            certificate, or no envelope.
     """
     for address in addresses:
         if not address.startswith(SCHEMES):
@@ -128,10 +128,8 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
 def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
     """Put one file into an object store, unless its name is taken; return as `put`.
 
-    A store's library tries again by itself, so that it cannot tell whose bytes have a taken name.
-
-    Raises:
-        MissingPackageError: The store's library is not installed.
+    A store's library tries again by itself, and cannot tell whose bytes have a taken name.
+    MissingPackageError says that it is not installed.
     """
     store, path = store_of(url)
     try:

@@ -26,16 +26,10 @@ def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | No
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """The cost of a run, and the program and engine that ran; manifests have these fields.
+    """The cost of a run, with the program and engine that ran; manifests have these fields.
 
-    Attributes:
-        program_hash: Of code, arguments, compile options and engine.
-        times: Seconds by `TIMES`, None if unknown. They include preprocessing, but neither start-up nor
-            compilation.
-        rounds: Of the party with most, None if not counted.
-        sent_bytes: Per party, to other parties.
-        client_sent_bytes: Per party, from clients.
-        network: As wanted and as measured; None on loopback.
+    Times, by the names in `TIMES`, are None if unknown. Those of the computation include preprocessing, but
+    neither start-up nor compilation.
     """
 
     engine: str | None = None
@@ -84,8 +78,8 @@ class DistributedNoiseInput:
     Attributes:
         samples: Number that each party draws.
         values: Number of its values that the program reads, if any.
-        blocks: Number of histograms, bins of each, and bins per block of each level (see `circuits.blocks`),
-            if noise is added to sums of the values. None puts it behind them.
+        blocks: Number of histograms, their bins, and bins per block of each level (see `circuits.blocks`), if
+            noise is added to sums of the values. None puts it behind the values.
     """
 
     samples: int
@@ -214,7 +208,7 @@ class Job:
             raise UnsupportedError(f"{self.spec.name} was told to put noise elsewhere than it is read.")
 
     def _check_bits(self) -> None:
-        """Check the number of bits for the coins: missing ones would become zeros, a noise that all know."""
+        """Check the number of bits for the coins: missing bits would become zeros, a noise that all know."""
         try:
             needed = input_widths(self.spec.fair_bits(self._named_arguments))
         except (ArithmeticError, LookupError, ValueError):
@@ -230,10 +224,9 @@ class EngineResult(RunRecord):
     """The record of a finished run, and its opened integers.
 
     Attributes:
-        outputs: The integers of each `OUT` line, the same at every party.
-        client_received_bytes: Per party, to clients.
+        outputs: By `OUT` line, the same at every party.
         left_out: Number of clients that the parties went on without, by reason.
-        signed: By each party's host, see `harness.hosts.signed_results`.
+        signed: See `harness.hosts.signed_results`.
     """
 
     model: SecurityModel
@@ -251,7 +244,6 @@ class Prepared:
 
     Attributes:
         command: Program that a party's process becomes, if the engine is one.
-        links: Links in the party's directory, with their targets.
         fault_of_links: None if its links ask peers for certificates, else why not.
     """
 

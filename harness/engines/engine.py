@@ -98,7 +98,7 @@ class Engine(Runner):
 
     @abstractmethod
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return `argv` to become, or a `module` with `run_party`; also `files` and `links` to lay out."""
+        """Return `argv` to become, or a `module` with `run_party`; `files` and `links` for the directory."""
 
     @abstractmethod
     def _costs(self, lines: Sequence[str]) -> PartyCosts:

@@ -47,12 +47,10 @@ LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certif
 
 @dataclass
 class Finding:
-    """Findings about one host.
+    """Findings about one host; without ssh it has no connection, without an answer no facts.
 
     Attributes:
-        connection: None where ssh made none.
         faults: Sentences, by names in `LOOKED_AT`.
-        facts: Its agent's answer, or empty.
         skew_s: Least advance of its clock, 0 if it may be right.
     """
 

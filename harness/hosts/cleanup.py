@@ -66,9 +66,9 @@ def holder(directory: Path) -> str:
 
 
 def clean(directory: Path, own: Path | None) -> Removed:
-    """End other agents of this directory with their parties; remove all that runs left but `own`.
+    """End other agents of this directory with their parties; remove all that runs left.
 
-    `own` is this agent's scratch directory.
+    This agent's scratch directory, `own`, stays.
     """
     left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
     agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}

@@ -111,21 +111,14 @@ class PartyRun(ABC):
     ) -> dict[str, Any]:
         """Compile the run's program from this host's own sources; return facts for the other hosts.
 
+        `addresses` are those at which this party finds all; it listens at the port of its own. `piece` names
+        noise that was made ahead, if the run uses some.
         Guarantees: program, arguments and noise follow from the request and this host's own inputs. Clients
         that send are told of the same release.
         [test: tests/harness/hosts/test_agreement.py]
 
-        Args:
-            run: Its name.
-            party: The host's number.
-            addresses: Of all parties as this one reaches them; its own port is where it listens.
-            clients: Those that send while it runs.
-            piece: Name of noise that was made ahead, or "".
-        Raises:
-            HostUnfitError: A port is taken, or there are no inputs.
-            PolicyError: The policy refuses a port or, by `Guard.job`, the run.
-            CertificateError: A certificate cannot be trusted.
-            StockError: The piece cannot be used.
+        Raises HostUnfitError if a port is taken or there are no inputs, PolicyError, CertificateError,
+        StockError, or as `Guard.job`.
         """
         once(self._party, "prepared a party")
         self._host.take_turn()
@@ -175,9 +168,10 @@ class PartyRun(ABC):
         return certificate
 
     def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
-        """Let the party begin; HostUnfitError if it is not ready, or hosts do not agree.
+        """Let the party begin, after comparing what all hosts signed (`agreed`, by party).
 
-        `agreed` has what hosts signed, by party. Parties of benchmarks have `certificates` of their own.
+        Parties of benchmarks have `certificates` of their own. Raises HostUnfitError if the party is not
+        ready, or the hosts do not agree.
         """
         party = self.laid_out()
         if not self._is_ready:
@@ -271,12 +265,9 @@ class SignedRun(PartyRun):
         """Hold the party's port, and sign the run ahead; see `check_agreement`.
 
         Until the party has the port, it refuses connections: a peer that comes too early tries again.
+        `attempts` is the most that any host knows of to make the run's noise, and `heads` are those of this
+        ledger that others know.
 
-        Args:
-            nonces: Of all parties, in order.
-            started: The coordinator's present time.
-            attempts: To make the run's noise: the most that any host knows of.
-            heads: Of this host's ledger, as others know them.
         Raises:
             HostUnfitError: Its own nonce differs, or its clock by more than `MAX_SKEW_S`.
             PolicyError: There were too many attempts.
@@ -364,7 +355,7 @@ class ReleaseRun(SignedRun):
         self.guard.charge(self.intent.digest)
 
     def ended(self) -> dict[str, Any] | None:
-        """Return how the party ended, None while it runs; keep the signed end until it has been read."""
+        """Return how the party ended, None while it runs; keep the signed statement until it is read."""
         state = super().ended()
         if state is None:
             return None
@@ -432,7 +423,11 @@ class Preparation(SignedRun):
         return state
 
     def keep(self, made: dict[str, Signed]) -> None:
-        """Take this party's part of the noise into the stock; HostUnfitError unless all signed a good end."""
+        """Take this party's part of the noise into the stock.
+
+        Raises:
+            HostUnfitError: Not all hosts signed that their parties ended well.
+        """
         if self.intent is None or not self._ended_well:
             raise HostUnfitError("It was asked to keep noise that its party did not make.")
         check_made(self.intent, keys.by_party(made), self._held)

@@ -89,12 +89,7 @@ _UNLESS_GIVEN: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """Runs that are allowed on one population, with its `table` in the file.
-
-    Attributes:
-        budget: Of all runs together.
-        per_run: Of each.
-    """
+    """Runs that are allowed on one population, with budgets of all together and of each."""
 
     table: Table
     budget: Budget
@@ -238,7 +233,11 @@ class Policy:
             )
 
     def rule_for(self, request: Request) -> Rule:
-        """Return the rule of a run, as known before its inputs; PolicyError if it forbids the run."""
+        """Return the rule of a run, as far as it is known without inputs.
+
+        Raises:
+            PolicyError: The rule forbids the run, or there is none.
+        """
         rule = self._rule(request.population or UNNAMED)
         for name, value, allowed in (
             ("tasks", request.task, rule.table["tasks"]),
@@ -314,7 +313,11 @@ def read_policy(directory: Path) -> Policy:
 
 
 def checked_policy(path: Path, called: str) -> Policy:
-    """Return the policy in a file; PolicyError, which has it `called` so, if it makes no sense."""
+    """Return the policy in a file, which errors name as `called`.
+
+    Raises:
+        PolicyError: It makes no sense.
+    """
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
     fields = read_toml(path, refusal)
     tables = fields.get("population")

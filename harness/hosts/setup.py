@@ -37,8 +37,10 @@ class Setup(wire.Answers):
     ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        An existing policy changes only for a `policy_text`. Ports are a new policy's, unless its text has
-        others. Raises HostUnfitError or PolicyError.
+        An existing policy changes only for a `policy_text`. The ports are a new policy's, unless its text has
+        others.
+
+        Raises HostUnfitError or PolicyError.
         """
         certificates = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():

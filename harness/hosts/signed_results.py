@@ -43,7 +43,7 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 @dataclass(frozen=True)
 class UploadList:
-    """A host's statement of its list of uploads, by SHA-256 of that and by the host's nonce for the run.
+    """A host's signed SHA-256 of its list of uploads, with its nonce for the run.
 
     An identity in the list stands for a digest of each share.
     """
@@ -185,14 +185,12 @@ def _said_by(
 def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[Statement, str]]:
     """Check a run's results against the hosts' signatures; return each host's statement and fingerprint.
 
+    `known` has SHA-256 of the hosts' certificates, party 0 first; None accepts any.
     Guarantees: every party of the model signed, they agree, the links of each accepted the certificates of
     the others that signed, and all result files, and what the manifest says of the release and of its
     inputs, follow from what they signed.
     [test: tests/harness/hosts/test_signed_results.py]
 
-    Args:
-        directory: The run's.
-        known: SHA-256 of the hosts' certificates, party 0 first; None accepts any.
     Raises:
         SignatureError: A check fails.
     """
@@ -272,7 +270,7 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
 
 
 def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
-    """Return a statement, if its certificate signed it, and for this kind; else raise the refusal."""
+    """Return a statement if its certificate signed it, and for this kind; else raise the refusal."""
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
     except ValueError:

@@ -42,7 +42,6 @@ class Uploads:
 
     Attributes:
         inputs: None until shares are added up; so is `values`.
-        heard: All parties' signed lists.
         terms: Name of the noise made ahead that the run uses.
     """
 
@@ -108,7 +107,7 @@ class Uploads:
         return self._lists / f"party-{party}{LIST_SUFFIX}"
 
     def read_list(self, at: int) -> str:
-        """Return a piece of its list, from a byte on, "" at the end; HostUnfitError if it has none."""
+        """Return a piece of its list, from a byte on, "" at the end."""
         if self._count is None:
             raise HostUnfitError(_NOT_LISTED)
         with self._own.open("rb") as file:

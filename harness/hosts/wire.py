@@ -96,7 +96,7 @@ class Line(ABC):
         self._silent = 0
 
     def _beat(self) -> None:
-        """Send signs of life. They are counted, not timed, as both sides may be slow."""
+        """Send signs of life. Silent beats are counted instead of timed, as both sides may be slow."""
         while not self.over.wait(BEAT_S):
             self._silent += 1
             if self._silent > SILENT_BEATS:
@@ -127,7 +127,11 @@ def decode(line: bytes) -> dict[str, Any] | None:
 def read_line(
     stream: BinaryIO, heard: Callable[[], None], longest: Callable[[], int] = lambda: LONGEST
 ) -> bytes | None:
-    """Return the next line, None at the end; ValueError if it is too long. Call `heard` for each piece."""
+    """Return the next line, None at the end; call `heard` for each piece of it.
+
+    Raises:
+        ValueError: It is longer than `longest()` bytes.
+    """
     line = bytearray()
     while not line.endswith(b"\n"):
         piece = stream.readline(_PIECE)

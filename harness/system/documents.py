@@ -55,9 +55,9 @@ def read_toml(path: Path, refusal: Refusal) -> Any:
 
 
 def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
-    """Return the content of JSON in UTF-8, without its "schema", if one is wanted.
+    """Return the content of JSON in UTF-8; without its "schema", which must be `schema`, if that is given.
 
-    Raises the refusal's error also for a key twice, millions of values, or another schema.
+    It raises the refusal's error, also for a key twice, millions of values, or another schema.
     """
     try:
         value = strict_json(text)
@@ -87,9 +87,10 @@ def strict_json(text: bytes) -> Any:
 def as_type(kind: type[T], value: Any, refusal: Refusal, *, more: bool = False) -> T:
     """Return a value as a type, a dataclass for example. Nothing is converted.
 
-    Guarantees: messages hold names and types, no value.  [test: tests/harness/system/test_documents.py] Edge
-    cases: a whole number is a float, too; null is left out where that is the default; with `more`, so are
-    keys that the type does not have.
+    Guarantees: messages hold names and types, no value.  [test: tests/harness/system/test_documents.py]
+
+    Edge cases: a whole number is a float, too. A null is left out where it is the default. With `more`, keys
+    that the type does not have are left out.
 
     Raises the refusal's error if it is something else, or the type's own error.
     """

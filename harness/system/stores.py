@@ -26,12 +26,10 @@ class File(NamedTuple):
 def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[File]:
     """Yield the files with a suffix in a directory or, by its URL, in a store, in any order.
 
-    A directory is listed on the way; a store's library lists all at once, at a kilobyte a file. With `fetch`
-    a store's small files are fetched, many at once, before they are read.
+    A directory is listed on the way; a store's library lists all at once, at a kilobyte a file. With `fetch`,
+    a store's small files are fetched before they are read, many at once.
 
-    Raises:
-        OSError: There is no such directory.
-        ShareError: A store refuses, or is none that `store_of` finds.
+    Raises OSError if there is no such directory, or ShareError if a store refuses, or as `store_of`.
     """
     if isinstance(place, Path):
         with os.scandir(place) as entries:

@@ -32,12 +32,7 @@ _MOST_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class Links:
-    """How each party reaches the others.
-
-    Attributes:
-        ports: Per party, the ports at which it finds each party, itself included.
-        measured: Between two sockets of the same relay; None without one.
-    """
+    """Per party, the ports at which it finds each party, itself included; a relay's measurements, if any."""
 
     ports: tuple[tuple[int, ...], ...]
     measured: dict[str, str | float] | None = None
@@ -124,10 +119,7 @@ def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
 
 
 def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> float:
-    """Return the rate at which bytes arrive.
-
-    It subtracts the wanted delay: the measured one is longer on a busy machine, and would raise the rate.
-    """
+    """Return the rate of arrival. The wanted delay is left out, as a busy machine's own one is longer."""
     size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
     with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()

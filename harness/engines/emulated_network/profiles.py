@@ -16,10 +16,9 @@ _BITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 @dataclass(frozen=True)
 class Network:
-    """The link between any two parties.
+    """The link between any two parties, by profile or figures.
 
     Attributes:
-        name: Of the profile, or the figures as given.
         rtt_s: Round-trip time, half of it each way.
         bandwidth_bits_per_s: Per direction of a pair.
     """

@@ -27,12 +27,10 @@ _LAST_LINES = 3  # of the compiler's output in the error about a user's own prog
 
 @dataclass(frozen=True)
 class Bytecode:
-    """A compiled program.
+    """A compiled program, its name for the virtual machine, and the compiler's estimate of its cost.
 
     Attributes:
         programs: Target of a party's `Programs`.
-        name: For the virtual machine.
-        estimate: The compiler's output about its cost.
     """
 
     programs: Path

@@ -94,13 +94,8 @@ def let_in_by(
 ) -> bool:
     """Return whether a throw-away machine, as party 0, lets in stand-ins for all other parties.
 
-    Args:
-        scratch: An empty directory.
-        machine: The program.
-        parties: Their number.
-        options: Of the machine.
-        library: Must note each certificate; None tries the machine as it is.
-        shown: Whether stand-ins show the certificates that it expects.
+    The `library` must note each certificate; None tries the machine as it is. `shown` says whether stand-ins
+    show the certificates that it expects.
     """
     data, schedules = scratch / DATA, scratch / "Programs" / "Schedules"
     data.mkdir()

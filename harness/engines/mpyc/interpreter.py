@@ -16,11 +16,8 @@ def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
 
     Reveals: what the program reveals, to all parties.
 
-    Raises:
-        UnsupportedFeature: The program leaves the portable subset; the message has file:line.
-        CompileError: The program refuses its arguments; the message has file:line.
-        DomainOverflow: A value leaves [-2^63, 2^63).
-        ShareError: The party's input does not fit the program.
+    Raises UnsupportedFeature, DomainOverflow or CompileError, with file:line, or ShareError if the party's
+    input does not fit the program.
     """
     try:
         names = namespace(machine, arguments)

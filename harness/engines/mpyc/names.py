@@ -195,11 +195,7 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def get_input_from(cls, party: int, binary: bool = False, *, size: int = 1) -> Any:
-        """Return the next `size` values of that party's binary input file.
-
-        Raises:
-            ShareError: The file holds too few, or one that is no field element.
-        """
+        """Return the next `size` values of that party's binary input file; ShareError if they do not fit."""
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
         return cls._of(cls._machine.input_elements(_party(cls, party), _count(size)))
@@ -250,8 +246,8 @@ class Secret(_Vector, name="sint"):
     def reveal(self) -> Any:
         """Reveal all lanes to all parties.
 
-        A share that is garbage makes any field element of a sum. So what is outside [-2^63, 2^63), where
-        MP-SPDZ would wrap around, becomes the nearest integer inside.
+        A garbage share makes any field element of a sum. So values outside [-2^63, 2^63), where MP-SPDZ would
+        wrap around, become the nearest integer inside.
         """
         mpc = self._machine.mpc
         lanes = [min(max(int(lane), -_LIMIT), _LIMIT - 1) for lane in mpc.run(mpc.output(self._lanes))]
@@ -325,8 +321,7 @@ class BitVector(Value, name="sbitvec"):
     def get_input_from(cls, party: int, size: int = 1) -> Any:
         """Return `size` lanes of that party's input file; `v` has their bits, lowest first.
 
-        Raises:
-            ShareError: The file holds too few integers, or one with more bits.
+        Raises ShareError if the file holds too few integers, or one with more bits.
         """
         if not cls._width:
             raise unsupported("sbitvec.get_input_from without get_type")

@@ -16,7 +16,9 @@ def run_party(config: dict[str, Any]) -> int:
     """Run one party to the end in the current directory; return its exit code.
 
     Reveals: prints the program's `OUT` lines, `Time`, `Data sent` (payload and MPyC's headers, without
-    TLS's). A FairSharesError says that the program, or a peer, is wrong.
+    TLS's).
+
+    Raises a FairSharesError if the program, or a peer, is not as it has to be.
     """
     _lay_out_certificates(config["party"], len(config["addresses"]))
     mpc = _load_mpyc(config)

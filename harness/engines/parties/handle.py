@@ -71,10 +71,9 @@ _KNOWN_ERROR = re.compile(
 
 @dataclass(frozen=True)
 class PartyState:
-    """The state of a party, as far as it is known.
+    """The state of a party, as far as it is known: lines that may be shown, memory, and faults.
 
     Attributes:
-        lines: Printed lines that may be shown.
         stopped: Whether it is suspended.
         no_room: Whether the disk with its directory is full.
     """

@@ -95,9 +95,9 @@ def _dump_no_core() -> None:
 
 
 def _run_with_front(config: dict[str, Any], started: float) -> int:
-    """Talk to clients from this process, with the virtual machine as its child; neither outlives the other.
+    """Talk to clients from this process; its child, the virtual machine, gets the random bits or the noise.
 
-    Only the child gets the random bits, or the noise.
+    Neither outlives the other.
     """
     from harness.clients import gateway as front
     from harness.engines.parties.certificates import make_key, trust

@@ -195,9 +195,11 @@ def run_to_completion(
 ) -> list[PartyState]:
     """Start the parties, wherever they are, exchange their certificates, and wait until all have ended.
 
-    Clients begin once the certificates are there, and find gateways at `addresses`. Raises as `run_parties`.
+    Clients begin once the certificates are there, and find gateways at `addresses`.
     Guarantees: on return and on every exception all processes have ended.
     [test: tests/commands/test_faults.py]
+
+    Raises as `run_parties`.
     """
     with _started(parties, timeout_s, starting) as (certificates, deadline):
         begun: AbstractContextManager[None] = nullcontext()
