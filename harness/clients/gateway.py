@@ -265,7 +265,6 @@ class Front:
     async def _machine(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Channel, int]:
-        """Greet the virtual machine; return the channel and the size of its elements in bytes."""
         trusted = (self._data / f"P{self._party}.pem").read_text()  # the party's own, and no other
         own = self._data / f"C{self._number}.pem"
         context = wire.context(ssl.PROTOCOL_TLS_CLIENT, own, trusted, ssl.TLSVersion.TLSv1_2)

@@ -1,4 +1,4 @@
-"""Invitations: a file for each client, with all that it needs to send to one run."""
+"""Invitations: a file per client, with all that it needs to send to one run."""
 
 import json
 import os
@@ -24,7 +24,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Invitation:
-    """One client's certificate and secret key (PEM), the servers, and the public terms of the run."""
+    """One client's certificate and secret key (PEM), the servers, and the run's public terms."""
 
     client: int
     certificate: str
@@ -48,8 +48,7 @@ class Invitation:
 def check_directory(directory: Path, clients: int) -> None:
     """Check a directory for so many invitations, before any party starts.
 
-    Raises:
-        OptionError: Others can change its files, or a file has an invitation's name.
+    Raises OptionError if others can change its files, or a file has an invitation's name.
     """
     reason = writable_by_others(directory)
     if reason is not None:
@@ -72,8 +71,7 @@ def invitations(
     Guarantees: an invitation is there whole or not at all; no file of that name is overwritten, and none
     removed that is not this run's.  [test: tests/harness/clients/test_sender.py]
 
-    Raises:
-        WriteError: The directory cannot be written.
+    Raises WriteError.
     """
     paths = _paths(directory, len(clients))
     with ExitStack() as stack:
@@ -94,7 +92,6 @@ def _paths(directory: Path, clients: int) -> list[Path]:
 
 
 def _remove_if_same(path: Path, own: Path) -> None:
-    """Remove the file if it is our own of that name."""
     with uninterrupted(), suppress(FileNotFoundError):
         if os.path.samestat(path.lstat(), own.lstat()):
             path.unlink()

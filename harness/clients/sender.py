@@ -72,7 +72,6 @@ async def send_values(
 async def _converse(
     sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], missing: dict[int, Server]
 ) -> int:
-    """Send as `send_values`; remove servers from `missing` as they answer."""
     trusted = "".join(server.certificate for server in servers)  # `_connect` compares each one's own, too
     context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
     channels: list[Channel] = []
@@ -128,7 +127,6 @@ async def _converse(
 
 
 async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
-    """Return a party's message; ClientError if the parties go on without this client."""
     message = await channel.receive(length, wire.LEFT_OUT)
     if message == wire.LEFT_OUT:
         raise ClientError(
@@ -166,7 +164,6 @@ def check_masks(
 def _check_terms(
     sender: Sender, announced: Sequence[Mapping[str, Any]], expected: Mapping[str, Any]
 ) -> tuple[int, int]:
-    """Return the numbers of the client's parts and of sums of each; ClientError if terms do not fit."""
     own = {"protocol": wire.PROTOCOL, "client": sender.number, "values": len(sender.values), **expected}
     for name, value in own.items():
         if any(name not in terms or terms[name] != value for terms in announced):

@@ -60,9 +60,9 @@ class ClientInputs:
         return self.values // gcd(*(upload.values for upload in self.uploads))
 
     def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
-        """Return the configuration of one party's gateway, the same at all parties except for addresses.
+        """Return the configuration of one party's gateway, the same at all parties but for addresses.
 
-        The gateway listens at `host` and `port`, its virtual machine at `machine_port`.
+        Its virtual machine listens at `machine_port`.
         """
         return {
             "host": host,

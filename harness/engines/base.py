@@ -19,7 +19,7 @@ TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s",
 
 
 def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | None) -> dict[str, Any]:
-    """Return all times of a run; comparisons with papers use `mpc_s`, the slowest party's."""
+    """Return a run's times; comparisons with papers use `mpc_s`, the slowest party's."""
     seconds = {"mpc_s": max(party_mpc_s), "party_mpc_s": list(party_mpc_s), "compile_s": compile_s}
     return {**dict.fromkeys(TIMES), **seconds, **known}
 
@@ -133,7 +133,7 @@ class Job:
 
     @property
     def replicated(self) -> bool:
-        """Whether each party's file holds replicated shares, one after the other."""
+        """Whether parties' files hold replicated shares, one after the other."""
         return self._named_arguments.get("path") == REPLICATED.name
 
     @property
@@ -143,13 +143,13 @@ class Job:
 
     @property
     def lanes(self) -> int:
-        """Most lanes in which bits are input, of noise or of clients' slots."""
+        """Most lanes of bits that are input, of noise or of clients' slots."""
         arguments = self._named_arguments
         slots = int(arguments["slots"]) // int(arguments["per_lane"]) if self.spec.slot_bits else 0
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
 
     def batch(self, model: SecurityModel) -> int | None:
-        """Return how much material the machine prepares at once, None for its own choice."""
+        """Return how much the machine prepares at once, None for its own choice."""
         # All keys are sorted at once, and all scores are compared with a threshold at once.
         by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
         return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
@@ -178,8 +178,7 @@ class Job:
     def distributed_noise(self, model: SecurityModel) -> DistributedNoise | None:
         """Return the distribution of each party's own noise, None if the program draws none.
 
-        Raises:
-            UnsupportedError: Its arguments name no distribution.
+        Raises UnsupportedError if its arguments name no distribution.
         """
         if not self.spec.draws_distributed_noise:
             return None
@@ -243,7 +242,6 @@ class Prepared:
     """A job with its program, ready to run on one machine.
 
     Attributes:
-        command: Program that a party's process becomes, if the engine is one.
         fault_of_links: None if its links ask peers for certificates, else why not.
     """
 
@@ -282,9 +280,8 @@ class Runner(ABC):
     ) -> EngineResult:
         """Run the job with one process per party under `work`, which must be new; leave nothing there.
 
-        `starting` is called once, before the first party's process; if it raises, none starts. `network` is
-        emulated between the parties. Whatever is raised, KeyboardInterrupt included, no process and no secret
-        file is left.
+        `starting` is called once, before the first party's process; if it raises, none starts. Whatever is
+        raised, KeyboardInterrupt included, no process and no secret file is left.
 
         Raises UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError,
         PartyTimeoutError or OutputError.

@@ -1,4 +1,4 @@
-"""The common part of all engines: checks whether a protocol can run, and runs each party in a process."""
+"""The common part of all engines, which runs each party in a process."""
 
 import math
 import re
@@ -41,7 +41,7 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class PartyCosts:
-    """A party's report of its cost, with bytes sent to other parties."""
+    """A party's report of its cost."""
 
     seconds: float
     sent_bytes: int
@@ -102,7 +102,7 @@ class Engine(Runner):
 
     @abstractmethod
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
-        """Return the costs that a party's lines state; IndexError or ValueError if they say too little."""
+        """Return the costs that a party's lines state; IndexError or ValueError if they cannot."""
 
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         reason = self.refusal(spec, model, form) or self.availability(model)
@@ -147,10 +147,7 @@ class Engine(Runner):
 
     @contextmanager
     def prepared(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
-        """Yield the job's program, compiled on this machine and kept there meanwhile.
-
-        Raises UnsupportedError or CompileError.
-        """
+        """Yield the job's program, compiled on this machine; else UnsupportedError or CompileError."""
         reason = self.availability(model)
         if reason is not None:
             raise UnsupportedError(reason)
@@ -212,7 +209,7 @@ class Engine(Runner):
         values: int,
         starting: Callable[[], None] = no_charge,
     ) -> Iterator[Rounds]:
-        """Yield the job's parties, which stay up for so many rounds of so many values; otherwise as `run`."""
+        """Yield the job's parties for so many rounds of so many values; otherwise as `run`."""
         with self.prepared(job, model) as prepared, free_ports(model.parties) as ports:
             config = {"number": number, "column_bytes": values * model.domain.value_bytes}
             configs = [
@@ -223,7 +220,7 @@ class Engine(Runner):
                 yield rounds
 
     def result(self, prepared: Prepared, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
-        """Return the result that the parties' logs state; OutputError if they say too little, or disagree."""
+        """Return the result that the parties' logs state; OutputError if they cannot."""
         costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
         peaks = [log.peak_memory_bytes for log in logs if log.peak_memory_bytes is not None]
@@ -248,7 +245,7 @@ class Engine(Runner):
         )
 
     def costs(self, logs: Sequence[PartyState]) -> list[PartyCosts]:
-        """Return each party's report of its cost; OutputError if one says too little."""
+        """Return each party's report of its cost; OutputError if one is missing."""
         costs: list[PartyCosts] = []
         for party, log in enumerate(logs):
             try:
@@ -284,7 +281,7 @@ def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
 
 
 def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
-    """Return how many clients a party reports as left out, by reason; OutputError without a report."""
+    """Return how many clients a party left out, by reason; OutputError if it does not say."""
     counts = _said_of_clients(party, lines, _LEFT_OUT)
     return {why: many for why, many in zip(_REASONS, counts, strict=True) if many}
 

@@ -72,7 +72,6 @@ class Agent(wire.Line):
         self.send(message)
 
     def _next(self) -> Request:
-        """Wait for a request; tell meanwhile when the party has ended."""
         while True:
             ended = self._work.ended() if self._work.is_running else None
             if ended is not None:

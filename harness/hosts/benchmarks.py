@@ -1,4 +1,4 @@
-"""Benchmark runs over hosts, from the coordinator; connections stay open from one run to the next."""
+"""Benchmark runs over hosts, from the coordinator; connections stay open between runs."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,8 +29,8 @@ class BenchmarkHosts:
     """Hosts, and connections to them until they are closed.
 
     Attributes:
-        seen: By model, facts for results: `hosts`, by party, and `network`, with all links, the longest round
-            trip and the least rate.
+        seen: By model, `hosts`, by party, and `network`, with all links, the longest round trip and the least
+            rate.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
@@ -44,7 +44,7 @@ class BenchmarkHosts:
         self._close(list(self._open))
 
     def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
-        """Return connections to the hosts of a model's parties, after checking that these are fit.
+        """Return connections to the hosts of a model's parties, which are fit.
 
         Raises HostUnreachableError, HostUnfitError or PolicyError.
         """

@@ -1,4 +1,4 @@
-"""Checks of every host before anything runs; every fault is named with its host."""
+"""Checks of every host before anything runs; each fault names its host."""
 
 import time
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Finding:
 
     Attributes:
         faults: Sentences, by names in `LOOKED_AT`.
-        skew_s: Least advance of its clock, 0 if it may be right.
+        skew_s: Seconds that its clock is ahead at least, 0 if it may be right.
     """
 
     host: Host
@@ -84,8 +84,7 @@ class Finding:
 def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress) -> list[Finding]:
     """Look at every host, whatever is wrong with others; change nothing.
 
-    It tries clients' ports from this machine, which is not where clients are. A run asks only that they are
-    free.
+    It tries clients' ports from this machine, which is not where clients are.
     """
     with ExitStack() as stack:
 
@@ -180,7 +179,6 @@ def _look(finding: Finding, model: SecurityModel) -> None:
 
 
 def _compare_versions(findings: Sequence[Finding]) -> None:
-    """Find different versions of an engine, which may misunderstand each other."""
     first = next((finding for finding in findings if "engine" not in finding.faults), findings[0])
     for other in findings:
         versions = [one.facts["engine_version"] for one in (other, first)]
@@ -222,7 +220,7 @@ def _reach_as_clients(finding: Finding) -> None:
 
 
 def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
-    """Have each agent listen where its party will, and the agents of its future peers connect."""
+    """Have agents listen where their parties will, and connect like them."""
     able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
     greetings = at_once(
         lambda i: findings[i].connection.ask("listen", kind=RunName, port=findings[i].host.port), able

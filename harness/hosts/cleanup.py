@@ -32,7 +32,7 @@ class Removed(TypedDict):
 
 
 def place_of(directory: Path, run: str) -> Path:
-    """Return where a run's opened values are kept until somebody has read them."""
+    """Return where a run's opened values are kept until they are read."""
     (directory / _RESULTS).mkdir(mode=0o700, exist_ok=True)
     return directory / _RESULTS / f"{run}.json"
 
@@ -86,7 +86,6 @@ def clean(directory: Path, own: Path | None) -> Removed:
 
 
 def _signed(directory: Path) -> tuple[int, str] | None:
-    """Return the process that has a directory, and its coordinator; None if it has ended."""
     try:
         pid, began, coordinator = (directory / _SIGNATURE).read_text().split(" ", 2)
     except (OSError, ValueError):

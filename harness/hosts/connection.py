@@ -107,7 +107,7 @@ class Connection(wire.Line):
         return checked(kind, answer.get("ok"), self.host, request)
 
     def close(self) -> None:
-        """End the agent, which leaves nothing of a run there; wait for that for a while."""
+        """End the agent, which leaves nothing of a run there."""
         if not self.lost:
             with self._patient(_LEAVE_S):
                 self.send({"do": "bye"})
@@ -126,7 +126,7 @@ class Connection(wire.Line):
 
     @contextlib.contextmanager
     def _patient(self, seconds: float) -> Iterator[None]:
-        """End the connection unless the block ends within so many seconds."""
+        """End the connection unless the block ends in time."""
         timer = threading.Timer(seconds, self.lose, [f"it gave no answer within {seconds:g} s"])
         timer.daemon = True
         timer.start()

@@ -41,7 +41,7 @@ def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tup
 
 @contextmanager
 def connected(hosts: Sequence[Host], role: str = "agent") -> Iterator[list[Connection]]:
-    """Yield connections to all hosts; afterwards end their agents with all that they started.
+    """Yield connections to all hosts; afterwards end their agents.
 
     Raises HostUnreachableError or HostUnfitError.
     """
@@ -67,7 +67,6 @@ def set_up(
         HostUnreachableError: A host cannot be reached.
         HostUnfitError: A key is not for a login.
         CertificateError: A host holds another certificate, or has one that others cannot trust.
-        PolicyError: The policy makes no sense.
     """
     progress("environments")
     with connected(hosts, "setup") as connections:

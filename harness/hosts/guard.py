@@ -1,7 +1,7 @@
 """Stands between the coordinator and a host's party: derives the job, checks it, charges it, signs it.
 
-The coordinator requests a release. The host works out by itself what that spends; program, arguments and
-noise follow from the request and from the host's own inputs.
+The host works out by itself what a release spends; program, arguments and noise follow from the request and
+from the host's own inputs.
 """
 
 import hashlib
@@ -63,7 +63,6 @@ class Guard:
         return Account(self._ledger, self._population, rule.budget if self._population else None)
 
     def _allow(self, event: PrivacyEvent) -> None:
-        """Check a release against the present policy, and put its budget into the ledger."""
         rule = policy.read_policy(self._directory).rule_for(self.release)
         policy.refuse_beyond(rule, event)
         self._entry.account = self._account(rule)
@@ -76,9 +75,7 @@ class Guard:
     ) -> UploadReport:
         """Return a report without uploads that earlier runs counted, or whose clients do not allow the run.
 
-        Raises:
-            UsedUploadsError: Earlier runs counted all of them, see `Ledger.counted`.
-            ShareError: As `prepared`.
+        Raises UsedUploadsError if earlier runs counted all of them, or as `prepared`.
         """
         counted = partial(self._ledger.counted, self._population, self.release.chain)
         report = new_uploads(report, counted)
@@ -90,7 +87,7 @@ class Guard:
         policy.refuse_task(policy.read_policy(self._directory).rule_for(self.release), task)
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:
-        """Return the release on records of a domain. Raises ShareError, and as `Statistic.prepare`."""
+        """Return the release on records of a domain. Raises ShareError, or as `Statistic.prepare`."""
         check_kind(self.statistic, domain)
         return self.statistic.prepare(self.release, domain)
 
@@ -163,7 +160,7 @@ class Guard:
         )
 
     def seen(self, certificates: Mapping[int, str]) -> dict[str, str]:
-        """Return the heads of other parties' ledgers that this host knows, by their certificates."""
+        """Return the heads of other parties' ledgers that this host knows, by certificate."""
         seen, named_by = self._ledger.seen(), _fingerprints(certificates)
         return {str(party): seen[text] for party, text in named_by.items() if text in seen}
 
@@ -183,8 +180,7 @@ class Guard:
         Guarantees: of a host that was restored from a backup, or copied, no noise that was made ahead is used
         any more.  [test: tests/harness/hosts/test_preparation.py]
 
-        Raises:
-            HostUnfitError: A ledger lacks a head.
+        Raises HostUnfitError.
         """
         for party, intent in {own.party: own, **others}.items():
             seen = {one.seen.get(str(party), "") for one in (own, *others.values())} - {""}
@@ -216,7 +212,7 @@ class Guard:
             self._entry.start(self.event)
 
     def settle(self, status: Status) -> None:
-        """Write how the run ended, if it was charged; the charge stays in any case."""
+        """Write how the run ended, if it was charged; its charge stays."""
         with suppress(LedgerError):  # it stays `running` then, and is shown as aborted
             self._entry.settle(status, ABORTED_TIMEOUT_S)
 

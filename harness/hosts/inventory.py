@@ -1,4 +1,4 @@
-"""`hosts.toml`: the host of each party, and how this machine, other parties and clients reach it."""
+"""`hosts.toml`: the host of each party, and how it is reached."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,6 @@ class Host:
     """One party's host; docs/how-to/hosts.md explains the fields.
 
     Attributes:
-        directory: The host's own, for keys, certificates, shares and runs.
         reached_at: Address and port for other parties, where these differ (NAT).
         client_port: 0 if it takes no clients. Its virtual machine has the next port.
     """
@@ -92,7 +91,7 @@ class Host:
 
     @property
     def client_ports(self) -> tuple[int, ...]:
-        """Ports of its gateway and its virtual machine for clients, if it takes any."""
+        """Ports of its gateway and its virtual machine, if it takes clients."""
         return (self.client_port, self.client_port + 1) if self.client_port else ()
 
     def _at(self, at: str, port: int) -> tuple[str, int]:
@@ -141,5 +140,5 @@ def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[H
 
 
 def default_model(hosts: Sequence[Host]) -> SecurityModel:
-    """Return the model of MP-SPDZ for so many hosts: ring on three or more, else semi2k."""
+    """Return the model of MP-SPDZ for so many hosts: ring, or semi2k for two."""
     return get_model("ring" if len(hosts) >= get_model("ring").parties else "semi2k")

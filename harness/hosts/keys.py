@@ -127,10 +127,7 @@ class RunKeys:
         return {str(party): fingerprint(text.encode()) for party, text in texts.items()}
 
     def check(self, own: int) -> None:
-        """Check that the run's certificates are there and may be trusted.
-
-        Raises CertificateError or HostUnfitError.
-        """
+        """Raise CertificateError or HostUnfitError unless the run's certificates may be trusted."""
         texts = {
             **pinned(self._directory)[self._engine.name],
             own: own_certificates(self._directory, own).get(self._engine.name),

@@ -1,4 +1,4 @@
-"""Measures how fast two hosts reach each other, on the port where the party will listen."""
+"""Measures links between hosts, on the ports where parties will listen."""
 
 import socket
 import struct
@@ -20,7 +20,7 @@ _PROBE_S, _LONG_S = (
 
 
 def greet(reached: socket.socket, greeting: str) -> None:
-    """Greet whoever connects; then receive and send as many bytes as they say, until they go.
+    """Greet whoever connects; then receive and send as many bytes as they say.
 
     Guarantees: little memory for each, as anybody may connect, and often.
     [test: tests/harness/hosts/test_connection.py]
@@ -38,7 +38,6 @@ def greet(reached: socket.socket, greeting: str) -> None:
 
 
 def _pieces(size: int) -> Iterator[int]:
-    """Yield sizes that add up to `size`, or to `_MOST` if that is less."""
     for begin in range(0, min(size, _MOST), _LEAST):
         yield min(_LEAST, min(size, _MOST) - begin)
 

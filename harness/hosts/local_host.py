@@ -72,7 +72,7 @@ class LocalHost:
         self.expect_run()
 
     def expect_run(self) -> None:
-        """End this connection, and with it its turn, unless a run begins in time."""
+        """End this connection, and its turn, unless a run begins in time."""
         self.run_begins()
         self._idle = threading.Timer(_IDLE_S, os.kill, [os.getpid(), signal.SIGTERM])
         self._until_the_end.callback(self._idle.cancel)
@@ -154,9 +154,9 @@ class LocalHost:
         return [reach(*other) for other in others]
 
     def time_links(self, others: list[Listening]) -> list[tuple[float, float] | None]:
-        """Return how fast other parties' ports are reached, one after the other; see `time_link`.
+        """Return how fast other parties' ports are reached, one after the other.
 
-        Raises HostUnfitError as `take_turn`, or PolicyError if the policy allows no benchmark runs.
+        Raises HostUnfitError as `take_turn`, or PolicyError if benchmark runs are not allowed.
         """
         read_policy(self.directory).check_benchmark()
         self.take_turn()

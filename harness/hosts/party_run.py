@@ -1,4 +1,4 @@
-"""A run at one of its hosts, for the host's party, from the preparation to the end."""
+"""A run at one of its hosts, from the preparation to the end."""
 
 import json
 import math
@@ -72,13 +72,7 @@ class Sending:
 
 
 class PartyRun(ABC):
-    """A run of the host's party that the owner's policy has accepted; most public methods are requests.
-
-    Attributes:
-        uses_own_keys: Whether the party shows the host's certificate.
-        is_running: Whether its end is still to come.
-        nonce: Drawn for this run.
-    """
+    """A run of the host's party that the owner's policy has accepted; most public methods are requests."""
 
     REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "go", "state", "kill")
     uses_own_keys = False
@@ -170,8 +164,7 @@ class PartyRun(ABC):
     def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
         """Let the party begin, after comparing what all hosts signed (`agreed`, by party).
 
-        Parties of benchmarks have `certificates` of their own. Raises HostUnfitError if the party is not
-        ready, or the hosts do not agree.
+        Parties of benchmarks have `certificates` of their own. Raises HostUnfitError.
         """
         party = self.laid_out()
         if not self._is_ready:
@@ -188,7 +181,7 @@ class PartyRun(ABC):
         return keys.by_party(certificates)
 
     def state(self) -> dict[str, Any]:
-        """Return the party's state; its lines are filtered, as all that leaves a party is."""
+        """Return the party's state, its lines filtered as all that leaves a party is."""
         state = self.laid_out().state()
         return asdict(replace(state, lines=(*state.lines, *([_ALONE] if self._alone else []))))
 
@@ -315,7 +308,6 @@ class SignedRun(PartyRun):
     def _signed(
         self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: list[str]
     ) -> dict[str, str]:
-        """Return this host's signed statement of the end."""
         assert self.intent is not None
         party = self.laid_out()
         met = {str(other): text for other, text in party.met().items()}
@@ -425,8 +417,7 @@ class Preparation(SignedRun):
     def keep(self, made: dict[str, Signed]) -> None:
         """Take this party's part of the noise into the stock.
 
-        Raises:
-            HostUnfitError: Not all hosts signed that their parties ended well.
+        Raises HostUnfitError unless all hosts signed that their parties ended well.
         """
         if self.intent is None or not self._ended_well:
             raise HostUnfitError("It was asked to keep noise that its party did not make.")

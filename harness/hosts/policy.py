@@ -143,11 +143,10 @@ def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = Non
 
 @dataclass(frozen=True)
 class Policy:
-    """The runs that a host takes part in, see docs/how-to/own-a-host.md.
+    """The runs that a host takes part in; docs/how-to/own-a-host.md explains the fields.
 
     Attributes:
         coordinators: None allows everybody's runs.
-        client_port: 0 if it takes no clients.
         attempts: Most times that a piece of noise may be begun, as a cheater may fool the checks of each.
     """
 
@@ -233,11 +232,7 @@ class Policy:
             )
 
     def rule_for(self, request: Request) -> Rule:
-        """Return the rule of a run, as far as it is known without inputs.
-
-        Raises:
-            PolicyError: The rule forbids the run, or there is none.
-        """
+        """Return the rule of a run, as far as it is known without inputs; PolicyError if it forbids it."""
         rule = self._rule(request.population or UNNAMED)
         for name, value, allowed in (
             ("tasks", request.task, rule.table["tasks"]),
@@ -313,11 +308,7 @@ def read_policy(directory: Path) -> Policy:
 
 
 def checked_policy(path: Path, called: str) -> Policy:
-    """Return the policy in a file, which errors name as `called`.
-
-    Raises:
-        PolicyError: It makes no sense.
-    """
+    """Return the policy in a file; PolicyError, which names it as `called`, if it makes no sense."""
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
     fields = read_toml(path, refusal)
     tables = fields.get("population")
@@ -329,8 +320,7 @@ def checked_policy(path: Path, called: str) -> Policy:
 def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
     """Write a host's policy, headed by ports that are not 0 and not in the text.
 
-    Raises:
-        PolicyError: It makes no sense; the older one stays.
+    A PolicyError leaves the older one.
     """
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())

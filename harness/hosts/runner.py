@@ -128,7 +128,7 @@ class RemoteProcess(PartyProcess):
                 self._connection.ask("kill", _KILL_S)
 
     def close(self) -> None:
-        """Do nothing: the agent has waited, or the connection is lost, and the agent ends by itself."""
+        """Do nothing: the agent has waited, or ends by itself."""
 
     def signed(self) -> Signed | None:
         """Return its host's signed results; None of a benchmark run."""
@@ -208,10 +208,8 @@ class HostsRunner(Runner):
         """Have each host aggregate its party's shares; return their public facts.
 
         Hosts first tell each other, signed, which uploads are sound there and covered by their clients'
-        policies. Each then derives by itself which ones all take.
-
-        Raises:
-            ShareError: Shares do not go together, or are for another model or input form.
+        policies. Each then derives by itself which ones all take. Raises ShareError if shares do not go
+        together.
         """
         progress("aggregate")
         self._list_uploads()
@@ -248,7 +246,6 @@ class HostsRunner(Runner):
             self._pass_on(own, asdict(listed))
 
     def _pass_on(self, own: Connection, signed: dict[str, str]) -> None:
-        """Pass a host's list on to all others, in pieces."""
         others, party, at = [one for one in self._connections if one is not own], own.host.party, 0
         until = time.monotonic() + _ADDING_S
 
@@ -311,8 +308,6 @@ class HostsRunner(Runner):
         return replace(result, signed=signed_by_all, hosts=what_hosts_ran(ran), preprocessing=noise_of(ran))
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[_Facts]]:
-        """Have each host compile the program from its own sources, and compare; return also their facts."""
-
         def prepare(connection: Connection) -> _Facts:
             own = connection.host
             addresses = [

@@ -1,7 +1,7 @@
 """Rights of a host's owner: to make its keys, accept other parties' certificates, and write its policy.
 
-`./inv hosts.setup` starts `python -m harness.hosts.setup DIRECTORY` by a login that may run any command; a
-key whose forced command is the agent cannot start it.
+`./inv hosts.setup` starts this by a login that may run any command; a key whose forced command is the agent
+cannot start it.
 """
 
 import json

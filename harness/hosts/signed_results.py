@@ -1,7 +1,7 @@
 """Statements that hosts sign: of their uploads, of the run ahead, then of its peers and its results.
 
-No host begins unless all others signed the same. All that a result says follows from the signatures after it:
-whoever has them needs no trust in the coordinator. docs/reference/files.md has their fields.
+No host begins unless all others signed the same. Results follow from signatures, so that nobody needs trust
+in the coordinator. docs/reference/files.md has the fields.
 """
 
 import hashlib
@@ -171,7 +171,7 @@ def lists_of_others(signed: Mapping[int, Signed], certificates: Mapping[int, str
 def _said_by(
     kind: type[T], signed: Mapping[int, Signed], certificates: Mapping[int, str], what: str
 ) -> Iterator[tuple[int, T, Refusal]]:
-    """Yield each other party's statement, and its refusal. Raises as `check_agreement`."""
+    """Yield each other party's statement and refusal. Raises as `check_agreement`."""
     for party, certificate in certificates.items():
         one = signed.get(party)
         refusal = Refusal(HostUnfitError, f"What party {party} signed", what, "start it again")
@@ -225,7 +225,6 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
 
 
 def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, dict[str, Any]]:
-    """Return the files, and the fields of the manifest, that follow from the statements."""
     ran = first.ran
     try:
         release = request_of_run(ran.asked)
@@ -259,7 +258,6 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
 
 
 def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
-    """Refuse a file that says something else, or, unless `in_part`, more."""
     wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
     in_file = as_type(dict[str, Any], read_json(path, wrong), wrong)
     for name, value in json.loads(json.dumps(fields)).items():
@@ -293,5 +291,5 @@ def noise_of(ran: Intent) -> dict[str, Any]:
 
 
 def shared(statement: Statement) -> Statement:
-    """Return the part of a statement that all hosts of a run sign alike."""
+    """Return what all hosts of a run sign alike."""
     return replace(statement, ran=statement.ran.alike, met={}, ended="")

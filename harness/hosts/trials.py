@@ -1,6 +1,6 @@
 """Benchmark runs on hosts, on made-up records or for samples of noise.
 
-Nobody's data are in such a run, so no ledger is charged, and nothing is signed.
+Nobody's data are in them, so no ledger is charged, and nothing is signed.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Trial:
         return get_model(self.security)
 
     def job(self, certificates: Sequence[str] = ()) -> Job:
-        """Return the job of every party, with the certificates of the coordinator's clients, if they send.
+        """Return the job of every party, with certificates of clients that send.
 
         Raises OptionError, UnsupportedError or HostUnfitError if this version cannot run it.
         """

@@ -1,4 +1,4 @@
-"""A host's uploads: it lists its own, receives the other hosts' lists, and adds up the common ones."""
+"""A host's uploads: it lists its own, receives other lists, and adds up the common ones."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -41,7 +41,6 @@ class Uploads:
     Nothing in a request becomes an upload or an aggregate: only the owner places those.
 
     Attributes:
-        inputs: None until shares are added up; so is `values`.
         terms: Name of the noise made ahead that the run uses.
     """
 
@@ -115,7 +114,7 @@ class Uploads:
             return file.read(PIECE).decode()
 
     def take_list(self, of: int, signed: Signed, at: int, piece: str) -> None:
-        """Take a piece of another party's signed list, which begins at byte `at`."""
+        """Take a piece, from byte `at` on, of another party's signed list."""
         if of not in range(self._guard.release.security.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         self._told[of] = signed
@@ -184,7 +183,6 @@ class Uploads:
         count.write(out, agreement.left_out)
 
     def _aggregate_beside(self, shares: Path) -> Path | None:
-        """Return the owner's aggregate, if there is one; ShareError beside others or uploads."""
         ready = sorted((self._directory / AGGREGATES).glob(f"*{AGGREGATE_SUFFIX}"))
         uploads = next(shares.glob(f"*{SUFFIX}"), None) if ready else None
         if len(ready) > 1 or uploads:

@@ -21,7 +21,7 @@ _PIECE = 1 << 16
 
 
 class Answers:
-    """The handlers of requests at a host; by itself it runs nothing, and accepts every request."""
+    """The handlers of requests at a host; by itself it accepts every request and runs nothing."""
 
     REQUESTS: tuple[str, ...] = ()
 
@@ -53,7 +53,6 @@ class Line(ABC):
 
     Attributes:
         longest: Most bytes of the other side's next line.
-        over: Set at the end of the connection.
     """
 
     longest = LONGEST
@@ -96,7 +95,7 @@ class Line(ABC):
         self._silent = 0
 
     def _beat(self) -> None:
-        """Send signs of life. Silent beats are counted instead of timed, as both sides may be slow."""
+        """Send signs of life; count silent beats instead of time, as both sides may be slow."""
         while not self.over.wait(BEAT_S):
             self._silent += 1
             if self._silent > SILENT_BEATS:

@@ -70,8 +70,8 @@ class Work(wire.Answers):
     def propose(self, asked: dict[str, str]) -> None:
         """Take a release for this party; later requests are for it.
 
-        From here on no other connection takes part in a run: what this one signs is of one run alone.
-        Raises PolicyError, OptionError, UnsupportedError, or as `LocalHost.listen`.
+        No other connection takes part in a run meanwhile: what this one signs is of one run alone. Raises
+        PolicyError, OptionError, UnsupportedError, or as `LocalHost.listen`.
         """
         self.host.take_turn()
         once(self._run, "taken part in another run")
@@ -80,7 +80,7 @@ class Work(wire.Answers):
     def preprocess(self, asked: dict[str, str], domain: dict[str, Any]) -> None:
         """Take a run that makes the noise of a later release, in place of the last such run.
 
-        Raises as `propose`, also if the release would not be allowed.
+        Raises as `propose`.
         """
         self.host.take_turn()
         self._replace(Preparation)
@@ -101,7 +101,6 @@ class Work(wire.Answers):
         self._run = BenchmarkRun(self.host, party, trial)
 
     def _replace(self, kind: type[PartyRun]) -> None:
-        """End the connection's last run, which has to be of the same kind."""
         once(self._run is not None and not isinstance(self._run, kind), "taken part in another run")
         if self._run is not None:
             self._run.close()
@@ -115,5 +114,5 @@ class Work(wire.Answers):
         return [asdict(signed) for signed in cleanup.signed_runs(self.host.directory)]
 
     def clean(self) -> cleanup.Removed:
-        """End processes of other connections, remove what they left; return how many of each there were."""
+        """End processes of other connections, remove what they left; return the numbers."""
         return cleanup.clean(self.host.directory, self._run.scratch if self._run is not None else None)

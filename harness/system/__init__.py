@@ -1,4 +1,1 @@
-"""Files, directories, processes and signals: the operating system's part of everything above.
-
-Imports: `errors`. Start with `files`, on directories that go away with their makers.
-"""
+"""The operating system's files, directories, processes and signals. Imports: `errors`. Start with `files`."""

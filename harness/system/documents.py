@@ -1,7 +1,7 @@
-"""JSON and TOML from others, read strictly: as the expected types, or refused.
+"""JSON and TOML from others, read strictly, by msgspec, as the expected types.
 
-msgspec does the checking. It is imported when something is read: pydantic would take ten times as long to
-import (docs/decisions/others.md#0023-what-the-structure-left-out).
+msgspec is imported when something is read: pydantic would take ten times as long to import
+(docs/decisions/others.md#0023-what-the-structure-left-out).
 """
 
 import json
@@ -135,7 +135,6 @@ def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal
 
 
 def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
-    """Refuse keys that became nothing."""
     if isinstance(document, dict):
         fields = getattr(made, "__dataclass_fields__", getattr(made, "__struct_fields__", ()))
         known = made if isinstance(made, dict) else {name: getattr(made, name) for name in fields}

@@ -1,7 +1,7 @@
 """Directories that go away with their makers, and directories that only their owner can change.
 
-A process that is killed cannot clean up. So each maker of a scratch directory locks it, and removes those
-beside it that nobody holds.
+A killed process cannot clean up. So each maker of a scratch directory locks it, and removes those beside it
+that nobody holds.
 """
 
 import errno
@@ -26,9 +26,6 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
 
     Guarantees: it is gone afterwards, also when an interrupt comes meanwhile; what a killed process left
     there goes when the next one starts.  [test: tests/harness/system/test_files.py]
-
-    Raises:
-        OSError: It cannot be made.
     """
     for leftover in parent.glob(f"{PREFIX}*"):
         remove_unless_held(leftover)
@@ -99,7 +96,6 @@ def in_turn(directory: Path) -> Iterator[None]:
 
 
 def _is_still(directory: Path, descriptor: int) -> bool:
-    """Return whether the name still leads to what was opened."""
     try:
         return os.path.samestat(directory.lstat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Facts about processes, and a leash, which ends a process with its parent, even if that is killed.
 
-Run as `python -m harness.system.processes PARENT COMMAND...`, with the parent's process number.
+Run with the parent's process number and a command.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ def leashed(*command: str) -> list[str]:
 
 
 def birth(process: int) -> str:
-    """Return when a process began, in the kernel's ticks: with its number, that identifies it.
+    """Return when a process began, in the kernel's ticks, which identifies it with its number.
 
     It is "" if the process has ended, also as a zombie, or where there is no /proc.
     """

@@ -19,8 +19,7 @@ SCHEMA = 1
 def read_result(path: Path | str, name: str) -> dict[str, Any]:
     """Return the content of a result file, given by its path or by its directory.
 
-    Raises:
-        ResultFileError: It cannot be read, is no JSON object, or is of another schema.
+    Raises ResultFileError.
     """
     path = result_path(path, name)
     return {"schema": SCHEMA, **read_json(path, not_result(path, name), SCHEMA)}
@@ -91,12 +90,7 @@ def _remove_empty(directories: Sequence[Path]) -> None:
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a value as indented JSON, through to the disk.
-
-    Raises:
-        OSError: It cannot be written.
-        ValueError: A number in it is not finite.
-    """
+    """Write a value as indented JSON, through to the disk; ValueError if a number is not finite."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("w", encoding="utf-8") as file:
         file.write(text)

@@ -45,8 +45,7 @@ def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Lin
     Guarantees: no process is left, and errors tell of the relay's end.
     [test: tests/commands/test_releases.py]
 
-    Raises:
-        RelayError: The relay did not start, or ended while the parties ran.
+    Raises RelayError.
     """
     if network is None:
         yield Links(tuple(tuple(ports) for _ in ports))
@@ -119,7 +118,10 @@ def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
 
 
 def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> float:
-    """Return the rate of arrival. The wanted delay is left out, as a busy machine's own one is longer."""
+    """Return the rate at which bytes arrive, at most the wanted one.
+
+    It leaves out the wanted delay: a measured one is longer on a busy machine, and would raise the rate.
+    """
     size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
     with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Networks between parties on one machine: profiles by name, or a round-trip time and a bandwidth."""
+"""Networks between parties on one machine, by name or by figures."""
 
 import re
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Network:
             )
 
     def as_measured(self, rtt_s: float, bandwidth_bits_per_s: float) -> dict[str, str | float]:
-        """Return its entry in a manifest, with the figures wanted and measured."""
+        """Return its entry in a manifest, with the measured figures."""
         return {
             "profile": self.name,
             "rtt_s": self.rtt_s,
@@ -57,8 +57,7 @@ PROFILES = {network.name: network for network in (LAN, WAN)}
 def parse_network(text: str) -> Network | None:
     """Read `lan`, `wan`, `none` (None, the machine as it is), or figures such as `40ms,100Mbit`.
 
-    Raises:
-        OptionError: The text is none of these.
+    Raises OptionError.
     """
     if text == "none":
         return None

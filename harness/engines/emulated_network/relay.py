@@ -1,6 +1,6 @@
 """A relay between parties on one machine that delays their traffic and limits its rate; nothing is lost.
 
-Started with `DELAY_S BYTES_PER_S A:B:PORT...`. For each ordered pair of parties it listens on a port, and
+Started with `DELAY_S BYTES_PER_S A:B:PORT...`, it listens on a port for each ordered pair of parties, and
 passes what connects there on to B's PORT. It prints its ports in one line, and ends with its input.
 """
 

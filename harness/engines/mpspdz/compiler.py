@@ -27,11 +27,7 @@ _LAST_LINES = 3  # of the compiler's output in the error about a user's own prog
 
 @dataclass(frozen=True)
 class Bytecode:
-    """A compiled program, its name for the virtual machine, and the compiler's estimate of its cost.
-
-    Attributes:
-        programs: Target of a party's `Programs`.
-    """
+    """A compiled program; a party's `Programs` links to `programs`."""
 
     programs: Path
     name: str
@@ -41,21 +37,18 @@ class Bytecode:
 
 
 def cache_directory() -> Path:
-    """Return where compiled programs are kept: `$XDG_CACHE_HOME/fairshares`, else `~/.cache/fairshares`.
-
-    As the XDG specification has it, a relative path does not count.
-    """
+    """Return where compiled programs are kept: in `$XDG_CACHE_HOME`, unless it is relative, or `~/.cache`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
 
 
 def is_cached(digest: str) -> bool:
-    """Return whether the program of this hash is there, compiled to the end."""
+    """Return whether the program of this hash was compiled to the end."""
     return (cache_directory() / digest / _ESTIMATE).is_file()
 
 
 def compile_options(job: Job, model: SecurityModel) -> tuple[str, ...]:
-    """Return the job's own options, or the model's: without edaBits (-X for -Y) where few would be used."""
+    """Return the job's options, or the model's, without edaBits (-X for -Y) where few would be used."""
     return job.compile_options or tuple(
         "-X" if option == "-Y" and not job.spec.uses_edabits else option for option in model.compile_options
     )
@@ -68,8 +61,7 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
     same MP-SPDZ, and nobody but this user could change it since: another program could leave out the noise.
     [test: tests/programs/test_bytecode.py]
 
-    Raises:
-        CompileError: The compiler refused it, and nothing is kept; or others can write to the cache.
+    Raises CompileError, also if others can write to the cache.
     """
     digest = program_hash(job, (*options, version))
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
@@ -91,8 +83,7 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
 def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
     """Compile the job's program, keep none of it, and return the compiler's output.
 
-    Raises:
-        CompileError: The compiler refused it, or there is no room for it.
+    Raises CompileError.
     """
     try:
         with scratch_directory(Path(gettempdir())) as directory:
@@ -102,7 +93,7 @@ def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
 
 
 def counted(output: str) -> dict[str, int]:
-    """Return how many of each thing the compiler's output counts, by its words."""
+    """Return how many of each thing the compiler's output counts."""
     return {what: int(number) for number, what in _COUNTED.findall(output)}
 
 

@@ -1,4 +1,4 @@
-"""Finds a build of MP-SPDZ that the user has made, and says what is wrong with it."""
+"""Finds the user's build of MP-SPDZ, and says what is wrong with it."""
 
 import os
 import re
@@ -31,7 +31,7 @@ class Installation:
 
     @property
     def version(self) -> str:
-        """Release and first 12 digits of the commit, for manifests and messages."""
+        """Release and first 12 digits of the commit."""
         return f"MP-SPDZ {self.release} ({self.commit[:12]})"
 
     @property
@@ -97,7 +97,7 @@ def _release(home: Path) -> str:
 
 
 def git(home: Path, *arguments: str) -> str | None:
-    """Return git's answer, None if it says no or is not there."""
+    """Return git's answer, None if it fails."""
     try:
         done = subprocess.run(
             ["git", "-c", "safe.directory=*", "-C", str(home), *arguments],

@@ -1,4 +1,4 @@
-"""The engine that compiles and runs programs with the MP-SPDZ that the user has built."""
+"""The engine for the MP-SPDZ that the user has built."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ _INPUTS = re.compile(r"^ *(\d+) integer inputs from player \d+$", re.MULTILINE)
 
 
 class MpSpdzEngine(Engine):
-    """Compiles with MP-SPDZ's compiler and starts its virtual machines, one process per party."""
+    """Runs MP-SPDZ's compiler and its virtual machines, one process per party."""
 
     name = "mp-spdz"
     compiles = True

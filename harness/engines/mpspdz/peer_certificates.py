@@ -39,8 +39,7 @@ def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
     in none that shows no certificate. Both were tried, once for each build of MP-SPDZ and of the library.
     [test: tests/harness/engines/test_peer_certificates.py]
 
-    Raises:
-        UnsupportedError: It cannot be built, the machine does not use it, or others could change it.
+    Raises UnsupportedError if that fails, or others could change the library.
     """
     directory = cache_directory().parent / "links"
     try:
@@ -139,7 +138,7 @@ def let_in_by(
 def _is_let_in(
     process: subprocess.Popen[bytes], port: int, name: str, certificate: Path, *, shown: bool
 ) -> bool | None:
-    """Return whether the machine shakes hands with a peer of that name; None: it is gone."""
+    """Return whether the machine accepts a peer of that name, None if it is gone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if shown:

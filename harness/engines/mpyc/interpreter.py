@@ -1,4 +1,4 @@
-"""Executes a program's text, as MP-SPDZ does, with the portable names bound to MPyC values."""
+"""Executes a program's text, with the portable names bound to MPyC values."""
 
 import builtins
 import traceback

@@ -1,4 +1,4 @@
-"""The state of a running program: one party's MPyC runtime, its two input files, its timers."""
+"""A running program's state: one party's MPyC runtime, its two input files, its timers."""
 
 import os
 import time
@@ -33,15 +33,15 @@ class Machine:
         self._timers: dict[int, float] = {}
 
     def input_elements(self, party: int, size: int) -> Any:
-        """Return `size` secret field elements that `party` reads from its binary input file."""
+        """Return `size` secret field elements from `party`'s binary input file."""
         return self._share(party, self._own_elements, size)
 
     def input_bits(self, party: int, width: int, lanes: int) -> Any:
-        """Return `width` rows of `lanes` secret bits; `party` reads an integer of `width` bits per lane."""
+        """Return `width` rows of `lanes` secret bits, from an integer per lane at `party`."""
         return self._share(party, self._own_bits, width, lanes)
 
     def keep(self, lanes: Any) -> None:
-        """Write this party's Shamir shares of a vector to its file of shares, which must not exist."""
+        """Write this party's Shamir shares of a vector to a new file."""
         shares = np.array(self.mpc.run(self.mpc.gather(lanes)).value, dtype=object)
         self._kept.parent.mkdir(mode=0o700, exist_ok=True)
         words = np.stack([shares & _WORD, shares >> _BITS], axis=1).astype(np.uint64)

@@ -104,8 +104,6 @@ class Value(metaclass=_Closed):
 
 
 class _Vector(Value, name="vector"):
-    """Lanes of integers."""
-
     def __len__(self) -> int:
         return int(self._lanes.shape[0])
 
@@ -219,7 +217,7 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def get_dabit(cls, *, size: int = 1) -> tuple[Any, Any]:
-        """Return `size` secret bits that no party knows, once as integers and once as bits."""
+        """Return `size` secret bits that no party knows, as integers and as bits."""
         bit = cls.get_random_bit(size=size)
         return bit, Bits._of(bit._lanes)
 

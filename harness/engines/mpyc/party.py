@@ -1,4 +1,4 @@
-"""One party of the embedded engine: joins the other two over TLS, then runs the program."""
+"""One party of the embedded engine: joins the others over TLS, then runs the program."""
 
 import os
 import ssl

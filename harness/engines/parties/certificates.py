@@ -1,4 +1,4 @@
-"""Keys and certificates of a run or, for hosts, of longer; only certificates travel."""
+"""Keys and certificates, of a run or of hosts; only certificates travel."""
 
 import hashlib
 from collections.abc import Iterable
@@ -94,7 +94,7 @@ def fingerprint(pem: bytes) -> str:
 
 
 def expecting(certificates: Iterable[Path]) -> dict[str, str]:
-    """Return the variable with the certificates that a virtual machine's links may accept."""
+    """Return the variable with the certificates that a virtual machine may accept."""
     return {"FAIRSHARES_PEERS": " ".join(fingerprint(one.read_bytes()) for one in certificates)}
 
 

@@ -1,4 +1,4 @@
-"""Handles of parties' processes, on this machine (`LocalProcess`) or on other hosts (`harness.hosts`)."""
+"""Handles of parties' processes, on this machine or, in `harness.hosts`, on others."""
 
 import contextlib
 import json
@@ -71,12 +71,7 @@ _KNOWN_ERROR = re.compile(
 
 @dataclass(frozen=True)
 class PartyState:
-    """The state of a party, as far as it is known: lines that may be shown, memory, and faults.
-
-    Attributes:
-        stopped: Whether it is suspended.
-        no_room: Whether the disk with its directory is full.
-    """
+    """The state of a party, as far as it is known; `lines` may be shown."""
 
     lines: tuple[str, ...] = ()
     peak_memory_bytes: int | None = None
@@ -187,7 +182,7 @@ class LocalProcess(PartyProcess):
         return _WRONG_LINKS if code == 0 and self._config.get("notes_links") and not self._met_all() else code
 
     def met(self) -> dict[int, str]:
-        """Return, by party, the fingerprints of certificates that its links accepted so far."""
+        """Return, by party, the fingerprints of certificates that its links accepted."""
         noted = met(self._directory)
         return {party: text for party, text in self._peers.items() if text in noted}
 
@@ -221,7 +216,7 @@ class LocalProcess(PartyProcess):
             move_piece(self._directory, self._job.pieces[self.number])
 
     def send(self, column: bytes) -> None:
-        """Hand it its column of a round; return when it has taken all of it."""
+        """Hand it its column of a round; return when it has taken it."""
         with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
             self._process.stdin.buffer.write(column)
             self._process.stdin.buffer.flush()
@@ -325,7 +320,7 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
 
 
 def move_piece(source: Path, target: Path) -> None:
-    """Move a party's shares of noise, and the key that checks them, between its directory and the stock."""
+    """Move a party's shares of noise, with the key that checks them, between its directory and the stock."""
     for pattern in PIECE:
         for file in source.glob(pattern):
             place = target / file.relative_to(source)

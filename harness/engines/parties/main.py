@@ -158,7 +158,6 @@ def _supply_secrets(config: dict[str, Any]) -> None:
 
 
 def _link_to_memory(place: Path, content: bytes) -> None:
-    """Link `place` to memory that the engine inherits and no other process sees."""
     descriptor = os.memfd_create("secrets")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content)

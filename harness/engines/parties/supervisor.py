@@ -1,7 +1,4 @@
-"""Runs the parties of one run, watches them, says whose fault a failure is, and leaves nothing behind.
-
-Each party's process has a directory of its own, mode 0700, that holds its shares and key only.
-"""
+"""Runs the parties of one run, watches them, says whose fault a failure is, and leaves nothing behind."""
 
 import contextlib
 import math
@@ -116,14 +113,14 @@ def _laid_out(
 
 
 class Rounds:
-    """Parties that stay up: in each round they take a column each, and print what they open."""
+    """Parties that stay up: each round they take a column each, and print what they open."""
 
     def __init__(self, parties: Sequence[LocalProcess], outputs: Sequence[str], timeout_s: float) -> None:
         self._parties, self._outputs, self._timeout_s = parties, outputs, timeout_s
         self._logs: list[BinaryIO] = [party.log.open("rb") for party in parties]
 
     def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
-        """Hand each party its column of the next round; return the opened values.
+        """Hand each party its column; return the opened values.
 
         Raises PartyFailedError, PartyTimeoutError or OutputError.
         """
@@ -177,7 +174,7 @@ def rounds_of(
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
 ) -> Iterator[Rounds]:
-    """Yield parties that take columns round by round; when the block ends, all is as after `run_parties`."""
+    """Yield parties that take columns round by round; at the end all is as after `run_parties`."""
     with (
         _laid_out(job, configs, work, [None] * len(configs)) as parties,
         _started(parties, timeout_s, starting),
@@ -214,7 +211,6 @@ def run_to_completion(
 def _started(
     parties: Sequence[PartyProcess], timeout_s: float, starting: Callable[[], None]
 ) -> Iterator[tuple[dict[int, str], float]]:
-    """Start the parties, exchange certificates, yield these and the deadline, and end all parties."""
     try:
         starting()
         for party in parties:

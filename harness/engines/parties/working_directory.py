@@ -1,4 +1,4 @@
-"""Names of the files in a party's working directory; imports next to nothing, as parties read these first."""
+"""Names of the files in a party's working directory; it imports next to nothing, as parties read it first."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine
 
 
 def values_file(party: int) -> str:
-    """Return the name, in `DATA`, of a party's values in the model's domain."""
+    """Return the name, in `DATA`, of a party's values."""
     return f"Input-Binary-P{party}-0"
 
 
