@@ -283,10 +283,10 @@ def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
 
 
 def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:
-    """Run the gateway until its virtual machine, process `machine`, has ended; return that one's exit code.
+    """Run the gateway to the end of its virtual machine, process `machine`, and end as that does.
 
-    It is 1 if clients ended the run. Printing waits for the machine, which writes parts of lines to the same
-    log.
+    The exit code is 1 if clients ended the run. Printing waits for the machine, which writes parts of lines
+    to the same log.
     """
 
     def machine_runs() -> bool:

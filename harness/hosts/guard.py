@@ -52,7 +52,7 @@ class Guard:
         self.event: PrivacyEvent | None = None
         self._inputs: PartyInputs | None = None
         self._compared = 0
-        # Shares need no population: the ledger knows those that were used, and refuses them a second time.
+        # Shares need no population: the ledger knows used ones, and refuses them a second time without one.
         of_shares = self.release.form.path is not CLIENTS
         self._population = self.release.population or (None if of_shares else policy.UNNAMED)
         self._ledger = Ledger(directory / policy.LEDGER)

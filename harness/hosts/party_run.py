@@ -162,7 +162,7 @@ class PartyRun(ABC):
         return certificate
 
     def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
-        """Let the party begin, after comparing what all hosts signed (`agreed`, by party).
+        """Let the party begin; a signed run first compares what all hosts signed (`agreed`, by party).
 
         Parties of benchmarks have `certificates` of their own. Raises HostUnfitError.
         """
