@@ -1,4 +1,4 @@
-"""Guesses at misspelt names."""
+"""Guesses at misspelled names."""
 
 from collections.abc import Iterable
 
