@@ -1,4 +1,4 @@
-"""Clients that send their values while the parties run: the client's side, and each party's gateway.
+"""Clients that send their values while the parties run, and each party's gateway.
 
-Imports: `inputs` and below. Start with `session`, what both sides agree on; then `sender` and `gateway`.
+Imports: `inputs` and below. Start with `session`, then `sender` and `gateway`.
 """

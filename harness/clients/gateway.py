@@ -1,10 +1,9 @@
 """A party's gateway: takes the clients' connections, and is the one client of its virtual machine.
 
 MP-SPDZ's own server takes connections one at a time, inside the computation, without a time limit, from
-whoever comes, and ends on the first that misbehaves. The gateway runs beside the virtual machine, on the
-party's own host, and knows no more than that machine. It takes all clients at once, each by its
-certificate. Of what it was sent it shows digests to all other gateways, through the virtual machines; a
-client that did not send all parties the same, in time, is left out by all alike.
+whoever comes, and ends on the first that misbehaves. The gateway runs beside the virtual machine and knows no
+more than it. It takes all clients at once, each by its certificate. Gateways compare digests of what each was
+sent, so that all leave out the same clients (docs/explanation/architecture.md).
 """
 
 import asyncio
@@ -37,16 +36,13 @@ _LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
 class ClientFailure(Exception):
-    """Clients ended the run, or none can come; says how."""
+    """Clients ended the run, or none can come."""
 
 
 class Front:
-    """One run's front.
+    """One run's gateway at a party, which is client `number` of its virtual machine.
 
-    Args: config: as `ClientInputs.front` returns it, `started` (when its party was; seconds since 1970) and
-    `parties`, how many there are; party: its number; number: what to be called by the virtual machine; data:
-    the directory of the party's key and certificates; machine_runs: whether the virtual machine has not
-    ended.
+    `config` is that of `ClientInputs.front`, with `started` (seconds since 1970) and the number of `parties`.
     """
 
     def __init__(
@@ -69,10 +65,10 @@ class Front:
         self._values: list[asyncio.Future[bytes]] = [loop.create_future() for _ in config["uploads"]]
 
     async def run(self) -> str:
-        """Serve all clients; return a line about the traffic with them, and one about who was left out.
+        """Serve all clients; return a line about the traffic with them, and one about those left out.
 
-        Raises: ClientFailure: no client sent values, too many broke off, or the machine was not ready for
-        them in time; OSError, asyncio.IncompleteReadError: the virtual machine ended.
+        Raises ClientFailure if no client sent values, too many broke off, or the machine was not ready in
+        time, and OSError or asyncio.IncompleteReadError if the machine ended.
         """
         server = await self._listen()
         try:
@@ -98,7 +94,7 @@ class Front:
             await self._take_masks(machine, width)
             deadline.reschedule(None)
             left_out = await self._exchange(machine, width)
-            with suppress(*_LOST):  # what was sent is on its way until the machine ends the connection
+            with suppress(*_LOST):  # until the machine ends the connection, sent data are on their way
                 await reader.read(1)
         finally:
             writer.transport.abort()
@@ -157,7 +153,7 @@ class Front:
     async def _agreed(
         self, machine: Channel, width: int, pending: Sequence[asyncio.Future[bytes]], seconds: float
     ) -> list[bytes]:
-        """Return what all parties were sent alike by each client within the time, else nothing of it."""
+        """Return each client's upload, or nothing unless all parties were sent the same in time."""
         await asyncio.wait(pending, timeout=max(0.0, seconds))
         for one in pending:
             _settle(one, b"")
@@ -178,7 +174,6 @@ class Front:
         ]
 
     def _left_out(self, seeds: Sequence[bytes], masked: Sequence[bytes]) -> str:
-        """Say who is left out, and why. Raises: ClientFailure: they are too many."""
         absent, complaints = seeds.count(b""), masked.count(wire.COMPLAINT)
         failed, most = masked.count(b"") - absent, self._config["most_failures"]
         if failed + complaints > most:
@@ -206,7 +201,7 @@ class Front:
         begin, end = self._ends[client], self._ends[client + 1]
         first, last = begin // self._part, end // self._part
         await channel.send(self._terms(client))
-        if client in self._present:  # what becomes of its other connection is not this one's business
+        if client in self._present:  # its other connection goes on
             await channel.send(wire.LEFT_OUT)
             return
         self._present.add(client)
@@ -270,7 +265,6 @@ class Front:
     async def _machine(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Channel, int]:
-        """Greet the virtual machine; return the channel and how many bytes its elements have."""
         trusted = (self._data / f"P{self._party}.pem").read_text()  # the party's own, and no other
         own = self._data / f"C{self._number}.pem"
         context = wire.context(ssl.PROTOCOL_TLS_CLIENT, own, trusted, ssl.TLSVersion.TLSv1_2)
@@ -289,10 +283,10 @@ def _settle(pending: asyncio.Future[bytes], value: bytes) -> None:
 
 
 def main(config: dict[str, Any], party: int, number: int, data: Path, machine: int) -> int:
-    """Run the gateway to the end of its virtual machine, and end as that does, or with 1 because of clients.
+    """Run the gateway to the end of its virtual machine, process `machine`, and end as that does.
 
-    It prints when that has ended: the two share a log, and the machine writes parts of lines.
-    Args: machine: the virtual machine's process, a child of this one.
+    The exit code is 1 if clients ended the run. Printing waits for the machine, which writes parts of lines
+    to the same log.
     """
 
     def machine_runs() -> bool:
@@ -305,7 +299,7 @@ def main(config: dict[str, Any], party: int, number: int, data: Path, machine: i
     try:
         summary = asyncio.run(run())
     except ClientFailure as error:
-        if machine_runs():  # else it ended first, and clients left because of that
+        if machine_runs():  # else it ended first, and clients left for that reason
             os.kill(machine, signal.SIGKILL)
             os.waitpid(machine, 0)
             print(f"\nfairshares: {error}", flush=True)

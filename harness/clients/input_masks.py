@@ -1,4 +1,4 @@
-"""What a client and a gateway compute on masks, modulo 2^64; `protocols.circuits.clients` in numpy."""
+"""Arithmetic on masks of a client and a gateway, modulo 2^64: `protocols.circuits.clients` in numpy."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,7 @@ WORD_BYTES = 8
 
 
 def subsets(seed: bytes, values: int, checks: int) -> Words:
-    """Stretch a client's seed to a word per value: bit j says whether the value is in subset j.
-
-    Returns: shape (values,), each below 2^checks.
-    """
+    """Stretch a client's seed to a word below 2^checks per value, whose bit j puts the value in subset j."""
     return RING.expand(seed, values)[:, 0] >> np.uint64(64 - checks)
 
 

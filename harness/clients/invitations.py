@@ -1,4 +1,4 @@
-"""Invitations: a file for each client, with all that it needs to send to one run."""
+"""Invitations: a file per client, with all that it needs to send to one run."""
 
 import json
 import os
@@ -24,7 +24,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Invitation:
-    """One client's. certificate, key: its own, PEM; terms: what the run is about, public."""
+    """One client's certificate and secret key (PEM), the servers, and the run's public terms."""
 
     client: int
     certificate: str
@@ -33,9 +33,9 @@ class Invitation:
     terms: dict[str, Any]
 
     async def send(self, values: npt.NDArray[np.int64], seconds: float, charge: Callable[[], None]) -> int:
-        """Send the client's values; return how many bytes to each party.
+        """Send the client's values; return the number of bytes to each party.
 
-        Args: charge: as for `Sender`. Raises: as `send_values` and `charge`.
+        Raises as `send_values` and `charge`.
         """
         with tempfile.TemporaryDirectory() as name:  # OpenSSL reads keys from files only
             certificate = Path(name) / "own.pem"
@@ -48,7 +48,7 @@ class Invitation:
 def check_directory(directory: Path, clients: int) -> None:
     """Check a directory for so many invitations, before any party starts.
 
-    Raises: OptionError: others can change what is in it, or a file has an invitation's name.
+    Raises OptionError if others can change its files, or a file has an invitation's name.
     """
     reason = writable_by_others(directory)
     if reason is not None:
@@ -66,11 +66,12 @@ def check_directory(directory: Path, clients: int) -> None:
 def invitations(
     clients: Sequence[tuple[str, str]], terms: dict[str, Any], directory: Path, servers: Sequence[Server]
 ) -> Iterator[None]:
-    """Write `client-<k>.json` for every client while the parties run; remove them after.
+    """Write `client-<k>.json` for each certificate and key (PEM) while the parties run; remove them after.
 
     Guarantees: an invitation is there whole or not at all; no file of that name is overwritten, and none
     removed that is not this run's.  [test: tests/harness/clients/test_sender.py]
-    Args: clients: certificate and key of each, PEM. Raises: WriteError.
+
+    Raises WriteError.
     """
     paths = _paths(directory, len(clients))
     with ExitStack() as stack:
@@ -91,14 +92,13 @@ def _paths(directory: Path, clients: int) -> list[Path]:
 
 
 def _remove_if_same(path: Path, own: Path) -> None:
-    """Remove the file, unless it is another than our own of that name: then it is none of ours."""
     with uninterrupted(), suppress(FileNotFoundError):
         if os.path.samestat(path.lstat(), own.lstat()):
             path.unlink()
 
 
 def read_invitation(path: Path) -> Invitation:
-    """Read one client's invitation. Raises: ShareError: it cannot be read, or is none."""
+    """Read one client's invitation; ShareError if it cannot be read, or is none."""
     refusal = Refusal(ShareError, str(path), "an invitation of this version", "ask for a new one")
     invitation = as_type(Invitation, read_json(path, refusal, SCHEMA), refusal)
     if (

@@ -11,12 +11,12 @@ from typing import Any
 PROTOCOL = "fairshares-client-2"
 MAX_TERMS = 1 << 16  # bytes of the JSON that opens a conversation
 ACCEPTED = b"accepted"
-# In place of what is expected, whose length is a multiple of 8: by a gateway, or by a client of its masks.
+# From a gateway, or from a client about its masks, in place of a message whose length is a multiple of 8.
 LEFT_OUT, COMPLAINT = b"left out.", b"complaint"
 
 
 class WrongLengthError(Exception):
-    """A message is not as long as it has to be."""
+    """A message has another length than expected."""
 
 
 def context(
@@ -24,8 +24,8 @@ def context(
 ) -> ssl.SSLContext:
     """Return a TLS context of one side, which trusts certificates themselves and compares no names.
 
-    Args: protocol: of `ssl`, whether this side is the server; certificate: its own, with the key beside it;
-    trusted: the certificates that the other side may show, PEM; least: the TLS version.
+    `protocol` is `ssl`'s for a server or a client. The key is beside this side's `certificate`, and `trusted`
+    (PEM) are those that the other side may show.
     """
     tls = ssl.SSLContext(protocol)
     tls.minimum_version, tls.check_hostname = least, False
@@ -36,7 +36,7 @@ def context(
 
 
 class Channel:
-    """One connection. Attributes: received, sent: bytes of messages so far, TLS's own left out."""
+    """One connection; `received` and `sent` count bytes of messages, without TLS's own."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -44,20 +44,20 @@ class Channel:
 
     @property
     def peer_certificate(self) -> bytes | None:
-        """The certificate that the other side showed, DER."""
+        """The other side's certificate, DER."""
         secured: ssl.SSLObject | None = self.writer.get_extra_info("ssl_object")
         return secured.getpeercert(binary_form=True) if secured else None
 
     async def send(self, payload: bytes) -> None:
-        """Send a message. Raises: OSError: the other side left."""
+        """Send a message; OSError if the other side left."""
         self.writer.write(struct.pack("<I", len(payload)) + payload)
         self.sent += 4 + len(payload)
         await self.writer.drain()
 
     async def receive(self, length: int, instead: bytes = b"") -> bytes:
-        """Return a message, so long or as long as what may come instead.
+        """Return a message of this length, or of that of `instead`.
 
-        Raises: WrongLengthError; asyncio.IncompleteReadError: the other side left.
+        Raises WrongLengthError, or asyncio.IncompleteReadError if the other side left.
         """
         return await self._receive((length, len(instead) or length))
 
@@ -69,7 +69,7 @@ class Channel:
         return await self.reader.readexactly(length)
 
     async def receive_terms(self) -> dict[str, Any]:
-        """Return a JSON object of at most MAX_TERMS bytes. Raises: WrongLengthError; ValueError."""
+        """Return a JSON object of at most MAX_TERMS bytes; WrongLengthError or ValueError if it is none."""
         terms = json.loads(await self._receive(range(MAX_TERMS + 1)))
         if not isinstance(terms, dict):
             raise ValueError("no object")

@@ -31,10 +31,11 @@ def _no_account() -> None:
 
 @dataclass(frozen=True)
 class Sender:
-    """One client.
+    """One client, with values of shape (n,).
 
-    Attributes: number: from 0; certificate: its file, PEM, with the key beside it; values: shape (n,), int64;
-    charge: called right before the first message that depends on the values; what it raises ends the sending.
+    Attributes:
+        certificate: A PEM file, with the key beside it.
+        charge: Called right before the first message that depends on the values; an error ends the sending.
     """
 
     number: int
@@ -46,15 +47,16 @@ class Sender:
 async def send_values(
     sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], seconds: float
 ) -> int:
-    """Send one client's values to the running parties; return how many bytes it sent to each.
+    """Send one client's values to the running parties; return the number of bytes that it sent to each.
 
+    The run must have the `expected` terms, beside the client's own number and number of values.
     Guarantees: nothing that depends on the values is sent unless all parties showed their certificates,
     agree on the terms, and passed the check of the masks.  [test: tests/harness/clients/test_sender.py]
     Reveals: to each party the values plus masks that are uniform unless all parties collude.
-    Args: servers: in the order of the parties; expected: terms that the run must have, beside the client's
-    own number and number of values; seconds: for all of it.
-    Raises: ClientError: a party is not there, or ended the connection, or the terms differ, or the parties
-    leave this client out; MaskError, of which the parties are told.
+
+    Raises:
+        ClientError: A party is not there, ended the connection or leaves this client out, or terms differ.
+        MaskError: The check failed, of which the parties are told.
     """
     missing = dict(enumerate(servers))
     try:
@@ -70,8 +72,7 @@ async def send_values(
 async def _converse(
     sender: Sender, servers: Sequence[Server], expected: Mapping[str, Any], missing: dict[int, Server]
 ) -> int:
-    """Send as `send_values`. Args: missing: the servers by party; those that answer are taken out."""
-    trusted = "".join(server.certificate for server in servers)  # each one's very own is compared, too
+    trusted = "".join(server.certificate for server in servers)  # `_connect` compares each one's own, too
     context = wire.context(ssl.PROTOCOL_TLS_CLIENT, sender.certificate, trusted)
     channels: list[Channel] = []
 
@@ -126,7 +127,6 @@ async def _converse(
 
 
 async def _told(sender: Sender, channel: Channel, length: int) -> bytes:
-    """Return a party's message. Raises: ClientError: it says that it goes on without this client."""
     message = await channel.receive(length, wire.LEFT_OUT)
     if message == wire.LEFT_OUT:
         raise ClientError(
@@ -164,10 +164,6 @@ def check_masks(
 def _check_terms(
     sender: Sender, announced: Sequence[Mapping[str, Any]], expected: Mapping[str, Any]
 ) -> tuple[int, int]:
-    """Return the numbers of the client's parts, and of sums of each.
-
-    Raises: ClientError: parties differ, or other terms, or too few sums.
-    """
     own = {"protocol": wire.PROTOCOL, "client": sender.number, "values": len(sender.values), **expected}
     for name, value in own.items():
         if any(name not in terms or terms[name] != value for terms in announced):

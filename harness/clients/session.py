@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-MAX_CONNECTIONS = 200  # clients of one run that have one each; to four parties, below most limits on files
-_TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on without who is not there
-_BEARABLE = 10  # a tenth of the clients may break off once they could tell that a party cheats
+MAX_CONNECTIONS = 200  # of a run's clients, one each; to four parties, below most limits on files
+_TO_COME, _TO_SEND = 0.8, 0.1  # of the run's time limit; then parties go on without absent clients
+_BEARABLE = 10  # a tenth of the clients may break off after they could detect a cheating party
 
 
 @dataclass(frozen=True)
 class Upload:
-    """One connection's part: values: how many it carries; certificate: the sender's, PEM."""
+    """One connection's number of values, and its sender's certificate (PEM)."""
 
     values: int
     certificate: str
@@ -21,7 +21,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Server:
-    """Where a party's gateway listens, and the certificate (PEM) that it has to show."""
+    """The address of a party's gateway, and the certificate (PEM) that it has to show."""
 
     host: str
     port: int
@@ -32,17 +32,17 @@ Begin = Callable[[Sequence[Server]], AbstractContextManager[None]]
 
 
 def elsewhere(_parties: object) -> AbstractContextManager[None]:
-    """Begin nothing: whoever sends, if anybody does, is begun by another process."""
+    """Begin nothing: clients, if any, are started by another process."""
     return nullcontext()
 
 
 @dataclass(frozen=True)
 class ClientInputs:
-    """How clients take part in one run.
+    """How clients take part in one run, on `terms` that every client has to agree with.
 
-    Attributes: uploads: one per client, in the order of their numbers; terms: what every client has to
-    agree with, the same at all parties; begin: called with the parties' servers as soon as they are
-    known; what it returns is entered while the parties run.
+    Attributes:
+        uploads: One per client, in the order of their numbers.
+        begin: Called with the parties' servers; its context is entered while the parties run.
     """
 
     uploads: tuple[Upload, ...]
@@ -51,18 +51,18 @@ class ClientInputs:
 
     @property
     def values(self) -> int:
-        """How many values all clients send together."""
+        """Number of values of all clients together."""
         return sum(upload.values for upload in self.uploads)
 
     @property
     def parts(self) -> int:
-        """How many runs of equal length are checked: as few as there can be, each within one upload."""
+        """Number of equally long runs of values that are checked: the fewest with each within one upload."""
         return self.values // gcd(*(upload.values for upload in self.uploads))
 
     def front(self, host: str, port: int, machine_port: int, timeout_s: float) -> dict[str, Any]:
-        """Return what `harness.clients.gateway` has to know at one party; the same at all, but for addresses.
+        """Return the configuration of one party's gateway, the same at all parties but for addresses.
 
-        Args: host, port: where it listens; machine_port: where its virtual machine does.
+        Its virtual machine listens at `machine_port`.
         """
         return {
             "host": host,

@@ -1,7 +1,7 @@
-"""A client's envelopes on their way: each is put where its party takes it, and what became of it is told.
+"""Sends a client's envelopes to the parties' servers, and tells how each fared.
 
-A file is `.share` until it is sent, `.sending` from then on, and `.sent` once a server has said that it
-stored it. Success is a server's word for a stored file, and nothing else is.
+A file is `.share` until it is sent, then `.sending`, and `.sent` once a server has confirmed that it stored
+it. Nothing else counts as success.
 """
 
 import secrets
@@ -29,7 +29,7 @@ _HEADERS = {"Content-Type": "application/octet-stream", "If-None-Match": "*"}
 
 
 class Outcome(StrEnum):
-    """What became of an envelope."""
+    """The end of an envelope's sending."""
 
     STORED = "stored"
     UNKNOWN = "unknown until the party lists its uploads"
@@ -41,13 +41,14 @@ def send(out: Path, addresses: Sequence[str], certificate: Path | None = None) -
 
     Args:
         out: With a directory `party-<i>` per party.
-        addresses: A URL per party, of a web server or an object store; one that ends in a slash goes before
+        addresses: A URL per party, of a web server or an object store. One that ends in a slash goes before
             the file's name, any other is for one envelope as it is.
         certificate: A PEM file of the client's certificate and key, for servers that ask.
-
-    Returns: for each party, how many envelopes came to which end, with the last answer.
-    Raises: ShareError: an address is of no known scheme, or is for one envelope and there are several; there
-    is no such certificate, or no envelope.
+    Returns:
+        For each party, the number of envelopes by outcome and last answer.
+    Raises:
+        ShareError: An address has no known scheme, or is for one envelope of several; or there is no such
+            certificate, or no envelope.
     """
     for address in addresses:
         if not address.startswith(SCHEMES):
@@ -96,11 +97,10 @@ def _sent(out: Path, addresses: Sequence[str], pool: urllib3.PoolManager) -> lis
 
 
 def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
-    """Put one file, again if need be.
+    """Put one file, again if need be; return the outcome, and the last answer.
 
-    That something has the name already (409, or 412) is no success: a stranger's bytes may have it. After a
-    request of one's own that nobody answered, it is unknown whose they are.
-    Args: unanswered: whether there was such a request. Returns: what became of it, and the last answer.
+    A taken name (409 or 412) is no success: it may hold a stranger's bytes. After an own request without an
+    answer (`unanswered`) it is unknown whose they are.
     """
     for pause in (*_PAUSES_S, None):
         try:
@@ -126,10 +126,10 @@ def put(pool: urllib3.PoolManager, url: str, body: bytes, *, unanswered: bool) -
 
 
 def put_in_store(url: str, body: bytes, *, unanswered: bool) -> tuple[Outcome, str]:
-    """Put one file into an object store, unless something has its name.
+    """Put one file into an object store, unless its name is taken; return as `put`.
 
-    A store's library tries again by itself, so whose bytes have the name then, it cannot tell.
-    Args, returns: as `put`. Raises: MissingPackageError.
+    A store's library tries again by itself, and cannot tell whose bytes have a taken name.
+    MissingPackageError says that it is not installed.
     """
     store, path = store_of(url)
     try:

@@ -1,4 +1,4 @@
-"""A run, whatever runs it: the job, the program ready to run, what it opened and cost, and the runner."""
+"""A run on any engine: the job, its prepared program, its result, and the runner."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -19,27 +19,17 @@ TIMES = ("mpc_s", "party_mpc_s", "online_s", "offline_s", "wall_s", "compile_s",
 
 
 def times_of(party_mpc_s: Sequence[float], compile_s: float, **known: float | None) -> dict[str, Any]:
-    """Return all times of a run; `mpc_s`, the slowest party's, is what comparisons with the papers use."""
+    """Return a run's times; comparisons with papers use `mpc_s`, the slowest party's."""
     seconds = {"mpc_s": max(party_mpc_s), "party_mpc_s": list(party_mpc_s), "compile_s": compile_s}
     return {**dict.fromkeys(TIMES), **seconds, **known}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What a run cost, and what ran.
+    """The cost of a run, with the program and engine that ran; manifests have these fields.
 
-    Attributes:
-        engine: Name of the engine, None if nothing ran.
-        engine_version: What identifies the installation.
-        program_hash: Of code, arguments, compile options and engine; None if nothing was compiled.
-        compile_options: Of MP-SPDZ's compiler.
-        times: Seconds by name, `TIMES`, None where not known. Those in the computation include preprocessing,
-            and neither start-up nor compilation.
-        rounds: Of the party with most, None if the engine does not count them.
-        sent_bytes: What each party sent to the others.
-        client_sent_bytes: What clients sent to each party, None where not known.
-        peak_memory_bytes: Of each party, empty where not known.
-        network: What lay between the parties, as wanted and as measured; None on the machine's own loopback.
+    Times, by the names in `TIMES`, are None if unknown. Those of the computation include preprocessing, but
+    neither start-up nor compilation.
     """
 
     engine: str | None = None
@@ -54,7 +44,7 @@ class RunRecord:
     network: Mapping[str, Any] | None = None
 
     def flat(self) -> dict[str, Any]:
-        """Return the record as a manifest has it: times beside the rest, lists in place of tuples."""
+        """Return the record as in a manifest."""
         rest = {
             declared.name: getattr(self, declared.name)
             for declared in fields(RunRecord)
@@ -65,7 +55,7 @@ class RunRecord:
 
 
 def fields_of_record(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the record that a manifest has, as `RunRecord` takes them."""
+    """Return a manifest's fields of the record."""
     names = {declared.name for declared in fields(RunRecord)} & manifest.keys()
     record = {"times": {name: manifest[name] for name in TIMES}, **{name: manifest[name] for name in names}}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
@@ -74,20 +64,22 @@ def fields_of_record(manifest: Mapping[str, Any]) -> dict[str, Any]:
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAMS = PROJECT / "Programs" / "Source"
 
-Progress = Callable[[str], None]  # told the name of each step as it begins
+Progress = Callable[[str], None]  # receives the name of each step as it begins
 
 
 def no_charge() -> None:
-    """Let a run start that spends nobody's privacy: what it opens comes from no record."""
+    """Charge nothing, for a run that opens nothing of any record."""
 
 
 @dataclass(frozen=True)
 class DistributedNoiseInput:
-    """How noise of a party's own enters what it inputs.
+    """How a party's own noise enters its input.
 
-    Attributes: samples: how many each party draws; values: how many numbers it holds besides, none or all
-    that the program reads; blocks: where noise is added to sums of these instead of standing behind them:
-    how many histograms, bins of each, and bins per block of each level, as `circuits.blocks` has them.
+    Attributes:
+        samples: Number that each party draws.
+        values: Number of its values that the program reads, if any.
+        blocks: Number of histograms, their bins, and bins per block of each level (see `circuits.blocks`), if
+            noise is added to sums of the values. None puts it behind the values.
     """
 
     samples: int
@@ -97,17 +89,17 @@ class DistributedNoiseInput:
 
 @dataclass(frozen=True)
 class Job:
-    """One program with its arguments and what each party feeds it.
+    """One program with its arguments and each party's input.
 
-    Attributes: source: the `.mpc` file; arguments: as strings, in the order of `spec.arguments`;
-    party_inputs: per party, the file with its values in the model's domain, little-endian, or None;
-    fair_bits: (width, lanes) of each block of random bits that every party draws for itself, right
-    before it starts; given_bits: instead of random ones, per party, integers that a test feeds in
-    (only a program outside `Programs/Source` may be given any), or noise where it is the party's own;
-    clients: who sends values while the parties run, None if nobody does; compile_options: instead of the
-    model's, if there are any; own: how what is added to a party's column enters, None where the program adds
-    noise itself; pieces: per party, the directory of its shares of noise, which a program that makes some
-    leaves there, and one that uses some takes from there.
+    Attributes:
+        arguments: In the order of `spec.arguments`.
+        party_inputs: Per party, a file of values in the model's domain, little-endian.
+        fair_bits: (width, lanes) of each block of random bits that every party draws right before it starts.
+        given_bits: Per party, integers from a test, in place of random bits or of the party's own noise.
+        clients: Those that send while the parties run.
+        compile_options: In place of the model's, if any.
+        own: None where the program adds noise itself.
+        pieces: Per party, the directory where shares of noise are left, or taken from.
     """
 
     spec: ProtocolSpec
@@ -132,43 +124,41 @@ class Job:
 
     @property
     def is_production(self) -> bool:
-        """Whether it is one of `Programs/Source`."""
+        """Whether the program is in `Programs/Source`."""
         return self.source.resolve().is_relative_to(PROGRAMS.resolve())
 
     @property
     def _named_arguments(self) -> dict[str, str]:
-        """The arguments by name; a test's program may leave some without one."""
         return dict(zip(self.spec.arguments, self.arguments, strict=False))
 
     @property
     def replicated(self) -> bool:
-        """Whether each party's file holds replicated shares, one after the other."""
+        """Whether parties' files hold replicated shares, one after the other."""
         return self._named_arguments.get("path") == REPLICATED.name
 
     @property
     def compared(self) -> int:
-        """How many integers the program compares."""
+        """Number of integers that the program compares."""
         return self.spec.compared(self._named_arguments)
 
     @property
     def lanes(self) -> int:
-        """The most lanes that bits are input in, of noise or of clients' slots."""
+        """Most lanes of bits that are input, of noise or of clients' slots."""
         arguments = self._named_arguments
         slots = int(arguments["slots"]) // int(arguments["per_lane"]) if self.spec.slot_bits else 0
         return max((slots, *(lanes for _, lanes in self.fair_bits)))
 
     def batch(self, model: SecurityModel) -> int | None:
-        """Return how much material the machine prepares at once, None for its own choice."""
-        # Keys are sorted all at once, and scores compared with a threshold all at once.
+        """Return how much the machine prepares at once, None for its own choice."""
+        # All keys are sorted at once, and all scores are compared with a threshold at once.
         by_record = KEYS.name in self.spec.input_forms or "thresholds" in self.spec.arguments
         return model.batch(self.lanes, int(self._named_arguments["records"]) if by_record else 0)
 
     def check_parties(self, model: SecurityModel) -> None:
         """Raise UnsupportedError unless inputs, and all bits of noise, come from all of the model's parties.
 
-        A program that was told of fewer would draw its noise from fewer parties' bits.
-        Guarantees: no request, wherever it comes from, has a production program draw less noise than its
-        epsilon says.  [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_agreement.py]
+        Guarantees: no request makes a production program draw less noise than its ε says.
+        [test: tests/harness/engines/test_supports.py, tests/harness/hosts/test_agreement.py]
         """
         parties = self._named_arguments.get("parties", model.parties)
         if int(parties) != model.parties or len(self.party_inputs) != model.parties:
@@ -186,9 +176,9 @@ class Job:
                 )
 
     def distributed_noise(self, model: SecurityModel) -> DistributedNoise | None:
-        """Return the distribution of each party's own noise, by the program's arguments; None: it draws none.
+        """Return the distribution of each party's own noise, None if the program draws none.
 
-        Raises: UnsupportedError: they name no distribution.
+        Raises UnsupportedError if its arguments name no distribution.
         """
         if not self.spec.draws_distributed_noise:
             return None
@@ -204,7 +194,6 @@ class Job:
             raise UnsupportedError(f"{self.spec.name} has no noise for its arguments.") from None
 
     def _check_distributed_noise(self, model: SecurityModel) -> None:
-        """Raise UnsupportedError unless each party draws a sample of its own for each value."""
         drawn = self.distributed_noise(model) is not None
         if not (drawn or self.spec.adds_to_sums) or self.spec.release is None:
             return
@@ -218,10 +207,7 @@ class Job:
             raise UnsupportedError(f"{self.spec.name} was told to put noise elsewhere than it is read.")
 
     def _check_bits(self) -> None:
-        """Raise UnsupportedError unless a party draws as many bits for each sample as the coins take.
-
-        An integer that is drawn with fewer is filled up with zeros: noise that everybody knows.
-        """
+        """Check the number of bits for the coins: missing bits would become zeros, a noise that all know."""
         try:
             needed = input_widths(self.spec.fair_bits(self._named_arguments))
         except (ArithmeticError, LookupError, ValueError):
@@ -234,15 +220,12 @@ class Job:
 
 @dataclass(frozen=True)
 class EngineResult(RunRecord):
-    """What a finished run opened, and its record.
+    """The record of a finished run, and its opened integers.
 
     Attributes:
-        outputs: The integers of each `OUT` line, the same at every party.
-        client_received_bytes: What clients received from each party, None where nobody sent.
-        left_out: How many clients that were to send the parties went on without, by why.
-        signed: What each party's host signed, see `harness.hosts.signed_results`.
-        hosts: What a manifest says of that.
-        preprocessing: What it says of noise that hosts had made ahead.
+        outputs: By `OUT` line, the same at every party.
+        left_out: Number of clients that the parties went on without, by reason.
+        signed: See `harness.hosts.signed_results`.
     """
 
     model: SecurityModel
@@ -258,9 +241,8 @@ class EngineResult(RunRecord):
 class Prepared:
     """A job with its program, ready to run on one machine.
 
-    Attributes: command, environment, links: what a party's process becomes, in which environment, and what
-    its directory links to, where the engine is a program of its own; fault_of_links: None if each of its
-    links asks its peer for a certificate, and notes it, else why not.
+    Attributes:
+        fault_of_links: None if its links ask peers for certificates, else why not.
     """
 
     job: Job
@@ -279,7 +261,7 @@ Address = tuple[str, int]  # host and port
 
 
 class Runner(ABC):
-    """What a run is handed to: an engine on this machine, or hosts that have one each."""
+    """An engine on this machine, or hosts with an engine each."""
 
     @abstractmethod
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
@@ -298,9 +280,9 @@ class Runner(ABC):
     ) -> EngineResult:
         """Run the job with one process per party under `work`, which must be new; leave nothing there.
 
-        Args: starting: called once, when all is prepared and before the first party's process starts; if
-        it raises, none does; network: emulated between the parties, None for the machine's loopback.
-        Raises: UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError,
-        PartyTimeoutError, OutputError; whatever is raised, KeyboardInterrupt included, no process and
-        no secret file is left.
+        `starting` is called once, before the first party's process; if it raises, none starts. Whatever is
+        raised, KeyboardInterrupt included, no process and no secret file is left.
+
+        Raises UnsupportedError, CompileError, RelayError, UsedDirectoryError, PartyFailedError,
+        PartyTimeoutError or OutputError.
         """

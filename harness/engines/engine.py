@@ -1,8 +1,4 @@
-"""What every engine does alike: it says whether it can run a protocol, and runs each party in a process.
-
-An engine says what identifies it, how a program is prepared, what a party's process is to do, and what of
-its output are costs; the rest stands here.
-"""
+"""The common part of all engines, which runs each party in a process."""
 
 import math
 import re
@@ -45,7 +41,7 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class PartyCosts:
-    """What a party says of its cost: seconds, bytes sent to other parties; None where it does not say."""
+    """A party's report of its cost."""
 
     seconds: float
     sent_bytes: int
@@ -61,8 +57,8 @@ class PartyCosts:
 class Engine(Runner):
     """Runs `.mpc` programs, each party in a process and a directory of its own.
 
-    Attributes: name: in results and of keys; compiles: whether programs are compiled first, which takes time;
-    connects_down: whether each party connects to those with lower numbers, else to those with higher ones.
+    Attributes:
+        connects_down: Whether each party connects to those with lower numbers, else to higher ones.
     """
 
     name: str
@@ -71,23 +67,23 @@ class Engine(Runner):
 
     @abstractmethod
     def version(self) -> str | None:
-        """Return what identifies the installation in results, None if there is none."""
+        """Return the installation's version, None if there is none."""
 
     @abstractmethod
     def availability(self, model: SecurityModel) -> str | None:
-        """Return None if the model can run here, else one sentence: what is missing, and the way out."""
+        """Return None if the model can run here, else one sentence: the lack, and its remedy."""
 
     def fault_of_links(self, model: SecurityModel) -> str | None:  # noqa: ARG002
-        """Return None if every link of the model's parties asks its peer for a certificate, else why not."""
+        """Return None if all links of the model's parties ask for certificates, else why not."""
         return None
 
     @abstractmethod
     def common_name(self, party: int) -> str:
-        """Return the name that the engine looks for in a party's certificate."""
+        """Return the name that a party's certificate must bear."""
 
     @abstractmethod
     def program_hash(self, job: Job, model: SecurityModel) -> str:
-        """Return what will identify the program in the job's result, without compiling it.
+        """Return the program's hash in the job's result, without compiling it.
 
         [test: tests/commands/test_bench_measured.py]
         """
@@ -98,32 +94,27 @@ class Engine(Runner):
 
     @abstractmethod
     def _program(self, job: Job, model: SecurityModel) -> AbstractContextManager[Prepared]:
-        """Yield the program of a job that the model can run, as `prepared`."""
+        """Yield the job's program."""
 
     @abstractmethod
     def _process(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return what a party's process is to do.
-
-        Either `argv`, the program that it becomes, or `module`, whose `run_party` it calls with all of the
-        config; `files` and `links`, if any: what the engine wants in the party's directory.
-        """
+        """Return `argv` to become, or a `module` with `run_party`; `files` and `links` for the directory."""
 
     @abstractmethod
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
-        """Return what lines say of a party's cost. Raises: IndexError, ValueError: they say too little."""
+        """Return the costs that a party's lines state; IndexError or ValueError if they cannot."""
 
     def supports(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
-        """Return None if this combination is sound and can run here, else why not."""
         reason = self.refusal(spec, model, form) or self.availability(model)
         return self.fault_of_links(model) if reason is None and form.path is REPLICATED else reason
 
     def refusal(self, spec: ProtocolSpec, model: SecurityModel, form: InputForm) -> str | None:
         """Return None if this combination is sound, wherever it runs, else why not.
 
-        Guarantees: in an active model no client value that came as a plain additive share is a factor
-        of a secret x secret product: a server could add to its share and have the product carry other
-        clients' values past the noise. Nor does anything but sums depend on one, unless it was shared as
-        bits, which are bits whatever a server does to its share, or is replicated, so that it cannot do any.
+        Guarantees: in an active model no client value that came as a plain additive share is a factor of a
+        secret product: a party could add to its share and have the product carry other clients' values past
+        the noise. Only sums depend on such a value, unless it was shared as bits, which stay bits whatever a
+        party adds.
         [test: tests/harness/engines/test_supports.py]
         """
         if form.name not in spec.input_forms:
@@ -139,7 +130,7 @@ class Engine(Runner):
             if path.authenticated
             and not model.refusal(path)
             and (path is not CLIENTS or len(spec.input_forms) > 1)
-        ]  # no command has clients send to a program of one form
+        ]  # in no command do clients send to a program of one form
         ways = [named("input_path", " or ".join(paths))] if paths else []
         if model.active and form.multiplies_client_values and not form.path.authenticated:
             ways += [named("input_form", "split")] if "split" in spec.input_forms else []
@@ -156,10 +147,7 @@ class Engine(Runner):
 
     @contextmanager
     def prepared(self, job: Job, model: SecurityModel) -> Iterator[Prepared]:
-        """Yield the job's program, compiled on this machine, and keep it there meanwhile.
-
-        Raises: UnsupportedError; CompileError.
-        """
+        """Yield the job's program, compiled on this machine; else UnsupportedError or CompileError."""
         reason = self.availability(model)
         if reason is not None:
             raise UnsupportedError(reason)
@@ -170,15 +158,15 @@ class Engine(Runner):
             yield prepared
 
     def config(self, prepared: Prepared, party: int, addresses: Sequence[Address]) -> dict[str, Any]:
-        """Return what `harness.engines.parties.main` reads to be one of the job's parties.
+        """Return what `harness.engines.parties.main` reads to be a party that finds all at `addresses`.
 
-        Args: addresses: where this party finds all of them; where it is not loopback it listens everywhere.
+        It listens on every interface unless they are loopback.
         """
         return {
             "party": party,
             "common_names": [self.common_name(i) for i in range(prepared.model.parties)],
             "fair_bits": prepared.job.fair_bits,
-            "notes_links": prepared.fault_of_links is None,  # else it is not known whom they accepted
+            "notes_links": prepared.fault_of_links is None,  # else it is unknown whom they accepted
             **_distributed_noise(prepared.job, prepared.model),
             **self._process(prepared, party, addresses),
         }
@@ -221,10 +209,7 @@ class Engine(Runner):
         values: int,
         starting: Callable[[], None] = no_charge,
     ) -> Iterator[Rounds]:
-        """Yield the job's parties, which stay up for so many rounds; otherwise as `run`.
-
-        Args: values: that a party holds in each round; the job has none.
-        """
+        """Yield the job's parties for so many rounds of so many values; otherwise as `run`."""
         with self.prepared(job, model) as prepared, free_ports(model.parties) as ports:
             config = {"number": number, "column_bytes": values * model.domain.value_bytes}
             configs = [
@@ -235,7 +220,7 @@ class Engine(Runner):
                 yield rounds
 
     def result(self, prepared: Prepared, logs: Sequence[PartyState], wall_s: float) -> EngineResult:
-        """Return what the parties' logs say. Raises: OutputError: they say too little, or disagree."""
+        """Return the result that the parties' logs state; OutputError if they cannot."""
         costs = self.costs(logs)
         slowest = max(costs, key=lambda cost: cost.seconds)
         peaks = [log.peak_memory_bytes for log in logs if log.peak_memory_bytes is not None]
@@ -260,7 +245,7 @@ class Engine(Runner):
         )
 
     def costs(self, logs: Sequence[PartyState]) -> list[PartyCosts]:
-        """Return what each party says of its cost. Raises: OutputError: one says too little."""
+        """Return each party's report of its cost; OutputError if one is missing."""
         costs: list[PartyCosts] = []
         for party, log in enumerate(logs):
             try:
@@ -278,10 +263,7 @@ def _one_of(ways: Sequence[str]) -> str:
 
 
 def _distributed_noise(job: Job, model: SecurityModel) -> dict[str, Any]:
-    """Return what a party's process adds to its column, all of it public; nothing if it adds nothing.
-
-    Without a distribution its sums have no noise: the parties keep joint noise for them.
-    """
+    """Return the noise that a party adds, in public terms; none for sums that get joint noise."""
     if job.own is None:
         return {}
     noise = job.distributed_noise(model)
@@ -290,7 +272,6 @@ def _distributed_noise(job: Job, model: SecurityModel) -> dict[str, Any]:
 
 
 def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
-    """Return what the parties say of clients that sent: the traffic with each, and whom all left out."""
     traffic = [_said_of_clients(party, log.lines, _CLIENTS) for party, log in enumerate(logs)]
     left_out = [left_out_by(party, log.lines) for party, log in enumerate(logs)]
     if any(reasons != left_out[0] for reasons in left_out):
@@ -300,7 +281,7 @@ def _of_clients(logs: Sequence[PartyState]) -> dict[str, Any]:
 
 
 def left_out_by(party: int, lines: Sequence[str]) -> dict[str, int]:
-    """Return how many clients that were to send a party says were left out, by why. Raises: OutputError."""
+    """Return how many clients a party left out, by reason; OutputError if it does not say."""
     counts = _said_of_clients(party, lines, _LEFT_OUT)
     return {why: many for why, many in zip(_REASONS, counts, strict=True) if many}
 

@@ -1,4 +1,4 @@
-"""What parties print: the `OUT` lines by which a program hands its opened results to any engine."""
+"""Reads `OUT` lines, by which a program hands its opened results to any engine."""
 
 import re
 from collections.abc import Sequence
@@ -13,15 +13,14 @@ _LIMIT = 1 << 63
 
 
 def parse_outputs(logs: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Read the `OUT <name> <integers>` lines of every party.
+    """Read the `OUT <name> <integers>` lines of every party's log, in the order of `names`.
 
-    Guarantees: exactly the declared names, once each and in any order, at every party, the same
-    integers everywhere, each in [-2^63, 2^63); other lines are passed over.
+    Guarantees: every party printed exactly these names, once each and in any order, with the same integers,
+    each in [-2^63, 2^63). Other lines are ignored. Without names anything may be printed.
     [test: tests/harness/engines/test_output_parser.py]
-    Args: logs: per party, its lines; names: `ProtocolSpec.outputs`, none if the program may print anything.
-    Returns: in the order of `names`; one value (`OUT n 1`) and a vector of one (`OUT n [1]`) are the
-    same. Raises: OutputError: a line is missing, doubled, malformed, undeclared, or the parties
-    disagree; says which name and party, never a value.
+
+    Raises:
+        OutputError: Lines break the guarantee. It tells names and parties, never a value.
     """
     if not logs:
         raise OutputError("No party printed anything; the run has no result.")
@@ -55,7 +54,6 @@ def _party_outputs(log: Sequence[str], names: Sequence[str], party: int) -> dict
 
 
 def _parsed(line: str, party: int) -> tuple[str, tuple[int, ...]]:
-    """Return what an `OUT` line names, and its integers. Raises: OutputError: that is not what is in it."""
     match = _LINE.fullmatch(line)
     if match is None:
         raise OutputError(f"Party {party} printed an OUT line that is not a name and integers.")

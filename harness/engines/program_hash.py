@@ -1,4 +1,4 @@
-"""Identifies a compiled program by everything that it depends on."""
+"""Hashes of programs and of the project's code."""
 
 import ast
 import hashlib
@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.engines.base import PROJECT, Job
 
-_CIRCUITS = "protocols" + ".circuits."  # in two parts: it is no name for a wheel to move
+_CIRCUITS = "protocols" + ".circuits."  # in two parts, so that a wheel does not rename it
 _NOT_PLAIN = {"", "protocols", "__import__", "eval", "exec", "importlib"}  # may import any circuit
 _MOVED = re.compile(r"\bfairshares\.(?=(harness|protocols)\b)")  # by hatch_build.py
 _PARSING = threading.Lock()  # Python 3.11 counts the depth of all threads' trees in one number
@@ -20,7 +20,7 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 
 
 def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
-    """Return a SHA-256 over the program's code, its circuits', its arguments and what the engine adds.
+    """Return a SHA-256 over the program's code, its circuits', its arguments and `extra`.
 
     Guarantees: comments, docstrings and layout do not change it; any other change of the code does. A wheel
     has the same as its checkout.
@@ -32,22 +32,19 @@ def program_hash(job: Job, extra: Sequence[str] = ()) -> str:
 
 
 def _parsed(text: str) -> ast.Module:
-    """Return a text's syntax tree. Raises: SyntaxError."""
     with _PARSING:
         return ast.parse(text)
 
 
 def _text(path: Path) -> str:
-    """Return a file's text as a checkout has it."""
     return _MOVED.sub("", path.read_text(encoding="utf-8"))
 
 
 @cache
 def _code(text: str) -> str:
-    """Return the syntax tree of a text without its docstrings, as JSON; of what is no Python, the text.
+    """Return a text's syntax tree without docstrings, as JSON; the text itself if it is not Python.
 
-    Hosts with different versions of Python compare hashes, so this is the same in 3.11 to 3.14: what a node
-    lacks is left out, as it has more fields in later versions.
+    Later versions of Python have more fields: without empty ones, 3.11 to 3.14 agree.
     """
     try:
         tree = _parsed(text)
@@ -71,8 +68,8 @@ def _code(text: str) -> str:
 def sources_of(source: Path) -> list[Path]:
     """Return the program, and the circuits that it imports, directly or through others, by name.
 
-    Guarantees: no circuit is left out that the program could use: where imports are not written as
-    `from protocols.circuits.x import y`, all circuits count.  [test: tests/programs/test_bytecode.py]
+    Guarantees: no circuit that the program could use is left out; all count where imports are not written as
+    `from protocols.circuits.x import y`.  [test: tests/programs/test_bytecode.py]
     """
     directory = PROJECT / "protocols" / "circuits"
     all_circuits = sorted(directory.glob("*.py"))
@@ -89,14 +86,14 @@ def sources_of(source: Path) -> list[Path]:
 
 
 def _circuits_in(text: str) -> set[str] | None:
-    """Return the names of the circuits that a text imports, None if it does not say so plainly."""
+    """Return the circuits that a text imports, None if it does not say so plainly."""
     try:
         nodes = [*ast.walk(_parsed(text))]
     except SyntaxError:
         return None
     modules = {"" if node.level else str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
     circuits = {module for module in modules if module.startswith(_CIRCUITS)}
-    # What is named may be another way to a circuit.
+    # Other names may be another way to a circuit.
     named = {node.name.partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
     named |= {node.id for node in nodes if isinstance(node, ast.Name)}
     named |= {module.partition(".")[0] for module in modules - circuits}
@@ -104,7 +101,7 @@ def _circuits_in(text: str) -> set[str] | None:
 
 
 def sources_hash(*directories: str) -> str:
-    """Return a SHA-256 over all programs and modules below directories of the project, names included."""
+    """Return a SHA-256 over paths and texts of all code below directories of the project."""
     digest = hashlib.sha256()
     for directory in directories:
         for path in sorted(PROJECT.joinpath(directory).rglob("*")):

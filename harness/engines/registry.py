@@ -24,7 +24,7 @@ def engine_of(model: SecurityModel) -> Engine:
 
 
 def choose_model(name: str | None) -> SecurityModel:
-    """Return the named model, or the default: `ring` where MP-SPDZ has it, else `mpyc`."""
+    """Return the named model, by default `ring` where MP-SPDZ has it, else `mpyc`."""
     if name is not None:
         return get_model(name)
     preferred = get_model(PREFERRED)
@@ -32,7 +32,7 @@ def choose_model(name: str | None) -> SecurityModel:
 
 
 def chosen_model(model: SecurityModel | None, say: Callable[[str], None]) -> SecurityModel:
-    """Return the model that was named; without one the default, and say which that is."""
+    """Return the given model, or the default after saying which it is."""
     chosen = model or choose_model(None)
     if model is None:
         say(f"Security model: {chosen.name} (choose another with --security; ./inv security lists them)")

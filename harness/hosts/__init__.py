@@ -1,5 +1,5 @@
-"""The same run with each party on a host of its own, over ssh.
+"""Runs with each party on a host of its own, over ssh.
 
-`agent` runs on a host, and `work` is all that it does: before a run by `local_host`, then by `party_run`. The
-rest runs where somebody starts a run. Imports: `pipeline` and below. Start with `runner`.
+On a host, `agent` answers requests, by `work`, `local_host` and `party_run`. The rest runs on the
+coordinator's machine. Imports: `pipeline` and below. Start with `runner`.
 """

@@ -1,11 +1,11 @@
-"""A host's side of everything: does what it is asked over ssh, for one party, and ends with the connection.
+"""The process on a host that answers requests over ssh, for one party, and ends with the connection.
 
-Started as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME [COORDINATOR]]` by whoever runs `./inv
-hosts.…`, or, so that this is all that their key may do, as the forced command of that key in
-`authorized_keys`, which may name whose key it is. It makes no keys and takes no certificates;
-`harness.hosts.setup` does, for owners. Reveals: public facts about the host, headers of share files,
-certificates, what a party opened, times and sizes; no share, no key, no random bit.  [test:
-tests/commands/test_hosts.py]
+Started as `python -m harness.hosts.agent DIRECTORY [MP_SPDZ_HOME [COORDINATOR]]` by `./inv hosts.…`, or as
+the forced command of a key in `authorized_keys`, which can then do nothing else. It makes no keys and accepts
+no certificates; `harness.hosts.setup` does.
+Reveals: public facts about the host, headers of share files, certificates, opened values, times and sizes; no
+share, no key, no random bit.
+[test: tests/commands/test_hosts.py]
 """
 
 import os
@@ -24,15 +24,14 @@ from harness.system.signals import take_interrupts
 
 Request = dict[str, Any]
 _POLL_S = 0.005
-_WAITING = 1  # request while another is answered, so that they take no memory
+_WAITING = 1  # request beside the one being answered, to save memory
 
 
 class Agent(wire.Line):
-    """Answers requests. When the other side is gone, this process is terminated, which ends all in order.
+    """Answers requests by `work`; when the other side is gone, it terminates this process.
 
     Guarantees: as long as requests are short, nobody has this process take much memory by them.
     [test: tests/harness/hosts/test_connection.py]
-    Args: work: what answers; role: what it is, as its first line says.
     """
 
     longest = wire.SHORT
@@ -54,7 +53,7 @@ class Agent(wire.Line):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _listen(self, incoming: BinaryIO) -> None:
-        with suppress(OSError, ValueError):  # the connection broke, or what comes is not meant for us
+        with suppress(OSError, ValueError):  # the connection broke, or carries something else
             for request in self.messages(incoming):
                 self.requests.put(request)
                 if request.get("do") == "bye":
@@ -69,11 +68,10 @@ class Agent(wire.Line):
             self._say(self._answer(request))
 
     def _say(self, message: dict[str, Any]) -> None:
-        self.longest = self._work.longest  # before the other side can know that it may say more
+        self.longest = self._work.longest  # before the other side learns that it may send more
         self.send(message)
 
     def _next(self) -> Request:
-        """Wait for a request; tell meanwhile when the party has ended."""
         while True:
             ended = self._work.ended() if self._work.is_running else None
             if ended is not None:
@@ -102,14 +100,14 @@ class Agent(wire.Line):
 
 
 def serve(role: str, made: Callable[[ExitStack], wire.Answers]) -> int:
-    """Serve one connection; return the process's exit code. Args: role, made: what answers, and its name."""
+    """Serve one connection by the handlers that `made` returns; return the process's exit code."""
     take_interrupts()
     os.umask(0o077)
-    # Not `sys.stdin`: what Python does with that at its end fails where a thread still reads from it.
+    # Not `sys.stdin`: closing it at Python's end fails while a thread still reads from it.
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # nothing but messages goes to whoever asks
+    os.dup2(2, 1)  # only messages go to the other side
     try:
-        with ExitStack() as stack:  # which leaves no process and no file of a run
+        with ExitStack() as stack:  # leaves no process and no file of a run
             Agent(incoming, outgoing, made(stack), role).serve()
     except KeyboardInterrupt:
         return 1

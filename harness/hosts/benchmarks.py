@@ -1,4 +1,4 @@
-"""Benchmark runs over hosts, where they are started: connections stay open from one run to the next."""
+"""Benchmark runs over hosts, from the coordinator; connections stay open between runs."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,15 +21,16 @@ from harness.hosts.trials import Trial
 from harness.security_models import SecurityModel
 from harness.system.signals import uninterrupted
 
-_LASTS_S = 600.0  # for which what was seen counts
+_LASTS_S = 600.0  # for which findings stay valid
 _PATIENCE_S = 600.0  # for a host to make up records
 
 
 class BenchmarkHosts:
     """Hosts, and connections to them until they are closed.
 
-    Attributes: seen: by model, what its runs depend on besides the program, as results say it: `hosts`, by
-    party, and `network`: all links, the longest round trip and the least rate.
+    Attributes:
+        seen: By model, `hosts`, by party, and `network`, with all links, the longest round trip and the least
+            rate.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
@@ -43,9 +44,9 @@ class BenchmarkHosts:
         self._close(list(self._open))
 
     def ready(self, model: SecurityModel, progress: Progress) -> list[Connection]:
-        """Return connections to the hosts of a model's parties, which are fit for its runs.
+        """Return connections to the hosts of a model's parties, which are fit.
 
-        Raises: HostUnreachableError; HostUnfitError; PolicyError.
+        Raises HostUnreachableError, HostUnfitError or PolicyError.
         """
         hosts = self.hosts[: model.parties]
         self._close([party for party, one in self._open.items() if one.lost])
@@ -67,10 +68,7 @@ class BenchmarkHosts:
 
 
 class BenchmarkRunner(HostsRunner):
-    """Runs one cell's parties on hosts.
-
-    Args: trial: what hosts are asked for, who derive the job of it.
-    """
+    """Runs one cell's parties on hosts, which derive the job from `trial`."""
 
     signs = False
 
@@ -97,12 +95,11 @@ class BenchmarkRunner(HostsRunner):
             )
             return super().run(job, model, work, timeout_s, progress, starting, network)
         except FairSharesError:
-            del self._benchmark.seen[model.name]  # so that the next run finds out what is wrong
+            del self._benchmark.seen[model.name]  # so that the next run checks the hosts again
             raise
 
 
 def _look(connections: Sequence[Connection], model: SecurityModel, progress: Progress) -> dict[str, Any]:
-    """Return what runs of a model will depend on. Raises: HostUnfitError: with all that is wrong."""
     hosts = [
         {
             "party": finding.host.party,
@@ -124,7 +121,7 @@ def _look(connections: Sequence[Connection], model: SecurityModel, progress: Pro
 
 
 def _links(connections: Sequence[Connection], down: bool) -> Iterator[dict[str, Any]]:
-    """Time all links, one after the other, as they would be in each other's way."""
+    """Time all links, one after the other, so that they do not slow each other."""
     with ExitStack() as stack:
         stack.callback(at_once, lambda one: one.ask("stop_listening"), connections)
         greetings = at_once(lambda one: one.ask("listen", kind=RunName, port=one.host.port), connections)

@@ -1,4 +1,4 @@
-"""What has to be right on every host, looked at before anything runs; every fault is named with its host."""
+"""Checks of every host before anything runs; each fault names its host."""
 
 import time
 from collections.abc import Sequence
@@ -47,11 +47,11 @@ LOOKED_AT = ("ssh", "project", "clock", "engine", "directory", "policy", "certif
 
 @dataclass
 class Finding:
-    """What was found about one host.
+    """Findings about one host; without ssh it has no connection, without an answer no facts.
 
-    Attributes: connection: to its agent, None where ssh made none; faults: a sentence for each thing that is
-    wrong, by its name in `LOOKED_AT`; facts: what its agent said, empty if it said nothing; skew_s: how far
-    its clock is ahead, 0 if it may be right.
+    Attributes:
+        faults: Sentences, by names in `LOOKED_AT`.
+        skew_s: Seconds that its clock is ahead at least, 0 if it may be right.
     """
 
     host: Host
@@ -61,7 +61,7 @@ class Finding:
     skew_s: float = 0.0
 
     def marks(self) -> dict[str, bool | None]:
-        """Return what of `LOOKED_AT` is right and what is wrong, None for what was not looked at."""
+        """Return which of `LOOKED_AT` are right, None for those that were not looked at."""
         marks: dict[str, bool | None] = dict.fromkeys(LOOKED_AT, True if self.facts else None)
         marks["ssh"] = True
         if not self.host.client_port:
@@ -69,7 +69,7 @@ class Finding:
         return marks | dict.fromkeys(self.faults, False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `hosts.check --json` prints."""
+        """Return the host's entry in `hosts.check --json`."""
         shown = ("commit", "engine_version", "free_bytes", "environment")
         return {
             "party": self.host.party,
@@ -82,10 +82,9 @@ class Finding:
 
 
 def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress) -> list[Finding]:
-    """Look at every host, whatever is wrong with others; nothing is changed anywhere.
+    """Look at every host, whatever is wrong with others; change nothing.
 
-    Whether clients' ports are reached is seen from this machine, which is not where clients are; a run, by
-    `check_connected`, asks only that they are free.
+    It tries clients' ports from this machine, which is not where clients are.
     """
     with ExitStack() as stack:
 
@@ -110,9 +109,10 @@ def check_hosts(hosts: Sequence[Host], model: SecurityModel, progress: Progress)
 def fit_hosts(
     connections: Sequence[Connection], model: SecurityModel, progress: Progress, otherwise: str = ""
 ) -> list[Finding]:
-    """Return what was found about hosts that are fit for a run.
+    """Return findings about hosts that are fit for a run.
 
-    Raises: HostUnfitError: with all that is wrong, and then `otherwise`.
+    Raises:
+        HostUnfitError: With all faults, and then `otherwise`.
     """
     findings = [Finding(one.host, one) for one in connections]
     check_connected(findings, model, progress)
@@ -136,9 +136,9 @@ def check_connected(findings: Sequence[Finding], model: SecurityModel, progress:
 
 
 def skew_s(asked: float, stated: float, answered: float) -> float:
-    """Return how far another clock is ahead of ours at least, 0 if it may be right; seconds.
+    """Return how many seconds another clock is ahead of ours at least, 0 if it may be right.
 
-    Args: asked, answered: by our clock; stated: by the other, at some time in between.
+    It `stated` its time between the times `asked` and `answered` by our clock.
     [test: tests/harness/hosts/test_connection.py]
     """
     return stated - answered if stated > answered else min(0.0, stated - asked)
@@ -179,7 +179,6 @@ def _look(finding: Finding, model: SecurityModel) -> None:
 
 
 def _compare_versions(findings: Sequence[Finding]) -> None:
-    """Parties of different versions of an engine may not understand, or worse, misunderstand each other."""
     first = next((finding for finding in findings if "engine" not in finding.faults), findings[0])
     for other in findings:
         versions = [one.facts["engine_version"] for one in (other, first)]
@@ -191,7 +190,6 @@ def _compare_versions(findings: Sequence[Finding]) -> None:
 
 
 def _compare_certificates(findings: Sequence[Finding]) -> None:
-    """Each host that has its keys has to hold the certificates that the others have."""
     for finding in findings:
         host, party = finding.host, str(finding.host.party)
         own = finding.facts["fingerprints"].get(party, "")
@@ -222,7 +220,7 @@ def _reach_as_clients(finding: Finding) -> None:
 
 
 def _reach_each_other(findings: Sequence[Finding], engine: Engine) -> None:
-    """Have each agent listen where its party will, and all come whose parties will connect to it."""
+    """Have agents listen where their parties will, and connect like them."""
     able = [number for number, finding in enumerate(findings) if "port" not in finding.faults]
     greetings = at_once(
         lambda i: findings[i].connection.ask("listen", kind=RunName, port=findings[i].host.port), able

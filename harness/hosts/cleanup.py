@@ -1,4 +1,4 @@
-"""What runs leave on a host when whoever started them went away, or the host's own process was killed."""
+"""Remains of runs on a host whose coordinator went away, or whose process was killed."""
 
 import os
 import re
@@ -17,14 +17,14 @@ from harness.system.documents import Refusal, as_type, read_json
 from harness.system.files import PREFIX, remove_unless_held, write_whole
 from harness.system.processes import birth
 
-RUN = re.compile(r"[0-9a-f]{32}")  # how a run is called, and how an agent greets who reaches its port
+RUN = re.compile(r"[0-9a-f]{32}")  # a run's name; also an agent's greeting at its port
 RunName = Annotated[str, Meta(pattern=rf"^{RUN.pattern}\Z")]
 _RESULTS, _SIGNATURE = "results", "agent"
 _PATIENCE_S = 5.0
 
 
 class Removed(TypedDict):
-    """How much was removed from a host, of each kind."""
+    """Numbers of removed things."""
 
     processes: int
     directories: int
@@ -32,7 +32,7 @@ class Removed(TypedDict):
 
 
 def place_of(directory: Path, run: str) -> Path:
-    """Return where a run's opened values are kept until somebody has read them."""
+    """Return where a run's opened values are kept until they are read."""
     (directory / _RESULTS).mkdir(mode=0o700, exist_ok=True)
     return directory / _RESULTS / f"{run}.json"
 
@@ -46,7 +46,7 @@ def signed_runs(directory: Path) -> list[Signed]:
 
 @contextmanager
 def signed(directory: Path, coordinator: str) -> Iterator[None]:
-    """Say in a directory meanwhile which agent it is of, and whose runs that takes."""
+    """Name this agent and its coordinator in a directory meanwhile."""
     place = directory / _SIGNATURE
     write_whole(place, f"{os.getpid()} {birth(os.getpid())} {coordinator}".encode())
     try:
@@ -66,10 +66,9 @@ def holder(directory: Path) -> str:
 
 
 def clean(directory: Path, own: Path | None) -> Removed:
-    """End other agents of this directory, and with them their parties; remove all that runs left.
+    """End other agents of this directory with their parties; remove all that runs left.
 
-    Args: own: this agent's scratch directory, which stays.
-    Returns: how many processes were ended, directories and records removed.
+    This agent's scratch directory, `own`, stays.
     """
     left = [path for path in directory.glob(f"{PREFIX}*") if path != own]
     agents = {signature[0] for path in (directory, *left) if (signature := _signed(path))} - {os.getpid()}
@@ -87,7 +86,6 @@ def clean(directory: Path, own: Path | None) -> Removed:
 
 
 def _signed(directory: Path) -> tuple[int, str] | None:
-    """Return the process that has a directory, and for whom; None if it has ended."""
     try:
         pid, began, coordinator = (directory / _SIGNATURE).read_text().split(" ", 2)
     except (OSError, ValueError):

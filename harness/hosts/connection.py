@@ -1,6 +1,6 @@
 """This machine's end of the connection to one host's agent, over ssh.
 
-A host's key has to be known already, as `ssh` knows it: no key is ever taken on trust here.
+`ssh` must know a host's key already: no key is ever taken on trust here.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from harness.hosts.inventory import Host
 from harness.system.documents import Refusal, as_type
 
 _CONNECT_S = 10.0
-_PATIENCE_S = 600.0  # with a host that is there, however busy: one that is silent is lost before
-_INSTALLS_S = 3600.0  # packages, first
+_PATIENCE_S = 600.0  # with a busy host; a silent one is lost before
+_INSTALLS_S = 3600.0  # with a set-up, which may install packages
 _LEAVE_S = 10.0
 _CHUNK = 1 << 20
-_SHOWN = 1000  # characters of what a host says in words
+_SHOWN = 1000  # characters of a host's own messages
 _NO_PROJECT, _NO_ENVIRONMENT, _NO_ROLE = 71, 72, 73
 _STARTS = (
     "cd {project} 2>/dev/null && test -f harness/hosts/agent.py || exit {no_project}; "
@@ -38,17 +38,15 @@ _STARTS = (
     'export PYTHONPATH="$PWD" PYTHONDONTWRITEBYTECODE=1; '
     "exec .venv/bin/python -P -m harness.hosts.{role} {directory} {home}"
 )
-_Answer = queue.SimpleQueue[dict[str, Any] | None]  # None: there will be none
-_ENVIRONMENT = {"agent": "false", "setup": "./inv --list >/dev/null"}  # how it is made, if need be
+_Answer = queue.SimpleQueue[dict[str, Any] | None]  # None: no answer will come
+_ENVIRONMENT = {"agent": "false", "setup": "./inv --list >/dev/null"}  # command that makes a missing one
 
 
 class Connection(wire.Line):
-    """A host's agent, started over ssh, and heard even when not asked.
+    """A host's agent, started over ssh, or its `setup`, which a key for the agent alone cannot start.
 
     Guarantees: no host has this machine keep more than one message that nobody asked for, nor wait longer
     than it is patient.  [test: tests/harness/hosts/test_connection.py]
-    Args: role: what is started: the agent, or what sets up the host, for which a key that is for the agent
-    alone does not do.
     """
 
     def __init__(self, host: Host, role: str = "agent") -> None:
@@ -60,10 +58,10 @@ class Connection(wire.Line):
         except (paramiko.SSHException, OSError) as error:
             self._ssh.close()
             raise HostUnreachableError(f"{host.title}: ssh opened no session: {error}.") from None
-        super().__init__(-math.inf)  # who starts takes as long as it takes
+        super().__init__(-math.inf)  # a start may take any time
         first = _Answer()
         self._awaited = [first]  # in the order in which they were asked for
-        self._why = ""  # it is over, if this machine ended it
+        self._why = ""  # reason why this machine ended it
         self.ended: dict[str, Any] | None = None  # how its party ended
         self.begin(self._channel.makefile("rb"))
         try:
@@ -86,11 +84,12 @@ class Connection(wire.Line):
         return self.over.is_set()
 
     def ask(self, request: str, patience_s: float = _PATIENCE_S, kind: Any = None, **details: Any) -> Any:
-        """Return the agent's answer to a request.
+        """Return the agent's answer to a request, of type `kind`, by default None.
 
-        Args: patience_s: how long to wait for it; kind: what the answer is, by default nothing.
-        Raises: HostUnreachableError: it went away; HostUnfitError: it answers something else; what the agent
-        raised, with the host's name.
+        Raises:
+            HostUnreachableError: The host went away, or is silent for `patience_s`.
+            HostUnfitError: It answers something else.
+            FairSharesError: The agent's own error, with the host's name.
         """
         awaited = _Answer()
         with self._patient(patience_s):
@@ -108,7 +107,7 @@ class Connection(wire.Line):
         return checked(kind, answer.get("ok"), self.host, request)
 
     def close(self) -> None:
-        """End the agent, and wait for a while until it has ended, which leaves nothing of a run there."""
+        """End the agent, which leaves nothing of a run there."""
         if not self.lost:
             with self._patient(_LEAVE_S):
                 self.send({"do": "bye"})
@@ -117,8 +116,7 @@ class Connection(wire.Line):
         self._ssh.close()
 
     def _check_version(self, version: object) -> None:
-        """Raises: HostUnfitError: the agent speaks another version; says which machine is to be updated."""
-        number = version if type(version) is int else 0  # of whoever does not say it
+        number = version if type(version) is int else 0  # for an agent that states none
         if number != wire.VERSION:
             where = "on this machine" if number > wire.VERSION else f"there, in {self.host.project}"
             raise HostUnfitError(
@@ -128,7 +126,7 @@ class Connection(wire.Line):
 
     @contextlib.contextmanager
     def _patient(self, seconds: float) -> Iterator[None]:
-        """End the connection unless the block ends within so many seconds."""
+        """End the connection unless the block ends in time."""
         timer = threading.Timer(seconds, self.lose, [f"it gave no answer within {seconds:g} s"])
         timer.daemon = True
         timer.start()
@@ -164,7 +162,7 @@ class Connection(wire.Line):
         return HostUnreachableError(f"{host.title} went away: {self._why or ended + last}.")
 
     def write(self, line: bytes) -> None:
-        with contextlib.suppress(OSError, paramiko.SSHException):  # it is over, or will be when that is heard
+        with contextlib.suppress(OSError, paramiko.SSHException):  # `_listen` notices that too
             self._channel.sendall(line)
 
     def _listen(self, incoming: BinaryIO) -> None:
@@ -183,7 +181,7 @@ class Connection(wire.Line):
         except IndexError:
             why = "it answers what it was not asked"
         else:
-            self._channel.status_event.wait(_LEAVE_S)  # comes after the end of what it said
+            self._channel.status_event.wait(_LEAVE_S)  # the exit code comes after the last message
         self.lose(why)
 
     def lose(self, why: str = "") -> None:
@@ -196,13 +194,13 @@ class Connection(wire.Line):
 
 
 def checked(kind: Any, answer: Any, host: Host, request: str) -> Any:
-    """Return what a host answered as what it has to be. Raises: HostUnfitError: it is something else."""
+    """Return a host's answer as `kind`; HostUnfitError if it is something else."""
     where, way_out = f"{host.title}: its answer to {request!r}", "update FairShares there, or ask its owner"
     return as_type(kind, answer, Refusal(HostUnfitError, where, "one of this version", way_out))
 
 
 def _open(host: Host) -> Ssh:
-    logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # errors are ours to tell
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # our own messages tell its errors
     options: dict[str, Any] = {"banner_timeout": _CONNECT_S, "auth_timeout": _CONNECT_S}
     if host.key_file:
         options |= {"key_filename": str(Path(host.key_file).expanduser()), "look_for_keys": False}
@@ -243,7 +241,6 @@ def _open(host: Host) -> Ssh:
 
 
 def _command(host: Host, role: str) -> str:
-    """Return what starts a role on a host, for the host's shell, whichever that is."""
     filled = _STARTS.format(
         project=shlex.quote(host.project),
         directory=shlex.quote(host.directory),

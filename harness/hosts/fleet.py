@@ -1,4 +1,4 @@
-"""All hosts of a run at once: connected, asked the same, set up."""
+"""Actions on all hosts of a run at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,26 +27,23 @@ RENEW = "make all anew by ./inv hosts.setup --renew"
 
 
 def at_once(function: Callable[[T], U], each: Sequence[T]) -> list[U]:
-    """Return the function's value of each, computed at the same time.
-
-    Raises: what it raises for the first of those for which it raises anything, when all have ended.
-    """
+    """Return the function's values, computed at the same time; when all have ended, raise the first error."""
     with ThreadPoolExecutor(max(1, len(each))) as pool:
         waiting = [pool.submit(function, one) for one in each]
     return [one.result() for one in waiting]
 
 
 def ask_of_others(one: Connection, request: str, kind: Any, others: Sequence[tuple[Host, str]]) -> list[Any]:
-    """Return what a host says of others that listen, and how these greet. Args: kind: of what it says."""
+    """Return a host's answers, each a `kind`, about other hosts that listen, given their greetings."""
     wanted = [(*host.reached, greeting) for host, greeting in others]
     return list(one.ask(request, kind=tuple.__class_getitem__((kind,) * len(wanted)), others=wanted))
 
 
 @contextmanager
 def connected(hosts: Sequence[Host], role: str = "agent") -> Iterator[list[Connection]]:
-    """Yield connections to all hosts; end their agents, and what these had started, afterwards.
+    """Yield connections to all hosts; afterwards end their agents.
 
-    Args: role: see `Connection`. Raises: HostUnreachableError; HostUnfitError.
+    Raises HostUnreachableError or HostUnfitError.
     """
     connections: list[Connection] = []
     try:
@@ -62,10 +59,14 @@ def set_up(
 ) -> dict[str, dict[int, str]]:
     """Have each host make its keys and policy, if need be, and hold on to the others' certificates.
 
-    Args: policy_text: for all hosts; None: the default, where there is no policy.
-    Returns: all certificates, by engine and party; they are all that went from host to host.
-    Raises: HostUnreachableError; HostUnfitError: a key is not for a login; CertificateError: a host holds on
-    to another certificate, or has none that others can trust; PolicyError.
+    Without a `policy_text` for all, existing policies stay.
+
+    Returns:
+        All certificates, by engine and party; they are all that went from host to host.
+    Raises:
+        HostUnreachableError: A host cannot be reached.
+        HostUnfitError: A key is not for a login.
+        CertificateError: A host holds another certificate, or has one that others cannot trust.
     """
     progress("environments")
     with connected(hosts, "setup") as connections:
@@ -92,7 +93,7 @@ def set_up(
 
 
 def check_own(host: Host, engine: Engine, certificate: str) -> None:
-    """Check what a host says is its certificate. Raises: CertificateError: no other host can trust it."""
+    """Check a host's certificate; CertificateError if no other host can trust it."""
     try:
         check_certificate(certificate.encode(), engine.common_name(host.party), "its certificate")
     except CertificateError as error:
@@ -100,11 +101,13 @@ def check_own(host: Host, engine: Engine, certificate: str) -> None:
 
 
 def leftover_runs(hosts: Sequence[Host], progress: Progress) -> list[dict[str, Any]]:
-    """Return what runs opened whose coordinator went away before it read that, per run, the oldest first.
+    """Return what runs opened whose coordinator went away before it read that, the oldest first.
 
-    Returns: per run what the first host that has it signed, and which parties' hosts have it; `outputs`
-    where all hosts of the run do, and signed the same.
-    Raises: HostUnreachableError; HostUnfitError: a host has another party's records, or one twice.
+    Returns:
+        Per run, the statement of the first host that has it, and whose hosts have it; `outputs` where all
+        hosts of the run signed the same.
+    Raises:
+        HostUnfitError: A host has another party's records, or one twice.
     """
     progress("connect")
     with connected(hosts) as connections:
@@ -149,7 +152,7 @@ def _together(statements: Sequence[Statement]) -> dict[str, Any]:
 
 
 def clean_up(hosts: Sequence[Host], progress: Progress) -> list[Removed]:
-    """Have each host end and remove what runs left; return per host how much that was."""
+    """Have each host end and remove what runs left; return their counts."""
     progress("connect")
     with connected(hosts) as connections:
         progress("clean")

@@ -1,7 +1,7 @@
-"""Stands between whoever starts a run and a host's party: derives the job, checks it, charges it, signs it.
+"""Stands between the coordinator and a host's party: derives the job, checks it, charges it, signs it.
 
-The coordinator says which release it wants, by its request. The host works out by itself what that spends;
-program, arguments and noise follow from it, and from the inputs that the host has.
+The host works out by itself what a release spends; program, arguments and noise follow from the request and
+from the host's own inputs.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ class Guard:
 
     Guarantees: nothing runs that the host's policy, the clients' terms or the engine refuse, nor before the
     host's own ledger has the exact charge.  [test: tests/harness/hosts/test_agreement.py]
-    Args: directory: the host's own.
-    Raises: PolicyError; OptionError: this version does not know the release; UnsupportedError.
+
+    Raises PolicyError, UnsupportedError, or OptionError if this version does not know the release.
     """
 
     def __init__(self, directory: Path, asked: dict[str, str]) -> None:
@@ -52,7 +52,7 @@ class Guard:
         self.event: PrivacyEvent | None = None
         self._inputs: PartyInputs | None = None
         self._compared = 0
-        # Of shares the ledger knows which were used, and lets nobody use them twice unnamed.
+        # Shares need no population: the ledger knows used ones, and refuses them a second time without one.
         of_shares = self.release.form.path is not CLIENTS
         self._population = self.release.population or (None if of_shares else policy.UNNAMED)
         self._ledger = Ledger(directory / policy.LEDGER)
@@ -63,10 +63,6 @@ class Guard:
         return Account(self._ledger, self._population, rule.budget if self._population else None)
 
     def _allow(self, event: PrivacyEvent) -> None:
-        """Check a release against what the owner allows now; have the ledger keep to that budget.
-
-        Raises: PolicyError; LedgerError.
-        """
         rule = policy.read_policy(self._directory).rule_for(self.release)
         policy.refuse_beyond(rule, event)
         self._entry.account = self._account(rule)
@@ -77,11 +73,9 @@ class Guard:
     def judged(
         self, report: UploadReport, policies: Mapping[str, ClientPolicy], domain: RecordDomain
     ) -> UploadReport:
-        """Return what this party has of uploads, without those whose clients do not allow the run.
+        """Return a report without uploads that earlier runs counted, or whose clients do not allow the run.
 
-        Nor are those in it that earlier runs counted, by this host's ledger: see `Ledger.counted`.
-        Args: policies: what each client allows, by identity; domain: of their records.
-        Raises: UsedUploadsError: none is left of these; as `prepared`.
+        Raises UsedUploadsError if earlier runs counted all of them, or as `prepared`.
         """
         counted = partial(self._ledger.counted, self._population, self.release.chain)
         report = new_uploads(report, counted)
@@ -89,18 +83,18 @@ class Guard:
         return report.without(uncovered(policies, event, self._ledger.spent_on(policies)))
 
     def check_task(self, task: str) -> None:
-        """Raise PolicyError unless the owner allows uploads of a task now. Args: task: its name."""
+        """Raise PolicyError unless the owner allows uploads of this task now."""
         policy.refuse_task(policy.read_policy(self._directory).rule_for(self.release), task)
 
     def prepared(self, domain: RecordDomain) -> PreparedRelease[Any]:
-        """Return the release on records of a domain. Raises: ShareError; as `Statistic.prepare`."""
+        """Return the release on records of a domain. Raises ShareError, or as `Statistic.prepare`."""
         check_kind(self.statistic, domain)
         return self.statistic.prepare(self.release, domain)
 
     def job(self, inputs: PartyInputs) -> Job:
         """Return the job, once nothing is left that could refuse it but its charge.
 
-        Raises: PolicyError; BudgetError, PopulationError, LedgerError; as `prepared`.
+        Raises PolicyError, BudgetError, PopulationError or LedgerError, or as `prepared`.
         """
         prepared = self.prepared(inputs.domain)
         job = make_job(prepared, inputs)
@@ -117,9 +111,9 @@ class Guard:
         self.event = replace(self.event, piece=piece.name)
 
     def sent(self, terms: dict[str, Any], certificates: Sequence[str]) -> PartyInputs:
-        """Return the inputs of clients that send, if they are told what is asked for.
+        """Return the inputs of clients that send.
 
-        Raises: HostUnfitError: another release; ShareError: there are no such terms.
+        Raises HostUnfitError or ShareError unless their terms are of this release.
         """
         _, domain = read_terms(terms, "What clients are told")
         if terms_of(self.release, domain) != terms:
@@ -136,12 +130,10 @@ class Guard:
         source: str,
         piece: Piece | None = None,
     ) -> Intent:
-        """Return what is about to run.
+        """Return the statement before the run, with `facts` of its program.
 
-        Args: facts: of the prepared program; heard: of all parties' lists; source: of the inputs; piece: of
-        noise that was made ahead.
-
-        Raises: HostUnfitError: a list is of another run.
+        Raises:
+            HostUnfitError: One of the lists is of another run.
         """
         if any(nonces[other : other + 1] != [listed.nonce] for other, listed in heard.items()):
             raise HostUnfitError("It was told of uploads by a list of another run; start it again.")
@@ -168,14 +160,14 @@ class Guard:
         )
 
     def seen(self, certificates: Mapping[int, str]) -> dict[str, str]:
-        """Return the heads of other parties' ledgers that this host knows. Args: their certificates."""
+        """Return the heads of other parties' ledgers that this host knows, by certificate."""
         seen, named_by = self._ledger.seen(), _fingerprints(certificates)
         return {str(party): seen[text] for party, text in named_by.items() if text in seen}
 
     def with_heads(self, intent: Intent, certificates: Mapping[int, str], heads: Sequence[str]) -> Intent:
-        """Return an intent with the head of this host's ledger, and what is known of others'.
+        """Return a statement with the heads of this host's ledger and of others'.
 
-        Args: certificates: the other parties' certificates; heads: that others know of this ledger.
+        `heads` are those of this ledger that others know.
         """
         ledger, seen = self._ledger, self.seen(certificates)
         return replace(intent, head=ledger.head(), seen=seen, had=ledger.had(heads))
@@ -183,12 +175,12 @@ class Guard:
     def compare_heads(self, own: Intent, others: Mapping[int, Intent]) -> None:
         """Check that each host's ledger has had all heads that other hosts have seen of it.
 
-        A host says so itself, signed: one that was restored is honest, and one that lies of its own ledger
-        needs no backup for that.
-
+        Each host signs that itself: a restored one is honest, and one that lies of its ledger needs no
+        backup.
         Guarantees: of a host that was restored from a backup, or copied, no noise that was made ahead is used
         any more.  [test: tests/harness/hosts/test_preparation.py]
-        Raises: HostUnfitError: one is.
+
+        Raises HostUnfitError.
         """
         for party, intent in {own.party: own, **others}.items():
             seen = {one.seen.get(str(party), "") for one in (own, *others.values())} - {""}
@@ -203,15 +195,15 @@ class Guard:
                 )
 
     def remember(self, heads: Mapping[int, str], certificates: Mapping[int, str]) -> None:
-        """Write the heads of other parties' ledgers. Args: certificates: of these parties."""
+        """Write the heads of other parties' ledgers, by their certificates."""
         named_by = _fingerprints(certificates)
-        with suppress(LedgerError):  # the agreement on the piece stays
+        with suppress(LedgerError):  # the agreement on the piece still holds
             self._ledger.remember({named_by[party]: head for party, head in heads.items()})
 
     def charge(self, run: str) -> None:
-        """Write the run's charge to the host's ledger; it stays. Raises: as `job`, of budgets and ledgers.
+        """Write the run's charge to the host's ledger, where it stays, with a digest that all hosts signed.
 
-        Args: run: a digest of what all hosts signed of it.
+        Raises as `job`.
         """
         assert self.event is not None
         self.event = replace(self.event, run=run)
@@ -220,7 +212,7 @@ class Guard:
             self._entry.start(self.event)
 
     def settle(self, status: Status) -> None:
-        """Write what became of the run, if it was charged; whatever that is, its charge stays."""
+        """Write how the run ended, if it was charged; its charge stays."""
         with suppress(LedgerError):  # it stays `running` then, and is shown as aborted
             self._entry.settle(status, ABORTED_TIMEOUT_S)
 

@@ -1,4 +1,4 @@
-"""`hosts.toml`: which host is which party, how this machine reaches it, how the other parties do."""
+"""`hosts.toml`: the host of each party, and how it is reached."""
 
 import re
 from collections.abc import Sequence
@@ -17,14 +17,11 @@ _WAY_OUT = "docs/how-to/hosts.md shows what it says of each host, and --hosts na
 
 @dataclass(frozen=True)
 class Host:
-    """One party's host.
+    """One party's host; docs/how-to/hosts.md explains the fields.
 
-    Attributes: address: where ssh reaches it; directory: its own, for key, certificates, shares and runs;
-    project: where FairShares is there; port: where its party listens; key_file, known_hosts: of this
-    machine, empty for ssh's usual ones; mp_spdz_home: of the host, empty for where it is usually looked
-    for; reached_at: address and port by which other parties reach it, where these differ (NAT);
-    client_port: where it takes clients that send while the parties run, 0 if it takes none; the next port
-    is its virtual machine's own; client_reached_at: as reached_at, for clients.
+    Attributes:
+        reached_at: Address and port for other parties, where these differ (NAT).
+        client_port: 0 if it takes no clients. Its virtual machine has the next port.
     """
 
     party: int
@@ -74,27 +71,27 @@ class Host:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """For messages."""
         return f"host {self.address} (party {self.party})"
 
     @property
     def title(self) -> str:
-        """Its name at the beginning of a sentence."""
+        """For the beginning of a sentence."""
         return self.name.replace("host", "Host", 1)
 
     @property
     def reached(self) -> tuple[str, int]:
-        """Address and port by which other parties reach it."""
+        """Address and port for other parties."""
         return self._at(self.reached_at, self.port)
 
     @property
     def client_reached(self) -> tuple[str, int]:
-        """Address and port by which clients reach it."""
+        """Address and port for clients."""
         return self._at(self.client_reached_at, self.client_port)
 
     @property
     def client_ports(self) -> tuple[int, ...]:
-        """Where its gateway and its virtual machine listen for clients, if it takes any."""
+        """Ports of its gateway and its virtual machine, if it takes clients."""
         return (self.client_port, self.client_port + 1) if self.client_port else ()
 
     def _at(self, at: str, port: int) -> tuple[str, int]:
@@ -113,7 +110,7 @@ def _is_reached_at(text: str) -> bool:
 
 @dataclass(frozen=True)
 class _Inventory:
-    """What the file holds: a table [[host]] for each party."""
+    """A table [[host]] for each party."""
 
     host: list[Host]
 
@@ -121,7 +118,8 @@ class _Inventory:
 def read_hosts(path: Path) -> list[Host]:
     """Return the hosts in a file, in the order of their parties.
 
-    Raises: HostsFileError: it cannot be read, or parties are missing, doubled, or described wrongly.
+    Raises:
+        HostsFileError: It cannot be read, or parties are missing, doubled, or described wrongly.
     """
     refusal = Refusal(HostsFileError, str(path), "a list of hosts", _WAY_OUT)
     inventory = as_type(_Inventory, read_toml(path, refusal), refusal)
@@ -132,7 +130,7 @@ def read_hosts(path: Path) -> list[Host]:
 
 
 def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[Host]:
-    """Return the hosts of the model's parties. Raises: HostsFileError: there are too few."""
+    """Return the hosts of the model's parties; HostsFileError if there are too few."""
     if len(hosts) < model.parties:
         raise HostsFileError(
             f"{path} has hosts for {len(hosts)} parties, model {model.name} has {model.parties}; "
@@ -142,5 +140,5 @@ def hosts_for(model: SecurityModel, hosts: Sequence[Host], path: Path) -> list[H
 
 
 def default_model(hosts: Sequence[Host]) -> SecurityModel:
-    """Return the model of MP-SPDZ that runs on so many hosts: ring on three or more, else one for two."""
+    """Return the model of MP-SPDZ for so many hosts: ring, or semi2k for two."""
     return get_model("ring" if len(hosts) >= get_model("ring").parties else "semi2k")

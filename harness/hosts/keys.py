@@ -1,8 +1,7 @@
 """A host's own long-lived keys, and the other parties' certificates that it holds on to.
 
-A key is drawn on its host and stays there, for each engine one, as engines look for different names.
-Certificates of other parties come by way of whoever sets the hosts up; from then on a host takes no other
-one, so that a run needs no trust in who started it to tell it who its peers are.
+A key is drawn on its host and stays there, one for each engine, as engines look for different names. After
+set-up a host accepts no other certificates, so that a run needs no trust in its coordinator.
 """
 
 import re
@@ -28,16 +27,17 @@ Certificates = Mapping[str, Mapping[int, str]]  # by engine and party, PEM
 
 
 def by_party(by_name: Mapping[str, T]) -> dict[int, T]:
-    """Return what comes by the parties' numbers. Raises: HostUnfitError: a name is no number."""
+    """Return values by the parties' numbers; HostUnfitError if a name is no number."""
     if not all(map(_NUMBER.fullmatch, by_name)):
         raise HostUnfitError("It was told certificates of what is no party.")
     return {int(party): one for party, one in by_name.items()}
 
 
 def own_certificates(directory: Path, party: int) -> dict[str, str]:
-    """Return this host's certificates by engine; nothing where none was made.
+    """Return this host's certificates by engine, none before its set-up.
 
-    Raises: HostUnfitError: its keys are another party's, or others can read them.
+    Raises:
+        HostUnfitError: Its keys are another party's, or others can read them.
     """
     keys = directory / DIRECTORY
     if not keys.is_dir():
@@ -55,11 +55,10 @@ def own_certificates(directory: Path, party: int) -> dict[str, str]:
 
 
 def make_keys(directory: Path, party: int, *, renew: bool) -> dict[str, str]:
-    """Make this host's keys, unless it has some; return its certificates by engine.
+    """Make this host's keys, unless it has some and `renew` is false; return its certificates by engine.
 
     Guarantees: either all keys are there, new with no certificate of another party, or none has changed.
     [test: tests/harness/hosts/test_policy.py]
-    Args: renew: make new ones even so; other parties' certificates are forgotten then.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     keys = directory / DIRECTORY
@@ -90,8 +89,8 @@ def pinned(directory: Path) -> dict[str, dict[int, str]]:
 def pin(directory: Path, party: int, certificates: Certificates) -> None:
     """Hold on to other parties' certificates.
 
-    Raises: CertificateError: one may not be trusted; or this host holds another one of that party, as an
-    exchanged one would be.
+    Raises:
+        CertificateError: One cannot be trusted, or this host holds another one of that party.
     """
     known = pinned(directory)
     for name, engine in engines().items():
@@ -108,13 +107,13 @@ def pin(directory: Path, party: int, certificates: Certificates) -> None:
 
 
 class RunKeys:
-    """The keys and certificates by which a host takes part in runs of a model. Args: directory: its own."""
+    """Keys and certificates of the host in `directory` for runs of a model."""
 
     def __init__(self, directory: Path, model: SecurityModel) -> None:
         self._directory, self._engine, self._parties = directory, engine_of(model), range(model.parties)
 
     def own(self, party: int) -> Path:
-        """Return where this host's certificate is, with its key beside it."""
+        """Return the path of this host's certificate, with its key beside it."""
         return self._directory / DIRECTORY / self._engine.name / f"P{party}.pem"
 
     def others(self, own: int) -> dict[int, str]:
@@ -123,15 +122,12 @@ class RunKeys:
         return {party: certificates[party] for party in self._parties if party != own}
 
     def fingerprints(self, own: int) -> dict[str, str]:
-        """Return SHA-256 of all parties' certificates, as `check` found them right."""
+        """Return SHA-256 of all parties' certificates, after `check`."""
         texts = self.others(own) | {own: own_certificates(self._directory, own)[self._engine.name]}
         return {str(party): fingerprint(text.encode()) for party, text in texts.items()}
 
     def check(self, own: int) -> None:
-        """Check that all certificates of the run are there and may be trusted.
-
-        Raises: CertificateError; HostUnfitError.
-        """
+        """Raise CertificateError or HostUnfitError unless the run's certificates may be trusted."""
         texts = {
             **pinned(self._directory)[self._engine.name],
             own: own_certificates(self._directory, own).get(self._engine.name),

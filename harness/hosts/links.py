@@ -1,4 +1,4 @@
-"""How fast two hosts reach each other, by agents' own sockets, on the port where the party will listen."""
+"""Measures links between hosts, on the ports where parties will listen."""
 
 import socket
 import struct
@@ -9,20 +9,20 @@ from statistics import median
 from typing import BinaryIO
 
 PATIENCE_S = 5.0
-_TRANSFER_S = 60.0  # that one exchange may take, on a link that is slow and long
-_SIZES = struct.Struct(">II")  # bytes that follow, and bytes that are wanted
+_TRANSFER_S = 60.0  # longest exchange, on a slow and long link
+_SIZES = struct.Struct(">II")  # bytes that follow, and bytes wanted back
 _ROUND_TRIPS = 15
 _LEAST, _MOST = 1 << 16, 1 << 26  # bytes sent at once
 _PROBE_S, _LONG_S = (
     0.2,
     1.0,
-)  # that sending takes at least, and for some round trips, for TCP to get up to speed
+)  # least time of sending, which grows with the round trip until TCP is at full speed
 
 
 def greet(reached: socket.socket, greeting: str) -> None:
-    """Greet who comes; then take and give as many bytes as they say, until they go.
+    """Greet whoever connects; then receive and send as many bytes as they say.
 
-    Guarantees: little memory for each, as whoever reaches the port may come, and come often.
+    Guarantees: little memory for each, as anybody may connect, and often.
     [test: tests/harness/hosts/test_connection.py]
     """
     reached.settimeout(PATIENCE_S)
@@ -38,13 +38,12 @@ def greet(reached: socket.socket, greeting: str) -> None:
 
 
 def _pieces(size: int) -> Iterator[int]:
-    """Yield how many bytes to take or give at a time, of so many, and of no more than `_MOST` in all."""
     for begin in range(0, min(size, _MOST), _LEAST):
         yield min(_LEAST, min(size, _MOST) - begin)
 
 
 def reach(address: str, port: int, greeting: str) -> str | None:
-    """Connect; return what is wrong, None if what answers there gives this greeting."""
+    """Connect; return the fault, None if the greeting comes back."""
     try:
         with socket.create_connection((address, port), PATIENCE_S) as reached:
             answer = reached.makefile("rb").read(len(greeting))
@@ -56,7 +55,7 @@ def reach(address: str, port: int, greeting: str) -> str | None:
 def time_link(address: str, port: int, greeting: str) -> tuple[float, float] | None:
     """Return the median round-trip time in seconds, and bits per second of the slower direction.
 
-    None where nobody answers as `greet` does.  [test: tests/harness/hosts/test_connection.py]
+    None if nobody answers as `greet` does.  [test: tests/harness/hosts/test_connection.py]
     """
     with suppress(OSError), socket.create_connection((address, port), PATIENCE_S) as link:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -77,7 +76,6 @@ def _rate(link: socket.socket, incoming: BinaryIO, rtt_s: float, outgoing: bool)
 
 
 def _exchange(link: socket.socket, incoming: BinaryIO, sent: int, wanted: int) -> float:
-    """Return how many seconds it takes to send so many bytes, and to receive so many. Raises: OSError."""
     started = time.perf_counter()
     link.sendall(_SIZES.pack(sent, wanted) + bytes(sent))
     if len(incoming.read(wanted)) < wanted:

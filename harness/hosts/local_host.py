@@ -1,4 +1,4 @@
-"""What a host is asked before a run: whether it is free, what a run depends on there, how it is reached."""
+"""A host before a run: its turn, the run's dependencies there, and its ports."""
 
 import os
 import secrets
@@ -24,31 +24,30 @@ from harness.pipeline.run import environment, machine
 from harness.security_models import get_model
 from harness.system.files import held_alone, writable_by_others
 
-# What has to be the same everywhere, by what messages call it.
+# Sources that must be the same everywhere, by their names in messages.
 SOURCES = {
     "programs and circuits": ("Programs/Source", "protocols/circuits"),
     "code": ("harness", "protocols"),
 }
 NONCE_BYTES = 16
-_IDLE_S = 3600.0  # without a run, after which a turn ends, and its connection
-_AT_ONCE = 64  # who come to a port where the agent listens, so that they take little memory
-Listening = tuple[str, int, cleanup.RunName]  # an agent: its address and port, and how it greets
+_IDLE_S = 3600.0  # without a run, until a turn and its connection end
+_AT_ONCE = 64  # connections to a listening agent, so that they take little memory
+Listening = tuple[str, int, cleanup.RunName]  # an agent's address, port and greeting
 _LISTENS = {"port": "Its party", "client_port": "For clients it"}  # by the policy's name for the port
 
 
 class LocalHost:
-    """The host that this machine is, for one connection.
+    """This machine as a host, for one connection, at the end of which `stack` is closed.
 
-    One connection at a time checks a host, or runs something on it: it takes its turn, until it ends.
-    Attributes: directory: the host's own; stack: closed when the connection ends; coordinator: whom the
-    host's own command line names, if anybody.
+    One connection at a time checks a host, or runs something on it: it has its turn until it ends. The host's
+    own command line may name the `coordinator`.
     """
 
     REQUESTS = ("check", "listen", "stop_listening", "reach", "time_links")
 
     def __init__(self, directory: Path, stack: ExitStack, coordinator: str) -> None:
         self.directory, self.stack, self.coordinator = directory, stack, coordinator
-        self._until_the_end = stack.enter_context(ExitStack())  # of all else on the stack
+        self._until_the_end = stack.enter_context(ExitStack())  # closed after all else on the stack
         self._has_turn = False
         self._idle: threading.Timer | None = None
         self._listening: list[socket.socket] = []
@@ -56,7 +55,8 @@ class LocalHost:
     def take_turn(self) -> None:
         """Let no other connection check or prepare a run until this one ends.
 
-        Raises: HostUnfitError: another connection has the host.
+        Raises:
+            HostUnfitError: Another connection has the host.
         """
         if self._has_turn or not self.directory.is_dir():
             return
@@ -72,7 +72,7 @@ class LocalHost:
         self.expect_run()
 
     def expect_run(self) -> None:
-        """End this connection, and with it its turn, unless a run begins in time."""
+        """End this connection, and its turn, unless a run begins in time."""
         self.run_begins()
         self._idle = threading.Timer(_IDLE_S, os.kill, [os.getpid(), signal.SIGTERM])
         self._until_the_end.callback(self._idle.cancel)
@@ -80,12 +80,12 @@ class LocalHost:
         self._idle.start()
 
     def run_begins(self) -> None:
-        """Wait for no run any more."""
+        """Stop waiting for a run."""
         if self._idle is not None:
             self._idle.cancel()
 
     def check(self, party: int, security: str, port: int, client_ports: list[int]) -> dict[str, Any]:
-        """Say what a run depends on here; nothing of it is secret. Args: client_ports: if it takes any.
+        """Return what a run depends on here; nothing of it is secret.
 
         From here on no other connection checks or runs anything, or their parties would meet who listens.
         """
@@ -115,9 +115,9 @@ class LocalHost:
         }
 
     def listen(self, port: int) -> str:
-        """Listen where the party will, or its gateway, and greet who comes; return the greeting.
+        """Listen where the party or its gateway will, and greet who comes; return the greeting.
 
-        Raises: HostUnfitError: another connection has the host; PolicyError: its party listens elsewhere.
+        Raises HostUnfitError as `take_turn`, or PolicyError as `Policy.check_ports`.
         """
         policy = read_policy(self.directory)
         of_clients = policy.client_port and port == policy.client_port
@@ -135,28 +135,28 @@ class LocalHost:
                     reached, _ = listening.accept()
                 except OSError:  # closed
                     return
-                # Each by itself: who is slow, or no agent, keeps few others from an answer.
+                # In threads, so that a slow peer keeps few others from an answer.
                 threading.Thread(target=_greet, args=(reached, greeting, free), daemon=True).start()
 
         threading.Thread(target=answer, daemon=True).start()
         return greeting
 
     def stop_listening(self) -> None:
-        """Listen no more: the ports are the party's."""
+        """Leave the ports to the party."""
         while self._listening:
             listening = self._listening.pop()
             with suppress(OSError):
-                listening.shutdown(socket.SHUT_RDWR)  # or `accept` would keep it
+                listening.shutdown(socket.SHUT_RDWR)  # otherwise `accept` would keep the port
             listening.close()
 
     def reach(self, others: list[Listening]) -> list[str | None]:
-        """Connect to other parties' ports; return per party what is wrong, None if its agent answers."""
+        """Connect to other parties' ports; return per party the fault, None if its agent answers."""
         return [reach(*other) for other in others]
 
     def time_links(self, others: list[Listening]) -> list[tuple[float, float] | None]:
-        """Return how fast other parties' ports are reached, one after the other; see `time_link`.
+        """Return how fast other parties' ports are reached, one after the other.
 
-        Raises: PolicyError: the host's owner allows no benchmark runs; as `listen`.
+        Raises HostUnfitError as `take_turn`, or PolicyError if benchmark runs are not allowed.
         """
         read_policy(self.directory).check_benchmark()
         self.take_turn()
@@ -174,9 +174,9 @@ def check_directory(directory: Path) -> None:
 
 
 def check_ports(directory: Path, name: str, ports: list[int]) -> None:
-    """Check that a party, or its gateway, can listen on ports. Args: name, ports: as `Policy.check_ports`.
+    """Check that a party, or its gateway, can listen on ports, by the policy and by trying.
 
-    Raises: PolicyError: its owner has it listen elsewhere; HostUnfitError: another process does there.
+    Raises PolicyError or HostUnfitError.
     """
     read_policy(directory).check_ports(name, ports)
     for port in ports:
@@ -188,7 +188,6 @@ def check_ports(directory: Path, name: str, ports: list[int]) -> None:
 
 
 def _fault(check: Callable[..., object], *arguments: Any) -> str | None:
-    """Return by which sentence a check refuses something, None if it does not."""
     try:
         check(*arguments)
     except FairSharesError as error:

@@ -1,4 +1,4 @@
-"""A run at one of its hosts: the host's party, from what it is to compile until it has ended."""
+"""A run at one of its hosts, from the preparation to the end."""
 
 import json
 import math
@@ -51,7 +51,7 @@ from protocols.spec import CLIENTS
 
 FACTS = ("engine_version", "program_hash", "compile_options", "compile_s")  # of a prepared program
 MAX_SKEW_S = 60.0
-_ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # none that a compiler would take for an option
+_ARGUMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./^+-]*")  # nothing that a compiler would take for an option
 _MEET_S = 600.0  # for a party to meet all others; before that, no input leaves it
 _ALONE = f"{OWN}It had not met all other parties after {_MEET_S:g} s."
 Name = Annotated[str, Meta(pattern=rf"^(?:{ADDRESS.pattern})\Z")]  # of a host, or its IPv4 address
@@ -63,7 +63,7 @@ _NOT_AGREED = "It has agreed to no run that is still to begin."
 
 @dataclass(frozen=True)
 class Sending:
-    """Clients that send while a party runs. Attributes: ports: the gateway's, its machine's."""
+    """Clients that send while a party runs, to the ports of its gateway and virtual machine."""
 
     terms: dict[str, Any]
     certificates: list[str]
@@ -72,14 +72,7 @@ class Sending:
 
 
 class PartyRun(ABC):
-    """A run that the host's party takes part in, as the owner's policy has accepted it.
-
-    Its public methods are requests to the agent, most of them.
-    Args: host: which listens where the party will until that does.
-    Attributes: uses_own_keys: whether the party shows the host's certificate; is_running: whether its end is
-    still to come; nonce: drawn for this run; scratch: the directory of its files.
-    Raises: HostUnfitError: the host has no place for its files.
-    """
+    """A run of the host's party that the owner's policy has accepted; most public methods are requests."""
 
     REQUESTS: tuple[str, ...] = ("prepare", "start", "certificate", "go", "state", "kill")
     uses_own_keys = False
@@ -99,7 +92,7 @@ class PartyRun(ABC):
         self._meets_by, self._alone = math.inf, False
 
     def close(self) -> None:
-        """End it, and remove what it has."""
+        """End it, and remove its files."""
         self._stack.close()
 
     def prepare(
@@ -110,15 +103,16 @@ class PartyRun(ABC):
         clients: Sending | None = None,
         piece: str = "",
     ) -> dict[str, Any]:
-        """Compile here, from this host's own sources, what was asked for; say what came of it.
+        """Compile the run's program from this host's own sources; return facts for the other hosts.
 
-        Guarantees: program, arguments and noise follow from what was asked for and from this host's own
-        inputs; where clients send, they are told of the same release.
+        `addresses` are those at which this party finds all; it listens at the port of its own. `piece` names
+        noise that was made ahead, if the run uses some.
+        Guarantees: program, arguments and noise follow from the request and this host's own inputs. Clients
+        that send are told of the same release.
         [test: tests/harness/hosts/test_agreement.py]
-        Args: addresses: of all parties as this one reaches them; its own port is where it listens; clients:
-        that send while it runs; piece: the name of the noise that was made ahead, if the run takes some.
-        Raises: HostUnfitError: a port is taken, or there are no inputs; PolicyError: of the ports; as
-        `Guard.job`; CertificateError: of the keys; StockError: of the piece.
+
+        Raises HostUnfitError if a port is taken or there are no inputs, PolicyError, CertificateError,
+        StockError, or as `Guard.job`.
         """
         once(self._party, "prepared a party")
         self._host.take_turn()
@@ -135,7 +129,7 @@ class PartyRun(ABC):
         if prepared.fault_of_links is not None:
             raise HostUnfitError(prepared.fault_of_links)
         config = engine.config(prepared, party, addresses)
-        if self.uses_own_keys:  # else a party of its own, which nobody takes for the host's in a release
+        if self.uses_own_keys:  # otherwise the run's own keys, which no release accepts
             config["keys"] = os.fspath(self._directory / keys.DIRECTORY / engine.name)
         if clients is not None and job.clients is not None:
             config["front"] = job.clients.front(_ANYWHERE, *clients.ports, clients.seconds)
@@ -147,14 +141,14 @@ class PartyRun(ABC):
 
     @abstractmethod
     def inputs(self, clients: Sending | None, piece: str = "") -> tuple[Job, Path | None]:
-        """Return what is to be run, and the file with this party's inputs. Raises: as `prepare`."""
+        """Return the job, and the file with this party's inputs. Raises as `prepare`."""
 
     def seen(self, party: int) -> dict[str, str]:  # noqa: ARG002
         """Return the heads of other parties' ledgers that this host knows."""
         return {}
 
     def attempts(self, party: int) -> int:  # noqa: ARG002
-        """Return which attempt this is to make the run's noise; 0 if it makes none."""
+        """Return the number of this attempt to make noise, 0 for another run."""
         return 0
 
     def start(self) -> None:
@@ -162,16 +156,15 @@ class PartyRun(ABC):
         self.laid_out().start()
 
     def certificate(self, seconds: float) -> str | None:
-        """Return the party's certificate once it is ready, None if it is not after so many seconds."""
+        """Return the party's certificate once it is ready, None after that many seconds."""
         certificate = self.laid_out().certificate(seconds)
         self._is_ready = certificate is not None
         return certificate
 
     def go(self, agreed: dict[str, Signed], certificates: dict[str, str] | None = None) -> None:
-        """Let the party begin.
+        """Let the party begin; a signed run first compares what all hosts signed (`agreed`, by party).
 
-        Args: agreed: what each party's host signed; certificates: of a benchmark run's parties, which made
-        keys of their own. Raises: HostUnfitError: it is not ready; as `peers`.
+        Parties of benchmarks have `certificates` of their own. Raises HostUnfitError.
         """
         party = self.laid_out()
         if not self._is_ready:
@@ -184,16 +177,16 @@ class PartyRun(ABC):
         self._host.run_begins()
 
     def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
-        """Return the certificates by which the party knows the others. Args: as `go`."""
+        """Return the certificates by which the party knows the others."""
         return keys.by_party(certificates)
 
     def state(self) -> dict[str, Any]:
-        """Say how the party does; its lines are filtered, as all that leaves a party is."""
+        """Return the party's state, its lines filtered as all that leaves a party is."""
         state = self.laid_out().state()
         return asdict(replace(state, lines=(*state.lines, *([_ALONE] if self._alone else []))))
 
     def ended(self) -> dict[str, Any] | None:
-        """Say how the party ended, None while it runs."""
+        """Return how the party ended, None while it runs."""
         party = self.laid_out()
         if time.monotonic() > self._meets_by:
             self._meets_by = math.inf
@@ -219,14 +212,14 @@ class PartyRun(ABC):
         self._host.expect_run()
 
     def laid_out(self) -> LocalProcess:
-        """Return the prepared party. Raises: HostUnfitError: there is none."""
+        """Return the prepared party; HostUnfitError if there is none."""
         if self._party is None:
             raise HostUnfitError("It has prepared no party.")
         return self._party
 
 
 class BenchmarkRun(PartyRun):
-    """A run on made-up records, or of nobody's. Args: party: the host's number; trial: what is run."""
+    """A run on made-up records, or on none."""
 
     def __init__(self, host: LocalHost, party: int, trial: Trial) -> None:
         super().__init__(host, trial.of)
@@ -243,10 +236,7 @@ class BenchmarkRun(PartyRun):
 
 
 class SignedRun(PartyRun):
-    """A run of which hosts sign what it is, before it begins, and what came of it.
-
-    Attributes: guard: made of what was proposed; intent: what the host has signed that it is about to run.
-    """
+    """A run that hosts sign before it begins (`intent`), and again at its end."""
 
     REQUESTS = (*PartyRun.REQUESTS, "agree")
     uses_own_keys = True
@@ -255,9 +245,9 @@ class SignedRun(PartyRun):
         super().__init__(host, guard.release.security)
         self.guard = guard
         self.intent: Intent | None = None
-        self._port: socket.socket | None = None  # the party's, from when it agrees until it begins
+        self._port: socket.socket | None = None  # held from the agreement until the party begins
         self._held: dict[int, str] = {}  # the other parties' certificates
-        self._others: dict[int, Intent] = {}  # what the other parties' hosts signed
+        self._others: dict[int, Intent] = {}  # signed by the other parties' hosts
 
     def seen(self, party: int) -> dict[str, str]:
         return self.guard.seen(self._keys.others(party))
@@ -265,12 +255,15 @@ class SignedRun(PartyRun):
     def agree(
         self, nonces: list[str], started: Time, attempts: int = 0, heads: Sequence[str] = ()
     ) -> dict[str, str]:
-        """Hold the party's port, and sign what this host is about to run; see `check_agreement`.
+        """Hold the party's port, and sign the run ahead; see `check_agreement`.
 
         Until the party has the port, it refuses connections: a peer that comes too early tries again.
-        Args: nonces: of all parties, in order; started: now; attempts: to make the run's noise, the most that
-        a host says; heads: of this host's ledger, as others know them.
-        Raises: HostUnfitError: its own nonce is another, or its clock says so; PolicyError: of attempts.
+        `attempts` is the most that any host knows of to make the run's noise, and `heads` are those of this
+        ledger that others know.
+
+        Raises:
+            HostUnfitError: Its own nonce differs, or its clock by more than `MAX_SKEW_S`.
+            PolicyError: There were too many attempts.
         """
         once(self.intent, "agreed to a run")
         party = self.laid_out().number
@@ -293,12 +286,12 @@ class SignedRun(PartyRun):
 
     @abstractmethod
     def _intent(self, nonces: list[str], started: str, attempts: int) -> Intent:
-        """Return what is about to run. Args, Raises: as `agree`."""
+        """Return the statement before the run. Raises as `agree`."""
 
     def peers(self, agreed: dict[str, Signed], certificates: dict[str, str]) -> dict[int, str]:  # noqa: ARG002
         """Write down that the run begins; return the certificates that the host holds.
 
-        Raises: as `check_agreement`; as `Guard.compare_heads`; as `_begins`.
+        Raises as `check_agreement` and `Guard.compare_heads`.
         """
         if self.intent is None or self._port is None:
             raise HostUnfitError(_NOT_AGREED)
@@ -315,7 +308,6 @@ class SignedRun(PartyRun):
     def _signed(
         self, spent: tuple[str, str], outputs: dict[str, list[int]], lines: list[str]
     ) -> dict[str, str]:
-        """Return this host's signature of how the run ended. Args: lines: that its party printed."""
         assert self.intent is not None
         party = self.laid_out()
         met = {str(other): text for other, text in party.met().items()}
@@ -326,7 +318,7 @@ class SignedRun(PartyRun):
 
 
 class ReleaseRun(SignedRun):
-    """A release, which the host's owner allows. Attributes: uploads: this host's, for the run."""
+    """A release that the host's owner allows."""
 
     def __init__(self, host: LocalHost, guard: Guard) -> None:
         super().__init__(host, guard)
@@ -355,12 +347,12 @@ class ReleaseRun(SignedRun):
         self.guard.charge(self.intent.digest)
 
     def ended(self) -> dict[str, Any] | None:
-        """Say how the party ended, None while it runs; keep what is signed of that until it has been read."""
+        """Return how the party ended, None while it runs; keep the signed statement until it is read."""
         state = super().ended()
         if state is None:
             return None
         self.guard.settle(Status.ABORTED if state["code"] else Status.DONE)
-        met = self.laid_out().met()  # whose hosts charged this run, too, before their parties began
+        met = self.laid_out().met()  # their hosts charged this run before their parties began
         event, spec = self.guard.event, self.guard.statistic.spec
         assert event is not None
         heads = {party: next_head(self._others[party].head, event.run) for party in met}
@@ -371,18 +363,17 @@ class ReleaseRun(SignedRun):
             spent = (str(event.exact.epsilon), str(event.exact.delta))
             state["signed"] = self._signed(spent, released, state["lines"])
             place = cleanup.place_of(self._directory, self._record["run"])
-            with suppress(OSError):  # no room for it: who asked is told all the same
+            with suppress(OSError):  # no room for it; the coordinator gets it in any case
                 write_whole(place, json.dumps(state["signed"]).encode())
         return state
 
 
 class Preparation(SignedRun):
-    """A run that makes the joint noise of a later release.
+    """A run that makes the joint noise of a later release on records of `domain`.
 
     Guarantees: a piece enters the stock only after all parties' hosts have signed that their parties ended
     well; of one that fails nothing is left, neither shares nor keys.
     [test: tests/harness/hosts/test_preparation.py]
-    Args: domain: of the records that the release will be on.
     """
 
     REQUESTS = (*SignedRun.REQUESTS, "keep")
@@ -424,9 +415,9 @@ class Preparation(SignedRun):
         return state
 
     def keep(self, made: dict[str, Signed]) -> None:
-        """Take this party's part of the noise into the stock. Args: made: what hosts signed, by party.
+        """Take this party's part of the noise into the stock.
 
-        Raises: HostUnfitError: this party, or another one, did not end well.
+        Raises HostUnfitError unless all hosts signed that their parties ended well.
         """
         if self.intent is None or not self._ended_well:
             raise HostUnfitError("It was asked to keep noise that its party did not make.")

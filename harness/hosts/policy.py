@@ -1,4 +1,4 @@
-"""What a host's party takes part in: `policy.toml`, by the host's owner. No coordinator can change it.
+"""`policy.toml`, by which a host's owner says what its party takes part in; no coordinator can change it.
 
 Limits stand here only; what was spent of them is in the host's own ledger.
 """
@@ -27,7 +27,7 @@ from protocols.guarantee import Budget
 DEFAULT_PORT = 12000
 FILE, LEDGER, STOCK = "policy.toml", "ledger.sqlite", "stock"  # in the host's directory
 ANY = "*"  # stands for all populations
-UNNAMED = "unnamed"  # the population of clients that send to a run that names none
+UNNAMED = "unnamed"  # population of clients that send to a run without one
 COMMAND = "./inv hosts.policy"
 DEFAULT = """\
 # What this host's party takes part in. Its owner decides; whoever starts a run cannot change it.
@@ -89,10 +89,7 @@ _UNLESS_GIVEN: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """What may be run on one population.
-
-    Attributes: table: what the file has of it; budget: of all runs together; per_run: of one.
-    """
+    """Runs that are allowed on one population, with budgets of all together and of each."""
 
     table: Table
     budget: Budget
@@ -105,7 +102,6 @@ class Rule:
 
 
 def _rule(table: Table) -> Rule:
-    """Return the rule that a table stands for. Raises: PolicyError: it makes no sense."""
     budget = Budget(_limit(table, "epsilon"), _limit(table, "delta"))
     per_run = Budget(
         _limit(table, "epsilon_per_run", budget.epsilon), _limit(table, "delta_per_run", budget.delta)
@@ -132,7 +128,6 @@ def _rule(table: Table) -> Rule:
 
 
 def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = None) -> Fraction:
-    """Return a limit that a table has, or what it is otherwise. Raises: PolicyError: it is no limit."""
     text = str(table[name])
     if not text and otherwise is not None:
         return otherwise
@@ -148,11 +143,11 @@ def _limit(table: Mapping[str, Any], name: str, otherwise: Fraction | None = Non
 
 @dataclass(frozen=True)
 class Policy:
-    """What a host takes part in.
+    """The runs that a host takes part in; docs/how-to/own-a-host.md explains the fields.
 
-    Attributes: population: a table for each; coordinators: None: of everybody; benchmark: whether in runs on
-    made-up records; port: where its party listens; client_port: where clients find it, 0 if it takes none;
-    attempts: how often a piece of noise may be begun, as a cheater may fool the checks of each.
+    Attributes:
+        coordinators: None allows everybody's runs.
+        attempts: Most times that a piece of noise may be begun, as a cheater may fool the checks of each.
     """
 
     population: list[Table]
@@ -178,11 +173,11 @@ class Policy:
 
     @cached_property
     def rules(self) -> list[Rule]:
-        """What may be run on each population."""
+        """The rule of each population."""
         return [_rule(table) for table in self.population]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what it says, with all limits, as rationals."""
+        """Return the policy, with all limits, as rationals."""
         rules = [
             {
                 **rule.table,
@@ -197,9 +192,9 @@ class Policy:
         return {**{name: getattr(self, name) for name in names}, "population": rules}
 
     def check_ports(self, name: str, ports: list[int]) -> None:
-        """Raise PolicyError unless the owner has the party listen there, or nowhere.
+        """Raise PolicyError unless the owner has the party listen on these ports, or on none.
 
-        Args: name: `port`, or `client_port`; ports: it, and of the latter the port after it, or none.
+        `name` is `port`, or `client_port`, which has another port after it.
         """
         allowed = [self.port]
         if name == "client_port":
@@ -220,7 +215,7 @@ class Policy:
             )
 
     def check_coordinator(self, coordinator: str) -> None:
-        """Raise PolicyError unless somebody may start runs. Args: whom the host's command line names."""
+        """Raise PolicyError unless the coordinator that the host's command line names may start runs."""
         if self.coordinators is not None and coordinator not in self.coordinators:
             who = f"{coordinator!r}" if coordinator else "this ssh key, whose command names nobody,"
             raise PolicyError(
@@ -237,10 +232,7 @@ class Policy:
             )
 
     def rule_for(self, request: Request) -> Rule:
-        """Return the rule that a run comes under, as far as it is known before there are inputs.
-
-        Raises: PolicyError: it does not allow the run.
-        """
+        """Return the rule of a run, as far as it is known without inputs; PolicyError if it forbids it."""
         rule = self._rule(request.population or UNNAMED)
         for name, value, allowed in (
             ("tasks", request.task, rule.table["tasks"]),
@@ -294,7 +286,7 @@ def refuse_beyond(rule: Rule, event: PrivacyEvent) -> None:
 
 
 def refuse_task(rule: Rule, task: str) -> None:
-    """Raise PolicyError if a rule names tasks, and none is the one of these uploads. Args: task: its name."""
+    """Raise PolicyError if a rule names tasks, but not the one of these uploads."""
     if rule.table["upload_tasks"] and task not in rule.table["upload_tasks"]:
         raise PolicyError(
             f"Its policy names other tasks for population {rule.name!r} than {task}, which its uploads are "
@@ -303,7 +295,7 @@ def refuse_task(rule: Rule, task: str) -> None:
 
 
 def read_policy(directory: Path) -> Policy:
-    """Return a host's policy. Raises: PolicyError: there is none, others can change it, or it is none."""
+    """Return a host's policy; PolicyError if there is none, others can change it, or it makes no sense."""
     path = directory / FILE
     if not path.is_file():
         raise PolicyError(
@@ -316,7 +308,7 @@ def read_policy(directory: Path) -> Policy:
 
 
 def checked_policy(path: Path, called: str) -> Policy:
-    """Return the policy that a file holds. Raises: PolicyError: it makes no sense. Args: called: in that."""
+    """Return the policy in a file; PolicyError, which names it as `called`, if it makes no sense."""
     refusal = Refusal(PolicyError, called, "a policy", _WAY_OUT)
     fields = read_toml(path, refusal)
     tables = fields.get("population")
@@ -326,9 +318,9 @@ def checked_policy(path: Path, called: str) -> Policy:
 
 
 def write_policy(directory: Path, text: str, port: int = 0, client_port: int = 0) -> None:
-    """Write a host's policy. Raises: PolicyError: it makes no sense; the older one stays then.
+    """Write a host's policy, headed by ports that are not 0 and not in the text.
 
-    Args: port, client_port: put first, unless they are 0 or the text says others.
+    A PolicyError leaves the older one.
     """
     with scratch_directory(directory) as partial:
         create_file(partial / FILE, text.encode())

@@ -1,9 +1,8 @@
-"""A run whose parties are on hosts: what goes there and what comes back is all in this module.
+"""A run whose parties are on hosts, with all that goes there and comes back.
 
-To a host go which release is asked for, what the other hosts signed, and the certificates of clients that
-send while it runs. Back come a signed list of its uploads, the first two lines of its aggregate, all public,
-how its program compiled, `OUT` lines, its signature of them, times and sizes. Shares go from clients to the
-hosts, never by way of this machine.
+To a host go the request, the other hosts' signatures, and certificates of clients that send while it runs.
+Back come its signed list of uploads, its aggregate's first two lines, facts of its program, `OUT` lines, its
+signature, times and sizes, all public. Shares go from clients to the hosts, never by way of this machine.
 """
 
 import secrets
@@ -45,9 +44,9 @@ from harness.security_models import SecurityModel
 from harness.system.documents import Refusal
 from protocols.spec import CLIENTS, InputForm, ProtocolSpec
 
-_ADDING_S = 3600.0  # for a host to list, or to add up, what it has
+_ADDING_S = 3600.0  # for a host to list or to add up its uploads
 _COMPILE_S = 2000.0
-_KILL_S, _ANSWERS_S = 5.0, 60.0  # for what takes no time, of a host that may be busy
+_KILL_S, _ANSWERS_S = 5.0, 60.0  # for quick requests to a host that may be busy
 
 
 _DIFFERS = {
@@ -59,7 +58,7 @@ _DIFFERS = {
 
 @dataclass(frozen=True)
 class _Aggregated:
-    """What a host says of its shares: see `Uploads.aggregate`."""
+    """See `Uploads.aggregate`."""
 
     head: str
     bytes: int
@@ -69,7 +68,7 @@ class _Aggregated:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What a host says of the program that it compiled: see `PartyRun.prepare`."""
+    """See `PartyRun.prepare`."""
 
     engine_version: str
     program_hash: str
@@ -82,7 +81,7 @@ class _Facts:
 
 @dataclass(frozen=True)
 class _State(PartyState):
-    """How a party does, or how it ended, and what its host then signed: see `PartyRun.state` and `ended`."""
+    """See `PartyRun.state` and `ended`."""
 
     code: int = 0
     signed: Signed | None = None
@@ -111,7 +110,7 @@ class RemoteProcess(PartyProcess):
         )
         return certificate
 
-    def go(self, certificates: Mapping[int, str]) -> None:  # of a release it has the others' itself
+    def go(self, certificates: Mapping[int, str]) -> None:  # for a release the host already has them
         self._connection.ask("go", agreed=self._agreed, certificates=certificates)
 
     def exit_code(self) -> int | None:
@@ -125,14 +124,14 @@ class RemoteProcess(PartyProcess):
 
     def kill(self) -> None:
         if not self._connection.lost:
-            with suppress(FairSharesError):  # whatever it says: the others are to be ended, too
+            with suppress(FairSharesError):  # the others must be ended in any case
                 self._connection.ask("kill", _KILL_S)
 
     def close(self) -> None:
-        """Nothing to do: the agent has waited, or the connection is lost, and the agent ends by itself."""
+        """Do nothing: the agent has waited, or ends by itself."""
 
     def signed(self) -> Signed | None:
-        """Return what its host signed of what it revealed; None of a benchmark run."""
+        """Return its host's signed results; None of a benchmark run."""
         return self.state().signed
 
     def state(self) -> _State:
@@ -146,11 +145,10 @@ class RemoteProcess(PartyProcess):
 
 
 class HostsRunner(Runner):
-    """Runs a model's parties on hosts.
+    """Runs a model's parties on hosts, which sign releases but no benchmark runs (`signs`).
 
     Guarantees: this machine writes nothing that is secret, and is told nothing that is.
     [test: tests/commands/test_hosts_run.py]
-    Attributes: signs: whether hosts sign what they run, which they do of releases.
     """
 
     signs = True
@@ -173,9 +171,9 @@ class HostsRunner(Runner):
 
     @contextmanager
     def connected(self, progress: Progress) -> Iterator[None]:
-        """Connect to all hosts, and see that each is fit, before anything else.
+        """Connect to all hosts, and check that each is fit, before anything else.
 
-        Raises: HostUnreachableError; HostUnfitError: with all that is wrong.
+        Raises HostUnreachableError, or HostUnfitError with all faults.
         """
         progress("connect")
         with connected(self._hosts) as self._connections:
@@ -183,17 +181,17 @@ class HostsRunner(Runner):
             yield
 
     def propose(self, request: Request) -> None:
-        """Have each host allow a release. Raises: PolicyError; HostUnfitError."""
+        """Have each host allow a release; PolicyError or HostUnfitError if one does not."""
         self._offline = request.offline
         at_once(lambda one: one.ask("propose", asked=request.to_json()), self._connections)
 
     def preprocess(
         self, prepared: PreparedRelease[Any], runs: int, timeout_s: float, progress: Progress
     ) -> list[dict[str, Any]]:
-        """Have hosts make the noise of so many runs of a release; return what each took.
+        """Have hosts make the noise of so many runs of a release; return each one's cost.
 
-        Each host keeps its part after all have signed that their parties ended well.
-        Raises: FairSharesError: what was made before stays.
+        Each host keeps its part after all have signed that their parties ended well. Noise made before an
+        error stays.
         """
         request, domain, pieces = prepared.release.to_json(), prepared.domain.to_json(), []
         job = noise_job(joint_noise_of(prepared), [Path()] * self.model.parties)
@@ -207,11 +205,11 @@ class HostsRunner(Runner):
         return pieces
 
     def feed(self, form: InputForm, scratch: Path, progress: Progress) -> PartyInputs:
-        """Have each host aggregate its party's shares; return what is public of them.
+        """Have each host aggregate its party's shares; return their public facts.
 
-        Hosts tell each other first, signed, which uploads are sound there, and which their clients' policies
-        cover; which ones all take follows from that, at each by itself.
-        Raises: ShareError: they do not go together, or are for another model or input form.
+        Hosts first tell each other, signed, which uploads are sound there and covered by their clients'
+        policies. Each then derives by itself which ones all take. Raises ShareError if shares do not go
+        together.
         """
         progress("aggregate")
         self._list_uploads()
@@ -234,22 +232,20 @@ class HostsRunner(Runner):
                 f"{named('preprocess')}, or leave out {named('offline')}."
             )
         inputs = feed_heads(heads, form, self.model, tuple(aggregate.bytes for aggregate in aggregates))
-        # Hosts judge by themselves what clients' policies allow.
+        # Hosts apply clients' policies themselves.
         return replace(inputs, excluded=aggregates[0].left_out, policies={})
 
     def _list_uploads(self) -> None:
-        """Have each host told of all others' uploads; what all take of them, each finds by itself."""
         signed = at_once(
             lambda one: one.ask("check_uploads", _ADDING_S, kind=Signed | None, party=one.host.party),
             self._connections,
         )
-        if None in signed:  # aggregates, of which parties agreed before
+        if None in signed:  # aggregates, on which the parties agreed before
             return
         for own, listed in zip(self._connections, signed, strict=True):
             self._pass_on(own, asdict(listed))
 
     def _pass_on(self, own: Connection, signed: dict[str, str]) -> None:
-        """Pass a host's list on to all others, in pieces, as long as it is."""
         others, party, at = [one for one in self._connections if one is not own], own.host.party, 0
         until = time.monotonic() + _ADDING_S
 
@@ -261,7 +257,6 @@ class HostsRunner(Runner):
             at += len(piece)
 
     def _check_same(self, facts: Sequence[_Aggregated] | Sequence[_Facts], *names: str) -> None:
-        """Check that all hosts say the same. Raises: HostUnfitError: names one that does not."""
         for host, answer in zip(self._hosts, facts, strict=True):
             for name in names:
                 if getattr(answer, name) != getattr(facts[0], name):
@@ -313,11 +308,6 @@ class HostsRunner(Runner):
         return replace(result, signed=signed_by_all, hosts=what_hosts_ran(ran), preprocessing=noise_of(ran))
 
     def _prepare(self, job: Job, run: str, timeout_s: float) -> tuple[Prepared, list[_Facts]]:
-        """Have each host compile the program from its own sources; all have to get the same.
-
-        Returns: the program, and what each host says, by party.
-        """
-
         def prepare(connection: Connection) -> _Facts:
             own = connection.host
             addresses = [

@@ -1,7 +1,7 @@
-"""What only a host's owner may do: make its keys, accept the other parties' certificates, write its policy.
+"""Rights of a host's owner: to make its keys, accept other parties' certificates, and write its policy.
 
-Started on the host as `python -m harness.hosts.setup DIRECTORY` by `./inv hosts.setup`, over a login that may
-run any command; a key whose forced command is the agent cannot start it.
+`./inv hosts.setup` starts this by a login that may run any command; a key whose forced command is the agent
+cannot start it.
 """
 
 import json
@@ -20,7 +20,7 @@ SCHEMA = 1
 
 
 class Setup(wire.Answers):
-    """One host's set-up: whoever can start it may ask anything. Args: directory: its own, made if need be."""
+    """One host's set-up in `directory`; whoever can start it may ask anything."""
 
     REQUESTS = ("setup", "pin")
 
@@ -37,8 +37,10 @@ class Setup(wire.Answers):
     ) -> dict[str, str]:
         """Make this host's directory, keys and policy, if need be; return its certificates by engine.
 
-        Args: policy_text: None: the default, unless there is a policy; port, client_port: that a new policy
-        has, unless its text says others. Raises: HostUnfitError; PolicyError.
+        An existing policy changes only for a `policy_text`. The ports are a new policy's, unless its text has
+        others.
+
+        Raises HostUnfitError or PolicyError.
         """
         certificates = keys.make_keys(self._directory, party, renew=renew)
         if policy_text is not None or not (self._directory / policy.FILE).exists():
@@ -46,30 +48,27 @@ class Setup(wire.Answers):
         return certificates
 
     def pin(self, party: int, certificates: dict[str, dict[str, str]]) -> None:
-        """Hold on to other parties' certificates, by engine and party. Raises: CertificateError."""
+        """Accept other parties' certificates, by engine and party. Raises as `keys.pin`."""
         keys.pin(self._directory, party, {name: keys.by_party(texts) for name, texts in certificates.items()})
 
 
 @dataclass(frozen=True)
 class _Exported:
-    """One party's certificates, as its owner gives them to the others' owners."""
-
     party: int
     certificates: dict[str, str]
 
 
 def exported(directory: Path, party: int) -> Path:
-    """Return the file of a host's certificates that its owner gives to the other hosts' owners."""
+    """Return the file of a host's certificates for the other hosts' owners."""
     return directory / f"party-{party}.certificates"
 
 
 def set_up_here(
     directory: Path, party: int, renew: bool, policy_text: str | None, others: Sequence[Path]
 ) -> dict[str, dict[int, str]]:
-    """Set up the host that this machine is; return all certificates that it has, by engine and party.
+    """Set up this machine as a host; return all its certificates, by engine and party.
 
-    Args: others: the files of other hosts' certificates.
-    Raises: CertificateError; HostUnfitError; PolicyError.
+    `others` are files of other hosts' certificates. Raises CertificateError, HostUnfitError or PolicyError.
     """
     host = Setup(directory)
     own = host.setup(party, renew, policy_text)

@@ -1,7 +1,7 @@
-"""What each host signs: which uploads it has, what it is about to run, then with whom, and what came of it.
+"""Statements that hosts sign: of their uploads, of the run ahead, then of its peers and its results.
 
-No host begins unless all others signed the same. All that a result says follows from the signatures after it:
-whoever has them needs no trust in the coordinator.
+No host begins unless all others signed the same. Results follow from signatures, so that nobody needs trust
+in the coordinator. docs/reference/files.md has the fields.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from harness.system.result_files import SCHEMA as MANIFEST_SCHEMA
 T = TypeVar("T")
 
 SCHEMA = 1
-# Where the inputs of a run came from, by who could have made them up.
+# Sources of a run's inputs; messages tell who could have made them up.
 UPLOADS, AGGREGATE, INVITED, NOTHING = "uploads", "aggregate", "invited clients", "nothing"
 SOURCES = {
     UPLOADS: "uploads that each host's owner placed there",
@@ -43,10 +43,9 @@ _WAY_OUT = "do not use these results; fetch them from the hosts again"
 
 @dataclass(frozen=True)
 class UploadList:
-    """What a host says of its list of uploads. An identity in that stands for a digest of each share.
+    """A host's signed SHA-256 of its list of uploads, with its nonce for the run.
 
-    Attributes: nonce: the host's own, drawn for one run; digest: SHA-256 of the list, as `write_uploads`
-    writes it.
+    An identity in the list stands for a digest of each share.
     """
 
     nonce: str
@@ -55,17 +54,7 @@ class UploadList:
 
 @dataclass(frozen=True)
 class Intent:
-    """What a host is about to run, and does not run unless all others say the same. It listens by then.
-
-    Attributes: nonces: of all hosts, by party, each drawn for this run; run: its name; started: when, in
-    ISO 8601, by the coordinator's clock, which the host's own confirms; source: one of `SOURCES`; inputs: the
-    public numbers about them; uploads: a hash of their identities, of clients that send that of their
-    certificates; compared: integers, by the program; lists: the digest of each party's list that these
-    uploads follow from, none where all that there are were taken; piece: the name of the noise that is made,
-    or that was made ahead, "" if there is none; attempts: to make it; head: of the host's own ledger; seen:
-    the last head of each other party's ledger that this host knows; had: which heads that others know of its
-    own ledger this has had.
-    """
+    """A run that a host does not begin unless all others sign the same; it listens by then."""
 
     nonces: list[str]
     party: int
@@ -88,23 +77,18 @@ class Intent:
 
     @property
     def alike(self) -> "Intent":
-        """What all hosts of the run have to sign alike: all but what is each host's own."""
+        """All fields but each host's own."""
         return replace(self, party=0, head="", seen={}, had=[])
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what all sign alike, by which a ledger's head commits to the run and its uploads."""
+        """SHA-256 of `alike`, by which a ledger's head commits to the run and its uploads."""
         return hashlib.sha256(json.dumps(asdict(self.alike), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What a host says of a run in which its party took part.
-
-    Attributes: met: SHA-256 of the certificates that its links to other parties accepted, by party; spent:
-    the run's ε and δ, exactly; outputs: what was revealed; left_out: how many
-    of the clients that were to send it went on without, by why.
-    """
+    """A host's statement of a run in which its party took part."""
 
     ran: Intent
     met: dict[str, str]
@@ -115,13 +99,13 @@ class Statement:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The public numbers about the inputs, as a manifest says them."""
+        """Public numbers about the inputs, as in a manifest."""
         return with_excluded(self.ran.inputs, self.left_out)
 
 
 @dataclass(frozen=True)
 class Signed:
-    """What a host said, as text, and its signature. certificate: the host's own, PEM."""
+    """A host's statement as text, its signature, and the host's certificate (PEM)."""
 
     said: str
     signature: str
@@ -134,7 +118,7 @@ class _Signatures:
 
 
 def sign(content: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
-    """Return what a host says, signed. Args: own: its certificate, with the key beside it."""
+    """Return a signed statement; the key is beside the certificate `own`."""
     key = serialization.load_pem_private_key(own.with_suffix(".key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     text = json.dumps(content, default=vars, sort_keys=True)
@@ -144,14 +128,15 @@ def sign(content: UploadList | Intent | Statement, own: Path) -> dict[str, str]:
 def check_agreement(
     own: Intent, agreed: Mapping[int, Signed], certificates: Mapping[int, str]
 ) -> dict[int, Intent]:
-    """Check that every other party's host is about to run the same; return what each signed, by party.
+    """Check that every other party's host is about to run the same; return their statements by party.
 
     Guarantees: where two hosts begin, and hold each other's certificates, both run the same: each draws a
     nonce for its connection, and has no second run before that connection ends.
     [test: tests/harness/hosts/test_agreement.py]
-    Args: agreed: by party; certificates: the certificates of the other parties that this host holds.
-    Raises: CertificateError: one has another certificate; HostUnfitError: one did not sign the same. Of two
-    that may have lied of their uploads both are named.
+
+    Raises:
+        CertificateError: A host signed with another certificate than this host holds.
+        HostUnfitError: One did not sign the same. Of two that may have lied of their uploads both are named.
     """
     others = {}
     for party, other_intent, refusal in _said_by(Intent, agreed, certificates, "this run"):
@@ -169,9 +154,9 @@ def check_agreement(
 
 
 def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[int, str]) -> None:
-    """Check that every other party's host has made its part of the piece, and that its party ended well.
+    """Check that the other hosts signed, in `made`, that their parties made this piece and ended well.
 
-    Args: made: what it signed at the end, by party; others, Raises: as `check_agreement`.
+    Raises as `check_agreement`.
     """
     for party, statement, refusal in _said_by(Statement, made, certificates, "the end of this preparation"):
         if statement.ran.party != party or statement.ran.alike != own.alike:
@@ -179,14 +164,14 @@ def check_made(own: Intent, made: Mapping[int, Signed], certificates: Mapping[in
 
 
 def lists_of_others(signed: Mapping[int, Signed], certificates: Mapping[int, str]) -> dict[int, UploadList]:
-    """Return what every other party's host says of its list. Args, Raises: as `check_agreement`."""
+    """Return the other parties' statements of their lists of uploads. Raises as `check_agreement`."""
     return {of: said for of, said, _ in _said_by(UploadList, signed, certificates, "its list of uploads")}
 
 
 def _said_by(
     kind: type[T], signed: Mapping[int, Signed], certificates: Mapping[int, str], what: str
 ) -> Iterator[tuple[int, T, Refusal]]:
-    """Yield what each other party's host signed, and how that is refused. Args: as `check_agreement`."""
+    """Yield each other party's statement and refusal. Raises as `check_agreement`."""
     for party, certificate in certificates.items():
         one = signed.get(party)
         refusal = Refusal(HostUnfitError, f"What party {party} signed", what, "start it again")
@@ -198,14 +183,16 @@ def _said_by(
 
 
 def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[Statement, str]]:
-    """Check a run's results against what hosts signed; return each host's statement and fingerprint.
+    """Check a run's results against the hosts' signatures; return each host's statement and fingerprint.
 
+    `known` has SHA-256 of the hosts' certificates, party 0 first; None accepts any.
     Guarantees: every party of the model signed, they agree, the links of each accepted the certificates of
     the others that signed, and all result files, and what the manifest says of the release and of its
     inputs, follow from what they signed.
     [test: tests/harness/hosts/test_signed_results.py]
-    Args: known: SHA-256 of the hosts' certificates, party 0 first; None: whoever signed.
-    Raises: SignatureError: names what is wrong.
+
+    Raises:
+        SignatureError: A check fails.
     """
     if not (directory / SIGNATURES).exists():
         raise SignatureError(f"{directory} has no {SIGNATURES}: a run on hosts writes it beside its results.")
@@ -238,10 +225,6 @@ def verify(directory: Path, known: Sequence[str] | None = None) -> list[tuple[St
 
 
 def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict[str, dict[str, Any]]:
-    """Return the files, by name, that follow from what hosts signed; of the manifest, the fields that do.
-
-    Args: parties: that signed, in order.
-    """
     ran = first.ran
     try:
         release = request_of_run(ran.asked)
@@ -275,7 +258,6 @@ def _follows(first: Statement, parties: Sequence[int], refusal: Refusal) -> dict
 
 
 def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
-    """Refuse a file that says something else. Args: in_part: whether it may say more."""
     wrong = Refusal(SignatureError, str(path), "what the hosts signed", _WAY_OUT)
     in_file = as_type(dict[str, Any], read_json(path, wrong), wrong)
     for name, value in json.loads(json.dumps(fields)).items():
@@ -286,10 +268,7 @@ def _compare(path: Path, fields: Mapping[str, Any], *, in_part: bool) -> None:
 
 
 def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
-    """Return what was signed, if the signature is its certificate's, and for this kind.
-
-    Raises: the refusal's error.
-    """
+    """Return a statement if its certificate signed it, and for this kind; else raise the refusal."""
     try:
         key = x509.load_pem_x509_certificate(one.certificate.encode()).public_key()
     except ValueError:
@@ -300,17 +279,17 @@ def read_signed(kind: type[T], one: Signed, refusal: Refusal) -> T:
 
 
 def what_hosts_ran(ran: Intent) -> dict[str, Any]:
-    """Return what a manifest says of a run on hosts."""
+    """Return a manifest's `hosts`."""
     return {name: getattr(ran, name) for name in ("run", "started", "source")} | {
         "population": ran.asked.get("population")
     }
 
 
 def noise_of(ran: Intent) -> dict[str, Any]:
-    """Return what a manifest says of noise that was made ahead; nothing if there was none."""
+    """Return a manifest's entry on noise made ahead."""
     return {"piece": ran.piece, "attempts": ran.attempts} if ran.piece else {}
 
 
 def shared(statement: Statement) -> Statement:
-    """Return what all hosts of a run have to sign alike."""
+    """Return what all hosts of a run sign alike."""
     return replace(statement, ran=statement.ran.alike, met={}, ended="")

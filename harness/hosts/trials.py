@@ -1,6 +1,6 @@
-"""Benchmark runs, as hosts are asked for them: made-up records, samples of noise.
+"""Benchmark runs on hosts, on made-up records or for samples of noise.
 
-Nothing of anybody's is in such a run, so it is charged to no ledger, and nothing that it opens is signed.
+Nobody's data are in them, so no ledger is charged, and nothing is signed.
 """
 
 from collections.abc import Sequence
@@ -23,17 +23,14 @@ from protocols.spec import CLIENTS
 
 @dataclass(frozen=True)
 class Noise:
-    """Samples of noise.
-
-    Attributes: exact: their ε and δ, as `p/q`; samples: how many.
-    """
+    """Samples of noise, with exact ε and δ as `p/q`."""
 
     exact: tuple[str, str]
     samples: int
 
 
 def positive(text: str) -> Fraction:
-    """Return a positive number that is written as `p` or `p/q`. Raises: OptionError: it is none."""
+    """Return a positive number that is written as `p` or `p/q`; OptionError if it is none."""
     value = exact_number(text)
     if value is None or value <= 0:
         raise OptionError("It was asked for noise of no epsilon or delta.")
@@ -42,7 +39,7 @@ def positive(text: str) -> Fraction:
 
 @dataclass(frozen=True)
 class Trial:
-    """One of the two. Attributes: asked, federation: a release, on which records; noise: which samples."""
+    """A release (`asked`) on made-up records (`federation`), or samples of noise."""
 
     security: str
     asked: dict[str, str] | None = None
@@ -55,11 +52,9 @@ class Trial:
         return get_model(self.security)
 
     def job(self, certificates: Sequence[str] = ()) -> Job:
-        """Return what every party runs.
+        """Return the job of every party, with certificates of clients that send.
 
-        Args: certificates: of the coordinator's clients, if they send.
-        Raises: OptionError, UnsupportedError: this version does not know it, or cannot run it;
-        HostUnfitError.
+        Raises OptionError, UnsupportedError or HostUnfitError if this version cannot run it.
         """
         if self.noise is not None:
             if not 0 < self.noise.samples <= MOST:
@@ -73,7 +68,7 @@ class Trial:
         return make_job(prepared, synthetic_inputs(federation, release.form, self.of, certificates))
 
     def values(self, party: int) -> bytes | None:
-        """Return what a party feeds in, None if that is nothing."""
+        """Return a party's input, None if there is none."""
         if self.asked is None:
             return None
         release, federation = self._release()

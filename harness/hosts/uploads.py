@@ -1,4 +1,4 @@
-"""What a host takes of uploads: it lists what it has, hears the other hosts' lists, adds up what follows."""
+"""A host's uploads: it lists its own, receives other lists, and adds up the common ones."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -28,22 +28,20 @@ from harness.pipeline.preprocessing import joint_noise_of, terms_of
 from harness.system.files import append
 from protocols.spec import REPLICATED
 
-AGGREGATES = "aggregates"  # in a host's directory, by its owner, as are the following
+AGGREGATES = "aggregates"  # in a host's directory, placed by its owner like the next three
 SHARES, TASK, SEALING = "shares", "task.json", "sealing"  # uploads, what they are for, and the party's keys
-CHECKPOINT = "count.partial"  # what a host counted so far, sealed for itself, in case its process dies
-PIECE = 1 << 24  # bytes of a list that one message has
+CHECKPOINT = "count.partial"  # the counts so far, sealed for the host itself, in case its process dies
+PIECE = 1 << 24  # bytes of a list in one message
 _NOT_LISTED = "It was told of others' uploads before it listed its own."
 
 
 class Uploads:
-    """The uploads of one run, as one host has them. Its public methods are requests to the agent.
+    """The uploads of one run at one host; public methods are requests to the agent.
 
-    Nothing that comes by a request is taken for an upload or an aggregate: those are the owner's to place.
-    Args: directory: the host's own; guard: the run's; own: the host's keys; scratch: a directory for the run;
-    nonce: the host's own, drawn for the run.
-    Attributes: inputs, values: what was added up, None before that; source: which of these it was, "" before
-    that; heard: what hosts signed of all parties' lists, if all take what follows from these; terms: what
-    names the noise that the run takes, if it was made ahead.
+    Nothing in a request becomes an upload or an aggregate: only the owner places those.
+
+    Attributes:
+        terms: Name of the noise made ahead that the run uses.
     """
 
     REQUESTS = ("check_uploads", "read_list", "take_list", "aggregate")
@@ -58,14 +56,14 @@ class Uploads:
     ) -> None:
         self._directory, self._guard, self._keys = directory, guard, own
         self._scratch, self._nonce = scratch, nonce
-        self._shares = directory / SHARES  # where the owner has clients' uploads placed
+        self._shares = directory / SHARES  # clients' uploads, placed there for the owner
         self._lists = scratch / "lists"
         self._lists.mkdir()
-        self._count: Count | None = None  # of those that it listed
-        self._policies: Mapping[str, ClientPolicy] = {}  # of the clients of these
-        self._own = Path()  # its list
-        self._told: dict[int, Signed] = {}  # by other parties' hosts
-        self._adding = False  # whether it has begun to
+        self._count: Count | None = None  # of the uploads that it listed
+        self._policies: Mapping[str, ClientPolicy] = {}  # of their clients
+        self._own = Path()  # the list that it signed
+        self._told: dict[int, Signed] = {}  # lists of other parties' hosts
+        self._adding = False  # whether it has begun to add up
         self.heard: dict[int, UploadList] = {}
         self.inputs: PartyInputs | None = None
         self.values: Path | None = None
@@ -73,11 +71,12 @@ class Uploads:
         self.terms = ""
 
     def check_uploads(self, party: int) -> dict[str, str] | None:
-        """Say, signed, which uploads in the host's own directory are sound; None if they are aggregated.
+        """Return the signed list of sound uploads in the host's own directory; None if there is an aggregate.
 
         Reveals: identities, and why others are left out.
-        Raises: HostUnfitError: it has said that; ShareError: it has no uploads for this run, or no key; as
-        `keys.check_keys`.
+
+        Raises HostUnfitError if it has listed them before, ShareError if it has no uploads or key, or as
+        `RunKeys.check`.
         """
         if self._aggregate_beside(self._shares) is not None:
             return None
@@ -94,7 +93,7 @@ class Uploads:
         return sign(self.heard[party], self._keys.own(party))
 
     def _counted(self, opener: Opener, accepted: Collection[str] | None = None) -> Count:
-        """Count uploads, from where a process went that died; none that its owner has taken away since."""
+        """Count uploads, from a dead process's checkpoint, but none that have been removed since."""
         checkpoint = self._directory / CHECKPOINT
         count = Count(opener, accepted, checkpoint)
         count.add(self._shares)
@@ -107,7 +106,7 @@ class Uploads:
         return self._lists / f"party-{party}{LIST_SUFFIX}"
 
     def read_list(self, at: int) -> str:
-        """Return a piece of its list, from a byte on; "" at the end. Raises: HostUnfitError: it has none."""
+        """Return a piece of its list, from a byte on, "" at the end."""
         if self._count is None:
             raise HostUnfitError(_NOT_LISTED)
         with self._own.open("rb") as file:
@@ -115,27 +114,25 @@ class Uploads:
             return file.read(PIECE).decode()
 
     def take_list(self, of: int, signed: Signed, at: int, piece: str) -> None:
-        """Take a piece of another party's list; what all take follows from all lists.
-
-        Args: signed: what that party's host signed of it; at: the byte where the piece begins.
-        """
+        """Take a piece, from byte `at` on, of another party's signed list."""
         if of not in range(self._guard.release.security.parties):
             raise HostUnfitError("It was told of uploads of a party that its model does not have.")
         self._told[of] = signed
         append(self._list_of(of), at, piece.encode())
 
     def aggregate(self, party: int) -> dict[str, Any]:
-        """Aggregate this party's shares; return what all may know of them.
+        """Aggregate this party's shares; return the facts that all may know.
 
-        They are the one file in the host's own directory `aggregates`; else of the uploads in `shares` those
-        that all parties take by their lists.
+        The shares are the one file in the host's own `aggregates`, or the uploads in `shares` that are in all
+        lists.
         Guarantees: replicated shares are added up here, each compared with its digest in the identity. So
         hosts that begin the same run have the same of each share.
         [test: tests/harness/hosts/test_replicated_shares.py]
-        Reveals: the aggregate's first two lines, its header and the uploads' identities, and their size; how
-        many were left out, by why; the names of noise that was made ahead.
-        Raises: ShareError: there are none, or too few, more than one aggregate is there, or one of replicated
-        shares; as `lists_of_others`.
+        Reveals: the aggregate's header, the uploads' identities and size; how many were left out, by reason;
+        the names of noise that was made ahead.
+
+        Raises ShareError if there are none, too few, or several aggregates, or one of replicated shares; or
+        as `lists_of_others`.
         """
         release, scratch, shares = self._guard.release, self._scratch, self._shares
         once(self._adding, "been asked to add its shares up")
@@ -152,7 +149,7 @@ class Uploads:
         header = check_own(aggregated, party)
         self._guard.check_task(header.task.name)
         inputs = inputs_in(header, aggregated, release.form, release.security)
-        if not ready:  # each client's own, in place of what all of them allow
+        if not ready:  # each client's own policy, in place of the common one
             inputs = replace(inputs, policies={client: self._policies[client] for client in inputs.batches})
         self.source = AGGREGATE if ready else UPLOADS
         self.inputs = inputs
@@ -167,12 +164,10 @@ class Uploads:
         }
 
     def _pieces(self, party: int, domain: RecordDomain) -> list[str]:
-        """Return the names of this host's noise for the run."""
         self.terms = terms_of(joint_noise_of(self._guard.prepared(domain)), self._keys.fingerprints(party))
         return self._guard.stock.pieces(self.terms, party)
 
     def _add_up(self, party: int, out: Path) -> None:
-        """Add up the uploads that all parties take by their lists. Raises: as `aggregate`."""
         count = self._count
         if count is None:
             raise HostUnfitError(_NOT_LISTED)
@@ -188,10 +183,6 @@ class Uploads:
         count.write(out, agreement.left_out)
 
     def _aggregate_beside(self, shares: Path) -> Path | None:
-        """Return the aggregate that the owner placed, None if there is none.
-
-        Raises: ShareError: there are several, or uploads as well.
-        """
         ready = sorted((self._directory / AGGREGATES).glob(f"*{AGGREGATE_SUFFIX}"))
         uploads = next(shares.glob(f"*{SUFFIX}"), None) if ready else None
         if len(ready) > 1 or uploads:

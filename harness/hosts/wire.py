@@ -1,7 +1,7 @@
-"""What this machine and a host's agent say to each other over ssh: a JSON object per line.
+"""The protocol between this machine and a host's agent over ssh: a JSON object per line.
 
-Each side also sends an empty line from time to time, and takes silence for the end of the other: a host
-that vanishes, or a network that does, closes no connection.
+Each side also sends empty lines, and takes silence for the end of the other: a host or a network that
+vanishes closes no connection.
 """
 
 import json
@@ -12,50 +12,47 @@ from typing import Any, BinaryIO
 
 from harness.system.documents import strict_json
 
-VERSION = 12  # of requests and answers: rises whenever one of them changes
+VERSION = 12  # of requests and answers; rises with each change of them
 BEAT_S = 2.0  # between signs of life
-SILENT_BEATS = 10  # after which the other side counts as gone
-SHORT = 1 << 16  # bytes of a line, before it is known that there is a run
+SILENT_BEATS = 10  # until the other side counts as gone
+SHORT = 1 << 16  # bytes of a line before a run is accepted
 LONGEST = 1 << 27  # the identities of a million uploads fit
 _PIECE = 1 << 16
 
 
 class Answers:
-    """What answers requests at a host. By itself it runs nothing, and takes whatever anybody asks.
-
-    Attributes: REQUESTS: the methods that are requests.
-    """
+    """The handlers of requests at a host; by itself it accepts every request and runs nothing."""
 
     REQUESTS: tuple[str, ...] = ()
 
     @property
     def handlers(self) -> dict[str, Callable[..., Any]]:
-        """What answers each request, by its name."""
+        """The handler of each request, by its name."""
         return {name: getattr(self, name) for name in self.REQUESTS}
 
     @property
     def longest(self) -> int:
-        """How many bytes the next request may have."""
+        """Most bytes of the next request."""
         return LONGEST
 
     @property
     def is_running(self) -> bool:
-        """Whether `ended` is to be asked."""
+        """Whether to ask for `ended`."""
         return False
 
     def admit(self, request: str) -> None:
-        """Check that whoever asks may ask that. Raises: PolicyError."""
+        """Raise PolicyError unless this coordinator may send this request."""
 
     def ended(self) -> dict[str, Any] | None:
-        """Say how what runs has ended, None while it has not."""
+        """Return how the run has ended, None if it has not."""
         return None
 
 
 class Line(ABC):
-    """One end of a connection: hears what the other side says, and shows from time to time that it is there.
+    """One end of a connection, which reads messages and sends signs of life.
 
-    Attributes: longest: bytes that a line of the other side may have by now; over: set when nothing more is
-    said.
+    Attributes:
+        longest: Most bytes of the other side's next line.
     """
 
     longest = LONGEST
@@ -66,7 +63,7 @@ class Line(ABC):
         self.over = threading.Event()
 
     def begin(self, incoming: BinaryIO) -> None:
-        """Listen, and show that this side is there, until the connection is over."""
+        """Listen, and send signs of life, until the connection is over."""
         threading.Thread(target=self._listen, args=[incoming], daemon=True).start()
         threading.Thread(target=self._beat, daemon=True).start()
 
@@ -77,7 +74,7 @@ class Line(ABC):
 
     @abstractmethod
     def write(self, line: bytes) -> None:
-        """Send a line; who does has `writing`. Does not raise where the other side is gone."""
+        """Send a line, holding `writing`; do not raise if the other side is gone."""
 
     @abstractmethod
     def lose(self, why: str = "") -> None:
@@ -85,10 +82,10 @@ class Line(ABC):
 
     @abstractmethod
     def _listen(self, incoming: BinaryIO) -> None:
-        """Take what the other side says until it ends."""
+        """Read until the other side ends."""
 
     def messages(self, incoming: BinaryIO) -> Iterator[dict[str, Any]]:
-        """Yield what the other side says. Raises: OSError: it is gone; ValueError: it says no message."""
+        """Yield messages; OSError if the other side is gone, ValueError if it sends something else."""
         while (line := read_line(incoming, self._hear, lambda: self.longest)) is not None:
             message = decode(line)
             if message is not None:
@@ -98,7 +95,7 @@ class Line(ABC):
         self._silent = 0
 
     def _beat(self) -> None:
-        """Show that this side is there, until the other is not. Beats are counted, as both may be slow."""
+        """Send signs of life; count silent beats instead of time, as both sides may be slow."""
         while not self.over.wait(BEAT_S):
             self._silent += 1
             if self._silent > SILENT_BEATS:
@@ -114,7 +111,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """Return a line's message, None for a sign of life. Raises: ValueError: it is neither."""
+    """Return a line's message, None for a sign of life; ValueError if it is neither."""
     if not line.strip():
         return None
     try:
@@ -129,10 +126,10 @@ def decode(line: bytes) -> dict[str, Any] | None:
 def read_line(
     stream: BinaryIO, heard: Callable[[], None], longest: Callable[[], int] = lambda: LONGEST
 ) -> bytes | None:
-    """Return the next line; None at the end, also in the midst of one.
+    """Return the next line, None at the end; call `heard` for each piece of it.
 
-    Args: heard: called for each piece of it: a long line takes long; longest: how many bytes it may have by
-    now. Raises: ValueError: it is longer.
+    Raises:
+        ValueError: It is longer than `longest()` bytes.
     """
     line = bytearray()
     while not line.endswith(b"\n"):

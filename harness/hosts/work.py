@@ -1,4 +1,4 @@
-"""What an agent can do for its host's party: all requests of one connection, and who may make them."""
+"""All requests of one connection to an agent, and who may make them."""
 
 import os
 from collections.abc import Callable
@@ -18,11 +18,7 @@ from harness.hosts.uploads import once
 
 
 class Work(wire.Answers):
-    """One host's work for one connection.
-
-    Args: directory: the host's own; stack: closed when the connection ends, however it does; coordinator:
-    whom the host's own command line names, if anybody.
-    """
+    """One host's work for one connection; see `LocalHost`."""
 
     REQUESTS = ("propose", "preprocess", "benchmark", "forget", "collect", "clean")
 
@@ -32,14 +28,14 @@ class Work(wire.Answers):
 
     @property
     def run(self) -> PartyRun:
-        """The connection's run. Raises: HostUnfitError: none was asked for."""
+        """The connection's run; HostUnfitError if none was asked for."""
         if self._run is None:
             raise HostUnfitError("It was asked for no run yet.")
         return self._run
 
     @property
     def release(self) -> ReleaseRun:
-        """The connection's run, if it is a release. Raises: HostUnfitError: it is none."""
+        """The connection's release; HostUnfitError if there is none."""
         if not isinstance(self._run, ReleaseRun):
             raise HostUnfitError("No release was proposed to it.")
         return self._run
@@ -57,14 +53,14 @@ class Work(wire.Answers):
 
     @property
     def longest(self) -> int:
-        """How long a request may be: until the owner's policy has accepted a run, none says much."""
+        """Most bytes of a request: few until the owner's policy has accepted a run."""
         return wire.SHORT if self._run is None else wire.LONGEST
 
     def ended(self) -> dict[str, Any] | None:
         return self.run.ended()
 
     def admit(self, request: str) -> None:
-        """Check that this coordinator may ask anything. Raises: PolicyError.
+        """Raise PolicyError unless this coordinator may ask anything.
 
         A host without a policy says by `check` that it has none, and nothing else.
         """
@@ -72,11 +68,10 @@ class Work(wire.Answers):
             read_policy(self.host.directory).check_coordinator(self.host.coordinator)
 
     def propose(self, asked: dict[str, str]) -> None:
-        """Take a release that this party is to take part in; all that follows is for it.
+        """Take a release for this party; later requests are for it.
 
-        From here on no other connection takes part in a run: what this one signs is of one run alone.
-        Raises: PolicyError: the host's owner does not allow it; OptionError, UnsupportedError: there is none;
-        as `LocalHost.listen`.
+        No other connection takes part in a run meanwhile: what this one signs is of one run alone. Raises
+        PolicyError, OptionError, UnsupportedError, or as `LocalHost.listen`.
         """
         self.host.take_turn()
         once(self._run, "taken part in another run")
@@ -85,19 +80,20 @@ class Work(wire.Answers):
     def preprocess(self, asked: dict[str, str], domain: dict[str, Any]) -> None:
         """Take a run that makes the noise of a later release, in place of the last such run.
 
-        Raises: as `propose`; PolicyError: the release would not be allowed either.
+        Raises as `propose`.
         """
         self.host.take_turn()
         self._replace(Preparation)
         self._run = Preparation(self.host, Guard(self.host.directory, asked), domain)
 
     def benchmark(self, party: int, trial: Trial) -> None:
-        """Take a run on made-up records that this party is to take part in, in place of the last such run.
+        """Take a run on made-up records, in place of the last such run.
 
         Guarantees: no share is in it, neither of this host's own nor of those that coordinators send: only
         `aggregate` reads any, after `propose`, which no connection with a benchmark run has.
         [test: tests/harness/hosts/test_preparation.py]
-        Raises: PolicyError: the host's owner allows none; as `Trial.job` and `LocalHost.listen`.
+
+        Raises PolicyError if the owner allows none, or as `Trial.job` and `LocalHost.listen`.
         """
         read_policy(self.host.directory).check_benchmark()
         self.host.take_turn()
@@ -105,19 +101,18 @@ class Work(wire.Answers):
         self._run = BenchmarkRun(self.host, party, trial)
 
     def _replace(self, kind: type[PartyRun]) -> None:
-        """End the connection's last run, which has to be of the same kind."""
         once(self._run is not None and not isinstance(self._run, kind), "taken part in another run")
         if self._run is not None:
             self._run.close()
 
     def forget(self, run: cleanup.RunName) -> None:
-        """Remove what a run opened: it has been read."""
+        """Remove a run's opened values, which have been read."""
         cleanup.place_of(self.host.directory, run).unlink(missing_ok=True)
 
     def collect(self) -> list[dict[str, Any]]:
-        """Return what the host signed of runs whose result nobody has read."""
+        """Return the host's signed statements of runs whose result nobody has read."""
         return [asdict(signed) for signed in cleanup.signed_runs(self.host.directory)]
 
     def clean(self) -> cleanup.Removed:
-        """End processes of other connections, remove what they left; return how many of each there were."""
+        """End processes of other connections, remove what they left; return the numbers."""
         return cleanup.clean(self.host.directory, self._run.scratch if self._run is not None else None)

@@ -1,4 +1,1 @@
-"""Files, directories, processes and signals: what the operating system does for everything above.
-
-Imports: `errors`. Start with `files`: directories that go away with whoever made them.
-"""
+"""The operating system's files, directories, processes and signals. Imports: `errors`. Start with `files`."""

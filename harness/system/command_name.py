@@ -1,4 +1,4 @@
-"""What users type: `./inv` in a checkout, `fairshares` where the package is installed."""
+"""The users' command: `./inv` in a checkout, `fairshares` where the package is installed."""
 
 import re
 from pathlib import Path
@@ -7,5 +7,5 @@ COMMAND = "./inv" if (Path(__file__).resolve().parents[2] / "inv").is_file() els
 
 
 def as_called(text: str, command: str = COMMAND) -> str:
-    """Return a text, in which commands begin with `./inv`, with what they begin with here."""
+    """Return a text with `command` in place of `./inv`."""
     return re.sub(r"(?<!\w)\./inv(?![\w/])", command, text)

@@ -1,7 +1,7 @@
-"""JSON and TOML that somebody else wrote, read strictly: as the types that are asked for, or refused.
+"""JSON and TOML from others, read strictly, by msgspec, as the expected types.
 
-msgspec does the checking. It is imported when something is read, not before: pydantic would take ten times as
-long to import (docs/decisions/others.md#0023-what-the-structure-left-out).
+msgspec is imported when something is read: pydantic would take ten times as long to import
+(docs/decisions/others.md#0023-what-the-structure-left-out).
 """
 
 import json
@@ -19,16 +19,16 @@ from harness.system.spelling import similar
 
 T = TypeVar("T")
 
-MAX_BYTES = 1 << 26  # of a document: the identities of a million uploads fit
-_MAX_VALUES = 1 << 23  # of JSON: an empty list takes twenty times as much memory as text
-_SHOWN = 40  # characters of a name that nobody knows
-_MISSING = "missing required field "  # how msgspec names one
-_VALUE = " '"  # how msgspec begins a value, where it names one
+MAX_BYTES = 1 << 26  # of a document; the identities of a million uploads fit
+_MAX_VALUES = 1 << 23  # of JSON; an empty list takes twenty times the memory of its text
+_SHOWN = 40  # characters of an unknown name
+_MISSING = "missing required field "  # msgspec's words for a missing field
+_VALUE = " '"  # msgspec's words before a value
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """How a document is refused. Attributes: where, what: it is and should be, in words; way_out: of that."""
+    """How a document is refused: by an error that says where it is, what it should be, and the way out."""
 
     error: type[FairSharesError]
     where: str
@@ -36,20 +36,17 @@ class Refusal:
     way_out: str
 
     def say(self, fault: str) -> NoReturn:
-        """Raise the error. Args: fault: what is wrong; it holds no value."""
+        """Raise the error for a `fault`, in words without values."""
         raise self.error(f"{self.where} is not {self.what}: {fault}; {self.way_out}.") from None
 
 
 def read_json(path: Path, refusal: Refusal, schema: int | None = None, most: int = MAX_BYTES) -> Any:
-    """Return what a file of JSON holds. Args: most: bytes that it may have.
-
-    Raises: the refusal's error: no file to be read; as `parse_json`.
-    """
+    """Return the content of a JSON file of at most `most` bytes. Raises as `parse_json`."""
     return parse_json(_read(path, refusal, most), refusal, schema)
 
 
 def read_toml(path: Path, refusal: Refusal) -> Any:
-    """Return what a file of TOML holds. Raises: the refusal's error."""
+    """Return the content of a TOML file, or raise the refusal's error."""
     text = _read(path, refusal)
     try:
         return tomllib.loads(text.decode())
@@ -58,10 +55,9 @@ def read_toml(path: Path, refusal: Refusal) -> Any:
 
 
 def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
-    """Return what a document of JSON holds; without its "schema", if it has to be of one.
+    """Return the content of JSON in UTF-8; without its "schema", which must be `schema`, if that is given.
 
-    Raises: the refusal's error: it is no JSON in UTF-8, has a key twice, millions of values, or is of another
-    schema.
+    It raises the refusal's error, also for a key twice, millions of values, or another schema.
     """
     try:
         value = strict_json(text)
@@ -76,9 +72,9 @@ def parse_json(text: bytes, refusal: Refusal, schema: int | None = None) -> Any:
 
 
 def strict_json(text: bytes) -> Any:
-    """Return what JSON holds.
+    """Return the content of JSON.
 
-    Raises: ValueError, RecursionError: it is none, has a key twice, or more values than any that is meant.
+    Raises ValueError or RecursionError if it is none, has a key twice, or too many values.
     """
     if sum(map(text.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise ValueError("too many values")
@@ -89,12 +85,14 @@ def strict_json(text: bytes) -> Any:
 
 
 def as_type(kind: type[T], value: Any, refusal: Refusal, *, more: bool = False) -> T:
-    """Return what was found as what it has to be, a dataclass for example. Nothing is converted.
+    """Return a value as a type, a dataclass for example. Nothing is converted.
 
     Guarantees: messages hold names and types, no value.  [test: tests/harness/system/test_documents.py]
-    Edge cases: a whole number is a float, too; null is left out where that is the default.
-    Args: more: whether keys may be there that the type does not have; they are left out.
-    Raises: the refusal's error: it is something else; and what the type itself raises.
+
+    Edge cases: a whole number is a float, too. A null is left out where it is the default. With `more`, keys
+    that the type does not have are left out.
+
+    Raises the refusal's error if it is something else, or the type's own error.
     """
     try:
         return _as_type(kind, value, refusal, more)
@@ -116,7 +114,7 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
             message
             + (f" (it has {close[0][:_SHOWN]!r}: did you mean {missing.strip('`')}?)" if close else "")
         )
-    except FairSharesError as error:  # of a type that checks itself
+    except FairSharesError as error:  # from a type that checks itself
         raise type(error)(f"{refusal.where}: {error}") from None
     if not more:
         _check_known(value, converted, refusal)
@@ -124,7 +122,7 @@ def _as_type(kind: type[T], value: Any, refusal: Refusal, more: bool) -> T:
 
 
 def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal) -> T:
-    """Call a function with values by name, each of the type that it has there. Raises: as `as_type`."""
+    """Call a function with values by name, each of its parameter's type. Raises as `as_type`."""
     import msgspec
 
     parameters = signature(function, eval_str=True).parameters.values()
@@ -137,14 +135,13 @@ def call(function: Callable[..., T], arguments: dict[str, Any], refusal: Refusal
 
 
 def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
-    """Refuse keys that nothing was made of."""
     if isinstance(document, dict):
         fields = getattr(made, "__dataclass_fields__", getattr(made, "__struct_fields__", ()))
         known = made if isinstance(made, dict) else {name: getattr(made, name) for name in fields}
         for name, value in document.items():
             if name not in known:
                 refusal.say(f"it has an unknown key {name[:_SHOWN]!r}{similar(name, known)}")
-            if value != known[name]:  # as JSON, of which something else was made
+            if value != known[name]:  # JSON that became another type
                 _check_known(value, known[name], refusal)
     elif isinstance(document, list):
         for value, one in zip(document, made, strict=True):
@@ -152,7 +149,6 @@ def _check_known(document: Any, made: Any, refusal: Refusal) -> None:
 
 
 def _keys(document: Any) -> list[str]:
-    """Return the names of all keys, however deep."""
     if isinstance(document, dict):
         return [*document, *(key for value in document.values() for key in _keys(value))]
     return [key for value in document for key in _keys(value)] if isinstance(document, list) else []
@@ -171,7 +167,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=int, parse_float=_finite)  # int: of NaN
+_STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=int, parse_float=_finite)  # int: no NaN
 
 
 def _read(path: Path, refusal: Refusal, most: int = MAX_BYTES) -> bytes:

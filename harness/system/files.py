@@ -1,7 +1,7 @@
-"""Directories on disk that go away with whoever made them, and directories that only their owner can change.
+"""Directories that go away with their makers, and directories that only their owner can change.
 
-A process that is killed cannot remove what it made. So each scratch directory is locked by its maker for
-as long as that lives, and whoever makes the next one beside it removes those that nobody holds.
+A killed process cannot clean up. So each maker of a scratch directory locks it, and removes those beside it
+that nobody holds.
 """
 
 import errno
@@ -26,7 +26,6 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
 
     Guarantees: it is gone afterwards, also when an interrupt comes meanwhile; what a killed process left
     there goes when the next one starts.  [test: tests/harness/system/test_files.py]
-    Raises: OSError: it cannot be made.
     """
     for leftover in parent.glob(f"{PREFIX}*"):
         remove_unless_held(leftover)
@@ -50,9 +49,9 @@ def _make(parent: Path) -> tuple[Path, int]:
 
 
 def hold(directory: Path) -> int:
-    """Keep `remove_unless_held` off a directory until the descriptor that this returns is closed.
+    """Keep `remove_unless_held` off a directory until the returned descriptor is closed.
 
-    Several may hold one at once. Raises: FileNotFoundError: somebody removed it first.
+    Several may hold one at once. FileNotFoundError says that somebody removed it first.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     _lock(descriptor, fcntl.LOCK_SH)
@@ -63,10 +62,10 @@ def hold(directory: Path) -> int:
 
 
 def remove_unless_held(directory: Path) -> None:
-    """Remove a scratch directory of ours if no process holds it; do nothing if that cannot be told."""
+    """Remove a scratch directory of ours if no process holds it; do nothing if that is unknown."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # it went meanwhile, or is no directory of ours
+    except OSError:  # it is gone meanwhile, or is no directory of ours
         return
     try:
         ours = os.fstat(descriptor).st_uid == os.geteuid()
@@ -77,7 +76,7 @@ def remove_unless_held(directory: Path) -> None:
 
 
 def held_alone(directory: Path) -> int | None:
-    """Return a descriptor until whose end no other process gets one for this directory; None if one has."""
+    """Return a descriptor that only one process at a time gets for this directory, else None."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     if _lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
         return descriptor
@@ -87,7 +86,7 @@ def held_alone(directory: Path) -> int | None:
 
 @contextmanager
 def in_turn(directory: Path) -> Iterator[None]:
-    """Wait until nobody else is in this directory by this, and keep others off meanwhile. Raises: OSError."""
+    """Wait until nobody else is in this directory by this, and keep others off meanwhile."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -97,7 +96,6 @@ def in_turn(directory: Path) -> Iterator[None]:
 
 
 def _is_still(directory: Path, descriptor: int) -> bool:
-    """Return whether what was opened is still there under that name."""
     try:
         return os.path.samestat(directory.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -114,15 +112,12 @@ def _lock(descriptor: int, operation: int) -> bool:
 
 
 def create_file(path: Path, *parts: bytes | Iterable[bytes]) -> None:
-    """Write a new file that only its owner reads, through to the disk. Raises: OSError: it is there, too."""
+    """Write a new file that only its owner reads, through to the disk; OSError if it exists."""
     _write(path, 0, parts, os.O_EXCL)
 
 
 def append(path: Path, at: int, *parts: bytes) -> None:
-    """Write behind the first bytes of a file, new or not, in place of what is there. Raises: OSError.
-
-    Args: at: how many bytes stay.
-    """
+    """Write behind the first `at` bytes of a file, new or not, in place of the rest."""
     _write(path, at, parts)
 
 
@@ -138,7 +133,7 @@ def _write(path: Path, at: int, parts: Iterable[bytes | Iterable[bytes]], flags:
 
 
 def sync(directory: Path) -> None:
-    """Write through to the disk what is in a directory, by name."""
+    """Write a directory's entries through to the disk."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -149,9 +144,11 @@ def sync(directory: Path) -> None:
 def open_regular(path: Path) -> BinaryIO:
     """Open a file to be read that others may have put there: at once, and by no link.
 
-    Raises: OSError: it is not there, or no file of its own.  [test: tests/harness/system/test_files.py]
+    Raises:
+        OSError: It is not there, or no file of its own.
+    [test: tests/harness/system/test_files.py]
     """
-    if stat.S_ISREG(path.lstat().st_mode):  # or it may be a device, which opening it would change
+    if stat.S_ISREG(path.lstat().st_mode):  # opening a device may change it
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return os.fdopen(descriptor, "rb")
@@ -160,14 +157,14 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def write_whole(path: Path, *parts: bytes | Iterable[bytes]) -> None:
-    """Write a file that only its owner reads, all or nothing of it, over an older one. Raises: OSError."""
+    """Write a file that only its owner reads, all or nothing of it, over an older one."""
     with scratch_directory(path.parent) as partial:
         create_file(partial / path.name, *parts)
         (partial / path.name).rename(path)
 
 
 def writable_by_others(directory: Path) -> str | None:
-    """Return how others could change what is in a directory, None if only its owner, we, can."""
+    """Return how others could change a directory, None if only its owner, this user, can."""
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return f"{directory} is not a directory of its own"
@@ -179,7 +176,7 @@ def writable_by_others(directory: Path) -> str | None:
 
 
 def changed_by_others(file: Path) -> bool:
-    """Return whether others than its owner, we, can change a file, or put another one in its place."""
+    """Return whether others than its owner, this user, can change a file, or replace it."""
     status = file.stat()
     writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return bool(writable) or status.st_uid != os.geteuid() or writable_by_others(file.parent) is not None

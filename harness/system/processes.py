@@ -1,6 +1,6 @@
-"""What the kernel knows of a process, and a leash: it ends one with whoever started it, even if killed.
+"""Facts about processes, and a leash, which ends a process with its parent, even if that is killed.
 
-Run as `python -m harness.system.processes COORDINATOR COMMAND...` with the coordinator's process number.
+Run with the parent's process number and a command.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process, and the program it becomes, when its coordinator dies (Linux)."""
+    """Have the kernel end this process, and the program it becomes, when its parent dies (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -24,9 +24,9 @@ def leashed(*command: str) -> list[str]:
 
 
 def birth(process: int) -> str:
-    """Return when a process began, in the kernel's ticks: with its number, that is no other process.
+    """Return when a process began, in the kernel's ticks, which identifies it with its number.
 
-    Returns: "" if it has ended, be it that nobody has taken note of it yet, or where there is no /proc.
+    It is "" if the process has ended, also as a zombie, or where there is no /proc.
     """
     state, *more = _stat(process)
     return more[18] if state not in ("", "Z") else ""
@@ -38,7 +38,7 @@ def is_stopped(process: int) -> bool:
 
 
 def _stat(process: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on; the state alone, empty, if there are none."""
+    """Return the fields of /proc/PID/stat from the state on, or one empty state."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -47,5 +47,5 @@ def _stat(process: int) -> list[str]:
 
 if __name__ == "__main__":
     die_with_parent()
-    if os.getppid() == int(sys.argv[1]):  # else the coordinator has died already
+    if os.getppid() == int(sys.argv[1]):  # else the parent has died already
         os.execv(sys.argv[2], sys.argv[2:])

@@ -1,4 +1,4 @@
-"""How far the running step is: told where the work is done, heard by whoever shows it, if anybody does."""
+"""Progress of the running step, from where the work is done to whoever shows it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,13 +21,13 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def part(number: int, of: int) -> Iterator[None]:
-    """Have what is told in the block count as one of so many parts of the step, alike in size, from 0 on."""
+    """Have progress in the block count as part `number`, from 0, of `of` equal parts of the step."""
     whole = _listener
     with listening(lambda done, total: whole(number * total + done, of * total) if whole else None):
         yield
 
 
 def tell(done: int, of: int) -> None:
-    """Say how many parts of the running step are done. Both numbers are public, as of clients."""
+    """Report how many parts of the running step are done; both numbers are public."""
     if _listener is not None:
         _listener(done, of)

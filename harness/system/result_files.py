@@ -17,17 +17,16 @@ SCHEMA = 1
 
 
 def read_result(path: Path | str, name: str) -> dict[str, Any]:
-    """Return what a result file holds.
+    """Return the content of a result file, given by its path or by its directory.
 
-    Args: path: the file, or the directory that it is in under `name`.
-    Raises: ResultFileError: it cannot be read, is no JSON object, or is of another schema.
+    Raises ResultFileError.
     """
     path = result_path(path, name)
     return {"schema": SCHEMA, **read_json(path, not_result(path, name), SCHEMA)}
 
 
 def not_result(path: Path, name: str) -> Refusal:
-    """Return how a file is refused that is not this one of a run."""
+    """Return the refusal of a file that should be this one of a run."""
     return Refusal(
         ResultFileError, str(path), f"the {name} of a run", "name the directory of a run as it left it"
     )
@@ -45,7 +44,7 @@ def default_out(task: str) -> Path:
 
 
 def check_new(out: Path) -> None:
-    """Raise OptionError if the directory for a command's results is there already."""
+    """Raise OptionError if the directory for a command's results exists."""
     if out.exists():
         raise OptionError(f"{out} exists already; name another directory by {named('out')}.")
 
@@ -54,8 +53,9 @@ def check_new(out: Path) -> None:
 def new_directory(out: Path) -> Iterator[Path]:
     """Yield a private directory that becomes `out` when all is well, and vanishes when it is not.
 
-    Raises: OptionError: `out` is there already, or nothing can be made beside it; WriteError: what is in it
-    cannot be written, or `out` came to be meanwhile.
+    Raises:
+        OptionError: `out` exists, or nothing can be made beside it.
+        WriteError: A file cannot be written, or `out` came to be meanwhile.
     """
     check_new(out)
     ours = [parent for parent in out.parents if not parent.exists()]
@@ -85,15 +85,12 @@ def new_directory(out: Path) -> Iterator[Path]:
 
 def _remove_empty(directories: Sequence[Path]) -> None:
     for directory in directories:
-        with suppress(OSError):  # it holds a result, this one or another
+        with suppress(OSError):  # it holds a result
             directory.rmdir()
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a value as indented JSON; when this returns it is on the disk.
-
-    Raises: OSError: it cannot be written; ValueError: a number in it is not finite.
-    """
+    """Write a value as indented JSON, through to the disk; ValueError if a number is not finite."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -102,12 +99,12 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def write_files(directory: Path, files: Mapping[str, Any]) -> None:
-    """Write files of JSON into a new directory. Args: files: by name. Raises: OptionError, WriteError."""
+    """Write files of JSON, by name, into a new directory. Raises as `new_directory`."""
     with new_directory(directory) as partial:
         write_all(partial, files)
 
 
 def write_all(directory: Path, files: Mapping[str, Any]) -> None:
-    """Write files of JSON into a directory that is there. Args: files: by name."""
+    """Write files of JSON, by name, into an existing directory."""
     for name, fields in files.items():
         write_json(directory / name, fields)

@@ -1,4 +1,4 @@
-"""Ctrl-C, being terminated, losing the terminal: the first of them ends a command, after it cleaned up."""
+"""Ctrl-C, termination, loss of the terminal: the first of them ends a command, after it cleaned up."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put an interrupt off until the block is done: what stops processes and removes secrets."""
+    """Put interrupts off until the block, which stops processes or removes secrets, is done."""
     global _cleaning
     _cleaning += 1
     try:

@@ -1,10 +1,10 @@
-"""What somebody may have meant who misspelt a name."""
+"""Guesses at misspelled names."""
 
 from collections.abc import Iterable
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """Return the known name that a word is like, as a question to add; empty if there is none."""
+    """Return the known name closest to a word, as a question to add, or ""."""
     from difflib import get_close_matches  # only mistakes should pay for it
 
     plain = {name.strip().lower(): name for name in known}

@@ -16,7 +16,7 @@ _AT_ONCE = 64  # requests to a store
 
 
 class File(NamedTuple):
-    """A file. Attributes: name: without its directory; size: in bytes; read: opens it."""
+    """A file, by its name without a directory, its size in bytes, and a function that opens it."""
 
     name: str
     size: int
@@ -24,11 +24,12 @@ class File(NamedTuple):
 
 
 def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[File]:
-    """Yield what is in a directory or, by its URL, in a store, and ends in a suffix, in any order.
+    """Yield the files with a suffix in a directory or, by its URL, in a store, in any order.
 
-    A directory is listed as it is gone through; a store's library lists all at once, by a kilobyte a file.
-    Args: fetch: whether small files of a store are fetched, many at once, before they are read.
-    Raises: OSError: there is no such directory; ShareError: a store refuses; as `store_of`.
+    A directory is listed on the way; a store's library lists all at once, at a kilobyte a file. With `fetch`,
+    a store's small files are fetched before they are read, many at once.
+
+    Raises OSError if there is no such directory, or ShareError if a store refuses, or as `store_of`.
     """
     if isinstance(place, Path):
         with os.scandir(place) as entries:
@@ -39,7 +40,7 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
         return
     store, root = store_of(place)
     try:
-        store.invalidate_cache()  # of what it listed before
+        store.invalidate_cache()  # forgets earlier listings
         listed = [
             one
             for one in store.ls(root, detail=True)
@@ -59,12 +60,14 @@ def files_in(place: Path | str, suffix: str, *, fetch: bool = True) -> Iterator[
 
 
 def store_of(url: str) -> tuple[Any, str]:
-    """Return the store that a URL is of, as fsspec's file system, and the path in it.
+    """Return the store of a URL, as fsspec's file system, and the path in it.
 
     Guarantees: an sftp server shows a key that is in `~/.ssh/known_hosts`.
     [test: tests/harness/clients/test_stores.py]
-    Raises: MissingPackageError: what reaches it is not installed; ShareError: there is no such kind, or
-    nothing that answers.
+
+    Raises:
+        MissingPackageError: The store's library is not installed.
+        ShareError: There is no such kind, or no answer.
     """
     try:
         from fsspec import url_to_fs
@@ -84,7 +87,7 @@ def store_of(url: str) -> tuple[Any, str]:
 
 @cache
 def _known_keys_only() -> Any:
-    """Return the rule by which fsspec's sftp takes hosts' keys; its own takes any."""
+    """Return sftp's rule for hosts' keys; fsspec's own takes any."""
     from paramiko import HostKeys, MissingHostKeyPolicy, PKey, SSHClient, SSHException
 
     class KnownKeysOnly(MissingHostKeyPolicy):  # type: ignore[misc]  # it has no type information

@@ -1,4 +1,1 @@
-"""Networks between parties on one machine: profiles, and the relay that emulates them.
-
-Imports: `system`. Start with `profiles`.
-"""
+"""Emulated networks between parties on one machine. Imports: `system`. Start with `profiles`."""

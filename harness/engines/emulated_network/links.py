@@ -1,4 +1,4 @@
-"""What parties on one machine have between them: its loopback, or a relay that emulates a network."""
+"""Links between parties on one machine: loopback, or a relay that emulates a network."""
 
 import contextlib
 import os
@@ -32,11 +32,7 @@ _MOST_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class Links:
-    """How each party reaches the others.
-
-    Attributes: ports: per party, the ports at which it finds the parties on this machine, its own among
-    them; measured: just now, between two sockets of the same relay; None where nothing is emulated.
-    """
+    """Per party, the ports at which it finds each party, itself included; a relay's measurements, if any."""
 
     ports: tuple[tuple[int, ...], ...]
     measured: dict[str, str | float] | None = None
@@ -46,9 +42,10 @@ class Links:
 def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Links]:
     """Yield links between parties that listen on these ports; a relay's process ends with them.
 
-    Guarantees: no process is left; what ends the run is said to be the relay's end, or comes with what
-    it saw, if that is so.  [test: tests/commands/test_releases.py]
-    Raises: RelayError: it did not start, or ended while the parties ran.
+    Guarantees: no process is left, and errors tell of the relay's end.
+    [test: tests/commands/test_releases.py]
+
+    Raises RelayError.
     """
     if network is None:
         yield Links(tuple(tuple(ports) for _ in ports))
@@ -56,7 +53,7 @@ def links_between(ports: Sequence[int], network: Network | None) -> Iterator[Lin
     with socket.create_server((relay.HOST, 0)) as listening:
         pairs = list(permutations(range(len(ports)), 2))
         reached = [(a, b, ports[b]) for a, b in pairs]
-        reached.append((len(ports), len(ports) + 1, listening.getsockname()[1]))  # for what is measured
+        reached.append((len(ports), len(ports) + 1, listening.getsockname()[1]))  # for the measurement
         process = _start(network, reached)
         try:
             *shown, shown_probe = _shown_ports(process, network, len(reached))
@@ -97,7 +94,6 @@ def _shown_ports(process: subprocess.Popen[str], network: Network, count: int) -
 
 
 def _measure(network: Network, port: int, listening: socket.socket) -> dict[str, str | float]:
-    """Measure a link of the relay while the parties do not use it yet; return what a manifest says of it."""
     with socket.create_connection((relay.HOST, port)) as here, listening.accept()[0] as there:
         for one in (here, there):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -110,7 +106,6 @@ def _measure(network: Network, port: int, listening: socket.socket) -> dict[str,
 
 
 def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
-    """Return the median of some round trips of one byte."""
     least, most = _ROUND_TRIPS
     round_trips_s: list[float] = []
     while len(round_trips_s) < least or (sum(round_trips_s) < _PROBE_S and len(round_trips_s) < most):
@@ -123,13 +118,12 @@ def _round_trip_s(here: socket.socket, there: socket.socket) -> float:
 
 
 def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> float:
-    """Return the rate at which what would take some time at the wanted rate arrives, at most that rate.
+    """Return the rate at which bytes arrive, at most the wanted one.
 
-    The delay that is left out is the wanted one, which is exact: the measured one is longer where the machine
-    is busy, and would make the rate look higher than it is.
+    It leaves out the wanted delay: a measured one is longer on a busy machine, and would raise the rate.
     """
     size = max(1, min(_MOST_BYTES, int(network.bandwidth_bits_per_s / 8 * _PROBE_S)))
-    with ThreadPoolExecutor(1) as pool:  # nothing takes in all of it before some is received
+    with ThreadPoolExecutor(1) as pool:  # no buffer holds all of it
         started = time.perf_counter()
         sent = pool.submit(here.sendall, bytes(size))
         _receive(there, size)
@@ -139,14 +133,12 @@ def _bits_per_s(here: socket.socket, there: socket.socket, network: Network) -> 
 
 
 def _receive(one: socket.socket, size: int) -> None:
-    """Take in so many bytes. Raises: OSError: they do not come."""
     with one.makefile("rb") as file:
         if len(file.read(size)) < size:
             raise ConnectionResetError
 
 
 def _explained(error: FairSharesError, process: subprocess.Popen[str], network: Network) -> FairSharesError:
-    """Return the error with what the relay knows of it."""
     stopped = "the parties were stopped and no result was written."
     if (code := process.poll()) is not None:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

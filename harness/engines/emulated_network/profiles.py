@@ -1,4 +1,4 @@
-"""Networks between parties on one machine: profiles by name, or a round-trip time and a bandwidth."""
+"""Networks between parties on one machine, by name or by figures."""
 
 import re
 from dataclasses import dataclass
@@ -16,10 +16,11 @@ _BITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 @dataclass(frozen=True)
 class Network:
-    """What lies between any two parties, alike for all pairs.
+    """The link between any two parties, by profile or figures.
 
-    Attributes: name: of the profile, or the figures as given; rtt_s: round-trip time, half of it each way;
-    bandwidth_bits_per_s: per direction of a pair.
+    Attributes:
+        rtt_s: Round-trip time, half of it each way.
+        bandwidth_bits_per_s: Per direction of a pair.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Network:
             )
 
     def as_measured(self, rtt_s: float, bandwidth_bits_per_s: float) -> dict[str, str | float]:
-        """Return what a manifest says of it: what was wanted, and what two sockets of its relay found."""
+        """Return its entry in a manifest, with the measured figures."""
         return {
             "profile": self.name,
             "rtt_s": self.rtt_s,
@@ -45,18 +46,18 @@ class Network:
         }
 
 
-# Machines of one site on gigabit Ethernet, with what virtual machines and switches add to its delay.
+# Machines of one site on gigabit Ethernet, with the delays of virtual machines and switches.
 LAN = Network("lan", 1e-3, 1e9)
-# Two organisations on one continent: 40 ms is 4,000 km of fibre there and back, with detours 2,500 km apart;
-# 100 Mbit/s of a shared uplink.
+# Two organizations on one continent, 2,500 km apart: 40 ms is 4,000 km of fiber there and back, with detours.
+# They have 100 Mbit/s of a shared uplink.
 WAN = Network("wan", 40e-3, 100e6)
 PROFILES = {network.name: network for network in (LAN, WAN)}
 
 
 def parse_network(text: str) -> Network | None:
-    """Read a network: `lan`, `wan`, `none`, or a round-trip time and a bandwidth such as `40ms,100Mbit`.
+    """Read `lan`, `wan`, `none` (None, the machine as it is), or figures such as `40ms,100Mbit`.
 
-    Returns: None for `none`: the machine as it is.  Raises: OptionError.
+    Raises OptionError.
     """
     if text == "none":
         return None

@@ -1,8 +1,7 @@
-"""One process between parties on one machine: what they send each other arrives later, at a link's rate.
+"""A relay between parties on one machine that delays their traffic and limits its rate; nothing is lost.
 
-Started as `python -m harness.engines.emulated_network.relay DELAY_S BYTES_PER_S A:B:PORT...`: for each
-ordered pair of parties it listens on a port of its own, prints all of these in one line, and passes what
-connects there on to B's PORT, until its input ends. There are no losses.
+Started with `DELAY_S BYTES_PER_S A:B:PORT...`, it listens on a port for each ordered pair of parties, and
+passes what connects there on to B's PORT. It prints its ports in one line, and ends with its input.
 """
 
 import asyncio
@@ -14,8 +13,8 @@ from dataclasses import dataclass, field
 
 HOST = "127.0.0.1"
 _MOST = 1 << 16  # bytes passed on at once
-_LEAST = 1448  # those of a packet
-_PIECE_S = 1e-3  # what a link carries meanwhile is passed on at once, between these limits
+_LEAST = 1448  # bytes of a packet
+_PIECE_S = 1e-3  # of traffic passed on at once, between these limits
 _AHEAD_S = 10e-3  # of traffic that a link takes in before it keeps its senders waiting
 _LONGEST_S = 10.0  # delay for which there has to be room
 _RETRY_S = 2e-3
@@ -28,7 +27,8 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Link:
     """From one party to another: one queue for all their connections, then a delay.
 
-    Attributes: free_at: when all that was taken in has left the queue.
+    Attributes:
+        free_at: When all that was taken in has left the queue.
     """
 
     delay_s: float
@@ -37,16 +37,16 @@ class Link:
 
     @property
     def piece(self) -> int:
-        """Bytes that are passed on at once, so that connections take turns."""
+        """Bytes passed on at once, so that connections take turns."""
         return min(_MOST, max(_LEAST, int(self.bytes_per_s * _PIECE_S)))
 
     @property
     def room(self) -> float:
-        """Bytes of one connection that are on their way at most."""
+        """Most bytes of one connection on their way."""
         return self.bytes_per_s * (min(self.delay_s, _LONGEST_S) + 2 * _AHEAD_S) + 2 * self.piece
 
     def arrival(self, size: int, now: float) -> float:
-        """Return when the last of `size` bytes arrives that are sent now."""
+        """Return when the last of `size` bytes sent now arrives."""
         self.free_at = max(now, self.free_at) + size / self.bytes_per_s
         return self.free_at + self.delay_s
 
@@ -63,7 +63,7 @@ class _Way:
     given: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def take(self) -> None:
-        """Take in what the source sends, no faster than the link carries it away."""
+        """Take in data no faster than the link carries it away."""
         data = b"-"
         while data:
             while self.bytes > self.link.room:
@@ -83,7 +83,7 @@ class _Way:
         while data:
             due, data = await self.pieces.get()
             await _until(due)
-            with contextlib.suppress(OSError):  # it has left, which the source learns the other way
+            with contextlib.suppress(OSError):  # the target has left; the source learns it the other way
                 self.target.write(data)
                 await self.target.drain()
             self.bytes -= len(data)
@@ -109,11 +109,11 @@ class Relay:
         return int(server.sockets[0].getsockname()[1])
 
     def link(self, a: int, b: int) -> Link:
-        """Return what is between a and b, in this direction."""
+        """Return the link from a to b."""
         return self._links.setdefault((a, b), Link(*self._figures))
 
     async def carry(self, source: Ends, a: int, b: int, port: int) -> None:
-        """Pass on what a connection carries, both ways, until both are at their end."""
+        """Pass on a connection's data, both ways, until both end."""
         target = await _reach(port)
         there, back = _Way(source[0], target[1], self.link(a, b)), _Way(target[0], source[1], self.link(b, a))
         try:
@@ -124,7 +124,6 @@ class Relay:
 
 
 async def _reach(port: int) -> Ends:
-    """Connect to a party, which may listen only later."""
     while True:
         with contextlib.suppress(ConnectionRefusedError):
             return await asyncio.open_connection(HOST, port)

@@ -1,5 +1,4 @@
-"""The engine for MP-SPDZ: finds a build that the user has made, compiles programs, runs its virtual machines.
+"""The engine for MP-SPDZ, as built by the user.
 
-Imports: `engines.engine` and below. Start with `engine`; `discovery` finds and checks a build, `compiler`
-keeps compiled programs.
+Imports: `engines.engine` and below. Start with `engine`.
 """

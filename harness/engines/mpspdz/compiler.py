@@ -1,7 +1,6 @@
 """Compiles programs with MP-SPDZ's compiler, once per everything that the bytecode depends on.
 
-MP-SPDZ names bytecode after the program and its arguments, not after the compile options, so that one
-model could silently run another's. Here each combination has a directory of its own.
+MP-SPDZ names bytecode without its compile options, so one model could run another's.
 """
 
 import os
@@ -23,16 +22,12 @@ from harness.system.processes import leashed
 _TIMEOUT_S = 1800
 _ESTIMATE = "estimate"
 _COUNTED = re.compile(r"^ *(\d+) (\S.*)$", re.MULTILINE)
-_LAST_LINES = 3  # of the compiler, in what is said of a program of the user's that it refuses
+_LAST_LINES = 3  # of the compiler's output in the error about a user's own program
 
 
 @dataclass(frozen=True)
 class Bytecode:
-    """A compiled program.
-
-    Attributes: programs: what a party's `Programs` links to; name: what it runs; estimate: what the compiler
-    says of its cost.
-    """
+    """A compiled program; a party's `Programs` links to `programs`."""
 
     programs: Path
     name: str
@@ -42,38 +37,31 @@ class Bytecode:
 
 
 def cache_directory() -> Path:
-    """Return where compiled programs are kept: `$XDG_CACHE_HOME/fairshares`, else `~/.cache/fairshares`.
-
-    A relative path there counts for nothing, as the XDG specification has it: parties run elsewhere.
-    """
+    """Return where compiled programs are kept: in `$XDG_CACHE_HOME`, unless it is relative, or `~/.cache`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "fairshares" / "bytecode"
 
 
 def is_cached(digest: str) -> bool:
-    """Return whether the program of this hash is there, compiled to the end."""
+    """Return whether the program of this hash was compiled to the end."""
     return (cache_directory() / digest / _ESTIMATE).is_file()
 
 
 def compile_options(job: Job, model: SecurityModel) -> tuple[str, ...]:
-    """Return the model's options, with daBits alone (-X) for edaBits as well (-Y) where few would be used.
-
-    Of a job with options of its own, these.
-    """
+    """Return the job's options, or the model's, without edaBits (-X for -Y) where few would be used."""
     return job.compile_options or tuple(
         "-X" if option == "-Y" and not job.spec.uses_edabits else option for option in model.compile_options
     )
 
 
 def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]) -> Bytecode:
-    """Compile the job's program, or find it compiled.
+    """Compile the job's program for MP-SPDZ's `version` (release and commit), or find it compiled.
 
-    Guarantees: a cached program was compiled to the end, from the same sources, arguments and options,
-    by the same MP-SPDZ, and nobody but this user could change it since: another program could leave
-    out the noise.  [test: tests/programs/test_bytecode.py]
-    Args: version: what identifies MP-SPDZ, release and commit.
-    Raises: CompileError: MP-SPDZ's compiler refused it, and nothing is kept; or others can write to
-    where compiled programs are kept.
+    Guarantees: a cached program was compiled to the end, from the same sources, arguments and options, by the
+    same MP-SPDZ, and nobody but this user could change it since: another program could leave out the noise.
+    [test: tests/programs/test_bytecode.py]
+
+    Raises CompileError, also if others can write to the cache.
     """
     digest = program_hash(job, (*options, version))
     name = "-".join([job.spec.name, *(argument.replace("/", "_") for argument in job.arguments)])
@@ -93,9 +81,9 @@ def compile_program(job: Job, home: Path, version: str, options: tuple[str, ...]
 
 
 def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
-    """Compile the job's program, keep none of it, and return what the compiler says, its cost included.
+    """Compile the job's program, keep none of it, and return the compiler's output.
 
-    Raises: CompileError: MP-SPDZ's compiler refused it, or there is no room for it.
+    Raises CompileError.
     """
     try:
         with scratch_directory(Path(gettempdir())) as directory:
@@ -105,7 +93,7 @@ def compilers_estimate(job: Job, home: Path, options: tuple[str, ...]) -> str:
 
 
 def counted(output: str) -> dict[str, int]:
-    """Return how many of each thing the compiler counts in a program, by its words. Args: output: by it."""
+    """Return how many of each thing the compiler's output counts."""
     return {what: int(number) for number, what in _COUNTED.findall(output)}
 
 
@@ -120,12 +108,12 @@ def _fill(final: Path, job: Job, home: Path, options: tuple[str, ...]) -> None:
             partial.rename(final)
         except OSError:
             if not final.is_dir():
-                raise  # else another process was first, or kept no estimate: the program is the same
+                raise  # else another process was first, or kept no estimate, with the same program
             (partial / _ESTIMATE).replace(final / _ESTIMATE)
 
 
 def check_trusted(*directories: Path) -> None:
-    """Raise CompileError where others could replace what is compiled."""
+    """Raise CompileError where others could replace compiled programs."""
     for directory in directories:
         reason = writable_by_others(directory)
         if reason is not None:
@@ -136,7 +124,6 @@ def check_trusted(*directories: Path) -> None:
 
 
 def _compile_in(directory: Path, job: Job, home: Path, options: tuple[str, ...]) -> str:
-    """Compile into the directory, which is empty; return what the compiler prints."""
     (directory / "Programs").mkdir(mode=0o700)
     (directory / "Programs" / "Source").symlink_to(job.source.resolve().parent)
     command = [sys.executable, str(home / "compile.py"), *options, job.spec.name, *job.arguments]

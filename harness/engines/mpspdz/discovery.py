@@ -1,4 +1,4 @@
-"""Finds a build of MP-SPDZ that the user has made, and says what is wrong with it."""
+"""Finds the user's build of MP-SPDZ, and says what is wrong with it."""
 
 import os
 import re
@@ -19,7 +19,9 @@ _FIRST_FIXED_RELEASE = (0, 4, 3)
 class Installation:
     """A directory with MP-SPDZ in it.
 
-    Attributes: commit: "unknown" outside a git checkout; fixed: whether its MAC check has no race.
+    Attributes:
+        commit: "unknown" outside a git checkout.
+        fixed: Whether its MAC check has no race.
     """
 
     home: Path
@@ -29,16 +31,16 @@ class Installation:
 
     @property
     def version(self) -> str:
-        """Its release and the first 12 digits of its commit, as manifests and messages name it."""
+        """Release and first 12 digits of the commit."""
         return f"MP-SPDZ {self.release} ({self.commit[:12]})"
 
     @property
     def full_version(self) -> str:
-        """Its release and its whole commit, which compiled programs are told apart by."""
+        """Release and whole commit, which tell compiled programs apart."""
         return f"{self.release} {self.commit}"
 
     def fault(self, virtual_machine: str) -> str | None:
-        """Return None if that program can run here, else one sentence: what is missing, and the way out."""
+        """Return None if that program can run here, else one sentence: the lack, and its remedy."""
         if not self.fixed:
             return (
                 f"{self.version} at {self.home} is older than the fix of 11 May 2026 to its MAC check; "
@@ -56,8 +58,8 @@ class Installation:
 def find_installation() -> Installation | str:
     """Return the user's MP-SPDZ, or one sentence on why there is none.
 
-    Looks at `$MP_SPDZ_HOME` (`none` disables the search, empty counts as unset), else at `~/MP-SPDZ`
-    and `/opt/MP-SPDZ`.
+    It is at `$MP_SPDZ_HOME` (`none` disables the search, empty counts as unset), else at `~/MP-SPDZ` or
+    `/opt/MP-SPDZ`.
     """
     chosen = os.environ.get("MP_SPDZ_HOME", "")
     if chosen == "none":
@@ -95,7 +97,7 @@ def _release(home: Path) -> str:
 
 
 def git(home: Path, *arguments: str) -> str | None:
-    """Return git's answer, None if it says no or is not there."""
+    """Return git's answer, None if it fails."""
     try:
         done = subprocess.run(
             ["git", "-c", "safe.directory=*", "-C", str(home), *arguments],

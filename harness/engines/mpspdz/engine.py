@@ -1,4 +1,4 @@
-"""The real engine: programs compiled and run by the MP-SPDZ that the user has built."""
+"""The engine for the MP-SPDZ that the user has built."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from harness.security_models import SecurityModel
 
 _USUAL_BATCH = 1000  # of machines that use oblivious transfer, without -b
 
-# How a machine keeps shares of its own in files: what they begin with, and which of a party's shares, in the
-# order of `harness.inputs.shares.file_format.held_by`, come first in each value.
+# A machine's own files of shares: their first bytes, and the order of a party's shares in each value, as
+# indices into `harness.inputs.shares.file_format.held_by`.
 _PERSISTENCE = {
     "ps-rep-ring-party.x": (b"replicated Z2^64", [1, 0]),
     "rep4-ring-party.x": (b"Z2^64^3", [0, 1, 2]),
@@ -32,7 +32,7 @@ _INPUTS = re.compile(r"^ *(\d+) integer inputs from player \d+$", re.MULTILINE)
 
 
 class MpSpdzEngine(Engine):
-    """Compiles with MP-SPDZ's compiler and starts its virtual machines, one process per party."""
+    """Runs MP-SPDZ's compiler and its virtual machines, one process per party."""
 
     name = "mp-spdz"
     compiles = True
@@ -53,7 +53,6 @@ class MpSpdzEngine(Engine):
         return asking if isinstance(asking, str) else None
 
     def _asking_library(self, model: SecurityModel) -> Path | str:
-        """Return what the model's machine asks for certificates by, or one sentence on why it cannot."""
         installation = find_installation()
         if isinstance(installation, str):
             return installation
@@ -122,18 +121,16 @@ class MpSpdzEngine(Engine):
             [match.groups() for line in lines if (match := pattern.match(line))]
             for pattern in (_TIME, _SENT, _PHASES)
         )
-        megabytes, rounds = sent[-1]  # the machine's own are its last: programs print what they like
+        megabytes, rounds = sent[-1]  # the machine's own come last, after lines that a program may print
         online, offline = map(float, phases[-1]) if phases else (None, None)
         return PartyCosts(float(seconds[-1][0]), round(float(megabytes) * 1e6), int(rounds), online, offline)
 
 
 def _options(model: SecurityModel) -> tuple[str, ...]:
-    """Return what a model's machine is started with, whatever it runs."""
     return (*(("-N", "2") if model.parties == 2 else ()), *model.run_options)
 
 
 def _persistence(model: SecurityModel, party: int) -> dict[str, Any]:
-    """Return how a party's file of shares is laid out: where, what it begins with, and in which order."""
     name, order = _PERSISTENCE[str(model.virtual_machine)]
     kind = name + (64).to_bytes(4, "little")
     head = len(kind).to_bytes(8, "little") + kind
@@ -142,14 +139,12 @@ def _persistence(model: SecurityModel, party: int) -> dict[str, Any]:
 
 
 def batch_that_works(batch: int, estimate: str) -> int:
-    """Return the largest size of batches up to this one with which spdz2k-party.x does not abort.
+    """Return the largest size of batches up to `batch` with which spdz2k-party.x does not abort.
 
-    Computes: how many values it makes at once: a batch and one more; and of a program's n daBits all n, else
-    n in the fewest equal parts of at most a batch, 10 of them at most, else a batch, and 41 more for its
-    checks. Where that is 14 modulo 16, an assertion of its correlated randomness fails, in MP-SPDZ up to its
-    head of June 2026.
+    An assertion fails, in MP-SPDZ up to its head of June 2026, where the machine makes 14 modulo 16 values at
+    once. It makes a batch and one more. Of a program's n daBits it makes 41 for checks and all n, else n in
+    the fewest equal parts (at most 10) of at most a batch, else a batch.
     [test: tests/programs/test_batches.py]
-    Args: estimate: what the compiler says of the program.
     """
     stated = _DABITS.search(estimate)
     dabits = int(stated[1]) if stated else 0
@@ -163,13 +158,11 @@ def batch_that_works(batch: int, estimate: str) -> int:
 
 
 def options_that_work(options: Sequence[str], estimate: str) -> tuple[str, ...]:
-    """Return the options with which spdz2k-party.x does not abort, for as many inputs as a program has.
+    """Return the options with which spdz2k-party.x does not abort for a program's number of inputs.
 
-    Computes: a party makes randomness for all its n inputs at once, and for one more, whatever the batch. If
-    that is 14 modulo 16, the assertion of `batch_that_works` fails at 48 bits of security, but not at 64,
-    which is slower.
+    A party makes randomness for its n inputs and one more at once. Where that is 14 modulo 16, the assertion
+    of `batch_that_works` fails at 48 bits of security, but not at 64, which is slower.
     [test: tests/programs/test_batches.py]
-    Args: options: of the model; estimate: what the compiler says of the program.
     """
     aborts = any(int(stated) % 16 == 13 for stated in _INPUTS.findall(estimate))
     return tuple("64" if aborts and word == "48" else word for word in options)

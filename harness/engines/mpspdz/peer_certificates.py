@@ -1,7 +1,6 @@
-"""Has the virtual machines of MP-SPDZ ask every peer for a certificate, and tries whether they do.
+"""Has MP-SPDZ's virtual machines ask every peer for a certificate, by a preloaded library (see its `.c`).
 
-A machine asks by a library that is preloaded into it: `peer_certificates.c` says how. The library is built on
-first use, and tried on throw-away machines whose peers this process plays.
+The library is built on first use, and tried on throw-away machines whose peers this process plays.
 """
 
 import hashlib
@@ -23,24 +22,24 @@ from harness.engines.parties.working_directory import DATA, LOOPBACK, MET, met
 from harness.errors import UnsupportedError
 from harness.system.files import create_file, scratch_directory
 
-LIBRARY = "asks.so"  # in the directory of a party, whose path may hold what LD_PRELOAD cannot
+LIBRARY = "asks.so"  # relative to a party's directory, as LD_PRELOAD takes no spaces or colons
 ENVIRONMENT = {"LD_PRELOAD": f"./{LIBRARY}", "FAIRSHARES_MET": MET}  # of a machine that asks
 _SOURCE = Path(__file__).with_suffix(".c")
 _COMPILERS = ("cc", "gcc", "clang")
-_LINKS = ("machine", "machinerecv")  # how MP-SPDZ calls the two links to each peer
-_NO_PROGRAM = b"1\n1\nnone-0:0\n1 0\n0\n"  # links come before the program, which is not there
+_LINKS = ("machine", "machinerecv")  # MP-SPDZ's names of the two links to each peer
+_NO_PROGRAM = b"1\n1\nnone-0:0\n1 0\n0\n"  # names no program: links come first
 _PATIENCE_S, _POLL_S = 60.0, 0.01
 _LETS_IN = "A virtual machine of MP-SPDZ lets in a peer that shows no certificate, unless it is prevented"
 
 
 def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
-    """Return the library by which a machine asks its peers for certificates.
+    """Return the library by which a machine, started with these options, asks its peers for certificates.
 
     Guarantees: with it, that machine lets in peers that show the right certificates and notes these, and lets
     in none that shows no certificate. Both were tried, once for each build of MP-SPDZ and of the library.
     [test: tests/harness/engines/test_peer_certificates.py]
-    Args: machine: the program; options: that it is started with in runs.
-    Raises: UnsupportedError: it cannot be built, the machine does not use it, or others could change it.
+
+    Raises UnsupportedError if that fails, or others could change the library.
     """
     directory = cache_directory().parent / "links"
     try:
@@ -63,7 +62,6 @@ def asking_library(machine: Path, parties: int, options: Sequence[str]) -> Path:
 
 
 def _built(directory: Path) -> Path:
-    """Return the library, built if need be. Raises: UnsupportedError; OSError."""
     library = directory / f"{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()}.so"
     if not library.exists():
         compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
@@ -80,7 +78,6 @@ def _built(directory: Path) -> Path:
 
 
 def _try(directory: Path, machine: Path, parties: int, options: Sequence[str], library: Path) -> None:
-    """Start the machine twice, among peers with certificates and without. Raises: UnsupportedError."""
     for shown in (True, False):
         with scratch_directory(directory) as scratch:
             let_in = let_in_by(scratch, machine, parties, options, library, shown=shown)
@@ -96,8 +93,8 @@ def let_in_by(
 ) -> bool:
     """Return whether a throw-away machine, as party 0, lets in stand-ins for all other parties.
 
-    Args: scratch: an empty directory; library: that asks for certificates, which has to note each one; None:
-    the machine as MP-SPDZ has it; shown: whether the stand-ins show the certificates that it expects.
+    The `library` must note each certificate; None tries the machine as it is. `shown` says whether stand-ins
+    show the certificates that it expects.
     """
     data, schedules = scratch / DATA, scratch / "Programs" / "Schedules"
     data.mkdir()
@@ -141,7 +138,7 @@ def let_in_by(
 def _is_let_in(
     process: subprocess.Popen[bytes], port: int, name: str, certificate: Path, *, shown: bool
 ) -> bool | None:
-    """Return whether the machine shakes hands with who calls itself by that name; None: it is gone."""
+    """Return whether the machine accepts a peer of that name, None if it is gone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if shown:
@@ -149,7 +146,7 @@ def _is_let_in(
     try:
         with _connected(process, port) as plain:
             plain.sendall(struct.pack("<I", len(name)) + name.encode())  # MP-SPDZ wants it before TLS
-            context.wrap_socket(plain).close()  # by TLS 1.2: whoever has finished was accepted
+            context.wrap_socket(plain).close()  # TLS 1.2: who finishes is accepted
     except OSError as error:
         refused = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
         return False if refused else None
@@ -157,7 +154,6 @@ def _is_let_in(
 
 
 def _connected(process: subprocess.Popen[bytes], port: int) -> socket.socket:
-    """Return a connection to the machine, once it listens. Raises: OSError: it has ended."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The embedded engine: the same programs on MPyC, three parties on this machine, nothing to set up."""
+"""The embedded engine."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ class EmbeddedEngine(Engine):
     """Interprets programs of the portable subset (`names.PORTABLE`) on MPyC, one process per party.
 
     Guarantees: passive security against one of three parties, statistical distance at most 2^-61 for each
-    integer that is compared; parties on one machine listen on 127.0.0.1 only; none takes a connection without
+    integer that is compared. Parties on one machine listen on 127.0.0.1 only; none takes a connection without
     the run's certificates.  [test: tests/commands/test_parties.py]
     """
 
@@ -70,7 +70,7 @@ class EmbeddedEngine(Engine):
         }
 
     def _costs(self, lines: Sequence[str]) -> PartyCosts:
-        seconds, sent = (  # the engine's own are the last: programs print what they like
+        seconds, sent = (  # the engine's own come last, after lines that a program may print
             [match[1] for line in lines if (match := pattern.fullmatch(line))][-1]
             for pattern in (_TIME, _SENT)
         )

@@ -1,4 +1,4 @@
-"""Executes a program's text, as MP-SPDZ does, with the portable names bound to MPyC values."""
+"""Executes a program's text, with the portable names bound to MPyC values."""
 
 import builtins
 import traceback
@@ -12,13 +12,12 @@ from protocols import circuits
 
 
 def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
-    """Run the program to its end.
+    """Run the program to its end; `arguments` begin with its name.
 
     Reveals: what the program reveals, to all parties.
-    Args: arguments: `program.args`, the program's name first.
-    Raises: UnsupportedFeature: the program leaves the portable subset; DomainOverflow; ShareError: the
-    party's input does not fit the program; CompileError: the program refused its arguments. All but
-    ShareError say where, as file:line.
+
+    Raises UnsupportedFeature, DomainOverflow or CompileError, with file:line, or ShareError if the party's
+    input does not fit the program.
     """
     try:
         names = namespace(machine, arguments)
@@ -37,7 +36,6 @@ def execute(path: Path, arguments: Sequence[str], machine: Machine) -> None:
 
 
 def _where(error: BaseException, path: Path) -> str:
-    """Return file:line of the innermost step of the program or of a circuit that it uses."""
     ours = (path, *Path(circuits.__path__[0]).glob("*.py"))
     frames = traceback.extract_tb(error.__traceback__)
     steps = [frame for frame in frames if Path(frame.filename) in ours]

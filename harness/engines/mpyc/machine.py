@@ -1,4 +1,4 @@
-"""What a running program acts on: one party's MPyC runtime, its two input files, its timers."""
+"""A running program's state: one party's MPyC runtime, its two input files, its timers."""
 
 import os
 import time
@@ -19,10 +19,7 @@ _WORD = (1 << _BITS) - 1
 
 
 class Machine:
-    """One party's side of a run.
-
-    Args: mpc: MPyC's runtime, started; data: the directory with this party's input files.
-    """
+    """One party's side of a run."""
 
     def __init__(self, mpc: Any, data: Path) -> None:
         self.mpc = mpc
@@ -36,22 +33,22 @@ class Machine:
         self._timers: dict[int, float] = {}
 
     def input_elements(self, party: int, size: int) -> Any:
-        """Return `size` secret field elements that `party` reads from its binary input file."""
+        """Return `size` secret field elements from `party`'s binary input file."""
         return self._share(party, self._own_elements, size)
 
     def input_bits(self, party: int, width: int, lanes: int) -> Any:
-        """Return `width` rows of `lanes` secret bits; `party` reads an integer of `width` bits per lane."""
+        """Return `width` rows of `lanes` secret bits, from an integer per lane at `party`."""
         return self._share(party, self._own_bits, width, lanes)
 
     def keep(self, lanes: Any) -> None:
-        """Write this party's Shamir shares of a vector to its file of shares, which must not be there yet."""
+        """Write this party's Shamir shares of a vector to a new file."""
         shares = np.array(self.mpc.run(self.mpc.gather(lanes)).value, dtype=object)
         self._kept.parent.mkdir(mode=0o700, exist_ok=True)
         words = np.stack([shares & _WORD, shares >> _BITS], axis=1).astype(np.uint64)
         create_file(self._kept, FIELD.to_bytes(words))
 
     def kept(self, first: int, size: int) -> Any:
-        """Return secret values of which this party kept shares. Raises: ShareError: there are fewer."""
+        """Return secret values whose shares this party kept; ShareError if there are fewer."""
         content = self._kept.read_bytes() if self._kept.exists() else b""
         words = FIELD.from_bytes(content)[first : first + size]
         if len(words) < size:
@@ -60,19 +57,16 @@ class Machine:
         return self.array(self.array.sectype.field.array(shares))
 
     def start_timer(self, number: int) -> None:
-        """Start a timer, number 1 or more. Raises: UnsupportedFeature: it runs already, or is below 1."""
+        """Start a timer; UnsupportedFeature if it runs already, or is below 1."""
         if number < 1 or number in self._timers:
             raise UnsupportedFeature(f"Timer {number} cannot be started; timer 0 is the run's own.")
         self._timers[number] = time.perf_counter()
 
     def stop_timer(self, number: int) -> None:
-        """Stop a timer, once all that was begun is done, and print its seconds as MP-SPDZ does.
-
-        Raises: UnsupportedFeature: it was not started.
-        """
+        """Stop a timer when its work is done, and print its seconds as MP-SPDZ does."""
         if number not in self._timers:
             raise UnsupportedFeature(f"Timer {number} was not started.")
-        self.mpc.run(self.mpc.barrier())  # what was begun while it ran belongs to it
+        self.mpc.run(self.mpc.barrier())  # work that was begun while it ran belongs to it
         print(f"Time{number} = {time.perf_counter() - self._timers.pop(number):.6f} seconds", flush=True)
 
     def check_inputs_used(self) -> None:
@@ -96,7 +90,7 @@ class Machine:
         return words[:, 0].astype(object) + (words[:, 1].astype(object) << _BITS)
 
     def _read(self, path: Path) -> BinaryIO:
-        """Return an input file, open where it was left: another process may yet write what comes next."""
+        """Return an input file, open where it was left: another process may yet write to it."""
         if path not in self._files:
             self._files[path] = path.open("rb") if path.exists() else BytesIO()
         return self._files[path]
@@ -118,11 +112,9 @@ _BYTES = FIELD.value_bytes
 
 
 def install_fast_splitting() -> None:
-    """Have MPyC split by `split` whatever it applies to, and as before all else.
+    """Have MPyC split by `split` whatever it applies to.
 
-    MPyC draws each coefficient by a system call of its own and reduces each share from a matrix product; that
-    is two fifths of a run. `split` draws one block and reduces two shares, for three parties and one
-    corruption, in the one field that this engine uses.
+    MPyC's own splitting, with a system call per coefficient, takes two fifths of a run.
     """
     import mpyc.thresha
 
@@ -139,10 +131,12 @@ def install_fast_splitting() -> None:
 def split(secrets: Any) -> list[Any]:
     """Share each secret by f with f(0) = secret, f(1) uniform, f linear; return f(1), f(2), f(3).
 
-    Guarantees: each single share is uniform but for 2^-127, and independent of the secret: f(1) by
+    Guarantees: each share alone is uniform but for 2^-127, and independent of the secret: f(1) by
     construction, f(2) and f(3) as 2 and 3 times it plus a constant.
     [test: tests/harness/engines/test_mpyc_splitting.py]
-    Args: secrets: object array of field elements, shape (n,). Returns: three object arrays alike.
+
+    Args:
+        secrets: Field elements, an object array of shape (n,), like each of those returned.
     """
     p = FIELD.modulus
     raw, integer = os.urandom(_BYTES * len(secrets)), int.from_bytes

@@ -1,6 +1,7 @@
 """The portable subset: MP-SPDZ's names for straight-line vector code, on MPyC values.
 
-A program that runs here means the same to MP-SPDZ.  [test: tests/harness/engines/test_mpyc_names.py]
+A program that runs here means the same to MP-SPDZ; any other ends with UnsupportedFeature.
+[test: tests/harness/engines/test_mpyc_names.py]
 """
 
 import operator
@@ -52,7 +53,7 @@ _LIMIT = 1 << 63
 
 
 def unsupported(name: str) -> UnsupportedFeature:
-    """Return the error for a name that the subset does not have."""
+    """Return the error for a name outside the subset."""
     return UnsupportedFeature(
         f"{name} is not in the portable subset that the embedded engine runs; use a model of MP-SPDZ."
     )
@@ -66,20 +67,20 @@ class _Closed(type):
 
 
 def _refuse(owner: str, name: str) -> NoReturn:
-    if name.startswith("__"):  # Python and numpy look for these, and take no for an answer
+    if name.startswith("__"):  # Python and numpy try these, and accept AttributeError
         raise AttributeError(name)
     raise unsupported(f"{owner}.{name}")
 
 
 class Value(metaclass=_Closed):
-    """What all values of a program share: they can neither decide nor be compared by Python.
+    """A value of a program, which Python can neither compare nor decide by.
 
-    What holds one value per lane has `_lanes`, an array of MPyC's or numpy's, shape (n,).
+    `_lanes`, if any, is an array of MPyC's or numpy's, shape (n,).
     """
 
     _machine: ClassVar[Machine]
     _lanes: Any
-    __array_ufunc__ = None  # keeps numpy from taking a vector apart lane by lane
+    __array_ufunc__ = None  # keeps numpy from iterating over a vector's lanes
 
     def __init_subclass__(cls, name: str) -> None:
         cls.__name__ = name  # as messages call it
@@ -103,8 +104,6 @@ class Value(metaclass=_Closed):
 
 
 class _Vector(Value, name="vector"):
-    """Lanes of integers."""
-
     def __len__(self) -> int:
         return int(self._lanes.shape[0])
 
@@ -116,7 +115,7 @@ class _Vector(Value, name="vector"):
         return self.get_vector(index % len(self), 1)
 
     def get_vector(self, base: int, size: int) -> Any:
-        """Return `size` lanes, from number `base` on. Raises: UnsupportedFeature: there are fewer."""
+        """Return `size` lanes from number `base` on."""
         if base < 0 or not 0 < size <= len(self) - base:
             raise UnsupportedFeature(f"A vector of {len(self)} has no lanes {base} to {base + size}.")
         return self._of(self._lanes[base : base + size])
@@ -145,7 +144,6 @@ class _Vector(Value, name="vector"):
         return NotImplemented if operand is NotImplemented else self._of(operation(self._lanes, operand))
 
     def _operand(self, other: Any) -> Any:
-        """Return the lanes of an operand, or the integer; NotImplemented if it is neither."""
         if isinstance(other, int):
             return _integer(other)
         if not isinstance(other, _Vector):
@@ -163,7 +161,7 @@ class Opened(_Vector, name="cint"):
         _check_size(self, size)
 
     def reveal(self) -> "Opened":
-        """Return itself: it is public already."""
+        """Return itself."""
         return self
 
     def __eq__(self, other: object) -> Any:
@@ -195,18 +193,14 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def get_input_from(cls, party: int, binary: bool = False, *, size: int = 1) -> Any:
-        """Return the next `size` values of that party's binary input file.
-
-        Raises: UnsupportedFeature: `binary` is not True, or there is no such party; ShareError: the file
-        holds fewer values, or one that is no field element.
-        """
+        """Return the next `size` values of that party's binary input file; ShareError if they do not fit."""
         if binary is not True:
             raise unsupported("sint.get_input_from without binary=True")
         return cls._of(cls._machine.input_elements(_party(cls, party), _count(size)))
 
     @classmethod
     def write_to_file(cls, shares: Any) -> None:
-        """Keep each party's shares of a vector, in a file of its own."""
+        """Keep each party's shares of a vector."""
         cls._machine.keep(_secret(shares)._lanes)
 
     @classmethod
@@ -223,21 +217,18 @@ class Secret(_Vector, name="sint"):
 
     @classmethod
     def get_dabit(cls, *, size: int = 1) -> tuple[Any, Any]:
-        """Return `size` secret bits that no party knows, once as integers and once as bits."""
+        """Return `size` secret bits that no party knows, as integers and as bits."""
         bit = cls.get_random_bit(size=size)
         return bit, Bits._of(bit._lanes)
 
     @classmethod
     def concat(cls, parts: Iterable[Any]) -> Any:
-        """Return the lanes of all these vectors in one, in their order."""
+        """Return the lanes of all these vectors in one."""
         return cls._of(cls._machine.mpc.np_concatenate([_secret(part)._lanes for part in parts]))
 
     @classmethod
     def dot_product(cls, x: Any, y: Any) -> Any:
-        """Return the inner product of two vectors, one lane; of two lists of vectors, lane by lane.
-
-        Raises: UnsupportedFeature: their lengths differ.
-        """
+        """Return the inner product of two vectors, one lane; of two lists of vectors, lane by lane."""
         both_vectors, n = isinstance(x, Secret) and isinstance(y, Secret), len(x)
         lanes = {n} if both_vectors else {len(_secret(vector)) for vector in [*x, *y]}
         if n != len(y) or len(lanes) != 1:
@@ -247,14 +238,14 @@ class Secret(_Vector, name="sint"):
         return sum(a * b for a, b in zip(x, y, strict=True))
 
     def sum(self) -> Any:
-        """Return the sum of all lanes: one lane."""
+        """Return the sum of all lanes, in one lane."""
         return self._of(self._machine.mpc.np_sum(self._lanes, keepdims=True))
 
     def reveal(self) -> Any:
         """Reveal all lanes to all parties.
 
-        A share that is garbage makes any field element of a sum. So what is outside [-2^63, 2^63), where
-        MP-SPDZ would wrap around, becomes the nearest integer inside.
+        A garbage share makes any field element of a sum. So values outside [-2^63, 2^63), where MP-SPDZ would
+        wrap around, become the nearest integer inside.
         """
         mpc = self._machine.mpc
         lanes = [min(max(int(lane), -_LIMIT), _LIMIT - 1) for lane in mpc.run(mpc.output(self._lanes))]
@@ -315,10 +306,7 @@ class BitVector(Value, name="sbitvec"):
 
     @classmethod
     def get_type(cls, width: int) -> "type[BitVector]":
-        """Return the type by which parties input secret bits, `width` in each lane.
-
-        Raises: UnsupportedFeature: these are not 1 to MAX_INPUT_WIDTH.
-        """
+        """Return the type by which parties input secret bits, 1 to MAX_INPUT_WIDTH in each lane."""
         if not 1 <= width <= MAX_INPUT_WIDTH:
             raise UnsupportedFeature(f"An input takes 1 to {MAX_INPUT_WIDTH} bits a lane, not {width}.")
 
@@ -331,8 +319,7 @@ class BitVector(Value, name="sbitvec"):
     def get_input_from(cls, party: int, size: int = 1) -> Any:
         """Return `size` lanes of that party's input file; `v` has their bits, lowest first.
 
-        Raises: UnsupportedFeature: not of a type by `get_type`, or there is no such party; ShareError: the
-        file holds fewer integers, or one that has more bits.
+        Raises ShareError if the file holds too few integers, or one with more bits.
         """
         if not cls._width:
             raise unsupported("sbitvec.get_input_from without get_type")
@@ -343,7 +330,7 @@ class BitVector(Value, name="sbitvec"):
 
 
 class Program(Value, name="program"):
-    """MP-SPDZ's `program`, as far as its arguments."""
+    """MP-SPDZ's `program`, with its arguments only."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.args = list(arguments)
@@ -366,11 +353,11 @@ def namespace(machine: Machine, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_point() -> None:
-    """Do nothing: this engine's parties are passive, so there is nothing to check."""
+    """Do nothing, as parties are passive."""
 
 
 class _Turn:
-    """The number of a turn, or a place among kept shares that follows from it, and nothing else."""
+    """The number of a turn, or a place among kept shares that follows from it."""
 
     def __init__(self, place: int) -> None:
         self.place = place

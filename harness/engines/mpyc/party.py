@@ -1,4 +1,4 @@
-"""One party of the embedded engine: joins the other two over TLS, then runs the program."""
+"""One party of the embedded engine: joins the others over TLS, then runs the program."""
 
 import os
 import ssl
@@ -13,12 +13,12 @@ from harness.errors import PartyFailedError
 
 
 def run_party(config: dict[str, Any]) -> int:
-    """Run one party to the end in the current directory; return the exit code of its process.
+    """Run one party to the end in the current directory; return its exit code.
 
     Reveals: prints the program's `OUT` lines, `Time`, `Data sent` (payload and MPyC's headers, without
     TLS's).
-    Args: config: what the engine wrote; party, addresses, threshold, security_bits, program, arguments.
-    Raises: FairSharesError: the program, or a peer, is not as it has to be.
+
+    Raises a FairSharesError if the program, or a peer, is not as it has to be.
     """
     _lay_out_certificates(config["party"], len(config["addresses"]))
     mpc = _load_mpyc(config)
@@ -38,14 +38,13 @@ def run_party(config: dict[str, Any]) -> int:
 
 
 def _lay_out_certificates(party: int, parties: int) -> None:
-    """Put key and certificates where MPyC looks; all three certificates sign themselves."""
     data, config = Path(DATA), Path(".config")
     config.mkdir(mode=0o700)
     for suffix, wanted in ("pem", "crt"), ("key", "key"):
         (config / f"party_{party}.{wanted}").symlink_to(Path("..") / data / f"P{party}.{suffix}")
     authority = config / "mpyc_ca.crt"
     authority.write_text("".join((data / certificate_file(i)).read_text() for i in range(parties)))
-    # MPyC also takes what the system's authorities vouch for: there are none but the parties.
+    # MPyC also trusts the system's authorities, so these are replaced by the parties.
     os.environ |= {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": os.devnull}
 
 
@@ -79,7 +78,7 @@ def listen_on_loopback(loop: Any) -> None:
 
 
 def _check_peers(mpc: Any) -> None:
-    """Check that each peer has the certificate of the number it claims; MPyC takes a client's word for it."""
+    """Check that each peer has the certificate of its number; MPyC takes a client's word for it."""
     for peer in (party for party in mpc.parties if party.pid != mpc.pid):
         shown = peer.protocol.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         own = Path(DATA, certificate_file(peer.pid)).read_text()

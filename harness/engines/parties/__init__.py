@@ -1,5 +1,4 @@
-"""The processes of a run: one per party, started, watched and ended alike for every engine.
+"""The processes of a run, one per party, alike for every engine.
 
-Imports: `engines.base`, `engines.output_parser`, `clients`, `inputs`, `system`. Start with `supervisor`;
-`main` is what a party's process runs, in a directory that `working_directory` describes.
+Imports: `engines.base`, `engines.output_parser`, `clients`, `inputs`, `system`. Start with `supervisor`.
 """

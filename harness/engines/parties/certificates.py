@@ -1,7 +1,4 @@
-"""Keys and the certificates that go with them, of a run or (of hosts) for longer; only certificates travel.
-
-OpenSSL looks a trusted certificate up by the hash of its subject, so installing one is a link.
-"""
+"""Keys and certificates, of a run or of hosts; only certificates travel."""
 
 import hashlib
 from collections.abc import Iterable
@@ -52,11 +49,12 @@ def make_key(directory: Path, stem: str, common_name: str, lifetime: timedelta =
 def trust(certificate: Path, directory: Path, common_name: str) -> None:
     """Copy a certificate into `directory` and link it under OpenSSL's name for its subject.
 
-    Guarantees: it names one subject, which is its issuer too, and nothing else: a subjectAltName would
-    count before the subject, an authority could sign in other parties' names.
+    Guarantees: it names one subject, its own issuer, and nothing else. A subjectAltName would count before
+    the subject, and an authority could sign in other parties' names.
     [test: tests/harness/engines/test_certificates.py]
-    Raises: CertificateError: it is none, bears another name, could vouch for other certificates, or is
-    out of date.
+
+    Raises:
+        CertificateError: It breaks the guarantee, bears another name, or is out of date.
     """
     copy = directory / certificate.name
     if copy != certificate:
@@ -66,7 +64,7 @@ def trust(certificate: Path, directory: Path, common_name: str) -> None:
 
 
 def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
-    """Return a certificate that may be trusted to be that party's. Raises: CertificateError, as `trust`."""
+    """Return a certificate that may be trusted to be that party's. Raises as `trust`."""
     try:
         certificate = x509.load_pem_x509_certificate(pem)
         extensions = [extension.value for extension in certificate.extensions]
@@ -80,7 +78,7 @@ def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
         (not alone, "is not one certificate alone: OpenSSL would trust all in its file"),
         (names != [common_name], f"was made for another party than {common_name}"),
         (certificate.issuer != certificate.subject, f"was not issued by {common_name} itself"),
-        # One that does not say that it is no authority may be taken for one.
+        # A certificate that is silent about it may be taken for an authority.
         (extensions != [_NO_AUTHORITY], "could stand for, or sign for, other parties"),
         (now > last, f"expired on {last:{day}}"),
         (now < first, f"is not valid before {first:{day}}"),
@@ -91,12 +89,12 @@ def check(pem: bytes, common_name: str, called: str) -> x509.Certificate:
 
 
 def fingerprint(pem: bytes) -> str:
-    """Return the SHA-256 by which people compare certificates, as `openssl x509 -fingerprint` writes it."""
+    """Return a certificate's SHA-256 as `openssl x509 -fingerprint` writes it."""
     return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex(":").upper()
 
 
 def expecting(certificates: Iterable[Path]) -> dict[str, str]:
-    """Return by which variable a virtual machine is told the certificates that its links may accept."""
+    """Return the variable with the certificates that a virtual machine may accept."""
     return {"FAIRSHARES_PEERS": " ".join(fingerprint(one.read_bytes()) for one in certificates)}
 
 

@@ -1,8 +1,4 @@
-"""A party's process, from its start to its end: what whoever runs the parties needs of each.
-
-`LocalProcess` is one on this machine; `harness.hosts` has those on other hosts, each of which is a local
-one to a process there.
-"""
+"""Handles of parties' processes, on this machine or, in `harness.hosts`, on others."""
 
 import contextlib
 import json
@@ -42,20 +38,20 @@ from harness.inputs.rings import RING, XOR
 from harness.system.files import create_file
 from harness.system.processes import is_stopped
 
-_ROOM = 1 << 16  # bytes that a party's directory needs at least
+_ROOM = 1 << 16  # least free bytes for a party's directory
 
 _PEAK = re.compile(rb"VmHWM:\s*(\d+) kB")
 _PROCESSES = Path("/proc")
 
 LEAST_PAUSE_S = 0.01
-_SHARE = 0.01  # of the time that a party has run: what may pass between two looks
+_SHARE = 0.01  # of a party's running time, between two looks
 
-# What may be shown of a party's log: opened (noisy) outputs, costs and our own messages, as whole lines;
-# of any other line only the known error text in it, as MP-SPDZ quotes inputs beside some.
+# Whole lines of a party's log that may be shown: opened (noisy) outputs, costs and our own messages.
+# Of other lines only a known error text is shown, as MP-SPDZ quotes inputs beside some.
 OWN = "fairshares: "
 KEPT = re.compile(rf"OUT |Time = |Data sent = |Global data sent = |Spent |Clients [a-z ]+ = |{OWN}")
 _LONGEST = 300
-_WRONG_LINKS = 18  # the exit code of a party that ended well, but whose links are not those of its run
+_WRONG_LINKS = 18  # exit code of a party that ended well, but with links to strangers
 _STRANGERS = "Its links accepted other certificates than those of the other parties of this run."
 LOST_PEER = re.compile(
     r"[Cc]onnection (reset|refused|closed)[a-z ]*|stream truncated|end of file|Broken pipe"
@@ -75,14 +71,7 @@ _KNOWN_ERROR = re.compile(
 
 @dataclass(frozen=True)
 class PartyState:
-    """How a party does.
-
-    Attributes:
-        lines: What may be shown of what it has printed so far.
-        peak_memory_bytes: How much memory it took at most, None if that is not known.
-        stopped: Whether it is known to be suspended.
-        no_room: Whether the disk with its directory is known to be full.
-    """
+    """The state of a party, as far as it is known; `lines` may be shown."""
 
     lines: tuple[str, ...] = ()
     peak_memory_bytes: int | None = None
@@ -91,47 +80,47 @@ class PartyState:
 
 
 class PartyProcess(ABC):
-    """One party of a run, wherever its process is. `name` is what messages call it."""
+    """One party of a run, wherever its process is; messages use `name`."""
 
     name: str
 
     @abstractmethod
     def start(self) -> None:
-        """Start it, once. Raises: UsedDirectoryError: its directory was started before."""
+        """Start it once; UsedDirectoryError if its directory was started before."""
 
     @abstractmethod
     def certificate(self, seconds: float) -> str | None:
-        """Wait until it is ready and return its certificate (PEM); None if the time is over before.
+        """Wait until it is ready and return its certificate (PEM); None after that many seconds.
 
-        Raises: UsedDirectoryError; PartyFailedError: it ended instead.
+        Raises UsedDirectoryError, or PartyFailedError if it ended instead.
         """
 
     @abstractmethod
     def go(self, certificates: Mapping[int, str]) -> None:
-        """Hand it all parties' certificates and let it begin."""
+        """Hand it all parties' certificates."""
 
     @abstractmethod
     def exit_code(self) -> int | None:
-        """Return how it ended, minus the signal's number if one killed it; None while it runs."""
+        """Return its exit code, minus the signal's number if killed; None while it runs."""
 
     @abstractmethod
     def state(self) -> PartyState:
-        """Return how it does, or did until it ended, as far as that is known."""
+        """Return its state, or the last known one."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it, and what it has started, if it still runs; do not wait."""
+        """End it and its children, without waiting."""
 
     @abstractmethod
     def close(self) -> None:
-        """Wait until it has ended, and release what talking to it took."""
+        """Wait until it has ended, and release its resources."""
 
 
 class LocalProcess(PartyProcess):
     """A party on this machine, in a new directory that only its owner reads.
 
-    Args: config: what `harness.engines.parties.main` reads; `files` and `links` in it name what the engine
-    wants in the directory; values: the file with this party's inputs, which is moved there.
+    `config` is for `harness.engines.parties.main`, except `files` and `links`, which are put in the
+    directory. The file `values` with this party's inputs is moved there.
     """
 
     def __init__(self, job: Job, config: dict[str, Any], directory: Path, values: Path | None) -> None:
@@ -150,7 +139,7 @@ class LocalProcess(PartyProcess):
         self._process = subprocess.Popen(
             [sys.executable, "-m", child.__name__, str(time.time())],
             cwd=self._directory,
-            # The hash seed: all parties have to run a program's sets in the same order.
+            # All parties have to iterate over a program's sets in the same order.
             env={**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONHASHSEED": "0"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -193,15 +182,12 @@ class LocalProcess(PartyProcess):
         return _WRONG_LINKS if code == 0 and self._config.get("notes_links") and not self._met_all() else code
 
     def met(self) -> dict[int, str]:
-        """Return the fingerprints, by party, of the certificates that its links have accepted so far."""
+        """Return, by party, the fingerprints of certificates that its links accepted."""
         noted = met(self._directory)
         return {party: text for party, text in self._peers.items() if text in noted}
 
     def _met_all(self) -> bool:
-        """Return whether its links accepted the certificates of all other parties, and no other one.
-
-        Its gateway, if it has one, shows a certificate that it made for itself.
-        """
+        """Return whether its links accepted the other parties' certificates, its gateway's, and no others."""
         own = {fingerprint(path.read_bytes()) for path in (self._directory / DATA).glob("C*.pem")}
         return {*met(self._directory)} - own == {*self._peers.values()}
 
@@ -225,19 +211,19 @@ class LocalProcess(PartyProcess):
                 self._process.wait()
 
     def keep(self) -> None:
-        """Move the noise that the run made, if it made some, to where the job wants it."""
+        """Move noise that the run made to its place in the job."""
         if self._job.spec.makes_piece and self._job.pieces is not None:
             move_piece(self._directory, self._job.pieces[self.number])
 
     def send(self, column: bytes) -> None:
-        """Hand it its column of a round, where there are rounds; return when it has taken all of it."""
+        """Hand it its column of a round; return when it has taken it."""
         with contextlib.suppress(BrokenPipeError, ValueError):  # it died, as its exit code will say
             self._process.stdin.buffer.write(column)
             self._process.stdin.buffer.flush()
 
     @property
     def log(self) -> Path:
-        """The file that all it prints goes to."""
+        """The file with all that it prints."""
         return self._directory / LOG
 
     def _used(self) -> str:
@@ -248,11 +234,10 @@ class LocalProcess(PartyProcess):
 
 
 class PeakMemory:
-    """Follows the peak resident memory of a process, and of its children if it has any (Linux; else unknown).
+    """Follows the peak resident memory of a process, and of its children if wanted (Linux; else unknown).
 
-    A program that a process becomes starts anew, so a party's preparation does not count for its virtual
-    machine. What the usage that a finished process is billed for says cannot tell these apart.
-    Guarantees: the peak is missed by no more than what came in the last hundredth of the time, or 10 ms.
+    It starts anew when a process becomes another program, so a party's preparation does not count.
+    Guarantees: the peak misses at most the growth in the last hundredth of the time, or 10 ms.
     [test: tests/harness/engines/test_peak_memory.py]
     """
 
@@ -262,14 +247,14 @@ class PeakMemory:
         self._began = self._due = time.monotonic()
 
     def look_if_due(self) -> None:
-        """Look, unless the last look was so short ago that little can have come since."""
+        """Look, unless the last look was too recent."""
         now = time.monotonic()
         if now >= self._due:
             self.look()
             self._due = now + pause_s(now - self._began)
 
     def look(self) -> None:
-        """Read the peaks so far; a process that has ended keeps what was read last."""
+        """Read the peaks; a process that has ended keeps its last."""
         for process in (self._process, *(self._children() if self._with_children else ())):
             peak = _PEAK.search(_read(_PROCESSES / str(process) / "status"))
             if peak is not None:
@@ -281,12 +266,12 @@ class PeakMemory:
 
     @property
     def bytes(self) -> int | None:
-        """The sum of the processes' peaks; None if nothing could be read."""
+        """Sum of the processes' peaks; None if unknown."""
         return sum(self._peaks.values()) or None
 
 
 def pause_s(running_s: float) -> float:
-    """Return how long to wait until the next look at a party that has run for so long."""
+    """Return the pause until the next look at a party."""
     return max(LEAST_PAUSE_S, _SHARE * running_s)
 
 
@@ -312,7 +297,7 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
     elif values is not None and job.spec.slot_bits is not None:
         arguments = dict(zip(job.spec.arguments, job.arguments, strict=True))
         words = values.read_bytes()
-        if len(words) != int(arguments["slots"]) * XOR.value_bytes:  # noise would be made of those left over
+        if len(words) != int(arguments["slots"]) * XOR.value_bytes:  # bits left over would become noise
             raise ShareError(
                 f"Party {i} holds {len(words) // XOR.value_bytes} slots, not the {arguments['slots']} that "
                 "are to be counted."
@@ -335,7 +320,7 @@ def _lay_out(job: Job, config: dict[str, Any], directory: Path, values: Path | N
 
 
 def move_piece(source: Path, target: Path) -> None:
-    """Move a party's shares of noise, and the key that checks them, between its directory and the stock."""
+    """Move a party's shares of noise, with the key that checks them, between its directory and the stock."""
     for pattern in PIECE:
         for file in source.glob(pattern):
             place = target / file.relative_to(source)

@@ -1,9 +1,6 @@
-"""What a party inputs besides its bits: values with noise of its own, and columns that come round by round.
+"""Inputs of a party besides its bits: values with its own noise, and columns that come round by round.
 
-`harness.engines.parties.main` draws the noise of a single round, right before the engine takes the process's
-place. A process beside the engine feeds it several rounds: it takes the party's column of each from whoever
-started the party, and hands it over with fresh bits, or fresh noise of the party's own, through pipes, so
-that nothing of it is ever on a disk.
+A process beside the engine feeds it columns, with fresh bits or noise, by pipes: none is ever on a disk.
 """
 
 import os
@@ -28,13 +25,17 @@ from protocols.noise.added import DistributedNoise
 
 
 def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -> bytes:
-    """Return what a party inputs: sums of its values with its noise in them, or values and then noise.
+    """Return a party's input: noisy sums of its values, or values followed by noise.
 
-    Guarantees: noise is where the program takes it from, as the party holds no more values than the program
-    reads.  [test: tests/harness/engines/test_distributed_noise.py]
-    Args: config: by `Engine.config`; shares: the party's column, empty if it holds none; drawn: noise for
-    each value that is opened.
-    Raises: ShareError: it holds more or fewer values than the program reads.
+    Guarantees: noise is where the program takes it from, as the party holds no more values than it reads.
+    [test: tests/harness/engines/test_distributed_noise.py]
+
+    Args:
+        config: The `distributed_noise` of `Engine.config`.
+        shares: The party's column, or nothing.
+        drawn: Noise for each value that is opened.
+    Raises:
+        ShareError: It holds more or fewer values.
     """
     domain = RINGS[config["domain"]]
     if len(shares) != config["values"] * domain.value_bytes:
@@ -55,7 +56,7 @@ def with_noise(config: Mapping[str, Any], shares: bytes, drawn: npt.ArrayLike) -
 
 
 class _Column:
-    """A party's column, as far as circuits take it for a secret vector: adding up shares adds up secrets."""
+    """A party's column in place of a circuit's secret vector: sums of shares are shares of sums."""
 
     def __init__(self, domain: Ring, words: Words) -> None:
         self._domain, self.words = domain, words
@@ -72,10 +73,9 @@ class _Column:
 
 
 def begin(config: dict[str, Any], columns: int) -> None:
-    """Put pipes where the engine reads this party's values and bits; start what fills them.
+    """Put pipes where the engine reads values and bits, and start a process that fills them.
 
-    Args: columns: from which the columns come, `column_bytes` for each round; when they end, so does that
-    process.
+    It reads each round's `column_bytes` from the descriptor `columns`, and ends with it.
     """
     pipes = os.pipe(), os.pipe()
     if os.fork() == 0:

@@ -1,10 +1,8 @@
 """One party's process: claims its directory, makes its key, draws its bits or noise, becomes the engine.
 
-Started as `python -m harness.engines.parties.main TIME` in the party's own directory, on the party's own
-host, TIME being now (seconds since 1970). It talks to whoever started it by two lines: it prints `ready` when
-its certificate can be collected, and goes on when it reads `go`, by when the others' certificates are there;
-where there are rounds, its column of each follows. From then on its output goes to `log`. No other process
-sees its key, its bits or its noise.
+It starts in the party's directory, on its own host, with the time in seconds since 1970. It prints `ready`
+when its certificate is there, and goes on when it reads `go`, once the others' are there too. Columns of
+rounds follow. Its later output goes to `log`. No other process sees its key, bits or noise.
 """
 
 import contextlib
@@ -42,7 +40,7 @@ def main() -> int:
         return _main()
     except FairSharesError as error:
         print("fairshares:", " ".join(str(error).split()), flush=True)
-    except OSError as error:  # its disk is full, most likely, and so may be its log
+    except OSError as error:  # most likely its disk is full, and so may be its log
         with contextlib.suppress(OSError):
             print("fairshares:", error.strerror, flush=True)
     return 1
@@ -88,7 +86,7 @@ def _main() -> int:
 
 
 def _dump_no_core() -> None:
-    """Have no core dump made of this process, which would hold shares, a key and bits.
+    """Prevent core dumps, which would hold shares, a key and bits.
 
     At a limit of 1 Linux makes none; at 0 it would still make one for a program that collects them.
     """
@@ -97,9 +95,9 @@ def _dump_no_core() -> None:
 
 
 def _run_with_front(config: dict[str, Any], started: float) -> int:
-    """Talk to clients from this process, with the virtual machine as its child; neither outlives the other.
+    """Talk to clients from this process; its child, the virtual machine, gets the random bits or the noise.
 
-    Only the child gets the random bits, or the noise.
+    Neither outlives the other.
     """
     from harness.clients import gateway as front
     from harness.engines.parties.certificates import make_key, trust
@@ -117,7 +115,6 @@ def _run_with_front(config: dict[str, Any], started: float) -> int:
 
 
 def _become(config: dict[str, Any], *more: str) -> NoReturn:
-    """Become the virtual machine. Args: more: its last arguments."""
     from harness.engines.parties.certificates import expecting
 
     environment = {**os.environ, **config.get("environment", {}), **expecting(Path(DATA).glob("*.pem"))}
@@ -133,12 +130,10 @@ def _redirect_output() -> None:
 
 
 def _supply_secrets(config: dict[str, Any]) -> None:
-    """Put this party's bits, or its values with its own noise, where the engine reads them, and nowhere else.
+    """Put this party's bits, or its values with its own noise, in memory that only the engine reads.
 
-    They are in memory only, gone with the process. Before the bits come its shares of clients' bits, if there
-    are any. Bits and noise come from the operating system, fresh at every start; noise by a table that
-    follows from public numbers. A test program's come from a file that the test wrote; the engine lets no
-    other program have one.
+    Its shares of clients' bits come first. Bits and noise come from the operating system, fresh at every
+    start; only a test program takes them from a file.
     """
     data, party, own = Path(DATA), config["party"], config.get("distributed_noise")
     shared, file = data / SHARED_BITS, data / GIVEN_BITS
@@ -163,7 +158,6 @@ def _supply_secrets(config: dict[str, Any]) -> None:
 
 
 def _link_to_memory(place: Path, content: bytes) -> None:
-    """Have `place` stand for the content, in memory that the engine inherits and no other process sees."""
     descriptor = os.memfd_create("secrets")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content)

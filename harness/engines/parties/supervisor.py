@@ -1,8 +1,4 @@
-"""Runs the parties of one run, watches them, says whose fault a failure is, and leaves nothing behind.
-
-Each party is a process of its own (`harness.engines.parties.main`) in a directory of its own, mode 0700,
-that holds that party's shares and key only.
-"""
+"""Runs the parties of one run, watches them, says whose fault a failure is, and leaves nothing behind."""
 
 import contextlib
 import math
@@ -44,22 +40,20 @@ from harness.errors import (
 from harness.system.signals import uninterrupted
 
 _POLL_S = 0.005
-_SHORTEST_S = 0.0005  # between two looks for what a round opens
-_GRACE_S = 0.5  # between the first failure and stopping the others, so that the culprit is seen first
-_SEARCH_S = 1.5  # where those that failed so far only lost others: there is a culprit to be seen
+_SHORTEST_S = 0.0005  # first pause between looks at a round's outputs
+_GRACE_S = 0.5  # from the first failure until the others are stopped, so that the culprit is seen
+_SEARCH_S = 1.5  # the same where all failed parties only lost others, and the culprit is still unknown
 _PORTS = range(12000, 30000)  # below the ephemeral range, so that no client socket takes one meanwhile
-_BLOCK = 16  # ports that one holder has for itself
+_BLOCK = 16  # ports of one holder
 
 
 @contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Yield ports of this machine that nothing listens on, and that nobody else is given meanwhile.
+    """Yield free ports of this machine, at most 15; UnsupportedError if there are too few.
 
-    Parties begin to listen long after their ports were chosen. So whoever has the ports keeps the first of
-    their block bound: processes that choose at the same time get different blocks.
-    Guarantees: no two holders on one machine have a port in common.
+    Guarantees: no two holders on one machine have a port in common, as each keeps the first port of its block
+    bound.
     [test: tests/harness/engines/test_ports.py]
-    Args: count: below 16. Raises: UnsupportedError: there are not so many.
     """
     for first in random.SystemRandom().sample(_PORTS[::_BLOCK], len(_PORTS[::_BLOCK])):
         ports = range(first + 1, min(first + _BLOCK, _PORTS.stop))
@@ -94,10 +88,9 @@ def run_parties(
     """Run one process per config on this machine to the end; return their logs.
 
     Guarantees: on return and on every exception, KeyboardInterrupt included, all processes have ended
-    and `work` is gone.  [test: tests/commands/test_faults.py]
-    Args: configs: per party, what `harness.engines.parties.main` reads; `files` and `links` in it name what
-    the engine wants in the party's directory; work: a new directory; starting: see `Engine.run`.
-    Raises: UsedDirectoryError; PartyFailedError: names the first party to fail; PartyTimeoutError.
+    and `work`, which must be new, is gone.  [test: tests/commands/test_faults.py]
+
+    Raises UsedDirectoryError, PartyTimeoutError, or PartyFailedError, which names the first party to fail.
     """
     fronts = [(front["host"], front["port"]) for config in configs if (front := config.get("front"))]
     with _laid_out(job, configs, work, job.party_inputs) as parties:
@@ -111,7 +104,6 @@ def run_parties(
 def _laid_out(
     job: Job, configs: Sequence[dict[str, Any]], work: Path, values: Sequence[Path | None]
 ) -> Iterator[list[LocalProcess]]:
-    """Yield parties that are to be started, each with its values in a directory below `work`; remove that."""
     work.mkdir(mode=0o700, parents=True)
     try:
         yield [LocalProcess(job, config, work / f"party-{i}", values[i]) for i, config in enumerate(configs)]
@@ -121,24 +113,21 @@ def _laid_out(
 
 
 class Rounds:
-    """Parties that stay up: of each round they take a column each, and print what they open.
-
-    Args: timeout_s: of a round.
-    """
+    """Parties that stay up: each round they take a column each, and print what they open."""
 
     def __init__(self, parties: Sequence[LocalProcess], outputs: Sequence[str], timeout_s: float) -> None:
         self._parties, self._outputs, self._timeout_s = parties, outputs, timeout_s
         self._logs: list[BinaryIO] = [party.log.open("rb") for party in parties]
 
     def open(self, columns: Sequence[bytes]) -> dict[str, tuple[int, ...]]:
-        """Hand each party its column of the next round; return what all of them open.
+        """Hand each party its column; return the opened values.
 
-        Raises: PartyFailedError: names the first party to fail; PartyTimeoutError; OutputError.
+        Raises PartyFailedError, PartyTimeoutError or OutputError.
         """
         deadline = time.monotonic() + self._timeout_s
         for party, column in zip(
             self._parties, columns, strict=True
-        ):  # a pipe takes no more than some at once
+        ):  # in threads, as a pipe has little room
             Thread(target=party.send, args=(column,), daemon=True).start()
         lines: dict[int, str] = {}
         pause = _SHORTEST_S
@@ -156,12 +145,11 @@ class Rounds:
         return parse_outputs([[lines[i]] for i in range(len(lines))], self._outputs)
 
     def finish(self) -> list[PartyState]:
-        """Wait until all parties have ended, after the last round; return their logs. Raises: as `open`."""
+        """Wait until all parties have ended; return their logs. Raises as `open`."""
         _watch(self._parties, time.monotonic() + self._timeout_s, self._timeout_s)
         return [party.state() for party in self._parties]
 
     def _next_line(self, i: int) -> str | None:
-        """Return the next whole line that a party has opened values in, if there is one."""
         log = self._logs[i]
         while True:
             begin = log.tell()
@@ -173,7 +161,7 @@ class Rounds:
                 return line.decode()
 
     def close(self) -> None:
-        """Release what reading took."""
+        """Close the logs."""
         for log in self._logs:
             log.close()
 
@@ -186,10 +174,7 @@ def rounds_of(
     timeout_s: float,
     starting: Callable[[], None] = no_charge,
 ) -> Iterator[Rounds]:
-    """Yield parties that take columns round by round.
-
-    Guarantees, Args, Raises: as `run_parties`, when the block ends.
-    """
+    """Yield parties that take columns round by round; at the end all is as after `run_parties`."""
     with (
         _laid_out(job, configs, work, [None] * len(configs)) as parties,
         _started(parties, timeout_s, starting),
@@ -207,11 +192,11 @@ def run_to_completion(
 ) -> list[PartyState]:
     """Start the parties, wherever they are, exchange their certificates, and wait until all have ended.
 
+    Clients begin once the certificates are there, and find gateways at `addresses`.
     Guarantees: on return and on every exception all processes have ended.
     [test: tests/commands/test_faults.py]
-    Args: clients: that send to the parties, None if nobody does; they begin once the parties' certificates
-    are there; addresses: where they find each party's gateway.
-    Raises: as `run_parties`.
+
+    Raises as `run_parties`.
     """
     with _started(parties, timeout_s, starting) as (certificates, deadline):
         begun: AbstractContextManager[None] = nullcontext()
@@ -226,7 +211,6 @@ def run_to_completion(
 def _started(
     parties: Sequence[PartyProcess], timeout_s: float, starting: Callable[[], None]
 ) -> Iterator[tuple[dict[int, str], float]]:
-    """Start the parties, exchange and yield their certificates, and when their time is over; end them all."""
     try:
         starting()
         for party in parties:
@@ -240,7 +224,7 @@ def _started(
                     f"{party.name} did not start within {timeout_s:g} s; all were stopped."
                 )
             certificates[i] = certificate
-        with ThreadPoolExecutor(len(parties)) as pool:  # the first waits for the last, and not for long
+        with ThreadPoolExecutor(len(parties)) as pool:  # at once, as they wait for each other
             for gone in [pool.submit(party.go, certificates) for party in parties]:
                 gone.result()
         yield certificates, deadline
@@ -253,7 +237,6 @@ def _started(
 
 
 def _watch(parties: Sequence[PartyProcess], deadline: float, timeout_s: float) -> None:
-    """Wait until all parties have ended. Raises: as `run_parties`."""
     codes: dict[int, int] = {}
     failed_at = math.inf
     while len(codes) < len(parties):
@@ -282,9 +265,8 @@ def _failure(
     failed: Sequence[int],
     culprits: Sequence[int],
 ) -> FairSharesError:
-    """Return what to raise when parties have failed: whose fault it is, as far as it can be told."""
     for line in chain.from_iterable(errors):
-        if line.startswith(OWN + FAILED):  # because of clients, of which all parties agreed
+        if line.startswith(OWN + FAILED):  # because of clients, as all parties agree
             return ClientError(f"{line.removeprefix(OWN)} The parties were stopped; no result was written.")
     if not culprits:
         return PartyFailedError(_disconnection(failed, errors))
@@ -298,9 +280,9 @@ def _failure(
 
 
 def _culprits(codes: Mapping[int, int], errors: Sequence[Sequence[str]], failed: Sequence[int]) -> list[int]:
-    """Return the failed parties that did not only lose a peer, the likeliest culprits first."""
+    """Return the failed parties that did not only lose a peer, the likeliest first."""
     lost = LOST_PEER.fullmatch
-    # A party that lost its peer fails too, right after, and may be seen first.
+    # A party that lost its peer fails right after it, and may be seen first.
     killed = [i for i in failed if codes[i] < 0]
     alone = [i for i in failed if not any(map(lost, errors[i]))]
     more = [i for i in failed if not all(map(lost, errors[i]))]
@@ -327,10 +309,7 @@ def _end_of(
 
 
 def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
-    """Say that a check failed, and who may have deviated: who tells of two parties may lie itself.
-
-    Args: checks: what each party found wrong with what others sent, of those that did.
-    """
+    """Say who may have deviated if a check failed: a party that accuses two others may itself lie."""
     pairs = [{int(match[3]), int(match[4]), i} for i, match in checks.items() if match[3]]
     everybody = set(range(parties))
     who = " or ".join(map(str, sorted(everybody.intersection(*pairs) or everybody)))
@@ -343,7 +322,6 @@ def _one_of(parties: int, checks: Mapping[int, re.Match[str]]) -> str:
 
 
 def _disconnection(failed: Sequence[int], errors: Sequence[Sequence[str]]) -> str:
-    """Say that parties lost others, with none of them to blame."""
     lines = dict.fromkeys(chain.from_iterable(errors[i] for i in failed))
     return (
         f"Connections between the parties were lost (by {', '.join(map(str, sorted(failed)))}), and no party "

@@ -1,7 +1,4 @@
-"""A party's working directory: the names of what is in it, for who lays it out, runs in it and reads it.
-
-Imports next to nothing: a party's process reads these names before anything else.
-"""
+"""Names of the files in a party's working directory; it imports next to nothing, as parties read it first."""
 
 from pathlib import Path
 
@@ -9,8 +6,8 @@ CLAIM = "started"  # made by the party, once: a directory is never started in ag
 CONFIG = "party.json"
 LOG = "log"
 PEERS = "peers"  # the others' certificates, as P<i>.pem
-DATA = "Player-Data"  # where engines look for what follows
-SHARED_BITS = "shared-bits"  # of clients, which this party adds its own to
+DATA = "Player-Data"  # where engines look for the following
+SHARED_BITS = "shared-bits"  # of clients; this party's own bits are appended
 GIVEN_BITS = "given-bits"  # of a test program, in place of random ones
 PIECE = ("Persistence/Transactions-P*.data", f"{DATA}/*/Player-MAC-Keys-*")  # of noise made ahead
 MET = "met"  # the SHA-256 of each certificate that a link of this party accepted, a line each
@@ -18,7 +15,7 @@ LOOPBACK = "127.0.0.1"  # in `CONFIG`, where all parties are on one machine
 
 
 def values_file(party: int) -> str:
-    """Return the name, in `DATA`, of a party's values in the model's domain."""
+    """Return the name, in `DATA`, of a party's values."""
     return f"Input-Binary-P{party}-0"
 
 
@@ -28,11 +25,11 @@ def bits_file(party: int) -> str:
 
 
 def certificate_file(party: int) -> str:
-    """Return the name, in `DATA` and in `PEERS`, of a party's certificate."""
+    """Return the name, in `DATA` and `PEERS`, of a party's certificate."""
     return f"P{party}.pem"
 
 
 def met(directory: Path) -> list[str]:
-    """Return the fingerprints in a party's directory of the certificates that its links accepted so far."""
+    """Return the fingerprints of certificates that a party's links accepted so far."""
     place = directory / MET
     return place.read_text().split() if place.exists() else []
