@@ -8,7 +8,7 @@ from fractions import Fraction
 MAX_ORDER = 1 << 12
 MAX_RUNS = 10_000  # that are declared
 MAX_EPSILON = Fraction(64)  # of a budget that is not kept by basic composition
-LOST = Fraction(1, 4)  # of a filter's delta, for masses that tell neighbours apart for certain
+LOST = Fraction(1, 8)  # of a filter's delta, for each neighbor's masses outside of a pair
 SUMMED = Fraction(1, 16)  # of a filter's delta, for runs that it admits by the sums of epsilon and delta
 
 
@@ -85,7 +85,7 @@ def renyi_order(epsilon: Fraction, delta: Fraction) -> int:
 
     Computes: by floats; whichever order it is, a filter that keeps to it is valid.
     """
-    need = -math.log(delta * (1 - LOST - SUMMED))
+    need = -math.log(delta * (1 - 2 * LOST - SUMMED))
 
     def room(order: int) -> float:
         rest = math.log1p(-1 / order) * (order - 1) - math.log(order)

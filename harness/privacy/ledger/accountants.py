@@ -133,7 +133,7 @@ class Renyi(Accountant):
         assert delta is not None
         if compose(loss.exact for loss in self.losses).within(Guarantee(self.budget.epsilon, delta * SUMMED)):
             return True
-        return lost <= delta * LOST and tail <= delta * (1 - LOST - SUMMED)
+        return lost <= delta * LOST and tail <= delta * (1 - 2 * LOST - SUMMED)
 
     @property
     def left(self) -> Budget:

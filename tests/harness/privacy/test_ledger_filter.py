@@ -149,7 +149,7 @@ def test_any_other_rule_is_beaten(rule: TheLedger) -> None:
     assert delta_of_the_best_analyst(rule, exp_bounds(BUDGET.epsilon)[1]) > ONE_OF_EACH.delta
 
 
-RENYI = [Budget(Fraction(3, 2), Fraction(9, 40), order=3), Budget(Fraction(2), Fraction(1, 4), order=3)]
+RENYI = [Budget(Fraction(3, 2), Fraction(1, 4), order=3), Budget(Fraction(2), Fraction(1, 4), order=3)]
 DECLARED = [Budget(Fraction(1), Fraction(1, 3), runs=2), Budget(Fraction(2), Fraction(1, 5), runs=3)]
 
 
