@@ -43,7 +43,7 @@ from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import confusion as confusion_view, weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
-_OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # which `plan` names, though not all tasks have them
+_OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
 _OF_RUNS = {*calls.Run.declared, *Account.declared, "shares", "stock"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
