@@ -1,5 +1,5 @@
-"""What the protocols cost and are worth, measured and simulated, with the raw samples.
+"""Costs and errors of the protocols, measured and simulated, with the raw samples.
 
-`suites` says what is measured; `measure` runs it, `validation` judges it, `report` shows it; `studies`
-simulate in the clear; `papers` holds what the papers print. Start with README.md.
+`suites` defines experiments, `measure` runs them, `validation` judges and `report` shows the results;
+`studies` simulate in the clear; `papers` holds printed numbers. Start with README.md.
 """

@@ -1,4 +1,4 @@
-"""What `bench.run` does, which runs what is missing, and what judges and shows measured runs."""
+"""`bench.run`, which runs what is missing, and the commands that judge and show measured runs."""
 
 import json
 import secrets
@@ -104,7 +104,7 @@ def run(options: RunOptions) -> None:
 
 
 def _earlier(options: RunOptions, directory: Path) -> Chosen:
-    """Return what an earlier command measured. Raises: OptionError: an option is of something else."""
+    """Return the choice of an earlier command, unless an option contradicts it."""
     if options.experiment:
         raise OptionError(
             f"--resume goes on with the experiment in {directory}; leave out {options.experiment}."
@@ -118,10 +118,7 @@ def _earlier(options: RunOptions, directory: Path) -> Chosen:
 
 
 def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
-    """Return what is to be measured, its text, and the directory of its programs.
-
-    Raises: OptionError, ExperimentError: there is no such experiment, or it makes no sense.
-    """
+    """Return an experiment, its text, and the directory of its programs."""
     named = Path(options.experiment)
     if _is_program(options.experiment):
         return *_experiment_of(options), named.parent
@@ -136,7 +133,7 @@ def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
 
 
 def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
-    """Say which runs failed, and how to run them again, and exit with 1, if there are some."""
+    """Name runs that failed, and exit with 1 if there are some."""
     for sample in failed:
         name = f"{name_of(sample.cell)}, repetition {sample.repetition + 1}"
         say(f"[bold red]failed[/] {plain(name)}: {plain(str(sample.reason))}", cli.err)
@@ -187,7 +184,6 @@ def _costs(of: Sequence[Sample]) -> list[str]:
 
 
 def _summary(of: Sequence[Sample]) -> dict[str, Any]:
-    """Return a cell's results as JSON."""
     took, reasons = summary(of), [sample.reason for sample in of if sample.reason]
     return {
         "cell": dict(of[-1].cell),
@@ -198,15 +194,11 @@ def _summary(of: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _is_program(text: str) -> bool:
-    """Return whether that names a program."""
     return text.endswith(".mpc")
 
 
 def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
-    """Return an experiment that times a program, or two in turn, and its text.
-
-    Raises: OptionError: the other program is elsewhere; ExperimentError.
-    """
+    """Return an experiment that times a program, or two in turn, and its text."""
     experiment, against = Path(options.experiment), options.against or ""
     names, ways = [experiment.name], [options.compile_options or ""]
     if _is_program(against):
@@ -232,10 +224,7 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
 
 
 def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iterator[Part]:
-    """View what MP-SPDZ's compiler counts in each cell's program, and how seconds of two compare.
-
-    Args: programs: the directory of their texts.
-    """
+    """View the compiler's counts of each program, and the ratio of two programs' seconds."""
     rows = []
     for of in cells:
         if not summary(of) or not (counts := _estimate(of[-1].cell, programs)):
@@ -258,7 +247,7 @@ def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iter
 
 
 def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
-    """Return what MP-SPDZ's compiler counts in a program, by its words; nothing without it."""
+    """Return the compiler's counts of a program, by its words; {} without MP-SPDZ."""
     installation, model = find_installation(), model_of(cell)
     if not isinstance(installation, Installation) or model.virtual_machine is None:
         return {}
@@ -267,7 +256,7 @@ def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
 
 
 def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View the ratio of seconds of cells that differ in program or compile options alone, pair by pair."""
+    """View the ratio of seconds of two programs, or of two compile options, pair by pair."""
     by_model: dict[Level, list[Sequence[Sample]]] = {}
     for of in cells:
         by_model.setdefault(of[-1].cell["security"], []).append(of)
@@ -320,7 +309,7 @@ def export(options: ExportOptions) -> None:
 
 
 def compare(options: CompareOptions) -> None:
-    """Say cell by cell what changed between two measurements."""
+    """Show, cell by cell, the changes between two measurements."""
     changes = list(changed(load(options.before), load(options.after)))
     if cli.output.json:
         print_json([vars(change) for change in changes])

@@ -220,10 +220,7 @@ class ReproduceOptions(Options):
     prints = "all numbers as JSON"
 
     def __init__(self, **texts: str | bool) -> None:
-        """Read the texts; what a study takes and was not given has the study's default.
-
-        Raises: OptionError: as of all commands, or an option is not of this study.
-        """
+        """Read the texts, with the study's defaults; OptionError if an option is not of this study."""
         given = {name: text for name, text in texts.items() if text}
         defaults = STUDIES.get(str(texts.get("name")), {})
         super().__init__(**{**defaults, **given})
@@ -238,7 +235,7 @@ class ReproduceOptions(Options):
 
     @property
     def command(self) -> str:
-        """The command as results name it: with defaults, and the last part of a path alone."""
+        """The command as results name it: with defaults, and only the last part of a path."""
         given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
         for name in _PATHS:
             if given.get(name):

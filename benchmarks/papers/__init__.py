@@ -1,8 +1,7 @@
-"""What papers print, as data: each number in one place, with its source and its faults.
+"""Printed numbers of papers as data, each with its source and faults; texts, as printed.
 
-`privfairfl.json`: runtimes and what the text says of them (Table 2, Figures 1 and 2), accuracy and
-fairness (Table 3). `gaps.json`: Juarez and
-Korolova on measuring gaps under local privacy (Tables 1 and 2, Figures 1 to 4). Numbers as printed are text.
+`privfairfl.json` has runtimes (Table 2, Figures 1 and 2), accuracy and fairness (Table 3). `gaps.json` has
+Juarez and Korolova's Tables 1 and 2 and Figures 1 to 4.
 """
 
 import json
@@ -21,18 +20,18 @@ from harness.security_models import MODELS
 
 @dataclass(frozen=True)
 class Printed:
-    """A number of seconds as the paper prints it, with as many digits."""
+    """Seconds with the paper's digits."""
 
     text: str
 
     @property
     def seconds(self) -> float:
-        """The number as it is printed; see `range`."""
+        """The number as printed."""
         return float(self.text)
 
     @property
     def range(self) -> tuple[float, float]:
-        """What may have been rounded to it."""
+        """The least and the largest number that round to it."""
         value, half = Fraction(self.text), _half_a_digit(self.text)
         return float(value - half), float(value + half)
 
@@ -42,7 +41,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of one of the paper's data sets. Attributes: records: for training."""
+    """The size of one of the paper's data sets; records are for training."""
 
     name: str
     title: str
@@ -52,10 +51,11 @@ class Shape:
 
 @dataclass(frozen=True)
 class FigureClaim:
-    """What a figure's caption and text say in numbers.
+    """The numbers of a figure's caption and text.
 
-    Attributes: factor: of the horizontal axis; at: the levels, from and to, that `seconds` is said of,
-    roughly.
+    Attributes:
+        factor: Of the horizontal axis.
+        at: The levels, from and to, for which the text says `seconds`.
     """
 
     title: str
@@ -71,9 +71,11 @@ class FigureClaim:
 class PrivFairFL:
     """The paper's figures.
 
-    Attributes: table2: seconds by (model, shape, protocol), preprocessing included; parties: of each model
-    that the paper has; thresholds: of π_ROC; claims: sentence and source by name;
-    machine: what it was measured on; caveats: sentences.
+    Attributes:
+        table2: Seconds by (model, shape, protocol), preprocessing included.
+        parties: By model.
+        thresholds: Of π_ROC.
+        claims: Sentence and source, by name.
     """
 
     table2: Mapping[tuple[str, str, str], Printed]
@@ -88,7 +90,7 @@ class PrivFairFL:
 
 @cache
 def privfairfl() -> PrivFairFL:
-    """Return what the paper publishes, from `privfairfl.json`."""
+    """Return the contents of `privfairfl.json`."""
     published = _read("privfairfl.json")
     phases = {protocol["phase"]: name for name, protocol in published["protocols"].items()}
     cells = {cell["security"]: cell for cell in published["table2"]["cells"]}
@@ -113,23 +115,22 @@ def privfairfl() -> PrivFairFL:
 
 @cache
 def table3() -> dict[str, Any]:
-    """Return PrivFairFL's Table 3: under `rows`, by scheme and shape, as printed; accuracy in percent."""
+    """Return PrivFairFL's Table 3: `rows` by scheme and shape, as printed; accuracy in percent."""
     return dict(_read("privfairfl.json")["table3"])
 
 
 @cache
 def gaps() -> dict[str, Any]:
-    """Return what `gaps.json` holds; numbers as printed are text there."""
+    """Return the contents of `gaps.json`."""
     return _read("gaps.json")
 
 
 def rounds_to(value: float, printed: str) -> bool:
-    """Whether a number is what may have been rounded to the printed one."""
+    """Return whether a number rounds to the printed one."""
     return abs(Fraction(value) - Fraction(printed)) <= _half_a_digit(printed)
 
 
 def _half_a_digit(printed: str) -> Fraction:
-    """Return half of the last digit's unit."""
     return Fraction(10) ** int(Decimal(printed).as_tuple().exponent) / 2
 
 

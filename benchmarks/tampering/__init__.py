@@ -1,4 +1,4 @@
-"""Active security, tried: one party changes what it sends, and the others abort or are right, or are not.
+"""Active security, tried: one party changes its messages, and the others should abort or be right.
 
-`walk` chooses what is changed, `attack` changes it in a run, by `interposer.c`. Start with `walk`.
+`walk` chooses changes, and `attack` makes one in a run, by `interposer.c`. Start with `walk`.
 """

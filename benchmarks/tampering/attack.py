@@ -1,7 +1,6 @@
-"""Runs whose one party changes a message: laid out once, run as often as there are changes.
+"""Runs in which one party changes a message: laid out once, run for each change.
 
-Parties are MP-SPDZ's virtual machines and nothing else: what is tried is the engine. Each has a directory of
-its own as in any run, and inputs that the program of the operation says. Linux, with a C compiler.
+Parties are MP-SPDZ's virtual machines alone. Needs Linux and a C compiler.
 """
 
 import os
@@ -53,7 +52,7 @@ _MESSAGES, _CHANGED = "messages", "changed"
 
 
 class Kind(StrEnum):
-    """How a message is changed: see `interposer.c`."""
+    """How a message is changed; see `interposer.c`."""
 
     FLIP = "flip"
     SHIFT = "shift"
@@ -74,7 +73,7 @@ KINDS = (
 
 
 class Outcome(StrEnum):
-    """What the honest parties made of a change."""
+    """The honest parties' reaction to a change."""
 
     ABORTED = (
         "aborted"  # an honest party ended with an error, or all waited for ever, and none opened anything
@@ -88,7 +87,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """One message of the party that tampers. Attributes: number: to that receiver; length: in bytes."""
+    """One message of the tampering party: its number to that receiver, and its bytes."""
 
     receiver: int
     number: int
@@ -97,7 +96,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Change:
-    """A message, and what becomes of it. Attributes: where: the byte; what: at most 2^63."""
+    """A change of a message at a byte, by at most 2^63."""
 
     message: Message
     kind: Kind
@@ -109,7 +108,7 @@ class Change:
 
 
 def build_interposer(directory: Path) -> Path:
-    """Build the interposer into a directory, and return it. Raises: UnsupportedError: nothing builds it."""
+    """Build the interposer into a directory, and return it."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise UnsupportedError("There is no C compiler cc, by which messages are changed; install one.")
@@ -126,11 +125,7 @@ def build_interposer(directory: Path) -> Path:
 
 
 class Attack:
-    """The parties of one model and operation, one of which tampers.
-
-    Args: tamperer: its number; built: the interposer; work: a new directory.
-    Attributes: kinds: of changes; directories: of the parties.
-    """
+    """The parties of one model and operation, one of which tampers."""
 
     kinds: tuple[Kind, ...] = KINDS
 
@@ -152,7 +147,7 @@ class Attack:
                 trust(other / DATA / certificate_file(i), directory / DATA, f"P{i}")
 
     def feed(self, values: Sequence[Integers], bits: Sequence[Sequence[Integers]]) -> None:
-        """Have the two parties that make inputs make these from now on."""
+        """Have the two parties with inputs use these from now on."""
         for i, directory in enumerate(self.directories):
             columns = [k for k, party in enumerate(self._inputs) if party == i]
             numbers = [value for k in columns for column in values[k : k + 1] for value in column]
@@ -161,7 +156,7 @@ class Attack:
             (directory / DATA / bits_file(i)).write_text("".join(f"{word}\n" for word in words))
 
     def _job(self) -> Job:
-        """Return the program: one of ours for this, or a production program's own text, with other inputs."""
+        """Return a small program, or a production program's text with other inputs."""
         operation = self.operation
         source = PROGRAMS / f"{operation.program}.mpc"
         if not source.exists():
@@ -179,7 +174,7 @@ class Attack:
 
     @contextmanager
     def laid_out(self) -> Iterator[None]:
-        """Have the program compiled, and kept, meanwhile. Raises: UnsupportedError; CompileError."""
+        """Keep the program compiled meanwhile."""
         engine = engine_of(self.model)
         with engine.prepared(self._job(), self.model) as prepared:
             configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
@@ -190,20 +185,20 @@ class Attack:
             yield
 
     def messages(self) -> list[Message]:
-        """Return what the party sends in a run that it does not tamper with, whose result is right."""
+        """Return the party's messages in a run without changes."""
         outcome, _, lines = self._run("")
         assert outcome is Outcome.RIGHT, (self.model.name, self.operation.name, outcome)
         return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
 
     def watch(self) -> list[list[tuple[int, int, int]]]:
-        """Return what each party sends in a run that ends: to whom, bytes, and when, nanoseconds."""
+        """Return each party's messages in a run that ends: receiver, bytes, and time in nanoseconds."""
         outcome, _, lines = self._run("")
         assert outcome is not Outcome.ABORTED, (self.model.name, self.operation.name)
         words = [[[int(word) for word in line.split()] for line in file] for file in lines]
         return [[(to, length, at) for to, _, length, at in messages] for messages in words]
 
     def run(self, change: Change | None = None) -> tuple[Outcome, Integers]:
-        """Run once with this change; return what the honest parties made of it, and what they opened."""
+        """Run once with this change; return the honest parties' outcome and opened values."""
         outcome, opened, lines = self._run(str(change or ""))
         changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
         return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
@@ -244,7 +239,7 @@ class Attack:
         return *self._outcome(codes), sent
 
     def _wait(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
-        """Wait until the honest parties have ended, or will not, however busy the machine is."""
+        """Wait until the honest parties have ended or wait for ever, however busy the machine is."""
         sent, since, before = -1, 0.0, None
         while any(parties[i].poll() is None for i in self._honest):
             now, running = time.monotonic(), [party.pid for party in parties if party.poll() is None]
@@ -275,7 +270,6 @@ class Attack:
         return Outcome.OPENED if are_right else Outcome.SHIFTED, any_opened
 
     def _opened(self, party: int) -> Integers:
-        """Return all that the party printed as opened, () if it printed nothing."""
         lines = (self.directories[party] / LOG).read_text(errors="replace").splitlines()
         return tuple(
             int(word) for line in lines if line.startswith("OUT ") for word in _INTEGER.findall(line)
@@ -283,7 +277,7 @@ class Attack:
 
 
 def _on_a_leash() -> None:
-    """Have this process end with its coordinator, and when it has computed for too long."""
+    """End this process with its coordinator, or after too much computation."""
     die_with_parent()
     resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_S, _LONGEST_S))
 
@@ -293,7 +287,6 @@ Thread = tuple[bool, int, int]
 
 
 def _threads(processes: Sequence[int]) -> dict[str, Thread]:
-    """Return all threads of processes."""
     threads = {}
     for process in processes:
         for thread in sorted(Path(f"/proc/{process}/task").glob("*")):
