@@ -25,7 +25,7 @@ GRID: Mark = methodcaller("grid", alpha=0.3, linewidth=0.6)
 
 
 def legend(**style: Any) -> Mark:
-    """Return a legend with each label once, in the style of `Axes.legend`."""
+    """Return a legend with each label once."""
     return lambda axes: axes.legend(*_labels([axes]), **{"frameon": False, "fontsize": "small", **style})
 
 
@@ -45,8 +45,8 @@ def draw(
 ) -> Figure:
     """Draw rows of panels.
 
-    `x` labels the last row's horizontal axes, `y` each row's first vertical axis, `columns` the first row's
-    panels; `legend_columns` are of one legend below for all panels.
+    `x` labels the last row, `y` each row, `columns` each column; `legend_columns` are of a legend for all
+    panels.
     """
     figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
@@ -88,21 +88,21 @@ def ticks(names: Mapping[float, str], **style: Any) -> Mark:
 
 
 def heights_as_numbers(axes: Axes) -> None:
-    """Label a logarithmic vertical axis, also between powers of ten, with plain numbers."""
+    """Label a logarithmic vertical axis with plain numbers."""
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
     axes.grid(alpha=0.3, linewidth=0.6, which="both")
 
 
 def each_power_of_ten(axes: Axes) -> None:
-    """Label only the powers of 10 of both logarithmic axes."""
+    """Label only the powers of 10 of both axes."""
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=20))
         axis.set_minor_locator(NullLocator())
 
 
 def ones_and_threes(axes: Axes) -> None:
-    """Label 1 and 3 times each power of 10 on a logarithmic vertical axis, with plain numbers."""
+    """Label 1 and 3 times each power of 10 on the vertical axis."""
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=20))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())

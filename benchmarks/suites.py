@@ -68,13 +68,13 @@ _FILE = re.compile(r"[A-Za-z0-9_-]{1,100}\.mpc")
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Cells that are not run, by the levels of their factors, and why."""
+    """Cells that are not run, by their levels, and why."""
 
     where: dict[str, str | int | float | list[str | int | float]]
     reason: str
 
     def covers(self, cell: Mapping[str, Level]) -> bool:
-        """Return whether a cell has one of these levels of each factor."""
+        """Return whether a cell is one of these."""
         return all(cell.get(factor) in _listed(levels) for factor, levels in self.where.items())
 
 
@@ -91,7 +91,7 @@ class Until:
     confidence: Annotated[float, Meta(gt=0, lt=1)] = CONFIDENCE
 
     def enough(self, values: Sequence[float]) -> bool:
-        """Return whether a cell with these times needs no more runs."""
+        """Return whether these times are enough."""
         interval = interval_of_median(values, self.confidence)
         narrow = interval is not None and interval[1] - interval[0] <= self.width * median(values)
         return narrow or len(values) >= self.most
@@ -174,8 +174,6 @@ class Suite:
     ) -> list[Planned]:
         """Return all cells, each once; the last factor's levels change first.
 
-        `models` leaves out others; `repetitions` and `timeout_s` replace the file's.
-
         Raises:
             ExperimentError: A cell makes no sense, or two grids share it.
         """
@@ -233,7 +231,6 @@ def _listed(levels: Any) -> list[Any]:
 
 
 def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
-    """Check that a cell has the factors that it needs, and known levels only."""
     for factor, level in cell.items():
         _check_known(place, "factor", factor, _FACTORS)
         if factor in _NUMBERS:
@@ -270,7 +267,6 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
 
 
 def _check_literal(place: str, cell: Mapping[str, Level]) -> None:
-    """Check that a literal protocol runs on made-up records only."""
     strange = [name for name in ("input_path", "noise", "cap") if name in cell]
     strange += [name for name in ("groups", "labels") if cell.get(name, 2) != 2]
     if literal_of(cell) and strange:

@@ -1,4 +1,4 @@
-"""`bench.run`, which runs what is missing, and the commands that judge and show measured runs."""
+"""`bench.run`, and the commands that judge and show measured runs."""
 
 import json
 import secrets
@@ -56,7 +56,7 @@ _ROUNDS = "virtual machine rounds"  # as the compiler says it
 
 
 def run(options: RunOptions) -> None:
-    """Run what is missing of an experiment, in a new directory or in that of an earlier command."""
+    """Run what is missing of an experiment, in a new or an earlier directory."""
     directory = directory_of(options, "bench.run")
     of_program = options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
     if of_program and not _is_program(options.experiment or ""):
@@ -104,7 +104,6 @@ def run(options: RunOptions) -> None:
 
 
 def _earlier(options: RunOptions, directory: Path) -> Chosen:
-    """Return the choice of an earlier command, unless an option contradicts it."""
     if options.experiment:
         raise OptionError(
             f"--resume goes on with the experiment in {directory}; leave out {options.experiment}."
@@ -224,7 +223,7 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
 
 
 def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iterator[Part]:
-    """View the compiler's counts of each program, and the ratio of two programs' seconds."""
+    """View the compiler's counts of each program, and the ratio of two."""
     rows = []
     for of in cells:
         if not summary(of) or not (counts := _estimate(of[-1].cell, programs)):
@@ -247,7 +246,6 @@ def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iter
 
 
 def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
-    """Return the compiler's counts of a program, by its words; {} without MP-SPDZ."""
     installation, model = find_installation(), model_of(cell)
     if not isinstance(installation, Installation) or model.virtual_machine is None:
         return {}
@@ -256,7 +254,7 @@ def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
 
 
 def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View the ratio of seconds of two programs, or of two compile options, pair by pair."""
+    """View the ratio of seconds of two programs or compile options, pair by pair."""
     by_model: dict[Level, list[Sequence[Sample]]] = {}
     for of in cells:
         by_model.setdefault(of[-1].cell["security"], []).append(of)

@@ -33,14 +33,14 @@ TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE, "stock"
 
 
 def tampering(options: TamperingOptions) -> None:
-    """Change every message of models for active parties once, or as many as time allows."""
+    """Change every message of models for active parties, or as many as time allows."""
     names = options.security or [model.name for model in MODELS.values() if model.active]
     go_on = partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns)
     _carry_out("bench.tampering", options, names, go_on, lambda path: summary(walk.load(path)), _view)
 
 
 def timing(options: TimingOptions) -> None:
-    """Run programs on two extreme inputs in turn, and compare the sizes and times of packets."""
+    """Compare the sizes and times of packets on two extreme inputs."""
     names = options.security or [model.name for model in MODELS.values() if model.virtual_machine]
     tried = [program for program in PROGRAMS if program.program in (options.programs or PROTOCOLS)]
     go_on = partial(pairs.go_on, tried=tried)
@@ -55,7 +55,7 @@ def _carry_out(
     summarized: Callable[[Path], Rows],
     view: Callable[[Rows], Iterator[Part]],
 ) -> None:
-    """Run parties until the time is over, in a new or an earlier directory, and show all results."""
+    """Run parties until the time is over, and show all results."""
     directory = directory_of(options, command)
     if sys.platform != "linux":
         raise UnsupportedError("Messages are changed and watched on Linux alone.")
@@ -80,8 +80,8 @@ def _carry_out(
 def summary(attempts: Sequence[Attempt]) -> Rows:
     """Return the outcomes of changes by model and operation, and a bound of the harmful share.
 
-    A change is harmful if an honest party saw another value, whether it accepted it or then aborted. Messages
-    that a run did not have count as unchanged.
+    A change is harmful if an honest party saw another value, even if it then aborted. Messages that a run did
+    not have are not counted.
     """
     by_place: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in attempts:
@@ -107,7 +107,6 @@ def summary(attempts: Sequence[Attempt]) -> Rows:
 
 
 def _of_noise(counted: Counter[str]) -> dict[str, Any]:
-    """Return the distance of opened noise from its distribution, and what chance explains."""
     distance, by_chance = distance_of([int(value) for value in counted.elements()])
     return {"noise": counted.total(), "distance": round(distance, 5), "by_chance": round(by_chance, 5)}
 

@@ -1,6 +1,6 @@
 """PrivFairFL's Protocols 1 to 4 as printed, measured on records that they make up.
 
-Their outputs are not private, whatever the epsilon: each program's header states its guarantee.
+Their outputs are not private, whatever the epsilon.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def literal_source(spec: ProtocolSpec) -> Path:
 
 
 def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> Job:
-    """Return the job of a cell whose variant is literal. Noise is made of bits that each party draws."""
+    """Return a literal cell's job. Each party draws bits for the noise."""
     protocol = str(cell["protocol"])
     spec = SPECS[protocol]
     told = {**cell, "data": MADE_UP, "form": FORMS[str(cell["variant"])], "parties": model.parties}

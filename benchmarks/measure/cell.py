@@ -56,7 +56,7 @@ LEDGER = "ledger.sqlite"  # of a run, in a directory of its own
 
 
 class Place:
-    """A place to measure: this machine with all parties, or hosts, the first of which run them."""
+    """This machine with all parties, or hosts, the first of which run them."""
 
     def __init__(self, programs: Path = Path(), hosts: BenchmarkHosts | None = None) -> None:
         self._programs, self._hosts = programs, hosts
@@ -175,7 +175,7 @@ def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s:
 
 
 def _of_a_round(session: SumSession) -> dict[str, Any]:
-    """Return a session's manifest with the median seconds of a round; the first is left out."""
+    """Return a session's manifest, with a round's median seconds, without the first."""
     started, made = time.monotonic(), session.preprocess() if session.offline else []
     with session:
         for _ in range(session.rounds):
@@ -191,7 +191,7 @@ HERE = Place()
 
 @contextmanager
 def over_hosts(path: Path, programs: Path = Path()) -> Iterator[Place]:
-    """Yield the place of a file's hosts, connected while the block runs."""
+    """Yield the place of a file's hosts, connected meanwhile."""
     with closing(BenchmarkHosts(read_hosts(path))) as hosts:
         yield Place(programs, hosts)
 
@@ -232,7 +232,6 @@ def _with_places(job: Job) -> Job:
 
 
 def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityModel) -> Job:
-    """Return a program's job: each party reads `inputs` public integers."""
     return Job(
         ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
         source,
@@ -244,10 +243,9 @@ def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityMode
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
-    """Return the error of a count with distributed noise over that with joint noise.
+    """Return the standard error of a count with distributed noise over that with joint noise.
 
-    Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds;
-    of rounds, of a coordinate.
+    Computes: by exact variances; of curves, of the mean square over thresholds; of rounds, of a coordinate.
     """
     same = {**cell, "network": "none"}  # on which errors do not depend
     distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
@@ -300,7 +298,7 @@ def source_of(cell: Mapping[str, Level]) -> Path:
 
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
-    """Return a cell's statistic; of thresholds their curves, by the same program without the choice."""
+    """Return a cell's statistic; of thresholds their curves, by the same program."""
     statistic = statistic_of_request(request_of(cell))
     return statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
 

@@ -1,7 +1,4 @@
-"""Runs a suite's missing cells, and keeps each result as soon as it is there.
-
-However a command ends, its results stay, and the next one goes on from there.
-"""
+"""Runs a suite's missing cells, and keeps each result as soon as it is there."""
 
 import fcntl
 import hashlib
@@ -96,7 +93,7 @@ class Chosen:
 
 
 def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> None:
-    """Make a directory for the results, with the experiment's text and the programs beside it."""
+    """Make a directory for the results, with the experiment and its programs."""
     programs = {path.name: path.read_bytes() for path in _programs(chosen.plan(), beside)}
     if chosen.hosts:
         read_hosts(Path(chosen.hosts))
@@ -140,10 +137,10 @@ def chosen_in(directory: Path) -> Chosen:
 
 
 def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) -> None:
-    """Run what is missing in a directory, repetition by repetition, so that a drift meets all cells alike.
+    """Run what is missing, repetition by repetition, so that a drift meets all cells alike.
 
-    A cell that fails is run again only by the next command. If the experiment has warm-ups, a command's first
-    good run of each program is one. `watch` is called before each run.
+    A cell that fails is run again only by the next command. A command's first good run of each program is its
+    warm-up, if the experiment has them.
 
     Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an interrupt
     all results so far are on the disk.
@@ -186,8 +183,8 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:
     """Return the repetitions to run; the seed orders cells within a repetition.
 
-    A skipped cell has a single line. A cell that runs until its interval is narrow has one more repetition
-    until then.
+    A skipped cell has one line. A cell that runs until its interval is narrow has one more repetition until
+    then.
     """
     known = by_cell(samples)
     remaining: list[Todo] = []
@@ -240,7 +237,7 @@ def _mixed(sample: Sample, version: str | None) -> str:
 
 
 def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
-    """Estimate the seconds of all missing runs, by the mean so far; None if that is not known."""
+    """Estimate the seconds of all missing runs; None if that is not known."""
     walls = [sample.times["wall_s"] for sample in samples if sample.status == OK]
     left = [planned for planned, _ in todo if planned.excluded is None]
     known = walls and not any(planned.until for planned in left)
@@ -249,7 +246,6 @@ def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Keep other commands from the results."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

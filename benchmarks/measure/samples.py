@@ -1,4 +1,4 @@
-"""Measured runs: one JSON line each, appended as the run ends, so that a killed machine loses one at most."""
+"""Measured runs: one JSON line each, appended as the run ends."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def cell_key(cell: Mapping[str, Level]) -> Cell:
 
 
 def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
-    """Return a cell's levels, dotted, without hidden factors and usual levels."""
+    """Return a cell's levels, dotted, without hidden and usual ones."""
     left_out = {*hidden, *(("clients", "records") if cell.get("shape") else ())}
     ordered = [*(f for f in _ORDER if f in cell), *sorted(set(cell) - set(_ORDER))]
     shown = [cell[f] for f in ordered if f not in left_out and cell[f] not in ("", 0, _USUAL.get(f))]
@@ -103,7 +103,7 @@ def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
 
 
 def append(path: Path, line: Any, **more: Any) -> None:
-    """Add a line with all fields of a dataclass, and `more`, and wait until it is on the disk.
+    """Add a dataclass and `more` as a line, and wait until it is on the disk.
 
     Guarantees: whatever a machine that died left behind, all earlier lines stay, and the new one is whole.
     [test: tests/benchmarks/measure/test_samples.py]
@@ -117,7 +117,7 @@ def append(path: Path, line: Any, **more: Any) -> None:
 
 
 def load(path: Path) -> list[Sample]:
-    """Return all attempts of a file, or of a directory's, in the order in which they ended."""
+    """Return a file's or directory's attempts, in the order in which they ended."""
     return load_lines(result_path(path, SAMPLES), Sample, "a measured run", SCHEMA)
 
 
@@ -131,11 +131,7 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) -> list[T]:
-    """Return an object for each line of JSON, without a torn last one; errors call the kind `what`.
-
-    Raises:
-        ResultFileError: A whole line is no such object.
-    """
+    """Return an object for each line of JSON, without a torn last one; errors call the kind `what`."""
     objects = []
     for number, line in enumerate(whole_lines(path), 1):
         where, way_out = f"{path}, line {number}", "restore the file, or measure into a new directory"
@@ -145,7 +141,7 @@ def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) 
 
 
 def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
-    """Return each cell's repetitions in order, without warm-ups; of repeated ones the last attempt."""
+    """Return each cell's repetitions, without warm-ups; of repeated ones the last attempt."""
     cells: dict[Cell, dict[int, Sample]] = {}
     for sample in samples:
         if not sample.warm_up:
@@ -154,7 +150,7 @@ def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
 
 
 def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:
-    """Summarise one of the times over good runs that have it; None if none has."""
+    """Summarise one of the times over good runs; None if none has it."""
     good = [sample for sample in samples if sample.status == OK and not sample.warm_up]
     values = [sample.times[time] for sample in good if sample.times[time] is not None]
     if not values:
@@ -166,8 +162,8 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
     """Return the narrowest interval of order statistics that holds the median; None of too few values.
 
     Computes: the k-th least and the k-th largest for the largest k with 1 − 2 P(Bin(n, ½) < k) ≥ confidence.
-    Guarantees: it holds the median of independent values with that probability, whatever their distribution.
-    If one measures until it is narrow, that is nearly so.
+    Guarantees: it holds the median of independent values with that probability; nearly so, if one measures
+    until it is narrow.
     [test: tests/benchmarks/measure/test_samples.py]
     """
     n, below, k = len(values), 0, 0
@@ -178,7 +174,7 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
 
 
 def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[float]:
-    """Return the ratios of seconds of those repetitions that two cells both ran, in turn with each other."""
+    """Return the ratios of seconds of repetitions that two cells ran in turn."""
     seconds = [
         {run.repetition: run.times["mpc_s"] for run in runs if run.status == OK} for runs in (above, below)
     ]
@@ -186,7 +182,7 @@ def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[flo
 
 
 def measured_over(runs: Iterable[Sample]) -> str:
-    """Return the hosts and networks of runs in words; "" if all were on one machine."""
+    """Return the hosts and networks of runs in words; "" for one machine."""
     over = [run for run in runs if run.hosts and run.network]
     if not over:
         return ""
@@ -207,5 +203,4 @@ def _span(values: Sequence[float], per_unit: float) -> str:
 
 
 def _whole(path: Path) -> int:
-    """Return how many bytes of the file are whole lines."""
     return path.read_bytes().rfind(b"\n") + 1

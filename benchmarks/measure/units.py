@@ -1,4 +1,4 @@
-"""Unit costs from measured runs: sums that come nearest to the costs of each model's runs."""
+"""Unit costs: sums that come nearest to the costs of each model's runs."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -67,9 +67,8 @@ def counts_of_cell(key: Cell) -> Counts:
 def fit(model: SecurityModel, runs: Sequence[Measured]) -> dict[str, Any]:
     """Return one model's unit costs, as JSON for `harness.forecast.unit_costs.ModelUnits`.
 
-    Computes: for each figure, costs of at least 0 whose sums have the least squares of relative errors over
-    runs on loopback. Then the extra time of the same runs on networks: with delay alone, and with a limited
-    rate alone.
+    Computes: least squares of relative errors over runs on loopback, with costs of at least 0; then the extra
+    time on networks, with delay alone and with a rate alone.
     """
     here = [run for run in runs if run.network is None]
     figures: dict[str, dict[str, float]] = {}
@@ -105,12 +104,11 @@ def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
 
 
 def _place(run: Measured) -> Cell:
-    """Return the levels that a run on a network and one on loopback share."""
     return tuple(sorted((name, level) for name, level in run.cell.items() if name != "network"))
 
 
 def write_units(directory: Path, samples: Sequence[Sample]) -> list[str]:
-    """Write unit costs beside a directory's results; return the models that have some."""
+    """Write unit costs beside their results; return the models."""
     runs = measured(samples)
     models = [model for name, model in MODELS.items() if any(run.cell["security"] == name for run in runs)]
     units = {m.name: fit(m, [run for run in runs if run.cell["security"] == m.name]) for m in models}

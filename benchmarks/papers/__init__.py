@@ -1,8 +1,4 @@
-"""Printed numbers of papers as data, each with its source and faults; texts, as printed.
-
-`privfairfl.json` has runtimes (Table 2, Figures 1 and 2), accuracy and fairness (Table 3). `gaps.json` has
-Juarez and Korolova's Tables 1 and 2 and Figures 1 to 4.
-"""
+"""Printed numbers of papers, each with its source and faults; numbers as printed are text."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +27,7 @@ class Printed:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the largest number that round to it."""
+        """The numbers that round to it."""
         value, half = Fraction(self.text), _half_a_digit(self.text)
         return float(value - half), float(value + half)
 
@@ -51,12 +47,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class FigureClaim:
-    """The numbers of a figure's caption and text.
-
-    Attributes:
-        factor: Of the horizontal axis.
-        at: The levels, from and to, for which the text says `seconds`.
-    """
+    """A figure's claim: `seconds` at levels from and to of a factor."""
 
     title: str
     protocol: str
@@ -115,7 +106,7 @@ def privfairfl() -> PrivFairFL:
 
 @cache
 def table3() -> dict[str, Any]:
-    """Return PrivFairFL's Table 3: `rows` by scheme and shape, as printed; accuracy in percent."""
+    """Return PrivFairFL's Table 3, as printed: `rows` by scheme and shape; accuracy in percent."""
     return dict(_read("privfairfl.json")["table3"])
 
 

@@ -14,7 +14,6 @@ class Change:
     """The change of a cell.
 
     Attributes:
-        seconds: Medians; None where it was not measured.
         interval: Of the second median over the first.
         others: Other changes, in words.
     """
@@ -30,9 +29,8 @@ class Change:
 def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Iterator[Change]:
     """Yield the change of each cell, in the order in which they first ran.
 
-    Computes: the ratio of the medians of `mpc_s`. Its interval divides the ends of the two medians'
-    intervals, each at half the error, so that it holds with probability 95 % for any distribution of
-    independent runs.
+    Computes: the ratio of the medians of `mpc_s`. Its interval divides the ends of the medians' intervals,
+    each at half the error, so that it holds with probability 95 %, whatever the distribution.
     Guarantees: two measurements of one distribution are called changed with probability 5 % at most.
     [test: tests/benchmarks/test_compare.py]
     """
@@ -57,7 +55,6 @@ def _change(key: Cell, first: Sequence[Sample], second: Sequence[Sample]) -> Cha
 
 
 def _others(a: Sample, b: Sample) -> Iterator[str]:
-    """Yield differences that are not noise: of programs, counts and places."""
     if sum(a.sent_bytes) != sum(b.sent_bytes):
         yield f"sent {sum(a.sent_bytes):,} and {sum(b.sent_bytes):,} bytes"
     for what, one, other in (

@@ -1,4 +1,4 @@
-"""Results as figures, Table 2 and growth beside the paper's claims, and as files for other tools."""
+"""Results as figures and as files for other tools."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ _FORMS = {  # of growth: the colour, marker and style of a line, and its name, i
 
 
 def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures that there are runs for: Table 2 for ADS, and the paper's figures redrawn."""
+    """Yield the figures that there are runs for: Table 2 for ADS, and the paper's figures."""
     figures = {name: growth_figure(measured, claim) for name, claim in privfairfl().figures.items()}
     for name, drawn in {"table2": table2_figure(rows), **figures}.items():
         if drawn is not None:
@@ -65,7 +65,7 @@ def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Fig
 
 
 def table2_figure(rows: Sequence[Row]) -> Figure | None:
-    """Draw the paper's, the literal and the default seconds of each model, for ADS."""
+    """Draw the paper's, the literal and the default seconds for ADS."""
     if not any(row.printed or row.at_once or row.default for row in rows):
         return None
     panels = [
@@ -98,7 +98,6 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
 
 
 def _timed(found: Summary | None, y: float, marker: str, color: str, **style: Any) -> list[Mark]:
-    """Return a median, and a bar from the least to the most."""
     if found is None:
         return []
     span = line([found.low, found.high], [y, y], color=color, linewidth=2.5, alpha=0.5)
@@ -106,7 +105,6 @@ def _timed(found: Summary | None, y: float, marker: str, color: str, **style: An
 
 
 def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -> list[Mark]:
-    """Return a literal form's median, or the ends of its range, if it did not run whole."""
     if form is None or form.runs:
         return _timed(form.runs if form else None, y, marker, color=color, label=label)
     style = {"color": color, "marker": marker, "markerfacecolor": "none", "label": label}
@@ -114,7 +112,7 @@ def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -
 
 
 def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
-    """Draw seconds against a factor, a line for each form in the claim's model."""
+    """Draw seconds against a factor, a line for each form."""
     where = {"protocol": claim.protocol, "security": claim.security, "shape": ""}
     cells = [cell for cell in measured.where(*SCALE, **where) if cell.ok and cell.number(claim.factor)]
     if not cells:
@@ -155,7 +153,7 @@ def _points(cells: Sequence[CellRuns], factor: str, **style: Any) -> Mark:
 
 
 def export(results: Path, directory: Path) -> None:
-    """Write tables, figures and the measured runs of one experiment into an existing directory."""
+    """Write tables, figures and the measured runs into an existing directory."""
     samples = load(results)
     if not samples:
         raise ResultFileError(f"There are no measured runs in {results}; name what ./inv bench.run wrote.")
@@ -192,7 +190,6 @@ def _row(sample: Sample) -> dict[str, Any]:
 
 
 def _cells(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
-    """Yield each cell's median with its 95 % interval, if there are enough runs."""
     for of in by_cell(samples).values():
         if timed := summary(of):
             times = [run.times["mpc_s"] for run in of if run.status == OK]
@@ -202,7 +199,7 @@ def _cells(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
 
 
 def medians_by_model(samples: Sequence[Sample]) -> pd.DataFrame:
-    """Return median seconds: a column for each model, a row for the cell's other levels."""
+    """Return median seconds: a column for each model, a row for the other levels."""
     medians: dict[str, dict[str, float]] = {model: {} for model in MODELS}
     for of in by_cell(samples).values():
         if took := summary(of):
@@ -212,7 +209,7 @@ def medians_by_model(samples: Sequence[Sample]) -> pd.DataFrame:
 
 
 def latex(medians: pd.DataFrame) -> str:
-    """Return a `tabular` of median seconds, which needs no LaTeX package."""
+    """Return a `tabular` of median seconds."""
     shown = medians.map(seconds, na_action="ignore").fillna("--").style
     for axis in (0, 1):
         shown = shown.format_index(escape="latex", axis=axis)

@@ -39,7 +39,7 @@ Row = list[str]
 
 
 def filled(page: str, measured: Measured) -> str:
-    """Return a page with its tables marked `<!-- recorded: NAME -->` filled from the results."""
+    """Return a page with its tables marked `<!-- recorded: NAME -->` filled."""
 
     def recorded(marker: re.Match[str]) -> str:
         lines = (f"| {' | '.join(row)} |" for row in TABLES[marker[2]](measured))
@@ -67,7 +67,6 @@ def _iterations(measured: Measured) -> Iterator[Row]:
 
 
 def _gain(measured: Measured) -> Iterator[Row]:
-    """Yield, for ADS, the faster literal form's seconds over our curves'."""
     yield from _headed("model", "whole curves", "8 thresholds, in turn (95 % interval)")
     yield from (
         [f"`{row.model}`", texts.times(row.gain) if row.gain else NOT_YET, texts.in_turn(row.in_turn)]
@@ -98,7 +97,7 @@ def _seconds(cell: CellRuns | None) -> str:
 
 
 def _shares(measured: Measured) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield each model's seconds online and in all, of weights and of curves for ADS."""
+    """Yield, for ADS, each model's seconds online and in all, of weights and of curves."""
     for model in privfairfl().parties:
         where = {"security": model, "shape": "ads", "variant": "default", "noise": "joint"}
         cells = [measured.where(TABLE2[0], protocol=protocol, **where)[0] for protocol in PROTOCOLS]
@@ -117,7 +116,6 @@ def _online(measured: Measured) -> Iterator[Row]:
 
 
 def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
-    """Yield the seconds of curves, or a round, by noise, and the error of distributed noise."""
     yield from _headed(
         *("model", "joint now, s", "joint made ahead, s: offline, online"),
         *("distributed, s", "its error, ÷ joint"),
@@ -139,11 +137,7 @@ def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
 
 @cache
 def _weight_errors() -> list[tuple[float, float, float]]:
-    """Return by ε the errors of weights with noise in the computation, and at twice the ε under local DP.
-
-    Computes: the root mean square of each draw's weight over the exact one, less 1, of four weights of
-    `wagepan`; Laplace noise, as in the study of training.
-    """
+    """Return by ε the relative errors of `wagepan`'s weights, central and, at twice the ε, local."""
     people, rng, errors = wagepan(), np.random.default_rng(5), []
     exact = people.counted(people.group, len(people.groups))
     for epsilon in (0.25, 1.0, 5.0, 10.0, 50.0):

@@ -191,14 +191,14 @@ class Attack:
         return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
 
     def watch(self) -> list[list[tuple[int, int, int]]]:
-        """Return each party's messages in a run that ends: receiver, bytes, and time in nanoseconds."""
+        """Return each party's messages: receiver, bytes, and time in nanoseconds."""
         outcome, _, lines = self._run("")
         assert outcome is not Outcome.ABORTED, (self.model.name, self.operation.name)
         words = [[[int(word) for word in line.split()] for line in file] for file in lines]
         return [[(to, length, at) for to, _, length, at in messages] for messages in words]
 
     def run(self, change: Change | None = None) -> tuple[Outcome, Integers]:
-        """Run once with this change; return the honest parties' outcome and opened values."""
+        """Run once with this change; return the honest parties' outcome and values."""
         outcome, opened, lines = self._run(str(change or ""))
         changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
         return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
@@ -299,5 +299,5 @@ def _threads(processes: Sequence[int]) -> dict[str, Thread]:
 
 
 def _waited(before: Thread, after: Thread) -> bool:
-    """Return whether a thread slept all the time, or woke up again and again in vain."""
+    """Return whether a thread slept, or woke up again and again in vain."""
     return (before[0] and before == after) or after[2] - before[2] > _IN_VAIN

@@ -1,9 +1,8 @@
 """The programs that are tampered with, their inputs, and the values that they open.
 
-`OPERATIONS` are small programs, `PROGRAMS` the users' programs on five public records. Two honest parties
-make all inputs and bits by fixed shares, so that `reference` gives the one right result. The party that
-tampers has no input: it could only shift additive shares, or replace its own bits. `NOISE` tries that these
-are bits, whatever it sends, and that noise keeps its distribution.
+Two honest parties make all inputs and bits by fixed shares, so that `reference` gives the one right result. A
+tampering party's own input could only shift additive shares, or replace its own bits. `NOISE` tries that
+these are bits, whatever it sends, and that noise keeps its distribution.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,8 +45,7 @@ class Operation:
         name: Of its file, and a form.
         bits: Each input's, block by block.
         arguments: A production program's, after the two parties.
-        noise: How many samples of `SAMPLER` are opened, instead of the right values. One of the two parties
-            then tampers and inputs zeros; the other's bits are random.
+        noise: How many samples are opened, instead of the right values. One of the two parties then tampers.
     """
 
     name: str
@@ -140,7 +138,7 @@ def _made(
     slots: tuple[_Array, int] | None = None,
     gaussian: JointGaussian | None = None,
 ) -> Operation:
-    """Return a program with fixed inputs: values, or slots of so many bits, and bits of noise."""
+    """Return a program with fixed inputs and bits of noise."""
     coins = [(coin.numerator, coin.bits) for coin in (gaussian.coins if gaussian else _COINS)]
     noise_of, bits = partial(reference.noise_of_bits, coins), fair_bits_per_sample(_COINS)
     if gaussian:

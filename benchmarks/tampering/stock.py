@@ -1,7 +1,6 @@
 """Noise made ahead, tampered with: in the messages that make or use it, and where it is stored.
 
-Two honest parties make all bits, so that each piece holds the same noise by other shares and keys. Each run
-makes a new piece; the attacker knows earlier ones.
+Each piece holds the same noise by other shares and keys; the attacker knows earlier pieces.
 """
 
 from collections.abc import Iterator, Mapping
@@ -50,7 +49,7 @@ class StockAttack:
             yield
 
     def messages(self) -> list[Message]:
-        """Return the messages that are changed; of stored files, places by the file's number and size."""
+        """Return the messages that are changed; of stored files, places by file and size."""
         sent = self._making.messages()
         self._hand_over()
         if self.operation is STORED:
@@ -59,7 +58,7 @@ class StockAttack:
         return self._using.messages() if self.operation is ONLINE else sent
 
     def run(self, change: Change) -> tuple[Outcome, Integers]:
-        """Make a piece and use it, with this change; if a party fails, nobody keeps the piece."""
+        """Make a piece and use it, with this change; if a party fails, nobody keeps it."""
         if self.operation is not STORED:
             outcome = self.make(change if self.operation is MAKING else None)
             kept = outcome is Outcome.RIGHT
@@ -85,7 +84,7 @@ class StockAttack:
         return {file.relative_to(self._own): file.read_bytes() for file in files}
 
     def use(self, files: Mapping[Path, bytes]) -> tuple[Outcome, Integers]:
-        """Use the piece, with these files of the attacker; return as `Attack.run`."""
+        """Use the piece, with these files of the attacker."""
         for name in self.stored():
             (self._own / name).unlink()
         for name, content in files.items():
@@ -93,13 +92,13 @@ class StockAttack:
         return self._using.run()
 
     def _hand_over(self) -> None:
-        """Move the piece, so that the next one is made without its shares and keys."""
+        """Move the piece, so that the next is made without its shares and keys."""
         for new, used in zip(self._making.directories, self._using.directories, strict=True):
             move_piece(new, used)
 
 
 def changed(files: Files, change: Change) -> Files:
-    """Return files with a number added in one, which the change has as receiver."""
+    """Return files with a number added in one, the change's receiver."""
     name, content = [*files.items()][change.message.receiver]
     start, end = change.where, change.where + 8
     word = content[start:end]

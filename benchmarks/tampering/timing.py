@@ -1,8 +1,8 @@
 """Sizes and times of packets on two extreme inputs, run in pairs: do they tell of secrets?
 
-All inputs are zeros in one run and ones in the other: large values, every slot and fair bit 1. That is more
-than a secret could change, as parties hold random shares of it. Runs alternate in random order, so that a
-busy machine hides differences but invents none.
+Inputs are zeros or ones: large values, every slot and fair bit 1. That is more than a secret could change, as
+parties hold random shares. Runs alternate in random order, so that a busy machine hides differences but
+invents none.
 """
 
 import random
@@ -42,7 +42,7 @@ class Pair:
 
 
 def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], float]:
-    """Return the count of each party's messages by receiver and size, and the run's seconds."""
+    """Return each party's messages by receiver and size, and the run's seconds."""
     operation, first = attack.operation, int(ones)
     values = [(first * _LARGE,) * len(value) for value in operation.values[:1]]
     bits = [
@@ -102,7 +102,7 @@ def load(path: Path) -> list[Pair]:
 def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     """Return, per model and program, whether sizes differ, and an interval of the difference in time.
 
-    Computes: the interval of the median of differences within pairs; all hold at once with 95 %.
+    Intervals are of the median of differences within pairs; all hold at once with 95 %.
     """
     cells: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:

@@ -44,7 +44,7 @@ class Attempt:
 
     Attributes:
         turn: How often the message was changed before.
-        noise: How often each value was opened, where noise is drawn.
+        noise: How often each value was opened.
     """
 
     security: str
@@ -104,7 +104,7 @@ class Parties:
 
 
 def sites(parties: Parties, turns: int) -> list[Site]:
-    """Return every message in random order; all are changed once before any a second time."""
+    """Return every message in random order, `turns` times."""
     rng, order = random.Random(SEED), []
     with ThreadPoolExecutor(_WORKERS) as pool:
         of_each = pool.map(lambda attack: attack.messages(), parties.attacks.values())
@@ -135,7 +135,7 @@ def go_on(
 ) -> None:
     """Change the messages not yet in the file, `turns` times each, until the time is over; append to it.
 
-    The time begins when all programs are compiled and all messages known.
+    The time begins when all programs are compiled.
     """
     known = load(path)
     with TemporaryDirectory() as scratch, ExitStack() as stack:
@@ -168,8 +168,5 @@ def load(path: Path) -> list[Attempt]:
 
 
 def most_wrong(tried: int, wrong: int) -> float:
-    """Return a 95 % bound of the share of unnoticed changes, for a random sample.
-
-    Source: Clopper and Pearson 1934.
-    """
+    """Return a 95 % bound of the share of unnoticed changes (Clopper and Pearson 1934)."""
     return float(beta.ppf(_CONFIDENCE, wrong + 1, tried - wrong)) if wrong < tried else 1.0

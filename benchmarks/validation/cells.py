@@ -1,4 +1,4 @@
-"""Measured runs of several suites, by cell, for the checks and the report."""
+"""Measured runs of several suites, by cell."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,12 +41,12 @@ class CellRuns:
         return self.runs[0].cell.get(factor, AT_FIRST.get(factor))
 
     def number(self, factor: str) -> int:
-        """Return the level of a factor with whole numbers, or 0."""
+        """Return the whole number of a factor, or 0."""
         level = self[factor]
         return level if isinstance(level, int) else 0
 
     def without(self, *factors: str) -> tuple[tuple[str, Level], ...]:
-        """Return the levels of all other factors, as a key."""
+        """Return the levels of all other factors."""
         return tuple(pair for pair in self.runs[0].key if pair[0] not in factors)
 
     @property
@@ -158,7 +158,7 @@ class Measured:
     def series(
         self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()
     ) -> Iterator[list[CellRuns]]:
-        """Yield cells, at least two, that differ only in one factor and those in `also`, by its level."""
+        """Yield cells that differ only in one factor and those in `also`, by its level."""
         alike: dict[tuple[object, ...], list[CellRuns]] = {}
         for cell in cells:
             if isinstance(cell[factor], int):

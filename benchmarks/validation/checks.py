@@ -80,7 +80,7 @@ class Validation:
 def validate(
     measured: Measured, known: Sequence[Explanation] | None = None, programs: Iterable[Check] = ()
 ) -> Validation:
-    """Judge measured runs against the papers and each other, and `programs` by their own checks.
+    """Judge measured runs against the papers and each other.
 
     Guarantees: each kind of check fails on results that break it, and a check that cannot be judged is never
     a pass.
@@ -106,7 +106,7 @@ def validate(
 
 
 def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Check:
-    """Check that nothing is wrong with `of` things; without any, that cannot be judged."""
+    """Check that nothing is wrong with `of` things."""
     if not of:
         return Check(key, says, unjudged=f"there are no {what}")
     shown = "; ".join(wrong[:3]) + ("; …" if len(wrong) > 3 else "")
@@ -114,7 +114,7 @@ def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Ch
 
 
 def _whole(suite: str, measured: Measured) -> Iterator[Check]:
-    """Check that each cell of a suite ran as often as planned, by one program, on one installation."""
+    """Check that each cell ran as often as planned, by one program, on one installation."""
     cells, key = measured.where(suite), f"whole.{suite}"
     ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
     runs = [run for cell in cells for run in cell.ok]
@@ -157,7 +157,7 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
 
 
 def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) -> str:
-    """Return the missing runs of a planned cell in words, "" if it is complete or skipped."""
+    """Return the missing runs of a planned cell, "" if it is complete or skipped."""
     if cell is None:
         return f"{name_of(planned)}: none"
     well = [run.repetition for run in cell.ok]
@@ -191,7 +191,6 @@ def _sizes(measured: Measured) -> Iterator[Check]:
 
 
 def _orders(measured: Measured) -> Iterator[Check]:
-    """Yield a check for each order that the paper states, if both sides were measured or tried."""
     claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
     literal = [cell for cell in measured.where(*LITERAL) if cell["variant"] in FORMS]
     for cell in [*measured.where(*TABLE2, noise="joint"), *literal]:
@@ -213,9 +212,9 @@ def _orders(measured: Measured) -> Iterator[Check]:
 
 
 def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, times: float = 1.0) -> Check:
-    """Check that one takes longer than `times` the other, in nearly all pairs of their runs.
+    """Check that one takes longer than `times` the other, in nearly all pairs of runs.
 
-    If neither order holds in 9 of 10 pairs, it cannot be judged.
+    It cannot be judged if neither order holds in 9 of 10 pairs.
     """
     a, b = slower.seconds(), quicker.seconds()
     if a is None or b is None:
@@ -345,7 +344,7 @@ def _networks(measured: Measured) -> Iterator[Check]:
 
 
 def _distributed_noise(measured: Measured) -> Iterator[Check]:
-    """Yield checks of distributed noise beside joint noise: it sends less, and errs as stated.
+    """Yield checks that distributed noise sends less than joint noise, and errs as stated.
 
     Seconds are judged of curves, whose noise is most of the cost.
     """
@@ -362,7 +361,6 @@ def _distributed_noise(measured: Measured) -> Iterator[Check]:
 
 
 def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
-    """Yield checks of ratios of seconds: Table 2's cells, models, our default, figures."""
     by_cell = {(row.protocol, row.shape, row.model): row for row in rows if row.beside is None}
     for (protocol, shape, model), row in by_cell.items():
         says = f"{protocol} as printed takes about as long as in Table 2"
@@ -420,7 +418,7 @@ def _in_band(
 
 
 def _figure_1(measured: Measured) -> Check:
-    """Compare both forms at the most clients of the paper's sentence, which may mean either."""
+    """Compare both forms, as the paper's sentence may mean either."""
     claim = privfairfl().figures["figure1"]
     where = {"protocol": claim.protocol, "security": claim.security, "network": "none"}
     cells = [cell for form in (AT_ONCE, PRINTED) for cell in measured.where(variant=form, **where)]
@@ -434,7 +432,7 @@ def _figure_1(measured: Measured) -> Check:
 
 
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
-    """Compare the seconds of ADS, scaled to the figure's records, as cost is linear in records."""
+    """Compare the seconds of ADS, scaled to the figure's records."""
     claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
     scaled = printed and (printed[0] * claim.at[0] / ads.records, printed[1] * claim.at[0] / ads.records)

@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One number, judged by the range in which it should be.
+    """One number, judged by its range.
 
     Attributes:
         key: Dotted, its kind first.
@@ -115,7 +115,7 @@ def judge(
 ) -> list[Finding]:
     """Judge each check by its range, and outside it by the first explanation of its value.
 
-    Guarantees: an explanation excuses only the values that it names, and only if its experiment was measured.
+    Guarantees: an explanation excuses only its values, and only if its experiment was measured.
     [test: tests/benchmarks/test_validation_findings.py]
     """
     return [_judge(check, known, shown or {}) for check in checks]

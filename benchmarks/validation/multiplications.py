@@ -1,4 +1,4 @@
-"""Multiplications: MP-SPDZ's compiler counts exactly as many in a program as its protocol implies."""
+"""Multiplications: MP-SPDZ's compiler counts exactly as many as the protocol implies."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ def implied() -> list[Implied]:
 
 
 def checks(count: Requirements | None = None) -> Iterator[Check]:
-    """Yield a check of each implied number, by MP-SPDZ's compiler, if it is there, or by `count`."""
+    """Yield a check of each implied number, by MP-SPDZ's compiler or by `count`."""
     installation = find_installation()
     missing = installation if count is None and isinstance(installation, str) else ""
     for stated in implied():

@@ -42,7 +42,7 @@ class Took:
     Attributes:
         runs: Of the whole; None if only some iterations ran.
         basis: These iterations, "" if all ran.
-        a_round: Seconds of a round, here and in the paper, if iterations tell.
+        a_round: Seconds of a round, here and in the paper.
     """
 
     low: float
@@ -58,7 +58,7 @@ class Took:
 
 @dataclass(frozen=True)
 class InTurn:
-    """Seconds of the faster literal form over our default's, run in turn: the median over pairs."""
+    """Seconds of the faster literal form over our default's, run in turn."""
 
     median: float
     interval: tuple[float, float] | None
@@ -112,7 +112,7 @@ class Row:
 
 
 def rows(measured: Measured) -> list[Row]:
-    """Return a row for each cell of Table 2, in the paper's order, and for each model beside them."""
+    """Return a row for each cell of Table 2, and for each model beside them."""
     paper = privfairfl()
     models = [name for model in paper.parties for name in (model, *(m for m in BESIDE if BESIDE[m] == model))]
     return [
@@ -198,7 +198,7 @@ class Slopes:
 
     Attributes:
         each: By repetition, between the fewest thresholds and the most.
-        bend: The slope at the upper end over that at the lower; None of two levels.
+        bend: The slope at the upper end over that at the lower.
         rounds: Of one more threshold, between each two levels.
         whole: Seconds of all of the paper's thresholds, from and to.
     """
@@ -210,7 +210,7 @@ class Slopes:
 
 
 def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
-    """Return the cost of a threshold from good runs by thresholds; None of fewer than two levels."""
+    """Return the cost of a threshold from good runs; None of fewer than two levels."""
     levels, most = sorted(runs), privfairfl().thresholds
     if len(levels) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Findings, Table 2 and the literal Protocol 4 as parts of views, and numbers in words."""
+"""Findings and tables as parts of views, and numbers in words."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
 
 
 def in_turn(ratio: InTurn | None) -> str:
-    """Return a ratio with its median's interval, or the number of pairs if there are too few."""
+    """Return a ratio with its median's interval, or the number of pairs."""
     if ratio is None:
         return NOT_YET
     pairs = f"{ratio.pairs} pair{'s' * (ratio.pairs > 1)}"
@@ -99,7 +99,7 @@ def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
 
 
 def took(form: Took | None) -> str:
-    """Return a literal form's seconds: a median with the least and the most, or a range."""
+    """Return a literal form's seconds: a median with its range, or a range."""
     if form is None or form.runs:
         return spread(form.runs if form else None)
     return f"{seconds(form.low)} – {seconds(form.high)}".replace(" ", "\N{NO-BREAK SPACE}")
@@ -127,7 +127,7 @@ def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
 
 
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
-    """View each reason why checks could not be judged, with their number and an example."""
+    """View each reason why checks could not be judged, with an example."""
     by_reason: dict[str, list[str]] = {}
     for finding in findings:
         if finding.status is Status.NOT_JUDGED:
@@ -172,7 +172,7 @@ _MEANING = (
 
 
 def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View the cost of a threshold in each literal cell that ran with several numbers of them."""
+    """View the cost of a threshold in each literal cell with several numbers of them."""
     by_rest: dict[object, dict[int, list[Sample]]] = {}
     for runs in cells:
         cell, good = runs[-1].cell, [run for run in runs if run.status == OK]

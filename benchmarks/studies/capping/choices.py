@@ -1,4 +1,4 @@
-"""Ways to choose a cap, the expected error that each leaves, and figures of what choosing costs."""
+"""Ways to choose a cap, the expected error that each leaves, and figures of the price."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -62,18 +62,18 @@ SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fra
 
 @dataclass(frozen=True)
 class Setting:
-    """A total epsilon, and whether models are active: noise is for exchanged records then."""
+    """A total epsilon, and whether models are active: noise is then for exchanged records."""
 
     epsilon: Fraction
     active: bool = False
 
     def left(self, share: Fraction) -> Fraction:
-        """Return the epsilon by which the release's noise is scaled, after a share of it for the cap."""
+        """Return the epsilon for the release's noise, after a share for the cap."""
         return self.epsilon * (1 - share) / (2 if self.active else 1)
 
 
 def target(epsilon: Fraction, quantity: str, aim: int) -> int:
-    """Return how many clients should exceed the cap, for a release with this epsilon."""
+    """Return how many clients should exceed the cap."""
     if quantity in CURVE_QUANTITIES:
         tree = tree_of_curves()
         return allowed_above(epsilon / aim, 4 * counts_of_curves(tree), (tree.bins + 1) // 2)
@@ -81,7 +81,7 @@ def target(epsilon: Fraction, quantity: str, aim: int) -> int:
 
 
 class Chooser:
-    """Chooses caps for a population. Args: rng: of histograms only; other distributions are exact."""
+    """Chooses caps for a population; `rng` is for histograms only."""
 
     def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
         self.caps = caps
@@ -93,9 +93,8 @@ class Chooser:
     ) -> Iterator[dict[str, Any]]:
         """Yield a row for each mechanism's choice with this share of epsilon, by quantity and aim.
 
-        Columns: 5, 50, 95: caps that so many percent of choices are at most; regret: the expected error over
-        the least that any cap leaves where the choice is free.
-        Args: left: errors with what this share of epsilon leaves; least: where the choice is free.
+        5, 50 and 95 are percentiles of the cap. The regret is the expected error over the least of any cap
+        where the choice is free.
         """
         distributions: dict[int, dict[str, Floats]] = {}
         for quantity, errors in left.items():
@@ -125,8 +124,7 @@ class Chooser:
     def distribution_of_histogram(self, epsilon: float, above: int) -> Floats:
         """Return how often each cap is chosen from a noisy histogram of the clients' sizes, simulated.
 
-        Computes: a client is in one bucket, so noise for all of epsilon on each; the first cap that at most
-        `above` clients exceed, by noisy buckets added up.
+        A client is in one bucket, so each has noise for all of epsilon.
         """
         noisy = draw_noise(epsilon, 1, self._uniform) - np.diff(np.append(self._above, 0))
         exceed = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1]
@@ -156,7 +154,7 @@ _REGRET = "expected error / least, all ε for the release"
 
 
 def targets(rows: Sequence[Row]) -> Figure:
-    """Draw what aiming at so many times as many clients costs, where it was chosen and held out."""
+    """Draw the price of aiming at so many times as many clients."""
     of_quantities = [
         [row for row in rows if row["quantity"] == name] for name in (WEIGHTS, GAP, RATES, THRESHOLDS)
     ]
@@ -198,10 +196,7 @@ def _target(rows: Sequence[Row]) -> Panel:
 
 
 def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
-    """Draw the price of choosing the cap, by the share of epsilon that is spent on it.
-
-    Args: populations, epsilons: how many and which the means are of.
-    """
+    """Draw the price of choosing the cap, by its share of epsilon."""
     first, second, third, fourth = (
         _price([row for row in rows if row["quantity"] == quantity]) for quantity in QUANTITIES
     )

@@ -1,7 +1,7 @@
-"""Models by DecLearn's algorithms for fairness, with secure aggregation, on what `fairness splits` wrote.
+"""Models by DecLearn's algorithms for fairness, with secure aggregation, on the files of `fairness splits`.
 
-Runs in an environment of DecLearn's own, `pip install "declearn[websockets]==2.9.1" scikit-learn`, without
-anything of this project. Clients are silos of people, since all of DecLearn's have to stay to the end.
+Runs in DecLearn's own environment, without this project. Clients are silos of people, since all of DecLearn's
+clients have to stay to the end.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ CONTROLLERS = {
 
 
 class Mended(FairnessInMemoryDataset):  # type: ignore[misc]  # has no type information
-    """Records whose group's weight counts once: DecLearn's own multiply it by the group's local size.
+    """Records whose group's weight counts once: DecLearn multiplies it by the group's local size.
 
-    So its loss has each group by the square of its size, and on `wagepan` the model selects nobody.
+    Its loss then has the squares of groups' sizes, and on `wagepan` the model selects nobody.
     """
 
     typekey = "mended"
@@ -55,7 +55,7 @@ class Mended(FairnessInMemoryDataset):  # type: ignore[misc]  # has no type info
 
 
 class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type information
-    """DecLearn's logistic regression, with the gradients of a batch at once, which is much faster."""
+    """DecLearn's logistic regression, with a batch's gradients at once, which is faster."""
 
     typekey = "logistic"
 
@@ -69,7 +69,7 @@ class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type informatio
 
 
 def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDataset]:
-    """Return each silo's records: of people drawn at random."""
+    """Return each silo's records, of people drawn at random."""
     kind = Mended if algorithm == "Fed-FairGrad, mended" else FairnessInMemoryDataset
     silo = np.random.default_rng(seed).permutation(data["client"].max() + 1)[data["client"]] % SILOS
     return [
@@ -85,7 +85,7 @@ def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDatas
 
 
 async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port: int) -> list[float]:
-    """Train by masked sums. Returns: coefficients, the intercept last."""
+    """Train by masked sums; return the coefficients, the intercept last."""
     signing = [Ed25519PrivateKey.generate() for _ in silos]
     keys = [IdentityKeys(key, trusted=[other.public_key() for other in signing]) for key in signing]
     model = Logistic.from_parameters(kind="classifier", loss="log_loss", penalty=None)
@@ -120,7 +120,7 @@ async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port
 
 
 async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
-    """Return the model by each algorithm, trained side by side since all mostly wait."""
+    """Return each algorithm's model, trained at once since all mostly wait."""
     at_once = [
         trained(silos_of(data, algorithm, seed), algorithm, 8765 + number)
         for number, algorithm in enumerate(RATES)
@@ -129,7 +129,7 @@ async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
 
 
 def main(directory: Path) -> None:
-    """Write a file of models beside each file of records that has none, and one of versions."""
+    """Write the models of each file of records that has none, and the versions."""
     about = {
         **{name: version(name) for name in ("declearn", "numpy", "scikit-learn")},
         "silos": SILOS,
