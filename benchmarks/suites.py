@@ -80,11 +80,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Until:
-    """When a cell has run often enough: after `most` runs, or once its median's interval is narrow.
-
-    Attributes:
-        width: Of the interval, as a share of the median.
-    """
+    """When a cell has run often enough: after `most` runs, or once its median's interval is narrow."""
 
     width: Annotated[float, Meta(gt=0)]
     most: Repetitions
@@ -124,17 +120,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Suite:
-    """An experiment.
-
-    Attributes:
-        quick: A few small cells instead of `grid`.
-        factors: Of all grids.
-        repetitions: Of each cell; the least number with `until`.
-        excluded: The first that covers a cell counts.
-        warm_up: Whether each program runs once before.
-        seed: Of the order of runs, drawn unless given.
-        hosts: The hosts' file, relative to the experiment.
-    """
+    """An experiment; benchmarks/README.md explains its fields."""
 
     name: str
     title: str

@@ -223,7 +223,6 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
 
 
 def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iterator[Part]:
-    """View the compiler's counts of each program, and the ratio of two."""
     rows = []
     for of in cells:
         if not summary(of) or not (counts := _estimate(of[-1].cell, programs)):
@@ -254,7 +253,6 @@ def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
 
 
 def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View the ratio of seconds of two programs or compile options, pair by pair."""
     by_model: dict[Level, list[Sequence[Sample]]] = {}
     for of in cells:
         by_model.setdefault(of[-1].cell["security"], []).append(of)

@@ -80,8 +80,7 @@ def _carry_out(
 def summary(attempts: Sequence[Attempt]) -> Rows:
     """Return the outcomes of changes by model and operation, and a bound of the harmful share.
 
-    A change is harmful if an honest party saw another value, even if it then aborted. Messages that a run did
-    not have are not counted.
+    A change is harmful if an honest party saw another value, even if it then aborted.
     """
     by_place: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in attempts:

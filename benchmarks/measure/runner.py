@@ -49,7 +49,6 @@ class Chosen:
     Attributes:
         models: All if empty.
         told: The command, without these options.
-        hosts: Their file, "" for this machine.
         seed: Of the order of runs; None: as planned.
     """
 
@@ -139,8 +138,7 @@ def chosen_in(directory: Path) -> Chosen:
 def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) -> None:
     """Run what is missing, repetition by repetition, so that a drift meets all cells alike.
 
-    A cell that fails is run again only by the next command. A command's first good run of each program is its
-    warm-up, if the experiment has them.
+    A cell that fails is run again only by the next command. Each program is compiled once in a command.
 
     Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an interrupt
     all results so far are on the disk.

@@ -53,7 +53,6 @@ class Sample(RunRecord):
         cell: Level by factor.
         status: "ok", "failed", or "skipped" if it cannot run here or is excluded.
         time: UTC, ISO 8601.
-        reason: Why it is not "ok", in one sentence.
         hosts: Empty on one machine.
     """
 

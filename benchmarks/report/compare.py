@@ -30,7 +30,7 @@ def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Iterator[Chang
     """Yield the change of each cell, in the order in which they first ran.
 
     Computes: the ratio of the medians of `mpc_s`. Its interval divides the ends of the medians' intervals,
-    each at half the error, so that it holds with probability 95 %, whatever the distribution.
+    each at half the error, so that it holds with 95 %, whatever the distribution.
     Guarantees: two measurements of one distribution are called changed with probability 5 % at most.
     [test: tests/benchmarks/test_compare.py]
     """

@@ -140,7 +140,6 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
 
 
 def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str, Any]]:
-    """Return a row per power of 10 up to the target's largest count."""
     counts = [10**power for power in range(int(log10(target.most)) + 1)]
     epsilons = {f"epsilon, {mechanism.name}": mechanism.epsilons(counts) for mechanism in mechanisms}
     errors = {

@@ -82,8 +82,7 @@ def simulate(
 
     Clients that share a tuple take one step. M_R: a value's bit is the same coin whether the group is kept or
     not, so the 1 bits are a sum of binomials, and clients of one group and bit give a multinomial number of
-    each report. M_L: the clients kept, and those rounded up, are binomial per value; the sum of their noise
-    is the difference of two negative binomials.
+    each report. M_L: the clients kept, and those rounded up, are binomial per value.
 
     Guarantees: the distribution of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
     [test: tests/statistical/test_local_simulation.py]
@@ -152,7 +151,6 @@ def _reports_of_l(
 
 
 def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random.Generator) -> Integers:
-    """Return binomial numbers for each run."""
     shape = (runs, n.shape[-1])
     if n.max(initial=0) > 1:
         return rng.binomial(np.broadcast_to(n, shape), chances)

@@ -148,9 +148,8 @@ TrustModel = Local | Central
 def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Central:
     """Return aggregators who add up shares, as in Prio, and each add noise to their own sums.
 
-    Noise of all but so many honest ones is not relied on, as they may know theirs, or leave it out. Together
-    these meet ε with discrete Laplace noise, each with a difference of two negative binomials. The sums
-    themselves stay private as long as the aggregators do not join.
+    The noise of all but `honest` ones is not relied on. These meet ε with discrete Laplace noise together;
+    each adds a difference of two negative binomials. benchmarks/results/trust/README.md says why.
     """
     moves = possible_moves(sums_from_ends(_GROUPS, STEPS), _NEIGHBORS)
     rate = epsilon / max(map(sum, moves))  # ε for a client that moves the values most, in L1

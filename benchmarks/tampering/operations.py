@@ -1,8 +1,8 @@
 """The programs that are tampered with, their inputs, and the values that they open.
 
-Two honest parties make all inputs and bits by fixed shares, so that `reference` gives the one right result. A
-tampering party's own input could only shift additive shares, or replace its own bits. `NOISE` tries that
-these are bits, whatever it sends, and that noise keeps its distribution.
+Two honest parties make all inputs and bits by fixed shares, so that `reference` gives the one right result.
+`NOISE` tries that a tampering party's inputs are bits, whatever it sends, and that noise keeps its
+distribution.
 """
 
 from collections.abc import Callable, Sequence

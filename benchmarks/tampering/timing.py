@@ -1,8 +1,7 @@
 """Sizes and times of packets on two extreme inputs, run in pairs: do they tell of secrets?
 
-Inputs are zeros or ones: large values, every slot and fair bit 1. That is more than a secret could change, as
-parties hold random shares. Runs alternate in random order, so that a busy machine hides differences but
-invents none.
+Large values, every slot and fair bit are 0 in one run and 1 in the other, more than a secret could change.
+Runs alternate in random order, so that a busy machine hides differences but invents none.
 """
 
 import random

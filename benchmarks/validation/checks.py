@@ -114,7 +114,6 @@ def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Ch
 
 
 def _whole(suite: str, measured: Measured) -> Iterator[Check]:
-    """Check that each cell ran as often as planned, by one program, on one installation."""
     cells, key = measured.where(suite), f"whole.{suite}"
     ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
     runs = [run for cell in cells for run in cell.ok]
@@ -157,7 +156,6 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
 
 
 def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) -> str:
-    """Return the missing runs of a planned cell, "" if it is complete or skipped."""
     if cell is None:
         return f"{name_of(planned)}: none"
     well = [run.repetition for run in cell.ok]
@@ -254,9 +252,9 @@ class Growth:
 
     Attributes:
         where: Levels of the cells that it is said of.
-        also: Factors that may vary with it, as the cost does not depend on them.
-        several: Whether it is said only of clients with several records: with one each, the noise is for
-            another relation, and half of epsilon.
+        also: Factors that may vary with it.
+        several: Whether it is said only of clients with several records: with one each, noise is for another
+            relation.
     """
 
     factor: str

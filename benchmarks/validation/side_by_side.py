@@ -41,7 +41,7 @@ class Took:
 
     Attributes:
         runs: Of the whole; None if only some iterations ran.
-        basis: These iterations, "" if all ran.
+        basis: These iterations.
         a_round: Seconds of a round, here and in the paper.
     """
 
@@ -164,9 +164,8 @@ def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
 def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -> Took | None:
     """Return a literal form's seconds; None if no run tells.
 
-    Computes: by runs of the whole; else, for π_ROC, whose iterations are alike, by lines with all measured
-    slopes. An instance after the other takes time in proportion to records, so one federation tells of the
-    other.
+    By runs of the whole; else, for π_ROC, whose iterations are alike, by lines with all measured slopes. An
+    instance after the other takes time in proportion to records, so one federation tells of the other.
     """
     where = {"protocol": protocol, "variant": form, "security": model}
     shapes, whole = privfairfl().shapes, privfairfl().thresholds

@@ -93,8 +93,8 @@ class Chooser:
     ) -> Iterator[dict[str, Any]]:
         """Yield a row for each mechanism's choice with this share of epsilon, by quantity and aim.
 
-        5, 50 and 95 are percentiles of the cap. The regret is the expected error over the least of any cap
-        where the choice is free.
+        5, 50 and 95 are percentiles of the cap. The regret is the error over the least of any cap with all of
+        epsilon.
         """
         distributions: dict[int, dict[str, Floats]] = {}
         for quantity, errors in left.items():
@@ -122,10 +122,7 @@ class Chooser:
         return distribution_of_first_below(plan.coins, self._above, above)
 
     def distribution_of_histogram(self, epsilon: float, above: int) -> Floats:
-        """Return how often each cap is chosen from a noisy histogram of the clients' sizes, simulated.
-
-        A client is in one bucket, so each has noise for all of epsilon.
-        """
+        """Return how often each cap is chosen from a noisy histogram of the clients' sizes, simulated."""
         noisy = draw_noise(epsilon, 1, self._uniform) - np.diff(np.append(self._above, 0))
         exceed = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1]
         fits = np.append(exceed <= above, np.ones((len(noisy), 1), dtype=bool), axis=1)

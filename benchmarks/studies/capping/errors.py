@@ -4,8 +4,7 @@ The noise approximates the default sampler's coins: two-sided geometric, the sig
 truncated. The coins' mean error is within 2 % of its own.
 [test: tests/benchmarks/studies/test_capping_errors.py]
 
-Scores are made up: a model tells labels apart better for clients with many records, more so in the first
-group, so that a cap biases the curves.
+benchmarks/results/reproduce-capping/README.md describes the clients and their made-up scores.
 """
 
 from collections.abc import Sequence
@@ -230,8 +229,7 @@ def tree_of_curves() -> CountTree:
 class ScoredClients:
     """A population's records with a score each.
 
-    A client's activity (a power of 2 of records), group and label decide how a score is distributed. So a cap
-    leaves a uniformly random choice of the scores of equally active clients.
+    Equally active clients share a distribution of scores, so that a cap leaves a uniformly random choice.
     """
 
     def __init__(self, population: Population, rng: np.random.Generator) -> None:

@@ -131,7 +131,6 @@ _OF = ("population", "epsilon", "models", "quantity")
 
 
 def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]]:
-    """Return a population's expected errors, and a row for each choice of a cap."""
     seed = [SEED, *population.table.ravel()]  # whatever else is studied
     rng = np.random.default_rng(seed)
     expected = ExpectedErrors(population, CAPS, rng)
@@ -154,7 +153,6 @@ def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]
 def _caps(
     population: Population, setting: Setting, quantity: str, errors: pd.DataFrame, chosen: Sequence[Row]
 ) -> Row:
-    """Return the best cap, the rule's, and the private choices."""
     # The paper's rule, from the contributions themselves: it is not private.
     rule = best_cap(population.sizes, CAPS, target(setting.left(Fraction(0)), quantity, 1))
     least = float(errors["total"].min())

@@ -101,10 +101,7 @@ def with_ratio(ratio: float) -> tuple[float, float]:
 
 
 def biased_gap(mean: float, error: float) -> float:
-    """Return the expected estimate of a gap of 0 if one size is taken too large, the other too small.
-
-    A mean is estimated as sum / (a c n), so the number of clients does not matter.
-    """
+    """Return the expected estimate of a gap of 0 if one size is taken too large, the other too small."""
     return mean / (1 + error) - mean / (1 - error)
 
 
@@ -202,7 +199,7 @@ def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
 
 
 def claims() -> list[Row]:
-    """Return the paper's statements on Figures 1 to 3, judged by its own formulas and by exact budgets."""
+    """Return the paper's statements on Figures 1 to 3, judged."""
     names = ("figure", "what", "published", "reproduced", "agrees", "true")
     return [dict(zip(names, claim, strict=True)) for claim in (*figure1(), *figure2(), *figure3())]
 

@@ -66,9 +66,8 @@ def synthetic_rates() -> Rates:
 def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = lambda _: None) -> Rates:
     """Return the rates of each recording's held-out readings under a model of all recordings.
 
-    Source: appendix D; where it is silent or differs, the published code. Recordings with fewer than 50
-    readings, or 6 of a class, are dropped. Rates are those of the last split, figures means over splits. Rows
-    are in the order of names, so that no split is the same as there.
+    Source: appendix D and the published code; see benchmarks/results/reproduce-gaps/README.md. Rates are
+    those of the last split, figures means over splits.
 
     Raises:
         DataSetError: A sex has no recording left.

@@ -1,7 +1,7 @@
 """Tables 1 and 2 on gaps, with budgets of M_R and M_L as published, as in the code, and repaired.
 
-`protocols.local_dp.randomizers` has no M_L with k other than 2 and no epsilon above 20, as nothing protects
-there. For these the paper's Eqs. 19 and 20 are here as printed, in floating point.
+Where nothing protects, and `protocols.local_dp.randomizers` has nothing, the paper's Eqs. 19 and 20 are here
+as printed, in floating point.
 
 Source: Juarez and Korolova 2022, Algorithm 1, Definition 7, Theorems 5, 6 and 9, appendices A.4 and B.
 """
@@ -98,8 +98,7 @@ def published_l(epsilon: float) -> Budgets:
 def coded_l(epsilon: float) -> Budgets:
     """Return the published code's mechanism for "M_L opt.", a fault emulated.
 
-    Its noise has scale min(k, 2) / epsilon where the group is kept, 2 / epsilon where it moved, the other way
-    round than M_L's. So it is M_L with epsilon_2 = 2 epsilon / k, and 4 / k for k.
+    It exchanges the two scales of M_L's noise, so it is M_L with epsilon_2 = 2 epsilon / k, and 4 / k for k.
     """
     meant = published_l(epsilon)
     k = min(meant.k or 2.0, 2.0)
@@ -201,10 +200,9 @@ def resampled(values: tuple[Floats, ...], sizes: tuple[int, ...]) -> Population:
 
 
 def table2(source: str, values: tuple[Floats, ...], runs: int, rng: np.random.Generator) -> list[Row]:
-    """Simulate Table 2: the error of the gap with 10^7 clients, and its bound alpha.
+    """Simulate Table 2: the error of the gap with 10^7 clients, and its bound alpha in 99 % of runs.
 
-    `alpha` is exceeded in 1 % of runs at most, by Eqs. 19 and 20 with the worst values, two groups of one
-    size, gap of rates from 0 to 1; `alpha_of_the_text` has groups as the recordings, from -1 to 1.
+    `alpha_of_the_text` has groups in the recordings' proportion, and values from -1 to 1.
     """
     half = gaps()["table2"]["clients"] // 2
     population = resampled(values, (half, half))
@@ -259,7 +257,7 @@ def _cell_of_table2(
 def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Row:
     """Return errors of absolute gaps over simulated runs, as the paper takes them.
 
-    `first_` figures are of the paper's number of runs, `fits_` the two-sided chance of the published ones.
+    `fits_` figures are the two-sided chance of the published ones.
     """
     errors = np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
     of_paper = gaps()["table2"]["runs"]

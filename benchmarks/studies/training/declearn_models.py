@@ -1,7 +1,7 @@
 """Models by DecLearn's algorithms for fairness, with secure aggregation, on the files of `fairness splits`.
 
-Runs in DecLearn's own environment, without this project. Clients are silos of people, since all of DecLearn's
-clients have to stay to the end.
+Runs in DecLearn's own environment. Clients are silos of people, since all of DecLearn's clients have to stay
+to the end.
 """
 
 import asyncio

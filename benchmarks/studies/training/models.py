@@ -1,11 +1,8 @@
 """Models by PrivFairFL's own recipe, and at one joint epsilon; and their figures on test records.
 
-The recipe is appendix C, with both readings of its microbatches
-(benchmarks/results/reproduce-training/README.md).
-
-At a joint epsilon, gradients are clipped, then weighed, and each sum is noisy once, as `SumSession` does it.
-All revealed values add up in Gaussian DP: rounded Gaussian noise of deviation b on a vector that one unit
-moves by s is s / b-GDP; the squares add up, and rho is half of one. Thresholds are chosen on clients that
+benchmarks/results/reproduce-training/README.md tells the recipe, with two readings of its microbatches. At a
+joint epsilon, gradients are clipped, then weighed, and each sum is noisy once, as by `SumSession`. All noises
+add up in Gaussian DP (docs/explanation/theorems.md, theorem 4). Thresholds are chosen on clients that
 training leaves out, so that of both the larger part counts.
 """
 
@@ -87,7 +84,7 @@ def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) 
 def federated(
     people: People, weights: Floats, rng: np.random.Generator, *, private: bool, recipe: Row = PAPERS
 ) -> Floats:
-    """Train v models by FedAvg side by side, each client a step per epoch and batch; return shape (v, p + 1).
+    """Train v models by FedAvg side by side; return parameters, shape (v, p + 1).
 
     `weights` are of each record, for each model, shape (n, v). DP-SGD clips a microbatch's gradient that is
     *already weighed*, as in the published code; the client adds its own noise.
@@ -115,7 +112,6 @@ def federated(
 
 
 def _batches(records: int, size: int, rng: np.random.Generator) -> Iterator[Integers | slice]:
-    """Yield the rows of each batch; all rows if its size is 0."""
     if not size:
         yield slice(None)
         return
@@ -144,7 +140,6 @@ def _step(
 
 
 def _loss(block: Sequence[Floats], local: Floats) -> Floats:
-    """Return each client's logistic loss, shape (clients, 1, v)."""
     inputs, label, weight, _ = block
     scores = inputs @ local
     return np.asarray((weight * (np.logaddexp(0, scores) - label * scores)).sum(axis=1, keepdims=True))
@@ -154,7 +149,7 @@ def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Fl
     """Return counts per group and label, shape (k, 2), of clients that each add noise to their own.
 
     Source: footnote 5, after Abay et al. 2020: Laplace noise on the counts, randomised response for the
-    group. Each takes epsilon, as the text does not divide it: 2 epsilon in all.
+    group. Each takes epsilon: 2 epsilon in all.
     """
     counts = people.counted(people.client, people.clients)
     present = np.flatnonzero(counts.sum(axis=1))
@@ -168,7 +163,6 @@ def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Fl
 
 
 def _start(parameters: int, rng: np.random.Generator) -> Floats:
-    """Return Glorot's uniform start for one unit; the intercept is 0."""
     most = np.sqrt(6 / parameters)
     return np.append(rng.uniform(-most, most, parameters - 1), 0.0)
 
@@ -176,8 +170,7 @@ def _start(parameters: int, rng: np.random.Generator) -> Floats:
 def _blocks(people: People, weights: Floats) -> list[tuple[Floats, ...]]:
     """Return blocks of clients with about as many records, padded by records of weight 0.
 
-    Of each block: inputs, shape (clients, most, p + 1), labels, weights and lengths of inputs, (clients,
-    most, 1 or v), and records, (clients, 1, 1).
+    Of each: inputs, shape (clients, most, p + 1), labels, weights and lengths of inputs, and records.
     """
     inputs = with_constant(people.features)
     order = np.argsort(people.client, kind="stable")
@@ -213,7 +206,7 @@ class Scheme:
         private: Without it there is no noise and no clipping.
         weights: A scheme of `reweighing`, or none.
         largest_weight: Larger ones count as this.
-        fairness: Of `FairGrad`, as step and share, or none.
+        fairness: Of `FairGrad`, or none.
     """
 
     name: str

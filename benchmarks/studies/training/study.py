@@ -122,7 +122,7 @@ def runs_of(
 
 
 def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row) -> Run:
-    """Draw clients and a split by the seed, the same for all ways, and train each scheme's model."""
+    """Draw clients and a split by the seed, the same for all ways, and train by each scheme."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     by = recipe_of(people, way, extent)
@@ -169,8 +169,7 @@ def published_rules(
 ) -> Mapping[str, ThresholdRule]:
     """Choose thresholds by the training records' scores, with Laplace noise on both counts at each threshold.
 
-    Source: Protocol 4, whose epsilon is 1,001 times the stated one. Kinder: totals are means over all
-    thresholds.
+    Source: Protocol 4. Kinder than there: totals are means over all thresholds.
     """
     histogram = histogram_of(
         people.group, people.label, scores(people, parameters), GRID_OF_SCORES, len(people.groups)
@@ -255,9 +254,8 @@ def judged_targets(runs: Sequence[Run]) -> list[Row]:
 def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
     """Return the epsilon of a row of Table 3 at delta = 10^-5, for so many records of a client; 0: none.
 
-    A batch's records move its noisy sum by a clip each, or its one microbatch by two. Statistics add epsilon,
-    thresholds 1,001 times, and local DP once more for a client's group. Early stopping uses losses without
-    noise, which no epsilon covers.
+    A batch's records move its noisy sum by a clip each, or its one microbatch by two. See
+    benchmarks/results/reproduce-training/README.md.
     """
     if scheme in (CL, FL, STOPPED):
         return 0.0

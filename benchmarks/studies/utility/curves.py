@@ -121,10 +121,7 @@ class SyntheticPopulation:
 
 @dataclass(frozen=True)
 class LoanPopulation:
-    """The loan applications: the training applicants' held-out scores are counted, the same each time.
-
-    `whole` has the test applicants' scores.
-    """
+    """The loan applications: the training applicants' held-out scores are counted, the same each time."""
 
     name = "loanapp"
     groups = 2
@@ -368,7 +365,6 @@ def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRel
 def _least_squares_per_threshold(bins: int) -> Floats:
     """Return the matrix from both counts at every threshold to the nearest counts that have one total.
 
-    The total is the mean of the sums; a count is the mean of its own value and the total less the other's.
     Kinder than the published protocol, which uses each value as it is.
     """
     total = np.full((1, 2 * bins), 1 / bins)

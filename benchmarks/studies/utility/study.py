@@ -150,7 +150,6 @@ def _outcome(
     epsilon: Fraction | None,
     rng: np.random.Generator,
 ) -> Row:
-    """Return an outcome's parameters, bounds of ε and δ, and by measure a number per repetition."""
     repetitions, groups, _, bins = sample.histograms.shape
     counts, guarantee, whole = cumulative(sample.histograms), None, sample.whole.points()
     if epsilon:
