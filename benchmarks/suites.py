@@ -26,9 +26,9 @@ from harness.system.spelling import similar
 from protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, PROTOCOLS, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
-EXPERIMENT = "experiment.toml"  # as it ran, beside its results
-PROGRAMS = "programs"  # their texts, with the circuits that they use
-PROGRAM = "program"  # the factor of programs of one's own
+EXPERIMENT = "experiment.toml"  # the experiment as it ran
+PROGRAMS = "programs"  # the directory of programs and circuits
+PROGRAM = "program"  # the factor of users' programs
 AHEAD = "ahead"  # joint noise that was made before the run
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]

@@ -52,7 +52,7 @@ from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from harness.views.run import results
 
 _OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")
-_ROUNDS = "virtual machine rounds"  # as the compiler says it
+_ROUNDS = "virtual machine rounds"  # the compiler's words
 
 
 def run(options: RunOptions) -> None:
@@ -82,7 +82,7 @@ def run(options: RunOptions) -> None:
     with (
         resumable("bench.run", directory),
         cli.steps({"measure": "measure"}) as begin,
-        listening(lambda *_: None),  # how far one run is says nothing of the experiment
+        listening(lambda *_: None),  # hides the progress within a run
         over_hosts(Path(wanted.hosts), programs) if wanted.hosts else nullcontext(Place(programs)) as place,
     ):
         begin("measure")

@@ -150,7 +150,7 @@ STUDIES: dict[str, dict[str, str]] = {
 }
 """By study, the options that it takes besides --out and --json, and their defaults."""
 
-SYNTHETIC = "synthetic"  # of what is held out
+SYNTHETIC = "synthetic"  # populations, held out
 _REPETITIONS = {
     "intervals": (20, 20_000),
     "plans": (1, 100),

@@ -29,8 +29,8 @@ from harness.request.readers import one_of, separated
 from harness.system.result_files import check_new, new_directory
 from harness.views.run import results
 
-_OTHER_SIZES = (3_000, 30_000)  # of clients that no target was chosen by
-_TRAINED = ("movielens", "ads", "data", "quick")  # what an interrupted study is gone on with
+_OTHER_SIZES = (3_000, 30_000)  # numbers of clients by which no target was chosen
+_TRAINED = ("movielens", "ads", "data", "quick")  # options that an interrupted study keeps
 _OTHER_LAWS = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
 
 

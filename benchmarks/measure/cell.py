@@ -52,7 +52,7 @@ def model_of(cell: Mapping[str, Level]) -> SecurityModel:
     return get_model(str(cell["security"]))
 
 
-LEDGER = "ledger.sqlite"  # of a run, in a directory of its own
+LEDGER = "ledger.sqlite"  # of a run, in its own directory
 
 
 class Place:
@@ -88,7 +88,7 @@ class Place:
         [test: tests/commands/test_bench_measured.py]
         """
         if self._hosts is not None or self._unsupported(cell) is not None:
-            return None  # what hosts run shows when they have run it
+            return None  # known only after hosts have run it
         model = model_of(cell)
         engine = engine_of(model)
         return engine.program_hash(job_of(cell, self._programs), model), str(engine.version())
@@ -137,7 +137,7 @@ class Place:
             statistic.prepare(settings.release, federation.domain),
         )
         (piece,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
-        account = Account(Ledger(out.with_name(LEDGER)))  # which remembers the piece, and nobody's
+        account = Account(Ledger(out.with_name(LEDGER)))  # remembers the piece, and charges nobody
         settings = replace(settings, stock=stock, account=account)
         manifest = run_release(statistic, source, settings, out, _silent).manifest
         return {**manifest, "online_s": manifest["mpc_s"], "offline_s": piece["mpc_s"]}
@@ -247,7 +247,7 @@ def error_ratio(cell: Mapping[str, Level]) -> float:
 
     Computes: by exact variances; of curves, of the mean square over thresholds; of rounds, of a coordinate.
     """
-    same = {**cell, "network": "none"}  # on which errors do not depend
+    same = {**cell, "network": "none"}  # errors do not depend on it
     distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
     return distributed / joint
 
@@ -264,7 +264,7 @@ def _count_error(key: Cell) -> float:
         return float(np.sqrt(np.average(deviations**2, weights=masses)))
     statistic = statistic_of(cell)
     domain = federation_of(cell, statistic).domain
-    sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error depends on none
+    sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error is the same for all
     error = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)
     assert isinstance(error, ExpectedError)
     return error.count

@@ -163,7 +163,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
             while todo := [run for run in missing(plan, samples, chosen.seed) if run[0].key not in failed]:
                 planned, repetition = todo[0]
                 left = sum(run.excluded is None for run, _ in todo)
-                if todo[0] != announced:  # else that was its warm-up
+                if todo[0] != announced:  # else the last run was its warm-up
                     watch(total - left, total, time_left(todo, samples), todo[0])
                 announced = todo[0]
                 sample = place.measure(chosen.suite.name, planned, repetition, scratch)

@@ -24,11 +24,11 @@ OK, FAILED, SKIPPED = STATUSES = ("ok", "failed", "skipped")
 CONFIDENCE = 0.95  # of intervals, unless an experiment says otherwise
 
 Level = str | int | float
-AT_FIRST: dict[str, Level] = {"noise": "joint"}  # of earlier cells, which lack the factor
+AT_FIRST: dict[str, Level] = {"noise": "joint"}  # of earlier cells, without the factor
 Cell = tuple[tuple[str, Level], ...]
 """One level of each factor, sorted by the factor's name."""
 
-# Of a cell's name: the order of the factors, and the levels that go without saying.
+# The order of factors in a cell's name, and levels that it leaves out.
 _ORDER = (
     *("program", "arguments", "compile_options", "inputs"),
     *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),

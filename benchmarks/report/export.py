@@ -43,7 +43,7 @@ from harness.security_models import MODELS
 from harness.views.palette import COLOURS, GREY, MARKERS
 
 _SECONDS = ["seconds in the computation"]
-_FORMS = {  # of growth: the colour, marker and style of a line, and its name, in the legend's order
+_FORMS = {  # a line's colour, marker, style and name, in the legend's order
     (PRINTED, JOINT): (COLOURS[2], "D", "-", "literal"),
     (AT_ONCE, JOINT): (COLOURS[1], "s", "-", "literal, all at once"),
     ("product", JOINT): (COLOURS[3], "^", "-", "by products"),

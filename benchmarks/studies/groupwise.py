@@ -30,9 +30,9 @@ EPSILON, DELTA = Fraction(1), Fraction(1, 1 << 40)
 TARGET = ErrorTarget(0.1, 100, 1 << 20)  # as `count` has it by default
 
 # Of numerical integrals over the two-stage noise.
-_FIRST_STAGE_SDS = 25.0  # how far integrals over the first noise go
+_FIRST_STAGE_SDS = 25.0  # reach of integrals over the first noise
 _POINTS = 4_001
-_LEAST = 1e-7  # how near 0 integrals go, in standard deviations of the first noise
+_LEAST = 1e-7  # integrals' least distance from 0, in standard deviations of the first noise
 
 
 # Algorithm 1 of Pujol and Desfontaines, as in Figure 1: X ~ N(count, SPREAD^2), Y ~ N(X, (RELATIVE X)^2).
@@ -92,7 +92,7 @@ def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
 
 
 SEEMING = "rho, Algorithm 1 (numerical)"
-SEED = 20_211_103  # any; of simulations only
+SEED = 20_211_103  # arbitrary; of simulations only
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,7 @@ def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str
 
 
 def gaussian_scale(target: ErrorTarget, offset: int) -> float:
-    """Return sigma of Gaussian noise on the real logarithm with about the target's error at its least count.
-
-    Source: the design of the shifted logarithm.
-    """
+    """Return sigma of Gaussian noise on the real logarithm, for the target's error at its least count."""
     share = target.relative * target.least / (2 * (target.least + offset))
     return 2 * NormalDist().inv_cdf((1 + share) / 2)
 

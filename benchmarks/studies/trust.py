@@ -45,7 +45,7 @@ MOST = 2.0  # of a gap
 
 _NEIGHBORS = Neighbors(NeighboringRelation.REPLACE_ONE)
 _GROUPS = 2
-_TRIALS = 20  # records on which a client of the simulated population measures its rate
+_TRIALS = 20  # records of a simulated client
 
 
 def population(clients: int) -> Population:
@@ -153,7 +153,7 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
     """
     moves = possible_moves(sums_from_ends(_GROUPS, STEPS), _NEIGHBORS)
     rate = epsilon / max(map(sum, moves))  # ε for a client that moves the values most, in L1
-    parts = aggregators / honest  # how many times the honest ones' noise the sum has
+    parts = aggregators / honest  # the sum's noise over the honest ones'
 
     def log_moment(theta: Floats) -> Floats:
         """With r the rate, ln of (1 - e^-r)^2 / ((1 - e^(theta - r)) (1 - e^(-theta - r))), for each."""
@@ -225,14 +225,14 @@ def _bounds(model: Central, failure: float) -> tuple[float, float]:
         return math.exp(least_value(exponents, most / 1e5, most))
 
     unit = math.sqrt(model.noise_variance) / 100
-    of_sizes = failure / 10  # for a noisy size to be far too small
+    of_sizes = failure / 10  # the probability that a noisy size is far too small
     least = least_enough(lambda t: 2 * tail(2, t * unit) <= of_sizes)
     most = least_enough(lambda s: 2 * tail(2, s * unit) + 4 * tail(1, s * unit) <= failure - of_sizes)
     return least * unit, most * unit
 
 
 FAILURE = 0.01
-RUNS_OF_NEEDED = 10_000  # in which an error is exceeded 100 times, give or take 10
+RUNS_OF_NEEDED = 10_000  # an error is exceeded in 100 of them, give or take 10
 
 NEEDED = "clients.csv"
 _LABELS = {  # in the figure, in the order of its colours

@@ -88,7 +88,7 @@ def _measured(case: Case, place: Path) -> Row:
     costs: list[list[tuple[float, float]]] = [[], []]
     for step, of_step in zip((_list, _add_up), costs, strict=True):
         for party in range(_PARTIES):
-            with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # it keeps its most memory to its end
+            with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # for a peak of memory of its own
                 of_step.append(alone.submit(step, task, place, party).result())
     weights_s = run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)[0]
     (list_mb, list_s), (add_mb, add_s) = (map(max, zip(*of_step, strict=True)) for of_step in costs)

@@ -41,12 +41,10 @@ TWO_PARTIES = PROGRAMS / "two_parties.mpc"
 INTERPOSER = Path(__file__).with_name("interposer.c")
 
 _POLL_S, _SLOW_POLL_S = 0.02, 0.1  # while parties send, and while they do not
-_STILL_S = 1.5  # in which nobody sends: MP-SPDZ waits a second at most of its own accord
-_IN_VAIN = (
-    50  # times that a thread woke up in that time and went to sleep again: it looks for what does not come
-)
+_STILL_S = 1.5  # without messages; MP-SPDZ itself waits a second at most
+_IN_VAIN = 50  # wake-ups in that time, of a thread that waits in vain
 _LANES = 4  # for which batches are small
-_LONGEST_S = 20  # that a party computes: twenty times as long as any that nobody tampers with
+_LONGEST_S = 20  # of computing: twenty times as long as without changes
 _INTEGER = re.compile(r"(?<![\w])-?\d+")
 _MESSAGES, _CHANGED = "messages", "changed"
 
@@ -69,19 +67,17 @@ KINDS = (
     *[Kind.SHIFT] * 2,
     *[Kind.FLIP] * 2,
     *(Kind.ECHO, Kind.REPEAT, Kind.DROP, Kind.SWAP, Kind.STOP),
-)  # as often as a walk changes messages so
+)  # in proportion to a walk's changes
 
 
 class Outcome(StrEnum):
     """The honest parties' reaction to a change."""
 
-    ABORTED = (
-        "aborted"  # an honest party ended with an error, or all waited for ever, and none opened anything
-    )
-    OPENED = "opened, then aborted"  # the right result, which no honest party then took
+    ABORTED = "aborted"  # an error, or all waited for ever; nothing was opened
+    OPENED = "opened, then aborted"  # the right result, which no honest party accepted
     SHIFTED = "opened another value, then aborted"
     RIGHT = "right"
-    WRONG = "wrong"  # an honest party took another result
+    WRONG = "wrong"  # an honest party accepted another result
     UNTOUCHED = "untouched"  # the run had no such message
 
 

@@ -26,7 +26,7 @@ from harness.security_models import SecurityModel
 
 SEED = 20_261_122  # any; fixed, so that a walk can be repeated
 
-_SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}  # on the wire, of 64 bits and some for security; else 8
+_SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}  # on the wire, with bits for security; else 8
 _WORD = 8
 _WORKERS = 3 * (os.cpu_count() or 1)  # parties that wait for ever need no processor
 _CONFIDENCE = 0.95
@@ -147,7 +147,7 @@ def go_on(
         began = time.monotonic()
 
         def attempt(site: Site) -> Attempt:
-            parties = free.pop()  # one is left: as many as workers
+            parties = free.pop()  # there are as many as workers
             try:
                 return parties.run(site)
             finally:

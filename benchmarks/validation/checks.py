@@ -41,11 +41,11 @@ PAIRS = (
     ("adversary", "rep4-ring", "ring"),
 )
 PHASES = ((AT_ONCE, AT_ONCE, 10), ("default", "default", 1.0))  # variants of curves, of weights, least ratio
-SURE = 0.9  # of all pairs of runs have to be in one order
-BYTES = 0.01  # of the embedded engine, whose messages have headers of different lengths, as a share
-SCATTER = 1.0  # of the seconds of cells that should cost the same, on a busy machine, as a share
-LEAST_SHARE = 0.5  # of the cost at the largest level that has to grow with it
-BAND = 3.0  # times as long, or as short, counts as alike on another machine
+SURE = 0.9  # the share of pairs of runs in one order
+BYTES = 0.01  # the share by which bytes may differ in the embedded engine, due to its headers
+SCATTER = 1.0  # the share by which equal seconds may differ on a busy machine
+LEAST_SHARE = 0.5  # the share of the largest cost that has to grow
+BAND = 3.0  # the factor within which times count as alike
 GAIN = 1000.0  # the default takes at most a thousandth of the faster literal form, of ADS
 # As shares of what was asked for. A round trip also takes the machine's own time, a transfer is never faster.
 ROUND_TRIP, BANDWIDTH = (0.95, 1.5), (0.5, 1.1)
@@ -197,7 +197,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
         if slower in models and quicker in models:
             a, b = models[slower], models[quicker]
             key = f"order.{claim}.{name_of(a.runs[0].cell, 'security')}.{slower}.{quicker}"
-            if a["input_path"] != "clients":  # of which most seconds are their connections
+            if a["input_path"] != "clients":  # whose connections take most seconds
                 yield order_of_seconds(f"{key}.seconds", claims[claim], a, b)
             yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
     for (post, pre, times), shape, model in product(PHASES, privfairfl().shapes, privfairfl().parties):
@@ -205,7 +205,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
         suites = LITERAL if post in FORMS else TABLE2
         long = fullest(measured.where(*suites, protocol="pi_roc", variant=post, **where))
         short = fullest(measured.where(*suites, protocol="pi_rw", variant=pre, **where))
-        if long and short and long["thresholds"] == privfairfl().thresholds:  # fewer take less
+        if long and short and long["thresholds"] == privfairfl().thresholds:  # fewer take less time
             yield order_of_seconds(f"order.phases.{long.name}", claims["phases"], long, short, times)
 
 
@@ -367,7 +367,7 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
             f"ratio.table2.{protocol}.{shape}.{model}", says, _range(row.printed), row.paper.range, times
         )
     for (protocol, shape, model), row in by_cell.items():
-        ring = by_cell[protocol, shape, "ring"]  # whose time leaves the machine out
+        ring = by_cell[protocol, shape, "ring"]  # ratios to its time leave the machine out
         if row is ring:
             continue
         says = f"{model} costs as many times what ring does as in Table 2"

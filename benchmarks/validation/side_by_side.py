@@ -14,14 +14,14 @@ from benchmarks.measure.samples import CONFIDENCE, Level, Sample, Summary, inter
 from benchmarks.papers import Printed, privfairfl
 from benchmarks.validation.cells import Measured, fullest
 
-TABLE2 = ("table2", "paper")  # the suites that have our forms of its cells
-LITERAL = ("literal", "paper")  # and those that have the protocols as printed
-SCALE = ("scale", "paper", "literal")  # and those of the figures
+TABLE2 = ("table2", "paper")  # suites with our forms
+LITERAL = ("literal", "paper")  # with the protocols as printed
+SCALE = ("scale", "paper", "literal")  # of the figures
 PROTOCOLS = ("pi_rw", "pi_roc")
 PRINTED, AT_ONCE = FORMS  # an instance after the other, as printed; all instances at once
 NOT_YET = "not measured yet"
-BESIDE = {"ps-rep-ring": "sy-rep-ring"}  # a model that the paper has not, beside its active one of as many
-LEAST_LEVELS = 3  # that tell a line
+BESIDE = {"ps-rep-ring": "sy-rep-ring"}  # a model beside the paper's active one with as many parties
+LEAST_LEVELS = 3  # for a line
 LEAST_RATIO = 4  # of the largest level to the smallest
 
 
@@ -126,7 +126,7 @@ def rows(measured: Measured) -> list[Row]:
 
 def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Printed) -> Row:
     where = {"protocol": protocol, "shape": shape, "security": model}
-    # Those that ran in turn with the literal ones, where there are any, so that the ratio is of one run.
+    # Cells that ran in turn with the literal ones, if any, so that the ratio is of one run.
     suite = next((s for s in LITERAL if measured.where(s, variant="default", **where)), TABLE2[0])
     ours = fullest(measured.where(suite, variant="default", noise="joint", **where))
     own = fullest([pair[1] for pair in measured.pairs(variant="default", **where) if pair[1].suite == suite])

@@ -37,8 +37,8 @@ from protocols.mechanisms.above_threshold import (
 
 ALL_QUANTITIES = (*QUANTITIES, *CURVE_QUANTITIES)
 CELLS = {SUM: 1, COUNTS: 4, WEIGHTS: 4, GAP: 4}  # how many counts are released
-# How many times as many clients as is best for the counts themselves may exceed the cap: those tried, and
-# what `cap` takes. What all clients lose alike leaves ratios as they are.
+# The clients that may exceed the cap, over the number that is best for the counts: ratios tried, and that of
+# `cap`. Records that all clients lose alike do not change ratios.
 _RATIOS, _CURVE_RATIOS = (1, 4, 8, 16), (1, 4, 8, 16, 32)
 TRIED: dict[str, tuple[int, ...]] = {
     SUM: (1,),
@@ -55,7 +55,7 @@ AIMS = {
     **dict.fromkeys((WEIGHTS, GAP), RATIOS),
     **dict.fromkeys(CURVE_QUANTITIES, CURVE_RATIOS),
 }
-COLUMNS = {"pi_cap": "π_CAP", "histogram": "noisy histogram"}  # of results, by a mechanism's
+COLUMNS = {"pi_cap": "π_CAP", "histogram": "noisy histogram"}  # names by column
 PI_CAP, HISTOGRAM = COLUMNS
 SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 2))
 
@@ -86,7 +86,7 @@ class Chooser:
     def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
         self.caps = caps
         self._above = clients_above(population.sizes, self.caps[:-1])
-        self._uniform = rng.random((2, 4096, len(self._above)))  # of as many histograms
+        self._uniform = rng.random((2, 4096, len(self._above)))  # 4,096 histograms
 
     def choices(
         self, setting: Setting, share: Fraction, left: dict[str, pd.DataFrame], least: dict[str, pd.DataFrame]

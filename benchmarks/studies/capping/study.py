@@ -131,7 +131,7 @@ _OF = ("population", "epsilon", "models", "quantity")
 
 
 def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]]:
-    seed = [SEED, *population.table.ravel()]  # whatever else is studied
+    seed = [SEED, *population.table.ravel()]  # independent of other populations
     rng = np.random.default_rng(seed)
     expected = ExpectedErrors(population, CAPS, rng)
     chooser = Chooser(population, CAPS, rng)

@@ -29,10 +29,10 @@ from protocols.arrays import Floats
 # The paper's axes and ratios are not in its text; these are ours.
 EPSILONS = np.geomspace(0.05, 10, 47)
 RATIOS = (1, 3, 9, 99, 999)  # of Figure 2; 3 is equal groups taken for 25 % and 75 %
-AT = 1.0  # the epsilon at which Figures 1 and 2 are told in numbers
+AT = 1.0  # the epsilon of numbers on Figures 1 and 2
 SIZE_OF_FIGURE_3 = 10_000.0  # of either group
-VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # of the group in question: the code's mean square
-TOLD = 0.6  # mean value of both groups, -1 to 1, for which a wrong size is told in numbers
+VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # of the estimated group; the code's mean square
+TOLD = 0.6  # both groups' mean, -1 to 1, in the example of a wrong size
 AS_PUBLISHED: dict[str, Allocation] = {
     "M_R opt.": published_r,
     "M_L opt.": published_l,

@@ -67,7 +67,7 @@ class Budgets:
         if self.k is None:
             return epsilon_of_r(MechanismR.with_budgets(GROUPS, first, second))
         k = _exact(self.k)
-        if epsilon_of_l(Fraction(1), second, k) is None:  # the noise alone tells, whatever GRR's odds
+        if epsilon_of_l(Fraction(1), second, k) is None:  # its noise alone has no epsilon
             return None
         return epsilon_of_l(Grr.private(GROUPS, first).odds, second, k)
 

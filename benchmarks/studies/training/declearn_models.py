@@ -30,7 +30,7 @@ from scipy.special import expit
 
 SILOS, ROUNDS, EPOCHS, BATCH = 5, 20, 4, 64
 FAIRNESS = "equalized_odds"
-# By algorithm, so that each is as fast as averages of updates at 0.5: all but FairFed's are sums over silos.
+# As fast as averages of updates at 0.5: all but FairFed's updates are summed over silos.
 RATES = {"Fed-FairGrad": 5.0, "Fed-FairGrad, mended": 2.5, "FedFB": 0.5, "FairFed": 0.5}
 ETA, ALPHA, BETA = 0.1, 0.003, 1000.0  # chosen on `wagepan`
 CONTROLLERS = {

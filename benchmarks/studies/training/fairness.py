@@ -39,7 +39,7 @@ from harness.postprocessing.thresholds.search import EQUALIZED_ODDS
 
 SEEDS = range(10)
 FAIR = Scheme("FairGrad", largest_weight=1.25, fairness=EQUALIZED_ODDS)
-MORE = 4.0  # the epsilon that FairGrad's own choices were made at
+MORE = 4.0  # the epsilon at which FairGrad's parameters were chosen
 CHOICE, SPLITS = "choice", range(1000, 1006)
 TRIED = (
     ALONE,

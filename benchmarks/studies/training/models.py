@@ -60,7 +60,7 @@ EARLY: Row = {"local_epochs": 20, "stops_early": True}
 
 
 def epsilon_of_gaussians(noise: float, steps: int) -> float:
-    """Return epsilon at 10^-5 of so many sums with Gaussian noise, in units of what one unit changes.
+    """Return epsilon at 10^-5 of so many sums with Gaussian noise of this deviation over a unit's change.
 
     Source: Balle and Wang 2018, theorem 8: together they are one with mu = sqrt(steps) / noise.
     [test: tests/benchmarks/studies/test_training.py, against dp_accounting]
@@ -257,7 +257,7 @@ def train(
 ) -> "Trained":
     """Train by a scheme, at (epsilon, 10^-5) for all that is revealed of a unit."""
     rho = rho_of(epsilon) if scheme.private else 0.0
-    counting = rho * choices["of_weights"]  # also without weights: the step is divided by the count
+    counting = rho * choices["of_weights"]  # also without weights, as the step is divided by the count
     counts, size = _counts(people, counting, rng)
     weight = None
     if scheme.weights:
@@ -325,7 +325,7 @@ def _rules(
     return rules_of(curves_of(people.groups, np.array(grid), counts), ACCURACY)
 
 
-ODDS = "odds"  # the mean of the differences of true and false positive rates: what delta EODD was meant to be
+ODDS = "odds"  # the mean of both rates' differences: what delta EODD was meant to be
 
 
 @dataclass(frozen=True, eq=False)

@@ -372,7 +372,7 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
             xerr=row[f"{ODDS}, half"],
             yerr=100 * row["accuracy, half"],
             fmt="o" if row["way"] == JOINT else "s",
-            color=colors[row["scheme"]] if row["way"] == JOINT else GREY,  # ours as the lines beside
+            color=colors[row["scheme"]] if row["way"] == JOINT else GREY,  # as the lines beside
         )
         for row in at_one.to_dict("records")
     ]

@@ -234,8 +234,8 @@ class LocalMechanism:
     """A client with one record: randomised response on its group, noise on its own counts.
 
     Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves:
-    counts are per label and block of score bins, on the levels of `tree`, with noise in proportion to
-    ratio^|x|.
+    counts are per label and block of score bins, on the levels of `tree`. Noise x has probability in
+    proportion to ratio^|x|.
     Guarantees: the published values are ln(response.odds / ratio^(2 levels))-LDP, for any two records, of
     other groups too, and no less, as another record moves 2 counts a level by 1.
     [test: tests/protocols/test_queries.py]
@@ -278,7 +278,7 @@ class LocalMechanism:
     def mean_square_error(self, records: int) -> float:
         """Predict the mean square error of a cumulative count, for groups and labels of one size."""
         ratio, inverse = float(self.ratio), np.linalg.inv(self.reported())
-        square = float((inverse**2).mean(axis=0).mean())  # of a client's factor in one group's estimate
+        square = float((inverse**2).mean(axis=0).mean())  # a client's factor in one group's estimate, squared
         noise = records * square * 2 * ratio / (1 - ratio) ** 2 * self.tree.mean_variance()
         return noise + records / 4 * (square - 1 / self.response.groups)
 

@@ -39,7 +39,7 @@ def train(message: Message, context: Context) -> Message:
 @server.main()
 def main(grid: Grid, context: Context) -> None:
     """Train on every split without weights and with them, and print the change."""
-    read_weights(context.run_config["weights"])  # or say what is wrong with them before anything is trained
+    read_weights(context.run_config["weights"])  # an error ends the run before training
     splits = range(context.run_config["splits"])
     metrics: dict[bool, list[dict[str, float]]] = {False: [], True: []}
     for split in splits:
