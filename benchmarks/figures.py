@@ -45,8 +45,7 @@ def draw(
 ) -> Figure:
     """Draw rows of panels.
 
-    `x` labels the last row, `y` each row, `columns` each column; `legend_columns` are of a legend for all
-    panels.
+    `x` labels the last row, `y` each row, `columns` each column; one legend may be below all.
     """
     figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
@@ -78,7 +77,7 @@ def _labels(panels: Iterable[Axes]) -> tuple[list[Any], list[str]]:
 
 
 def ticks(names: Mapping[float, str], **style: Any) -> Mark:
-    """Return a mark that names only these places of a logarithmic horizontal axis."""
+    """Return a mark that names only these places of the horizontal axis."""
 
     def mark(axes: Axes) -> None:
         axes.set_xticks(list(names), list(names.values()), **style)
@@ -102,7 +101,7 @@ def each_power_of_ten(axes: Axes) -> None:
 
 
 def ones_and_threes(axes: Axes) -> None:
-    """Label 1 and 3 times each power of 10 on the vertical axis."""
+    """Label 1 and 3 times each power of 10."""
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=20))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())

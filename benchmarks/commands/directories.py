@@ -13,7 +13,7 @@ from harness.system.result_files import default_out
 
 
 def directory_of(options: Any, command: str) -> Path:
-    """Return a new directory for results, or that of an earlier command."""
+    """Return a new directory, or that of an earlier command."""
     if options.out and options.resume:
         raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
     return Path(options.resume or options.out or default_out(command))
@@ -21,7 +21,7 @@ def directory_of(options: Any, command: str) -> Path:
 
 @contextmanager
 def resumable(command: str, directory: Path) -> Iterator[None]:
-    """Have an interrupt in the block say how to resume the command, and end it."""
+    """Have an interrupt say how to resume the command, and end it."""
     try:
         yield
     except KeyboardInterrupt:

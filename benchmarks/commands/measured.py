@@ -56,7 +56,7 @@ _ROUNDS = "virtual machine rounds"  # the compiler's words
 
 
 def run(options: RunOptions) -> None:
-    """Run what is missing of an experiment, in a new or an earlier directory."""
+    """Run what is missing of an experiment."""
     directory = directory_of(options, "bench.run")
     of_program = options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
     if of_program and not _is_program(options.experiment or ""):
@@ -117,7 +117,6 @@ def _earlier(options: RunOptions, directory: Path) -> Chosen:
 
 
 def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
-    """Return an experiment, its text, and the directory of its programs."""
     named = Path(options.experiment)
     if _is_program(options.experiment):
         return *_experiment_of(options), named.parent
@@ -132,7 +131,6 @@ def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
 
 
 def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
-    """Name runs that failed, and exit with 1 if there are some."""
     for sample in failed:
         name = f"{name_of(sample.cell)}, repetition {sample.repetition + 1}"
         say(f"[bold red]failed[/] {plain(name)}: {plain(str(sample.reason))}", cli.err)
@@ -197,7 +195,7 @@ def _is_program(text: str) -> bool:
 
 
 def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
-    """Return an experiment that times a program, or two in turn, and its text."""
+    """Return an experiment that times one program, or two in turn."""
     experiment, against = Path(options.experiment), options.against or ""
     names, ways = [experiment.name], [options.compile_options or ""]
     if _is_program(against):
@@ -294,7 +292,7 @@ def validate(options: ValidateOptions) -> None:
 
 
 def export(options: ExportOptions) -> None:
-    """Write an experiment's results for other tools into a new directory."""
+    """Write an experiment's results for other tools."""
     from benchmarks.report.export import export as written
 
     directory = options.out or default_out("bench.export")

@@ -220,7 +220,7 @@ class ReproduceOptions(Options):
     prints = "all numbers as JSON"
 
     def __init__(self, **texts: str | bool) -> None:
-        """Read the texts, with the study's defaults; OptionError if an option is not of this study."""
+        """Read the texts, with the study's defaults."""
         given = {name: text for name, text in texts.items() if text}
         defaults = STUDIES.get(str(texts.get("name")), {})
         super().__init__(**{**defaults, **given})

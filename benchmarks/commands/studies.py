@@ -35,7 +35,7 @@ _OTHER_LAWS = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
 
 
 def reproduce(options: ReproduceOptions) -> None:
-    """Carry out a study, write its files into a new directory, and show it."""
+    """Carry out a study, and write and show its results."""
     directory, started = directory_of(options, f"reproduce-{options.name}"), time.monotonic()
     steps, study = STUDIES[options.name]
     place = nullcontext(directory) if options.name == "training" else new_directory(directory)

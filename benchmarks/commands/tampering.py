@@ -40,7 +40,7 @@ def tampering(options: TamperingOptions) -> None:
 
 
 def timing(options: TimingOptions) -> None:
-    """Compare the sizes and times of packets on two extreme inputs."""
+    """Compare the sizes and times of packets on two inputs."""
     names = options.security or [model.name for model in MODELS.values() if model.virtual_machine]
     tried = [program for program in PROGRAMS if program.program in (options.programs or PROTOCOLS)]
     go_on = partial(pairs.go_on, tried=tried)
@@ -55,7 +55,6 @@ def _carry_out(
     summarized: Callable[[Path], Rows],
     view: Callable[[Rows], Iterator[Part]],
 ) -> None:
-    """Run parties until the time is over, and show all results."""
     directory = directory_of(options, command)
     if sys.platform != "linux":
         raise UnsupportedError("Messages are changed and watched on Linux alone.")

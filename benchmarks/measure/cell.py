@@ -56,13 +56,13 @@ LEDGER = "ledger.sqlite"  # of a run, in its own directory
 
 
 class Place:
-    """This machine with all parties, or hosts, the first of which run them."""
+    """This machine with all parties, or hosts."""
 
     def __init__(self, programs: Path = Path(), hosts: BenchmarkHosts | None = None) -> None:
         self._programs, self._hosts = programs, hosts
 
     def measure(self, suite: str, planned: Planned, repetition: int, scratch: Path) -> Sample:
-        """Run one repetition in a directory of its own, if it can run."""
+        """Run one repetition, if it can run."""
         cell, reason, out = planned.cell, self.why_not(planned), scratch / "run"
         status, record = OK if reason is None else SKIPPED, dict[str, Any]()
         if status == OK:
@@ -79,7 +79,7 @@ class Place:
         return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
 
     def why_not(self, planned: Planned) -> str | None:
-        """Return why a cell is skipped here and now, or None."""
+        """Return why a cell is skipped, or None."""
         return planned.excluded or self._unsupported(planned.cell)
 
     def identity(self, cell: Mapping[str, Level]) -> tuple[str, str] | None:
@@ -156,7 +156,7 @@ class Place:
 
 
 def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:
-    """Return a cell's rounds: sums of one client's vectors, charged to nobody."""
+    """Return a cell's rounds, charged to nobody."""
     coordinates, rounds = (int(cell[name]) for name in ("coordinates", "rounds"))
     noise, ahead = str(cell.get("noise", JOINT)), cell.get("noise") == AHEAD
     return SumSession(
@@ -210,7 +210,7 @@ def trial_of(cell: Mapping[str, Level]) -> Trial:
 
 
 def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
-    """Return the job of a cell's run, without the clients' values."""
+    """Return a cell's job without clients' values."""
     model = model_of(cell)
     if PROGRAM in cell:
         return _job_of_program(cell, programs / str(cell[PROGRAM]), model)
@@ -227,7 +227,6 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
 
 
 def _with_places(job: Job) -> Job:
-    """Give the job places for noise made ahead, if it takes some."""
     return replace(job, pieces=(Path(),) * len(job.party_inputs)) if job.spec.uses_piece else job
 
 
@@ -271,7 +270,7 @@ def _count_error(key: Cell) -> float:
 
 
 def request_of(cell: Mapping[str, Level]) -> Request:
-    """Return a cell's request; its variant is a protocol's, or an input form."""
+    """Return a cell's request."""
     given = {name: str(cell[name]) for name in ("epsilon", "security")}
     if cell["protocol"] == PI_LAP.name:
         return NoiseRequest(**given)
@@ -298,7 +297,7 @@ def source_of(cell: Mapping[str, Level]) -> Path:
 
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
-    """Return a cell's statistic; of thresholds their curves, by the same program."""
+    """Return a cell's statistic; of thresholds the curves."""
     statistic = statistic_of_request(request_of(cell))
     return statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
 

@@ -92,7 +92,7 @@ class Chosen:
 
 
 def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> None:
-    """Make a directory for the results, with the experiment and its programs."""
+    """Make a directory with the experiment and its programs."""
     programs = {path.name: path.read_bytes() for path in _programs(chosen.plan(), beside)}
     if chosen.hosts:
         read_hosts(Path(chosen.hosts))
@@ -181,8 +181,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:
     """Return the repetitions to run; the seed orders cells within a repetition.
 
-    A skipped cell has one line. A cell that runs until its interval is narrow has one more repetition until
-    then.
+    A skipped cell has one line; one that runs until its interval is narrow has one repetition more.
     """
     known = by_cell(samples)
     remaining: list[Todo] = []
@@ -212,7 +211,7 @@ def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:
 
 
 def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
-    """Raise MixedResultsError if a result has another program or other hosts than its cell's earlier ones."""
+    """Raise MixedResultsError if a cell's results have another program or hosts."""
     for other in earlier:
         if OK == sample.status == other.status and sample.program_hash != other.program_hash:
             raise MixedResultsError(_mixed(other, sample.engine_version))
@@ -235,7 +234,7 @@ def _mixed(sample: Sample, version: str | None) -> str:
 
 
 def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
-    """Estimate the seconds of all missing runs; None if that is not known."""
+    """Estimate the seconds of all missing runs, or return None."""
     walls = [sample.times["wall_s"] for sample in samples if sample.status == OK]
     left = [planned for planned, _ in todo if planned.excluded is None]
     known = walls and not any(planned.until for planned in left)

@@ -80,7 +80,7 @@ class Sample(RunRecord):
 
 @dataclass(frozen=True)
 class Summary:
-    """The median, least and most of n runs of one cell."""
+    """The median, least and most of n runs."""
 
     n: int
     median: float
@@ -116,7 +116,7 @@ def append(path: Path, line: Any, **more: Any) -> None:
 
 
 def load(path: Path) -> list[Sample]:
-    """Return a file's or directory's attempts, in the order in which they ended."""
+    """Return a file's or directory's attempts, in order."""
     return load_lines(result_path(path, SAMPLES), Sample, "a measured run", SCHEMA)
 
 
@@ -130,7 +130,7 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) -> list[T]:
-    """Return an object for each line of JSON, without a torn last one; errors call the kind `what`."""
+    """Return an object for each whole line of JSON; errors call the kind `what`."""
     objects = []
     for number, line in enumerate(whole_lines(path), 1):
         where, way_out = f"{path}, line {number}", "restore the file, or measure into a new directory"
@@ -140,7 +140,7 @@ def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) 
 
 
 def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
-    """Return each cell's repetitions, without warm-ups; of repeated ones the last attempt."""
+    """Return each cell's repetitions, without warm-ups; of repeated ones the last."""
     cells: dict[Cell, dict[int, Sample]] = {}
     for sample in samples:
         if not sample.warm_up:
@@ -149,7 +149,7 @@ def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
 
 
 def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:
-    """Summarise one of the times over good runs; None if none has it."""
+    """Summarise one of the times over good runs, if any."""
     good = [sample for sample in samples if sample.status == OK and not sample.warm_up]
     values = [sample.times[time] for sample in good if sample.times[time] is not None]
     if not values:

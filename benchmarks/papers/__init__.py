@@ -37,7 +37,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of one of the paper's data sets; records are for training."""
+    """The size of one of the paper's training sets."""
 
     name: str
     title: str
@@ -106,7 +106,7 @@ def privfairfl() -> PrivFairFL:
 
 @cache
 def table3() -> dict[str, Any]:
-    """Return PrivFairFL's Table 3, as printed: `rows` by scheme and shape; accuracy in percent."""
+    """Return PrivFairFL's Table 3, as printed; accuracy in percent."""
     return dict(_read("privfairfl.json")["table3"])
 
 

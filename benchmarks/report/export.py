@@ -54,7 +54,7 @@ _FORMS = {  # a line's colour, marker, style and name, in the legend's order
 
 
 def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures that there are runs for: Table 2 for ADS, and the paper's figures."""
+    """Yield Table 2 for ADS, and the paper's figures, if there are runs."""
     figures = {name: growth_figure(measured, claim) for name, claim in privfairfl().figures.items()}
     for name, drawn in {"table2": table2_figure(rows), **figures}.items():
         if drawn is not None:
@@ -65,7 +65,7 @@ def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Fig
 
 
 def table2_figure(rows: Sequence[Row]) -> Figure | None:
-    """Draw the paper's, the literal and the default seconds for ADS."""
+    """Draw the seconds of Table 2 for ADS."""
     if not any(row.printed or row.at_once or row.default for row in rows):
         return None
     panels = [
@@ -153,7 +153,7 @@ def _points(cells: Sequence[CellRuns], factor: str, **style: Any) -> Mark:
 
 
 def export(results: Path, directory: Path) -> None:
-    """Write tables, figures and the measured runs into an existing directory."""
+    """Write tables, figures and the measured runs into a directory."""
     samples = load(results)
     if not samples:
         raise ResultFileError(f"There are no measured runs in {results}; name what ./inv bench.run wrote.")
@@ -199,7 +199,7 @@ def _cells(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
 
 
 def medians_by_model(samples: Sequence[Sample]) -> pd.DataFrame:
-    """Return median seconds: a column for each model, a row for the other levels."""
+    """Return median seconds: a column for each model, a row for other levels."""
     medians: dict[str, dict[str, float]] = {model: {} for model in MODELS}
     for of in by_cell(samples).values():
         if took := summary(of):

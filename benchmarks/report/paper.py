@@ -97,7 +97,7 @@ def _seconds(cell: CellRuns | None) -> str:
 
 
 def _shares(measured: Measured) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield, for ADS, each model's seconds online and in all, of weights and of curves."""
+    """Yield, for ADS, each model's seconds online and in all."""
     for model in privfairfl().parties:
         where = {"security": model, "shape": "ads", "variant": "default", "noise": "joint"}
         cells = [measured.where(TABLE2[0], protocol=protocol, **where)[0] for protocol in PROTOCOLS]
@@ -160,7 +160,7 @@ def _weights(_: Measured) -> Iterator[Row]:
 
 
 def appendix_d(measured: Measured) -> Figure:
-    """Draw the online share by model, and weights' errors by ε."""
+    """Draw the online share, and weights' errors by ε."""
     models, both = zip(*_shares(measured), strict=True)
     places = range(len(models))
     share: list[Mark] = [

@@ -105,7 +105,7 @@ class Mechanism:
     charged: Guarantee
 
     def epsilons(self, counts: Sequence[int]) -> list[float]:
-        """Return a record's epsilon, rounded up, by the number of records in its group."""
+        """Return a record's epsilon, rounded up, by its group's size."""
         steps = {
             self.distribution.step(count): count for count in counts
         }  # few steps, and each takes a while
@@ -121,11 +121,7 @@ class Mechanism:
 
 
 def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
-    """Return the logarithm of `./inv count`, plain noise with the same charge, and with the same target.
-
-    Raises:
-        ValueError: No logarithm keeps to the target.
-    """
+    """Return the logarithm of `./inv count`, plain noise with the same charge, and with the same target."""
     distribution, charged = plan_logarithm(target, Neighbors(RELATION), epsilon, DELTA)
     plain = ShiftedLog(1 << target.most.bit_length(), target.most)
     mechanisms = [
@@ -259,7 +255,7 @@ def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]
 
 
 def study() -> Outcome:
-    """Return a row per size of the group, and the picture."""
+    """Return a row per size of the group."""
     mechanisms = mechanisms_of(TARGET, EPSILON)
     # Of a count to which the post gives the best fit's mean and standard deviation.
     samples = sampled(10_000, 1_000_000, np.random.default_rng(SEED))

@@ -30,10 +30,7 @@ class Population:
 
 @dataclass(frozen=True)
 class PublishedL:
-    """M_L as published, with noise of scale k / epsilon_2 where the group moved: no LDP unless k = 2.
-
-    For comparison only.
-    """
+    """M_L as published, with noise of scale k / epsilon_2 where the group moved: no LDP unless k = 2."""
 
     at_two: MechanismL
     k: Fraction
@@ -158,7 +155,7 @@ def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random
 
 
 def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
-    """Return how many arrive in each group, when those that leave go to the others alike."""
+    """Return how many arrive in each group, if those that leave spread alike."""
     d = leaving.shape[-1]
     to = (1 - np.eye(d)) / (d - 1)
     return np.asarray(np.sum([rng.multinomial(leaving[..., g], to[g]) for g in range(d)], axis=0))

@@ -28,7 +28,7 @@ FACTOR = 1.5
 
 @dataclass(frozen=True)
 class Case:
-    """A command with its options, and the size of its records."""
+    """A command, and the size of its records."""
 
     task: str
     options: str
@@ -70,7 +70,7 @@ QUICK = (CASES[0], CASES[6])
 
 
 def write_records(case: Case, path: Path) -> None:
-    """Write a case's records: groups, labels and clients even, scores higher with the last label."""
+    """Write a case's records; scores are higher with the last label."""
     rng = np.random.default_rng(20_220_523)  # any; fixed, so that all machines have the same records
     number = pd.Series(range(case.records))
     label = number // case.groups % case.labels
@@ -90,7 +90,7 @@ def write_records(case: Case, path: Path) -> None:
 def study(
     cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
 ) -> Outcome:
-    """Plan and run each case: with its program to be compiled, then with the compiled one."""
+    """Plan and run each case, with its program to be compiled and with the compiled one."""
     rows, by = [], [f"units={units.resolve()}"] if units else []
     for number, case in enumerate(cases):
         tell(number, len(cases))

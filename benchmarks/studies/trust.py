@@ -49,7 +49,7 @@ _TRIALS = 20  # records of a simulated client
 
 
 def population(clients: int) -> Population:
-    """Return the simulated clients, to whole numbers: rates are binomial, of 20 trials each."""
+    """Return the simulated clients: rates are binomial, of 20 trials each."""
     values, counts = 2 * np.arange(_TRIALS + 1) / _TRIALS - 1, []
     for rate in (0.8901, 0.7177):  # of the two groups: the mean rates in the gap paper's appendix D
         distribution = [
@@ -89,7 +89,7 @@ class Local:
         return math.sqrt(variance(self.mechanism, sizes, gap_weights(sizes, 0, 1), squares))
 
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
-        """Simulate: estimate - gap of `population`, shape (runs,). Estimates are cut to -2 .. 2."""
+        """Simulate estimate - gap of `population`, shape (runs,); estimates are cut to -2 .. 2."""
         (simulated,) = simulate([self.mechanism], population(clients), runs, rng)
         return np.clip(simulated.estimated_gaps(), -MOST, MOST) - simulated.gap()
 
@@ -170,7 +170,7 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
 
 
 def noise_in_computation(coins: tuple[Coin, ...], exact: Guarantee) -> Central:
-    """Return π_GAP: parties compute on shares, and make noise once, by coins that no party knows."""
+    """Return π_GAP: parties make noise once, by coins that no party knows."""
 
     def log_moment(theta: Floats) -> Floats:
         """With G + 1/2 the magnitude, ln E[cosh(theta (G + 1/2))]; G's bits are independent."""
@@ -247,7 +247,7 @@ _LABELS = {  # in the figure, in the order of its colours
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """The ε, numbers of clients and errors for which every model is measured."""
+    """The ε, clients and errors for which every model is measured."""
 
     epsilons: tuple[Fraction, ...] = (Fraction(1, 10), Fraction(1), Fraction(4))
     clients: tuple[int, ...] = tuple(10**power for power in range(2, 9))
@@ -258,7 +258,7 @@ QUICK = Setting((Fraction(1),), (100, 1_000, 10_000), (0.1,))
 
 
 def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> Outcome:
-    """Measure each model's error by clients, and the clients that it needs for an error."""
+    """Measure each model's error by clients, and the clients needed for an error."""
     errors, needs = list[Row](), list[Row]()
     models = list(product(setting.epsilons, MODELS))
     for number, (epsilon, name) in enumerate(models):
@@ -322,12 +322,12 @@ def _needed(name: str, epsilon: Fraction, error: float) -> Row:
 
 
 def exceeded(errors: Floats) -> float:
-    """Return the size to which all but 1 % of these errors keep."""
+    """Return the size to which 99 % of these errors keep."""
     return float(np.quantile(abs(errors), 1 - FAILURE))
 
 
 def plot(setting: Setting, errors: Sequence[Row]) -> Figure:
-    """Draw a panel per epsilon: lines are proven bounds, markers simulated."""
+    """Draw proven bounds as lines, simulated errors as markers, a panel per epsilon."""
     return draw(
         [[_marks(setting, epsilon, errors) for epsilon in setting.epsilons]],
         (max(7.0, 1 + 4 * len(setting.epsilons)), 5.6),
@@ -421,7 +421,7 @@ def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Itera
 
 
 def powers(number: float) -> str:
-    """Return a number to three digits, as 4.7·10^6 from a million on."""
+    """Return a number to three digits, as 4.7·10^6."""
     if number < 10**6:
         return f"{float(f'{number:.3g}'):,.0f}"
     mantissa, exponent = f"{number:.2e}".split("e")

@@ -31,7 +31,7 @@ _UNTIL = "9999-12-31"
 
 
 class Case(NamedTuple):
-    """Uploads of one client each for three parties of model `ring`; `hybrid` is the kind of keys."""
+    """Uploads of one client each for three parties of `ring`; `hybrid` is the kind of keys."""
 
     uploads: int
     counts: int
@@ -72,7 +72,7 @@ def _task(case: Case, place: Path) -> Task:
 
 
 def _measured(case: Case, place: Path) -> Row:
-    """Measure a case. Disk: all parties' envelopes, 4 GB of a million."""
+    """Measure a case, with 4 GB of envelopes of a million uploads."""
     task, values = _task(case, place), np.ones(case.counts, dtype=np.int64)
     started = time.process_time()
     with ExitStack() as stack:
@@ -112,7 +112,7 @@ def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> Count
 
 
 def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
-    """Return the most megabytes and the seconds of listing a party's uploads."""
+    """Return the megabytes and seconds of listing a party's uploads."""
     started = time.process_time()
     key = signing_key(place / f"keys-{party}")
     write_uploads(_counted(task, place, party).report(), place / "lists" / f"party-{party}.uploads", key)
@@ -120,7 +120,7 @@ def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
 
 
 def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
-    """Return the same of adding up the uploads on all lists."""
+    """Return those of adding up."""
     started = time.process_time()
     agreement, out = read_lists(place / "lists", task), place / "aggregates" / f"party-{party}.aggregate"
     _counted(task, place, party, agreement.accepted).write(out, agreement.left_out)

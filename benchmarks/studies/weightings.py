@@ -53,7 +53,7 @@ def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
 def study(
     sets: Mapping[str, LoanApplications], splits: range, progress: Callable[[int, int], None]
 ) -> Outcome:
-    """Train on each set without and with each weighting, by the same noisy counts at ε = 1."""
+    """Train on each set without and with each weighting, by the same noisy counts."""
     runs, figures = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
     mitigations = {name: reweighed(partial(_weights, name)) for name in REWEIGHINGS}
     for name, data in sets.items():
@@ -88,7 +88,7 @@ def study(
 
 
 def _weights(name: str, fold: Fold) -> Floats:
-    """Return weights of a split's training rows; the noise depends on the split alone."""
+    """Return the training rows' weights; the noise depends on the split alone."""
     data, rows = fold.data, fold.train
     domain = RecordDomain(data.groups, data.labels)
     noise = WeightsStatistic().prepare(WeightsRequest(epsilon=EPSILON), domain).plan.noise

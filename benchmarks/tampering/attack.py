@@ -121,7 +121,7 @@ def build_interposer(directory: Path) -> Path:
 
 
 class Attack:
-    """The parties of one model and operation, one of which tampers."""
+    """The parties of one model and operation."""
 
     kinds: tuple[Kind, ...] = KINDS
 
@@ -143,7 +143,7 @@ class Attack:
                 trust(other / DATA / certificate_file(i), directory / DATA, f"P{i}")
 
     def feed(self, values: Sequence[Integers], bits: Sequence[Sequence[Integers]]) -> None:
-        """Have the two parties with inputs use these from now on."""
+        """Give the two parties with inputs these."""
         for i, directory in enumerate(self.directories):
             columns = [k for k, party in enumerate(self._inputs) if party == i]
             numbers = [value for k in columns for column in values[k : k + 1] for value in column]
@@ -194,7 +194,7 @@ class Attack:
         return [[(to, length, at) for to, _, length, at in messages] for messages in words]
 
     def run(self, change: Change | None = None) -> tuple[Outcome, Integers]:
-        """Run once with this change; return the honest parties' outcome and values."""
+        """Run with this change; return the outcome and the honest parties' values."""
         outcome, opened, lines = self._run(str(change or ""))
         changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
         return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
@@ -235,7 +235,7 @@ class Attack:
         return *self._outcome(codes), sent
 
     def _wait(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
-        """Wait until the honest parties have ended or wait for ever, however busy the machine is."""
+        """Wait until the honest parties have ended or wait for ever."""
         sent, since, before = -1, 0.0, None
         while any(parties[i].poll() is None for i in self._honest):
             now, running = time.monotonic(), [party.pid for party in parties if party.poll() is None]

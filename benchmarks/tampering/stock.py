@@ -49,7 +49,7 @@ class StockAttack:
             yield
 
     def messages(self) -> list[Message]:
-        """Return the messages that are changed; of stored files, places by file and size."""
+        """Return the messages that are changed; of stored files, places."""
         sent = self._making.messages()
         self._hand_over()
         if self.operation is STORED:
@@ -73,7 +73,7 @@ class StockAttack:
         return self.use(another or changed(self.stored(), change))
 
     def make(self, change: Change | None = None) -> Outcome:
-        """Make a piece, with this change or none, and store it if all ended well."""
+        """Make a piece, and store it if all ended well."""
         outcome, _ = self._making.run(change)
         self._hand_over()
         return outcome
@@ -98,7 +98,7 @@ class StockAttack:
 
 
 def changed(files: Files, change: Change) -> Files:
-    """Return files with a number added in one, the change's receiver."""
+    """Return files with a number added in one."""
     name, content = [*files.items()][change.message.receiver]
     start, end = change.where, change.where + 8
     word = content[start:end]

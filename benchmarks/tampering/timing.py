@@ -66,7 +66,7 @@ def go_on(
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Run pairs of all programs in turn until the time is over; append to the file."""
+    """Run pairs of all programs in turn until the time is over."""
     began = time.monotonic()
     with TemporaryDirectory() as scratch, ExitStack() as stack:
         built = build_interposer(Path(scratch))

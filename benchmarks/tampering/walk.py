@@ -133,7 +133,7 @@ def go_on(
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Change the messages not yet in the file, `turns` times each, until the time is over; append to it.
+    """Change the messages not yet in the file, until the time is over.
 
     The time begins when all programs are compiled.
     """

@@ -31,7 +31,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 @dataclass(frozen=True)
 class CellRuns:
-    """All runs of one cell: the last attempt of each repetition, in order."""
+    """The last attempts of a cell's repetitions, in order."""
 
     suite: str
     runs: tuple[Sample, ...]
@@ -105,7 +105,7 @@ class Measured:
 
     @classmethod
     def of(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
-        """Gather samples of any suites, in the order in which they first ran."""
+        """Gather samples by suite and cell."""
         suites = dict.fromkeys(sample.suite for sample in samples)
         cells = [
             CellRuns(suite, tuple(runs))
@@ -116,7 +116,7 @@ class Measured:
 
     @classmethod
     def read(cls, directory: Path) -> "Measured":
-        """Read the results of one suite, or of all suites in a directory except unit costs."""
+        """Read the results in a directory, except unit costs."""
         samples, abouts, plans = [], {}, {}
         for path in (directory, *sorted(directory.glob("*"))):
             if not all((path / name).is_file() for name in (SAMPLES, ABOUT)):
@@ -140,7 +140,7 @@ class Measured:
         return measured_over([run for cell in self.cells for run in cell.ok])
 
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
-        """Return the cells of these suites (all, if none is named) with these levels."""
+        """Return the cells of these suites, or all, with these levels."""
         return [
             cell
             for cell in self.cells
@@ -148,7 +148,7 @@ class Measured:
         ]
 
     def pairs(self, **levels: Level) -> Iterator[tuple[CellRuns, CellRuns]]:
-        """Yield cells with joint noise, each beside its twin with distributed noise."""
+        """Yield cells with joint noise beside their twins with distributed noise."""
         joint = {(cell.suite, cell.without("noise")): cell for cell in self.where(noise="joint", **levels)}
         for own in self.where(noise="distributed", **levels):
             of = joint.get((own.suite, own.without("noise")))
@@ -158,7 +158,7 @@ class Measured:
     def series(
         self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()
     ) -> Iterator[list[CellRuns]]:
-        """Yield cells that differ only in one factor and those in `also`, by its level."""
+        """Yield cells that differ only in one factor and those in `also`."""
         alike: dict[tuple[object, ...], list[CellRuns]] = {}
         for cell in cells:
             if isinstance(cell[factor], int):
@@ -169,7 +169,7 @@ class Measured:
 
 
 def fullest(cells: Sequence[CellRuns]) -> CellRuns | None:
-    """Return a measured cell with the most thresholds; clients that send, if there is no other."""
+    """Return a measured cell with the most thresholds, rather without clients that send."""
     return max(
         cells,
         key=lambda cell: (bool(cell.ok), cell["input_path"] != "clients", cell.number("thresholds")),

@@ -302,7 +302,7 @@ def _growths(measured: Measured) -> Iterator[Check]:
 def check_series(
     series: Sequence[CellRuns], growth: Growth, name: str, cost: Cost, tolerance: float
 ) -> Check:
-    """Check one cost of cells that differ in the growth's factor only, sorted by its level."""
+    """Check one cost of cells that differ in the growth's factor only."""
     first, verb = series[0], "linear" if growth.linear else "constant"
     what = name_of(first.runs[0].cell, growth.factor, *growth.also)
     key = f"{verb}.{growth.factor}.{first.suite}.{what}.{name}"

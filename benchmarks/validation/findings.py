@@ -71,7 +71,7 @@ class Explanation:
             raise ValueError(f"what explains {self.checks} has to name an experiment that shows it")
 
     def reason(self, check: Check, shown: Mapping[str, str]) -> str:
-        """Return why a check's value deviates, with the experiment's costs in `shown`, or ""."""
+        """Return why a check's value deviates, or ""."""
         named = fnmatchcase(check.key, self.checks)
         if check.value is None or not named or not self.low <= check.value <= self.high:
             return ""

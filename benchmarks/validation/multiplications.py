@@ -27,7 +27,7 @@ Requirements = Callable[[ProtocolSpec, Mapping[str, object]], Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Implied:
-    """The number of one operation that a protocol implies for a program of one size."""
+    """How many of one operation a protocol implies."""
 
     key: str
     spec: ProtocolSpec
@@ -77,7 +77,7 @@ def implied() -> list[Implied]:
 
 
 def checks(count: Requirements | None = None) -> Iterator[Check]:
-    """Yield a check of each implied number, by MP-SPDZ's compiler or by `count`."""
+    """Yield a check of each implied number, by MP-SPDZ's compiler."""
     installation = find_installation()
     missing = installation if count is None and isinstance(installation, str) else ""
     for stated in implied():

@@ -58,7 +58,7 @@ class Took:
 
 @dataclass(frozen=True)
 class InTurn:
-    """Seconds of the faster literal form over our default's, run in turn."""
+    """The faster literal form's seconds over our default's, in turn."""
 
     median: float
     interval: tuple[float, float] | None

@@ -45,7 +45,7 @@ def seconds(value: float, digits: int = 3) -> str:
 
 
 def spread(found: Summary | None) -> str:
-    """Return a median and, of several runs, the least and the most."""
+    """Return a median with its range."""
     if found is None:
         return NONE
     span = f" ({seconds(found.low, 2)} – {seconds(found.high, 2)})" if found.n > 1 else ""
@@ -58,7 +58,7 @@ def times(ratio: float) -> str:
 
 
 def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
-    """Yield names of columns, then each model's row: one federation's cells, then the other's."""
+    """Yield names of columns, then each model's row."""
     yield [
         *("model", "published", "literal, run here", "all instances at once, here"),
         *("ours", "ours, distributed noise", "at once ÷ ours", "at once ÷ ours, in turn"),
@@ -127,7 +127,7 @@ def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
 
 
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
-    """View each reason why checks could not be judged, with an example."""
+    """View each reason why checks could not be judged."""
     by_reason: dict[str, list[str]] = {}
     for finding in findings:
         if finding.status is Status.NOT_JUDGED:
@@ -172,7 +172,7 @@ _MEANING = (
 
 
 def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View the cost of a threshold in each literal cell with several numbers of them."""
+    """View the cost of a threshold in each literal cell."""
     by_rest: dict[object, dict[int, list[Sample]]] = {}
     for runs in cells:
         cell, good = runs[-1].cell, [run for run in runs if run.status == OK]

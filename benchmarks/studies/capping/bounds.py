@@ -52,7 +52,7 @@ def proposition_1(gamma: float) -> float:
 
 
 def one_user(share: float, others: int) -> Floats:
-    """Return one user with a share of the examples, and others with equal parts of the rest."""
+    """Return one user's share, and equal parts of the rest for others."""
     return np.array([share, *[(1 - share) / others] * others])
 
 
@@ -62,7 +62,7 @@ TEN_USERS = one_user(0.91, 9)
 
 
 def least_error_of_one(contribution: float, epsilon: float) -> tuple[float, float]:
-    """Return the cap with the least expected error for a single contribution, and that error."""
+    """Return the best cap for a single contribution, and its error."""
     caps = np.linspace(0, contribution, 100_001)[1:]
     errors = [laplace_error(cap / epsilon, contribution - cap) for cap in caps]
     best = int(np.argmin(errors))
@@ -83,7 +83,7 @@ def excess_of_capped() -> tuple[float, float]:
 
 
 def claims() -> list[Row]:
-    """Return the paper's statements in order; `holds` as printed (None: not judged), `found` what is true."""
+    """Return the paper's statements in order, and what is true instead."""
     at, least = least_error_of_one(100, 1)
     excess, of_two = excess_of_capped()
     signed, bound = 2 * worst_bias(TEN_USERS, GAMMA), proposition_1(GAMMA)

@@ -68,7 +68,7 @@ class Setting:
     active: bool = False
 
     def left(self, share: Fraction) -> Fraction:
-        """Return the epsilon for the release's noise, after a share for the cap."""
+        """Return the release's epsilon, after a share for the cap."""
         return self.epsilon * (1 - share) / (2 if self.active else 1)
 
 
@@ -116,7 +116,7 @@ class Chooser:
                     }
 
     def distribution_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
-        """Return the probability of each of `caps`, exactly but for floats, if π_CAP chooses."""
+        """Return the probability of each of `caps` by π_CAP, exactly but for floats."""
         unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
         plan = plan_noise(AboveThreshold(len(self._above)), unit, epsilon, Fraction(1, 1 << 40))
         return distribution_of_first_below(plan.coins, self._above, above)
@@ -151,7 +151,7 @@ _REGRET = "expected error / least, all ε for the release"
 
 
 def targets(rows: Sequence[Row]) -> Figure:
-    """Draw the price of aiming at so many times as many clients."""
+    """Draw the price of aiming at more clients."""
     of_quantities = [
         [row for row in rows if row["quantity"] == name] for name in (WEIGHTS, GAP, RATES, THRESHOLDS)
     ]

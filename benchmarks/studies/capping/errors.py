@@ -62,7 +62,7 @@ class Population:
 
     @property
     def table(self) -> Integers:
-        """Return the records of each group and label: shape (2, 2)."""
+        """Return the records of each group and label, shape (2, 2)."""
         return self._by_group(self.records)
 
     def part(self, clients: npt.NDArray[np.bool_]) -> "Population":
@@ -74,7 +74,7 @@ class Population:
         return int(np.maximum(0, self.sizes - cap).sum())
 
     def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
-        """Draw capped tables, shape (draws, 2, 2): a client keeps a uniformly random choice."""
+        """Draw capped tables, shape (draws, 2, 2): a client keeps a random choice."""
         above = self.sizes > cap
         tables = np.repeat(
             self._by_group(np.where(above[:, np.newaxis], 0, self.records))[None], draws, axis=0
@@ -119,7 +119,7 @@ def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
 
 
 def movielens(path: Path) -> Population:
-    """Return MovieLens' users: group by gender (F, M), label 1 for 4 or 5 stars."""
+    """Return MovieLens' users by gender (F, M); label 1 for 4 or 5 stars."""
     ratings = load_movielens(path)
     users = ratings.table.groupby("user", sort=True)
     ones = users["liked"].sum().to_numpy(dtype=np.int64)
@@ -143,7 +143,7 @@ _NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
 
 
 def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) -> dict[str, pd.DataFrame]:
-    """Return each quantity's expected absolute errors, a row per cap, from shape (caps, quantities, 3).
+    """Return each quantity's expected absolute errors, a row per cap.
 
     noise is without a cap's bias, bias without noise.
     """
@@ -168,13 +168,13 @@ def total_error(epsilon: float, cap: int, missing: Floats | Integers | float) ->
 
 
 def draw_noise(epsilon: float, cap: int, uniform: Floats) -> Floats:
-    """Turn uniform numbers, shape (2, ...) for magnitudes and signs, into X + 1/2."""
+    """Turn uniform numbers, shape (2, ...), into X + 1/2."""
     magnitude = np.floor(np.log1p(-uniform[0]) / (-epsilon / cap)) + 0.5
     return np.asarray(np.where(uniform[1] < 0.5, magnitude, -magnitude))
 
 
 def gap_of(tables: Floats) -> Floats:
-    """Return the first group's share of label 1 less the second's, of shape (..., 2, 2)."""
+    """Return the first group's share of label 1 less the second's."""
     raised = np.maximum(tables, FLOOR)
     share = raised[..., 1] / raised.sum(axis=-1)
     return np.asarray(share[..., 0] - share[..., 1])
@@ -191,7 +191,7 @@ def weight_errors(tables: Floats, truth: Floats) -> Floats:
 
 
 class ExpectedErrors:
-    """A population's records under each cap, drawn once per cap, and noise, drawn once for all."""
+    """A population's records under each cap, and noise, drawn once."""
 
     def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.population, self.caps = population, tuple(caps)
@@ -244,7 +244,7 @@ class ScoredClients:
         self.histogram: Integers = np.array(self._scores).sum(axis=0)
 
     def capped(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
-        """Draw the scores under a cap: shape (draws, 2, 2, bins)."""
+        """Draw the scores under a cap, shape (draws, 2, 2, bins)."""
         capped: Integers = np.zeros((draws, *self.histogram.shape), dtype=np.int64)
         for part, scores in zip(self._levels, self._scores, strict=True):
             if part.sizes.max() <= cap:
@@ -268,7 +268,7 @@ def _distributions(activity: float) -> Floats:
 
 
 class ExpectedCurveErrors:
-    """As `ExpectedErrors`, of curves, simulated with the same choices and noise for all epsilons."""
+    """As `ExpectedErrors`, of curves, simulated."""
 
     def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.caps, tree = tuple(caps), tree_of_curves()
@@ -281,7 +281,7 @@ class ExpectedCurveErrors:
         self._bias = np.array([self._measured(capped) for capped in self._capped])
 
     def at(self, epsilon: float, noise_alone: bool = True) -> dict[str, pd.DataFrame]:
-        """Return the errors of each quantity, at an epsilon per client; of noise alone if wanted."""
+        """Return the errors of each quantity, at an epsilon per client."""
         rows = []
         for cap, capped, bias in zip(self.caps, self._capped, self._bias, strict=True):
             noise = draw_noise(epsilon / self._levels, cap, self._uniform) @ self._estimator.T
@@ -305,7 +305,6 @@ class ExpectedCurveErrors:
         return float(of_counts), float(of_rates)
 
     def _gap_left(self, fitted: OperatingPoints) -> float:
-        """Return the difference of true positive rates under thresholds chosen on these."""
         rules = [UNMITIGATED] * GROUPS
         if min(*fitted.positives, *fitted.negatives) > 0:  # else `choose_thresholds` refuses
             rules = best_mixed_rules(task_for(fitted, EQUAL_OPPORTUNITY, BALANCED_ACCURACY), 0.0)

@@ -175,7 +175,7 @@ def _caps(
 
 
 def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
-    """Return a row per `by`: regrets' geometric mean and the worst, for each in `across`."""
+    """Return regrets' geometric mean and the worst, a row per `by`."""
     means = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
     table = pd.DataFrame(means.map(rounded).unstack(across, sort=False))
     table.columns = [at[1] + "_worst" * (at[0] == "max") for at in table.columns]
@@ -183,7 +183,7 @@ def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
 
 
 def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
-    """View the caps at epsilon 1, the price of choosing, and the paper's statements."""
+    """View the caps, the price of choosing, and the paper's statements."""
     yield grouped(
         (
             *("", "of", "best cap", "error", "rule: cap", "regret"),
@@ -256,7 +256,7 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def errors_by_cap(about: Row, errors: Errors, rows: Sequence[Row], quantities: Sequence[str]) -> Figure:
-    """Draw the error of quantities by the cap, an epsilon a column; in passive models."""
+    """Draw the error of quantities by the cap, in passive models."""
     panels = {
         at: _error_panel(of_one, row)
         for (at, of_one), row in zip(errors.items(), rows, strict=True)

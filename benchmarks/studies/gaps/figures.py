@@ -106,7 +106,7 @@ def biased_gap(mean: float, error: float) -> float:
 
 
 def figure2() -> list[Claim]:
-    """Judge the paper's statements on unequal groups, and on inexact sizes."""
+    """Judge the paper's statements on sizes of groups."""
     error = float(gaps()["figure2"]["size_error"])
     claims: list[Claim] = [
         (
@@ -146,7 +146,7 @@ def _growth(allocation: Allocation) -> str:
 
 
 def allocated(k: float) -> Allocation:
-    """Return the largest epsilon_1 of the paper's Eq. (1) at epsilon_2 = epsilon."""
+    """Return the largest epsilon_1 of Eq. (1) at epsilon_2 = epsilon."""
     return lambda epsilon: Budgets(math.log(2 / k) + epsilon * (1 - 1 / k), epsilon, k)
 
 
@@ -210,7 +210,7 @@ _HEIGHT = ["MSE, gap on the scale from −1 to 1"]
 
 
 def figure_1() -> Figure:
-    """Draw bounds of the MSE by epsilon, as published and at the true epsilon."""
+    """Draw bounds of the MSE, as published and at the true epsilon."""
     first, second = map(float, gaps()["figure1"]["sizes"])
     true = [float(published_r(epsilon).true_epsilon() or 0) for epsilon in EPSILONS]
 

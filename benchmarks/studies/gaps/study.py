@@ -109,7 +109,6 @@ def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = la
 def _split(
     table: pd.DataFrame, seed: int, progress: Callable[[int], None]
 ) -> tuple[dict[str, float], pd.DataFrame]:
-    """Train and test once; return the paper's figures, in %, and the rates of each recording."""
     features = Normalizer().fit_transform(table[list(READINGS)].to_numpy())
     train, test = train_test_split(
         np.arange(len(table)),

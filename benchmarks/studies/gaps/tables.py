@@ -58,7 +58,7 @@ class Budgets:
         return self.variance_of_mean(*sizes, squares[0]) + self.variance_of_mean(*sizes[::-1], squares[1])
 
     def chebyshev(self, sizes: Sizes, failure: float) -> float:
-        """Return the paper's alpha: the error is larger with at most this probability."""
+        """Return the paper's alpha, which the error exceeds with this probability at most."""
         return math.sqrt(self.variance(sizes) / failure)
 
     def true_epsilon(self) -> Fraction | None:
@@ -89,7 +89,7 @@ def published_r(epsilon: float) -> Budgets:
 
 
 def published_l(epsilon: float) -> Budgets:
-    """Return "M_L opt." of appendix B; above epsilon 2, its k is too large for the mechanism."""
+    """Return "M_L opt." of appendix B; above epsilon 2, its k is too large."""
     if epsilon < 2 / 3:
         return Budgets(math.log(3) - epsilon / 2, epsilon, 2 / 3)
     return Budgets(math.log(2 / epsilon) + epsilon - 1, epsilon, epsilon)
@@ -120,13 +120,13 @@ REPAIRED: dict[str, Allocation] = {M_R: repaired_r, M_L: l_of_two}
 
 
 def private(mechanism: str, epsilon: Fraction, declared: ValueRange) -> Mechanism:
-    """Return the repaired mechanism as clients run it; epsilon is at most 20."""
+    """Return the repaired mechanism as clients run it."""
     kind = MechanismR if mechanism == M_R else MechanismL
     return kind.private(GROUPS, epsilon, declared)
 
 
 def least_epsilon(bound: Callable[[float], float], error: float, low: float, high: float) -> float | None:
-    """Return the least epsilon with a bound of at most the error, to 10^-6; None: above `high`."""
+    """Return the least epsilon whose bound is at most the error, to 10^-6, or None."""
     if bound(high) > error:
         return None
     while high / low > 1 + 1e-6:
@@ -191,7 +191,7 @@ def _cell_of_table1(mechanism: str, clients: int, alpha: float, printed: str | N
 
 
 def resampled(values: tuple[Floats, ...], sizes: tuple[int, ...]) -> Population:
-    """Return groups of these sizes, with equally many clients per value, give or take one."""
+    """Return groups of these sizes, with equally many clients per value."""
     clients = [
         size // len(of_group) + (np.arange(len(of_group)) < size % len(of_group)).astype(np.int64)
         for of_group, size in zip(values, sizes, strict=True)

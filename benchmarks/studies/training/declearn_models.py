@@ -49,18 +49,18 @@ class Mended(FairnessInMemoryDataset):  # type: ignore[misc]  # has no type info
     typekey = "mended"
 
     def set_sensitive_group_weights(self, weights: Any, adjust_by_counts: bool = False) -> None:  # noqa: ARG002
-        """Give each record the weight of its group, times the silo's size."""
+        """Give each record its group's weight, times the silo's size."""
         whole = {group: len(self.data) * weight for group, weight in weights.items()}
         super().set_sensitive_group_weights(whole)
 
 
 class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type information
-    """DecLearn's logistic regression, with a batch's gradients at once, which is faster."""
+    """DecLearn's logistic regression, with a batch's gradients at once."""
 
     typekey = "logistic"
 
     def compute_batch_gradients(self, batch: Any, **_: Any) -> NumpyVector:
-        """Return the mean of the records' gradients, each times its weight."""
+        """Return the mean of the records' weighed gradients."""
         inputs, label, weight = self._unpack_batch(batch)
         parameters = self.get_weights().coefs
         off = expit(inputs @ parameters["coef"][0] + parameters["intercept"]) - label
@@ -129,7 +129,7 @@ async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
 
 
 def main(directory: Path) -> None:
-    """Write the models of each file of records that has none, and the versions."""
+    """Write the models of each file that has none, and the versions."""
     about = {
         **{name: version(name) for name in ("declearn", "numpy", "scikit-learn")},
         "silos": SILOS,

@@ -72,7 +72,7 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
 
 
 def tried(people: People, epsilon: float, seed: int) -> Run:
-    """Train with each candidate for FairGrad's parameters, with the same split and draws."""
+    """Train with each candidate for FairGrad's parameters."""
     models = {}
     for scheme in TRIED:
         rng = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ def tried(people: People, epsilon: float, seed: int) -> Run:
 
 
 def beside(people: People, theirs: Path, seed: int) -> Run:
-    """Train our models, and return the figures of these and of a file's."""
+    """Train our models, and judge these and a file's."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     models = {scheme.name: train(training, scheme, ONE, rng) for scheme in (NONE, ALONE, RIGHTED, FAIR)}

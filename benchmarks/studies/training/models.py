@@ -69,7 +69,7 @@ def epsilon_of_gaussians(noise: float, steps: int) -> float:
 
 
 def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) -> Floats:
-    """Train on all records in one place, by SGD; return parameters, the intercept last."""
+    """Train on all records by SGD; return parameters, the intercept last."""
     inputs = with_constant(people.features)
     parameters = _start(inputs.shape[1], rng)
     for _ in range(recipe["epochs"]):
@@ -350,7 +350,7 @@ def scores(people: People, parameters: Floats) -> Floats:
 def predictions(
     scores: Floats, people: People, rules: Mapping[str, ThresholdRule], rng: np.random.Generator
 ) -> Integers:
-    """Return 0 or 1 for each score, drawn by the rules; without rules 1 from 0.5 on."""
+    """Return 0 or 1 for each score, drawn by the rules."""
     if not rules:
         return (scores >= 0.5).astype(np.int64)
     predicted, drawn = np.zeros(len(scores), dtype=np.int64), rng.random(len(scores))

@@ -64,11 +64,11 @@ class People:
         return replace(people, client=np.unique(people.client, return_inverse=True)[1])
 
     def counted(self, of: Integers, rows: int, each: Floats | None = None) -> Floats:
-        """Return counts, or sums of `each`, by a number (as group) and label."""
+        """Return counts, or sums of `each`, by a number and label."""
         return np.bincount(2 * of + self.label, each, 2 * rows).reshape(rows, 2).astype(float)
 
     def drawn(self, clients: int, rng: np.random.Generator) -> "People":
-        """Return so many clients, drawn without replacement, with each group's share kept."""
+        """Return clients, drawn without replacement, with each group's share kept."""
         who, first = np.unique(self.client, return_index=True)
         of_group = [who[self.group[first] == group] for group in range(len(self.groups))]
         sizes = [round(clients * len(members) / len(who)) for members in of_group]
@@ -79,7 +79,7 @@ class People:
         return self.of_clients(np.sort(np.concatenate(chosen)))
 
     def split(self, rng: np.random.Generator) -> "tuple[People, People]":
-        """Return records for training and tests: 20 % of each client's, or of the clients, by `unit`."""
+        """Return records for training and tests, 20 % of each client's or of the clients."""
         if self.unit is PrivacyUnit.CLIENT:
             order = rng.permutation(self.clients)
             tested = np.sort(order[: round(TEST_SHARE * self.clients)])

@@ -78,7 +78,7 @@ QUICK: Row = {
 
 @dataclass(frozen=True)
 class Run:
-    """One draw of clients, split and noise, by one of the three ways, with each scheme's figures."""
+    """One draw of clients, split and noise, with each scheme's figures."""
 
     data: str
     way: str
@@ -122,7 +122,7 @@ def runs_of(
 
 
 def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row) -> Run:
-    """Draw clients and a split by the seed, the same for all ways, and train by each scheme."""
+    """Draw by the seed, the same for all ways, and train by each scheme."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     by = recipe_of(people, way, extent)
@@ -136,7 +136,7 @@ def recipe_of(people: People, way: str, extent: Row) -> Row:
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
-    """Return records for training and tests; of MovieLens as many clients as in the paper."""
+    """Return records for training and tests; of MovieLens 75 clients, as in the paper."""
     if people.name.startswith("MovieLens"):
         people = people.drawn(75, rng)
     return people.split(rng)
@@ -235,7 +235,7 @@ TARGETS = (
 
 
 def judged_targets(runs: Sequence[Run]) -> list[Row]:
-    """Return each target with runs, the mean over seeds, and whether it is met."""
+    """Return each target, the mean over seeds, and whether it is met."""
     rows = list[Row]()
     for data, scheme, figure, bound, less_no_dp in TARGETS:
         values = [
@@ -293,7 +293,7 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
 
 
 def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[Part]:
-    """View Table 3 by the paper's recipe and at a joint epsilon, and targets."""
+    """View Table 3 by both ways, and targets."""
     for people in sets:
         at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
@@ -346,7 +346,6 @@ FIGURES = {"AUC": "auc", "|1 − DI|": "one_minus_di", "ΔEOP": "delta_eop", "Δ
 
 
 def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
-    """Yield the epsilon of a record and of a client; "–" if another unit is protected."""
     of_client = int(np.bincount(people.client).max() * (1 - TEST_SHARE))
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
         epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
@@ -358,7 +357,7 @@ def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
 
 
 def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
-    """Draw accuracy against the equalized odds difference at epsilon = 1, and both by epsilon."""
+    """Draw accuracy against the equalized odds difference, and both by epsilon."""
     at_one, along = (
         pd.DataFrame([row for row in means if row["data"] == people.name]) for means in (rows, swept)
     )

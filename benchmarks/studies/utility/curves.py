@@ -176,7 +176,7 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
 
 
 def rules_of(curves: GroupCurves, objective: str) -> Mapping[str, ThresholdRule]:
-    """Return the best rules with equalized odds; `UNMITIGATED` for all where a rate is 0/0."""
+    """Return the best rules with equalized odds; `UNMITIGATED` if a rate is 0/0."""
     try:
         return choose_thresholds(curves, CONSTRAINT, objective).rules
     except UndefinedRateError:
@@ -193,7 +193,7 @@ def _rms(errors: Floats) -> float:
 
 
 def rates_under(rules: Mapping[str, ThresholdRule], points: OperatingPoints) -> tuple[Floats, Floats]:
-    """Return each group's true and false positive rate, averaged over its rule's draws."""
+    """Return each group's rates, averaged over its rule's draws."""
     shares = np.zeros((len(points.groups), len(points.thresholds)))
     for row, group in zip(shares, points.groups, strict=True):
         rule = rules[group]
@@ -276,7 +276,7 @@ class LocalMechanism:
         return np.asarray(np.einsum("rg,nrlt->nglt", np.linalg.inv(probabilities), published))
 
     def mean_square_error(self, records: int) -> float:
-        """Predict the mean square error of a cumulative count, for groups and labels of one size."""
+        """Predict a cumulative count's mean square error, for groups and labels of one size."""
         ratio, inverse = float(self.ratio), np.linalg.inv(self.reported())
         square = float((inverse**2).mean(axis=0).mean())  # a client's factor in one group's estimate, squared
         noise = records * square * 2 * ratio / (1 - ratio) ** 2 * self.tree.mean_variance()
@@ -317,7 +317,7 @@ class Computed:
         return self.plan.exact
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        """Return the exact counts and totals plus noise, shape (repetitions, k, 2, T + 1)."""
+        """Return the exact counts and totals plus noise."""
         nodes = simulated_noise(self.noise.node, rng, (*histograms.shape[:3], self.plan.nodes))
         return np.asarray(cumulative(histograms) + nodes @ self.noise.linear.T)
 
@@ -328,7 +328,7 @@ Release = LocalMechanism | Computed
 def release_for(
     method: str, bins: int, groups: int, records: int, epsilon: Fraction, relation: NeighboringRelation
 ) -> Release:
-    """Return a method's release with this total epsilon; at most 20, as in the commands, except local DP."""
+    """Return a method's release with this total epsilon; 20 at most, except for local DP."""
     if method == LOCAL:
         tree = best_tree(bins, Neighbors(NeighboringRelation.REPLACE_ONE), Fraction(1), DELTA)
         return design_local(groups, (CountTree(bins, (1,)), tree), records, epsilon)

@@ -82,7 +82,7 @@ class Setting:
 
 
 def settings(quick: bool) -> tuple[Setting, ...]:
-    """Return the suite: epsilon by records for two groups; more groups; real data."""
+    """Return the suite: two groups, more groups, and real data."""
     if quick:
         few, coarse = (Fraction(1), Fraction(10)), SyntheticPopulation(2, thresholds=101)
         return Setting(coarse, 10_000, few), Setting(LoanPopulation(), LoanPopulation.records(), few)
@@ -99,7 +99,7 @@ def study(
     repetitions: int,
     progress: Callable[[int, int], None],
 ) -> Outcome:
-    """Measure every method in every setting, on one thread; a setting's methods see the same records."""
+    """Measure every method in every setting, on the same records."""
     total = sum(1 + len(setting.epsilons) * len(METHODS) for setting in suite)
     outcomes = list[Row]()
     with threadpool_limits(limits=1):
@@ -183,7 +183,7 @@ def generator(*what: object) -> np.random.Generator:
 
 
 def summary_of(outcome: Row) -> dict[str, Any]:
-    """Return an outcome's parameters, how often thresholds were chosen, and each measure's quartiles."""
+    """Return an outcome's parameters, and each measure's quartiles."""
     row = {name: value for name, value in outcome.items() if name not in MEASURES}
     row |= {"repetitions": len(outcome["chosen"]), "chosen": int(sum(outcome["chosen"]))}
     for name in [name for name in MEASURES if name != "chosen"]:
@@ -239,7 +239,6 @@ def plot(table: pd.DataFrame, by: str) -> Figure:
 
 
 def _marks(of: pd.DataFrame, name: str) -> Panel:
-    """Return each method's line; for the population also those of exact curves and of 1/2 for all."""
     marks = list[Mark]()
     for method in METHODS:
         rows = of[of["method"] == method]
@@ -287,7 +286,7 @@ def _least(table: pd.DataFrame, name: str) -> float:
 
 
 def view(table: pd.DataFrame) -> Iterator[Part]:
-    """View medians and quartiles at one epsilon, and how often each method is best."""
+    """View medians and quartiles, and how often each method is best."""
     methods, rows = (*METHODS, NOISE_FREE), list[list[str]]()
     figures = {title.replace("\n", " "): name for title, name in FIGURES.items()}
     shown_figures = {**figures, "Balanced accuracy, population": "balanced_accuracy"}
