@@ -78,20 +78,20 @@ def weights(
         records: A data frame with a row per record, of pandas, Polars, PyArrow, DuckDB, PySpark or Dask, or
             the path of a CSV or Parquet file, directory or glob. Other columns are ignored. None: all columns
             are given by name.
-        epsilon: The ε that the call may spend in total, above 0 and at most 20.
-        client_id: Values of shape (n,), or the name of another column of `records`. Without it each row is a
-            client of its own, and the result says what that means.
-        group: As `client_id`. Values are read as from a file: 1, 1.0 and "1" are the same. Results have their
-            dtype.
-        label: As `group`.
+        epsilon: ε of the whole call, above 0 and at most 20.
+        client_id: Values of shape (n,), or the name of another column. Without it each row is a client of its
+            own, and the result says what that means.
+        group: Values of shape (n,), or the name of another column. 1, 1.0 and "1" are the same, as in a file;
+            results have the values' dtype.
+        label: As group.
         reweighing: "kamiran-calders" narrows gaps. "balanced", by which all pairs of group and label weigh
             the same, and "label" find rare labels and may widen gaps. All use the same noisy counts.
         groups: All groups. Without it they are read off the records, and which occur is not protected.
         labels: All labels; likewise.
-        domain: A dict or a JSON file with groups, labels and max_count, and maybe thresholds.
+        domain: A dict or a JSON file with groups, labels, max_count and, for score curves, thresholds.
         max_count: The most records of a client; likewise.
-        delta: The δ that the call may spend in total.
-        privacy_unit: The unit that is protected: a "record", or a "client" with all of its records.
+        delta: δ of the whole call.
+        privacy_unit: The protected unit: a "record", or a "client" with all of its records.
         cap: How many records of a client count if clients are protected: a number, "weight-one" (all, with
             the total weight of one record), or "auto", which spends `cap_epsilon` on the choice.
         cap_epsilon: The ε for `cap="auto"`; default: a fifth of epsilon.
@@ -166,9 +166,9 @@ def thresholds(
         thresholds: The thresholds among which rules choose, or how many, evenly from 0 to 1. None: those of
             `domain`, else 101. More take longer and have more noise.
         positive_label: The label that a high score speaks for. None: the last in order.
-        constraint: The rate that is alike for all groups: "equalized_odds", "equal_opportunity",
+        constraint: The rates that are alike for all groups: "equalized_odds", "equal_opportunity",
             "false_positive_rate_parity" or "demographic_parity".
-        objective: The score that is best under it: "accuracy_score" or "balanced_accuracy_score".
+        objective: The measure that rules maximize: "accuracy_score" or "balanced_accuracy_score".
         tolerance: The largest difference between groups in the constrained rates, from 0 to 1. None: 0, or,
             if deterministic, the least that can be reached.
         deterministic: Whether each group has one threshold, and none is drawn.

@@ -44,8 +44,8 @@ class Privacy:
         delta: Rounded up.
         epsilon_exact: A rational upper bound.
         delta_exact: A rational upper bound.
-        unit: The unit that is protected, a record or a client.
-        relation: The relation between neighboring data sets.
+        unit: The protected unit, a record or a client.
+        relation: Between neighboring data sets.
     """
 
     epsilon: float
