@@ -15,7 +15,7 @@ class MovingHook(BuildHookInterface[Any]):
     """Has the wheel's imports, and the names of modules in quotes, begin with `fairshares.`."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write what the wheel has. Args: version: "editable" if nothing moves."""
+        """Write the wheel's files; an "editable" version moves nothing."""
         self._scratch = TemporaryDirectory()
         if version == "editable":
             return

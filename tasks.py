@@ -1,7 +1,6 @@
 """The commands: `./inv --list` names them, `./inv --help COMMAND` explains one.
 
-Those that users have, the tests, the documentation, and the benchmarks; what a command runs is imported
-when it runs.
+The code of a command is imported when it runs.
 """
 
 from __future__ import annotations

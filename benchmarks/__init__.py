@@ -1,5 +1,1 @@
-"""What the protocols cost and are worth, measured and simulated, with the raw samples.
-
-`suites` says what is measured; `measure` runs it, `validation` judges it, `report` shows it; `studies`
-simulate in the clear; `papers` holds what the papers print. Start with README.md.
-"""
+"""Costs and errors of the protocols, measured and simulated, with the raw samples. Start with README.md."""

@@ -1,7 +1,4 @@
-"""Figures as data: a panel is a list of marks, each a call of one of matplotlib's methods; `draw` makes them.
-
-So a figure is one expression of what is in it, and what all figures have in common is said here.
-"""
+"""Figures as data: a panel is a list of marks, each a call of one of matplotlib's methods."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -28,7 +25,7 @@ GRID: Mark = methodcaller("grid", alpha=0.3, linewidth=0.6)
 
 
 def legend(**style: Any) -> Mark:
-    """Return what tells the labels, each once. Args: style: as `Axes.legend` takes it."""
+    """Return a legend with each label once."""
     return lambda axes: axes.legend(*_labels([axes]), **{"frameon": False, "fontsize": "small", **style})
 
 
@@ -46,11 +43,9 @@ def draw(
     legend_columns: int = 0,
     **shared: Any,
 ) -> Figure:
-    """Draw rows of panels, without lines above and at the right of each.
+    """Draw rows of panels.
 
-    Args: inches: width and height of the figure; x: what the last row's horizontal axes are; y: what the
-    first vertical axis of each row is; columns: titles of the first row's panels; legend_columns: of one
-    legend below for all panels, 0: none; shared: sharex, sharey as `Figure.subplots` takes them.
+    `x` labels the last row, `y` each row, `columns` each column; one legend may be below all.
     """
     figure = Figure(figsize=inches, layout="constrained")
     grid = figure.subplots(len(panels), len(panels[0]), squeeze=False, **shared)
@@ -74,7 +69,6 @@ def draw(
 
 
 def _labels(panels: Iterable[Axes]) -> tuple[list[Any], list[str]]:
-    """Return the first sign of each label, and the labels."""
     labels: dict[str, Any] = {}
     for axes in panels:
         for sign, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -83,7 +77,7 @@ def _labels(panels: Iterable[Axes]) -> tuple[list[Any], list[str]]:
 
 
 def ticks(names: Mapping[float, str], **style: Any) -> Mark:
-    """Return what names these places of a logarithmic horizontal axis, and no others."""
+    """Return a mark that names only these places of the horizontal axis."""
 
     def mark(axes: Axes) -> None:
         axes.set_xticks(list(names), list(names.values()), **style)
@@ -93,21 +87,21 @@ def ticks(names: Mapping[float, str], **style: Any) -> Mark:
 
 
 def heights_as_numbers(axes: Axes) -> None:
-    """Write a logarithmic vertical axis' heights without powers of ten, also those between them."""
+    """Label a logarithmic vertical axis with plain numbers."""
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
     axes.grid(alpha=0.3, linewidth=0.6, which="both")
 
 
 def each_power_of_ten(axes: Axes) -> None:
-    """Name each power of 10 on both logarithmic axes, and nothing between them."""
+    """Label only the powers of 10 of both axes."""
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(numticks=20))
         axis.set_minor_locator(NullLocator())
 
 
 def ones_and_threes(axes: Axes) -> None:
-    """Name 1 and 3 times each power of 10 on a logarithmic vertical axis, without powers."""
+    """Label 1 and 3 times each power of 10."""
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=20))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())

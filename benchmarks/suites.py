@@ -1,7 +1,4 @@
-"""Experiments as data: files that say what is measured, on which models, how often; ours: `experiments/`.
-
-What a file may say is in `benchmarks/README.md`; levels are named as in results.
-"""
+"""Experiments as data: files in `experiments/`, whose fields `benchmarks/README.md` explains."""
 
 import re
 import shlex
@@ -29,9 +26,9 @@ from harness.system.spelling import similar
 from protocols.spec import PATHS, PI_LAP, PI_ROUNDS, PRODUCT, PROTOCOLS, ProtocolSpec
 
 OURS = Path(__file__).with_name("experiments")
-EXPERIMENT = "experiment.toml"  # as it ran, beside its results
-PROGRAMS = "programs"  # their texts, with the circuits that they use
-PROGRAM = "program"  # the factor of programs of one's own
+EXPERIMENT = "experiment.toml"  # the experiment as it ran
+PROGRAMS = "programs"  # the directory of programs and circuits
+PROGRAM = "program"  # the factor of users' programs
 AHEAD = "ahead"  # joint noise that was made before the run
 
 Repetitions = Annotated[int, Meta(ge=1, le=1000)]
@@ -71,29 +68,26 @@ _FILE = re.compile(r"[A-Za-z0-9_-]{1,100}\.mpc")
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Cells that are not run, and why. Attributes: where: by factor, levels that it takes to be one."""
+    """Cells that are not run, by their levels, and why."""
 
     where: dict[str, str | int | float | list[str | int | float]]
     reason: str
 
     def covers(self, cell: Mapping[str, Level]) -> bool:
-        """Return whether a cell has, for each of these factors, one of these levels."""
+        """Return whether a cell is one of these."""
         return all(cell.get(factor) in _listed(levels) for factor, levels in self.where.items())
 
 
 @dataclass(frozen=True)
 class Until:
-    """When a cell has been run often enough: the interval of its median is narrow, or there are `most` runs.
-
-    Attributes: width: of the interval, as a share of the median.
-    """
+    """When a cell has run often enough: after `most` runs, or once its median's interval is narrow."""
 
     width: Annotated[float, Meta(gt=0)]
     most: Repetitions
     confidence: Annotated[float, Meta(gt=0, lt=1)] = CONFIDENCE
 
     def enough(self, values: Sequence[float]) -> bool:
-        """Return whether a cell with these times needs no more runs."""
+        """Return whether these times are enough."""
         interval = interval_of_median(values, self.confidence)
         narrow = interval is not None and interval[1] - interval[0] <= self.width * median(values)
         return narrow or len(values) >= self.most
@@ -101,7 +95,7 @@ class Until:
 
 @dataclass(frozen=True)
 class Planned:
-    """A cell of a suite. Attributes: timeout_s: of a run; excluded: why it is not run, None if it is."""
+    """A cell of a suite; `excluded` says why it is not run."""
 
     cell: Mapping[str, Level]
     repetitions: int
@@ -111,13 +105,13 @@ class Planned:
 
     @property
     def key(self) -> Cell:
-        """The cell as something that can be compared and looked up."""
+        """The cell as a key."""
         return cell_key(self.cell)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """All combinations of factors' levels. Attributes: those of its suite, where they are others."""
+    """All combinations of factors' levels; other fields replace the suite's."""
 
     factors: dict[str, Levels] = field(default_factory=dict)
     repetitions: Repetitions | None = None
@@ -126,13 +120,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Suite:
-    """An experiment.
-
-    Attributes: title: what it measures; grid: what is run; quick: instead, where seconds count; factors: of
-    all grids; repetitions: of each cell, the least with `until`; timeout_s: that a run may take; excluded:
-    the first that covers a cell says why it is not run; warm_up: whether each program is run once before;
-    seed: of the order of runs, drawn unless given; hosts: the file that names them, seen from its directory.
-    """
+    """An experiment; benchmarks/README.md explains its fields."""
 
     name: str
     title: str
@@ -172,8 +160,8 @@ class Suite:
     ) -> list[Planned]:
         """Return all cells, each once; the last factor's levels change first.
 
-        Args: models: only these; repetitions, timeout_s: of each, instead of the file's own.
-        Raises: ExperimentError: a cell makes no sense, or two grids have it in common.
+        Raises:
+            ExperimentError: A cell makes no sense, or two grids share it.
         """
         plan: dict[Cell, Planned] = {}
         for i, grid in enumerate(self.quick if quick else self.grid, 1):
@@ -198,7 +186,11 @@ class Suite:
 
 
 def read_experiment(path: Path) -> Suite:
-    """Return what a file says. Raises: ExperimentError: it makes no sense; the sentence says where."""
+    """Return an experiment's file.
+
+    Raises:
+        ExperimentError: It makes no sense; the message says where.
+    """
     refusal = Refusal(
         ExperimentError, str(path), "an experiment", "benchmarks/README.md says what one may say"
     )
@@ -225,7 +217,6 @@ def _listed(levels: Any) -> list[Any]:
 
 
 def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
-    """Raise ExperimentError unless a cell has what it takes to run it, and nothing that nobody knows."""
     for factor, level in cell.items():
         _check_known(place, "factor", factor, _FACTORS)
         if factor in _NUMBERS:
@@ -262,7 +253,6 @@ def _check_cell(place: str, cell: Mapping[str, Level]) -> None:
 
 
 def _check_literal(place: str, cell: Mapping[str, Level]) -> None:
-    """Raise ExperimentError if a literal protocol is to run on other records than those that it makes up."""
     strange = [name for name in ("input_path", "noise", "cap") if name in cell]
     strange += [name for name in ("groups", "labels") if cell.get(name, 2) != 2]
     if literal_of(cell) and strange:
@@ -273,7 +263,6 @@ def _check_literal(place: str, cell: Mapping[str, Level]) -> None:
 
 
 def _variants(protocol: str) -> Sequence[str]:
-    """Return what a protocol's factor `variant` may be."""
     if protocol == PI_LAP.name:
         return ["default", next(iter(FORMS))]
     if protocol == PI_ROUNDS.name:

@@ -1,7 +1,6 @@
 """87 recordings of healthy older people who wore a sensor: label `lying`, sensitive feature `sex`.
 
-The data are not carried here: `load_activity` reads what the user downloaded. README.md says from where,
-what every column means, and what the data cannot bear.
+`load_activity` reads the user's download. README.md tells its source, columns and limits.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ SOURCE = "https://archive.ics.uci.edu/dataset/427"
 READINGS = ("time", "frontal", "vertical", "lateral", "antenna", "rssi", "phase", "frequency")
 ACTIVITIES = {1: "sits on the bed", 2: "sits on a chair", 3: "lies", 4: "walks"}
 
-# Of the recordings' names and contents, in the order of their names.
+# Of names and contents, in the order of names.
 SHA256 = "a15a733f868c6fd99b82b9d4167d584df8df7e701e33995d7915986a3972d956"
 
 _LYING = 3
@@ -32,8 +31,9 @@ _NAME = re.compile(r"d[12]p[0-9]{2}[FM]")
 class Recordings:
     """All readings of all recordings, one per row, in the order of the recordings' names.
 
-    Attributes: table: columns `READINGS`, `lying` (0 or 1), `recording` (name without the sex) and `sex`
-    (F or M); sha256: of names and contents, to tell whether they are those that were checked.
+    Attributes:
+        table: Columns `READINGS`, `lying` (0 or 1), `recording` (name without the sex) and `sex` (F or M).
+        sha256: Of names and contents.
     """
 
     table: pd.DataFrame
@@ -48,9 +48,11 @@ class Recordings:
 def load_activity(path: Path) -> Recordings:
     """Load the recordings from UCI's archive, or from a directory that it was unpacked into.
 
-    Computes: files named like `d1p01M`, wherever they are, also in an archive within the archive; the rest is
+    Files named like `d1p01M` are read wherever they are, also in an archive within the archive; others are
     ignored. Nothing is changed, dropped or imputed.
-    Raises: DataSetError: there is none, one is there twice, or one is not of the layout.
+
+    Raises:
+        DataSetError: There is no recording, one is there twice, or one has another layout.
     """
     parts, digest, seen = [], hashlib.sha256(), ""
     for name, content in sorted(_files(path)):
@@ -68,7 +70,6 @@ def load_activity(path: Path) -> Recordings:
 
 
 def _files(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the content of every recording."""
     try:
         if path.is_dir():
             for file in path.rglob("d[12]p*"):

@@ -1,7 +1,7 @@
 """Ratings of advertisements by 120 people, ADS16: label `liked`, sensitive feature `gender`.
 
-The data are not carried here, and their terms forbid passing them on: `load_ads` reads what the user
-downloaded. README.md says from where, what every column means, and what the data cannot bear.
+`load_ads` reads the user's download, since the terms forbid passing the data on. README.md tells their
+source, columns and limits.
 """
 
 import csv
@@ -33,10 +33,12 @@ _RATINGS = "-RT.csv"
 def load_ads(path: Path) -> Ratings:
     """Load ADS16 from the directory that its parts were unpacked into, however deep.
 
-    Computes: features of PrivFairFL, appendix C, as far as the files have them: the user's gender, country,
-    income, interests, first two characters of the zip code and age; of the advertisement its category. A
-    user without an age counts as in the middle of the range.
-    Raises: DataSetError: there are no ratings, a user is there twice, a file is missing or of another layout.
+    Source: PrivFairFL, appendix C, as far as the files have its features: the user's gender, country, income,
+    interests, age and first two characters of the zip code; the advertisement's category. A user without an
+    age counts as in the middle of the range.
+
+    Raises:
+        DataSetError: There are no ratings, a user is there twice, or a file is missing or has another layout.
     """
     stars, users, categories = dict[str, Floats](), dict[str, dict[str, str]](), list[str]()
     for file in sorted(path.rglob(f"U*{_RATINGS}")):
@@ -70,7 +72,7 @@ def load_ads(path: Path) -> Ratings:
 
 
 def _rated(file: Path) -> tuple[list[str], Floats]:
-    """Return of each advertisement its category and its rating, shape (CATEGORIES * ADS,)."""
+    """Return the category and the rating of each advertisement, shape (CATEGORIES * ADS,)."""
     try:
         _, names, cells = _read(file)
         stars = np.array([cell.split(",") for cell in cells], dtype=float)
@@ -86,7 +88,7 @@ def _rated(file: Path) -> tuple[list[str], Floats]:
 
 
 def _described(file: Path, needed: tuple[str, ...]) -> dict[str, str]:
-    """Return what a file of two rows, names and values, says of a user."""
+    """Return a user's values by name, from a file of two rows."""
     rows = _read(file)
     described = dict(zip(*rows[:2], strict=False)) if len(rows) > 1 else {}
     if not described.keys() >= {*needed}:
@@ -95,7 +97,6 @@ def _described(file: Path, needed: tuple[str, ...]) -> dict[str, str]:
 
 
 def _features(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the features of users, by user."""
     age = pd.to_numeric(table[_AGE], errors="coerce").clip(0, OLD).fillna(OLD / 2)
     zips = {f"zip {place}": table[_ZIP].str[place : place + 1] for place in (0, 1)}
     interests = [

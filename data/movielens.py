@@ -1,7 +1,7 @@
 """Ratings of films: label `liked`, sensitive feature `gender`.
 
-The data are not carried here, and their terms forbid passing them on: `load_movielens` reads what the user
-downloaded. README.md says from where, what every column means, and what the data cannot bear.
+`load_movielens` reads the user's download, since the terms forbid passing the data on. README.md tells their
+source, columns and limits.
 """
 
 import csv
@@ -36,8 +36,11 @@ _SECONDS_A_YEAR = 365.25 * 24 * 3600
 class _Layout:
     """The files of one version.
 
-    Attributes: separators: of ratings and of the others; columns: of the file of users; of_films: likewise;
-    size: ratings and users.
+    Attributes:
+        separators: Of ratings, and of the other files.
+        columns: Of the file of users.
+        of_films: Columns of the file of films.
+        size: Ratings and users.
     """
 
     name: str
@@ -78,9 +81,11 @@ _LAYOUTS = (
 class Ratings:
     """All ratings, one per row.
 
-    Attributes: name: of the version; table: columns `user`, `gender` (F or M) and `liked` (0 or 1); whole:
-    whether there are as many ratings and users as README.md describes; features: of the rows, each from -1
-    to 1, if they were asked for.
+    Attributes:
+        name: Of the version.
+        table: Columns `user`, `gender` (F or M) and `liked` (0 or 1).
+        whole: Whether there are as many ratings and users as README.md describes.
+        features: Of the rows, each from -1 to 1, if they were asked for.
     """
 
     name: str
@@ -92,10 +97,12 @@ class Ratings:
 def load_movielens(path: Path, *, features: bool = False) -> Ratings:
     """Load MovieLens 1M or 100K from the directory that it was unpacked into.
 
-    Computes: with `features` those of PrivFairFL, appendix C: the film's genres, years from its release (as
-    its title says) to the rating, and the user's age, gender and occupation; a film without a year counts as
-    in the middle of the range.
-    Raises: DataSetError: neither is there, or a file is not of the layout.
+    Source: PrivFairFL, appendix C, has the features: the film's genres, years from its release (by its title)
+    to the rating, and the user's age, gender and occupation. A film without a year counts as in the middle of
+    the range.
+
+    Raises:
+        DataSetError: Neither version is there, or a file has another layout.
     """
     for layout in _LAYOUTS:
         ratings, users = path / layout.ratings, path / layout.users

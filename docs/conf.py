@@ -1,4 +1,4 @@
-"""What Sphinx is told of the site, and the pages that it makes of what the code declares."""
+"""Sphinx' settings, and the pages that are made from the code."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-# Sphinx has an environment of its own; the project, and what that needs, come after its packages.
+# Sphinx has an environment of its own; the project and its dependencies come after Sphinx' packages.
 sys.path += [str(ROOT), *map(str, ROOT.glob(".venv/lib/python*/site-packages"))]
 
 import harness  # noqa: E402
@@ -22,11 +22,11 @@ project = "FairShares"
 release = harness.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["_build"]
-smartquotes = False  # of which -- is an option's beginning
+smartquotes = False  # or they would change the -- of options
 highlight_language = "text"
 default_role = "code"  # of docstrings
 add_module_names = False
-autodoc_typehints = "none"  # docstrings say what is taken and returned
+autodoc_typehints = "none"  # docstrings have types in words
 autodoc_class_signature = "separated"
 myst_heading_anchors = 4
 html_theme = "furo"
@@ -36,7 +36,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_copyright = False
 
-# Pages whose text is a file that stands elsewhere in the project.
+# Pages whose text is a file elsewhere in the project.
 ELSEWHERE = {
     "reference/benchmarks": "benchmarks/README.md",
     "reference/data": "data/README.md",
@@ -78,7 +78,7 @@ def _said(option: Option[Any]) -> str:
 
 
 def _marked(text: str) -> str:
-    """Return a plain text as Markdown, in which options and variables are code."""
+    """Return a plain text as Markdown, with options and variables as code."""
 
     def mark(match: re.Match[str]) -> str:
         return match[0] if match[0][0] == "`" else f"`{match[0]}`" if len(match[0]) > 1 else f"\\{match[0]}"
@@ -103,7 +103,7 @@ MADE = {"reference/commands": commands, "reference/models": models}
 
 
 def fill(_app: object, page: str, source: list[str]) -> None:
-    """Put what code declares, or another file says, into a page's text; links lead to pages of the site."""
+    """Put generated text, or another file's, into a page; lead its links to pages of the site."""
     if page in MADE:
         source[0] = source[0].replace("<!-- made -->", MADE[page]())
     file = ROOT / ELSEWHERE.get(page, f"docs/{page}.md")
@@ -123,7 +123,7 @@ def fill(_app: object, page: str, source: list[str]) -> None:
 def structure(
     _app: object, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
-    """Have each heading of a docstring, as Args, begin a paragraph, and so each argument listed below it."""
+    """Begin a paragraph at each heading of a docstring, as Args, and at each argument below it."""
     text = _HEADING.sub(r"\n\n**\1:**", "\n".join(lines))
     lines[:] = _ARGUMENT.sub(_as_item, text).splitlines()
 

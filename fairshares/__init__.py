@@ -8,15 +8,11 @@
     t = fs.thresholds(df, epsilon=1, positive_label="approved")  # also a column score
     t.predictor(model).predict(X, sensitive_features=df.group)
 
-`weights`, `thresholds`, `confusion`, `gap`, `count` and `cap` release a statistic and return what follows
-from it; `train` trains a model; `load` reads what one of them, or a command, has written; `plan` says
-beforehand what a release would cost, `preprocess` makes its noise beforehand, `ledger` says afterwards what
-was spent. `SumSession` opens noisy sums of clients' vectors, round by round, for training in any framework.
 A call plays all roles on this machine, clients and parties, and protects nothing against its owner. It prints
-nothing but, on a terminal or in a notebook, which step of a long call runs, and raises a `FairSharesError`
-that says the way out, of a class of its own that is here too, as `OptionError`.
+only the current step of a long call, on a terminal or in a notebook. Errors are subclasses of
+`FairSharesError`, which are here too, as `OptionError`; their messages say what to do.
 
-The one place for re-exports: names here stay where they are, the modules that they come from may move.
+This is the one place for re-exports: names here stay, and the modules that they come from may move.
 """
 
 from __future__ import annotations

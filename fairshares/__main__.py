@@ -1,4 +1,4 @@
-"""The command `fairshares`: what users have of `./inv`."""
+"""The command `fairshares`: the part of `./inv` that users have."""
 
 import sys
 from io import TextIOWrapper
@@ -14,7 +14,7 @@ def main() -> None:
     """Run the command line, and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # of a letter that the terminal cannot show
+            stream.reconfigure(errors="replace")  # for letters that the terminal cannot show
     name = "fairshares"
     program = Commands(namespace=Collection(*COMMANDS, hosts=HOSTS), name="FairShares", binary=name)
     program.run_to_the_end([name, *spelled_out(sys.argv[1:])])

@@ -1,4 +1,4 @@
-"""The calls, and what each takes. What they need is imported when they are called."""
+"""The calls and their arguments. Their dependencies are imported when they are called."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def weights(
 ) -> WeightsResult:
     """Compute DP sample weights per group and label (π_RW).
 
-    A weight is c(s)·c(y) / (N·c(s, y)) for noisy counts c of at least 1 and their sum N, so that group and
-    label are independent in the weighted records; `reweighing` has other schemes.
+    A weight is c(s)·c(y) / (N·c(s, y)) for noisy counts c of at least 1 and their sum N. Group and label are
+    then independent in the weighted records. `reweighing` has other schemes.
 
         >>> import fairshares as fs
         >>> group, label = ["a", "b"] * 100, [0] * 100 + [1] * 100
@@ -75,33 +75,42 @@ def weights(
         (200,)
 
     Args:
-        records: a data frame with a row per record, of pandas, Polars, PyArrow, DuckDB, PySpark or Dask, or a
-            path of CSV or Parquet: a file, directory or glob; other columns are ignored. None: all columns
+        records: A data frame with a row per record, of pandas, Polars, PyArrow, DuckDB, PySpark or Dask, or
+            the path of a CSV or Parquet file, directory or glob. Other columns are ignored. None: all columns
             are given by name.
-        epsilon, delta: what the call may spend, in total; ε above 0 and at most 20.
-        client_id, group, label: values, shape (n,), or the name of another column of `records`. They are
-            taken as they would stand in a file: 1, 1.0 and "1" are the same label; results have their dtypes.
-            Without client_id each row is a client of its own, and the result says what that means.
-        reweighing: "kamiran-calders" narrows gaps; "balanced", by which all pairs of group and label weigh
-            the same, and "label" find rare labels, and may widen gaps. All from the same noisy counts.
-        groups, labels, max_count: all that there are, and the most records of a client, declared; else they
-            are read off the records, and which occur is not protected. `domain`: a dict or a JSON file with
-            all that, and maybe thresholds.
-        privacy_unit: what is protected: a "record", or a "client", all of its records together, of which
-            `cap` count: a number, "weight-one", or "auto", which spends `cap_epsilon` (a fifth of ε) on it.
+        epsilon: ε of the whole call, above 0 and at most 20.
+        client_id: Values of shape (n,), or the name of another column. Without it each row is a client of its
+            own, and the result says what that means.
+        group: Values of shape (n,), or the name of another column. 1, 1.0 and "1" are the same, as in a file;
+            results have the values' dtype.
+        label: As group.
+        reweighing: "kamiran-calders" narrows gaps. "balanced", by which all pairs of group and label weigh
+            the same, and "label" find rare labels and may widen gaps. All use the same noisy counts.
+        groups: All groups. Without it they are read off the records, and which occur is not protected.
+        labels: All labels; likewise.
+        domain: A dict or a JSON file with groups, labels, max_count and, for score curves, thresholds.
+        max_count: The most records of a client; likewise.
+        delta: δ of the whole call.
+        privacy_unit: The protected unit: a "record", or a "client" with all of its records.
+        cap: How many records of a client count if clients are protected: a number, "weight-one" (all, with
+            the total weight of one record), or "auto", which spends `cap_epsilon` on the choice.
+        cap_epsilon: The ε for `cap="auto"`; default: a fifth of epsilon.
         neighboring_relation: "add_or_remove_one", or "replace_one", the default where max_count is 1.
-        shares: instead of records: the directory in which uploads arrive. chain: a name of your choice; calls
-            that have it count new uploads each, and spend ε once together, if clients share each record once.
-            `load` adds up their results.
-        offline, stock: whether to take noise that `preprocess` made, and the directory that it is in.
-        security: one that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
-        population: whose records these are, a name of your choice, which is charged; "none": nobody counts.
-        budget: the population's total ε, or (ε, δ); runs beyond it are refused.
-        ledger: the file in which it is charged; default: as for the command.
-        out: a new directory for the result's files, which a ledger names; None: `save` writes them.
-        timeout: seconds that the parties may take.
-    Returns: weights, intervals and noisy counts by (group, label).
-    Raises: FairSharesError: a subclass for each mistake; the message has the value, and the way out.
+        shares: The directory in which uploads arrive, instead of records.
+        chain: A name of your choice. Calls of one chain count new uploads each, and spend ε once together if
+            clients share each record once. `load` adds up their results.
+        offline: Whether to take noise that `preprocess` made.
+        stock: The directory of that noise; default: stock, beside the ledger.
+        security: One that `fairshares security` lists; default: ring where MP-SPDZ is found, else mpyc.
+        population: Whose records these are, a name of your choice, which is charged; "none": nobody counts.
+        budget: The population's total ε, or (ε, δ). Runs beyond it are refused.
+        ledger: The file of charges; default: as for the command.
+        out: A new directory for the result's files, which a ledger names. None: `save` writes them.
+        timeout: Seconds that the parties may take.
+    Returns:
+        Weights, intervals and noisy counts by (group, label).
+    Raises:
+        FairSharesError: A subclass for each mistake. Its message has the value, and says what to do.
     """
     return _released("weights", locals())
 
@@ -151,22 +160,23 @@ def thresholds(
         >>> t.rates.columns.tolist()
         ['true_positive_rate', 'false_positive_rate', 'selection_rate']
 
-    Args: as `weights`, and
-        score: from 0 to 1, of records that the model was *not* trained on; of more than two labels, columns
-            `score_` and the label.
-        thresholds: among which rules choose: how many, evenly from 0 to 1, or these; None: 101, unless
-            `domain` has them. More take longer and have more noise.
-        positive_label: what a high score speaks for; None: the label that is last in order.
-        constraint: alike for all groups: "equalized_odds", "equal_opportunity", "false_positive_rate_parity"
-            or "demographic_parity".
-        objective: what is best under it: "accuracy_score" or "balanced_accuracy_score".
-        tolerance: the largest difference between groups in what is to be alike, from 0 to 1; None: 0, or, if
-            deterministic, the least that can be reached.
-        deterministic: one threshold per group, none drawn.
-        variant: "histogram"; or "records", of which no client can exceed its cap (models of MP-SPDZ).
-    Returns: curves, rules and a predictor. Where the curves allow no rules, they are returned without, and
-    `problem` says why: their ε is spent.
-    Raises: as `weights`.
+    Args: as in `weights`, and
+        score: From 0 to 1, of records that the model was *not* trained on. With more than two labels: a
+            column `score_` and the label for each.
+        thresholds: The thresholds among which rules choose, or how many, evenly from 0 to 1. None: those of
+            `domain`, else 101. More take longer and have more noise.
+        positive_label: The label that a high score speaks for. None: the last in order.
+        constraint: The rates that are alike for all groups: "equalized_odds", "equal_opportunity",
+            "false_positive_rate_parity" or "demographic_parity".
+        objective: The measure that rules maximize: "accuracy_score" or "balanced_accuracy_score".
+        tolerance: The largest difference between groups in the constrained rates, from 0 to 1. None: 0, or,
+            if deterministic, the least that can be reached.
+        deterministic: Whether each group has one threshold, and none is drawn.
+        variant: "histogram", or "records", where no client can exceed its cap (models of MP-SPDZ).
+    Returns:
+        Curves, rules and a predictor. If the curves allow no rules, they are returned without, and `problem`
+        says why: their ε is spent.
+    Raises: as in `weights`.
     """
     return _released("thresholds", locals())
 
@@ -209,13 +219,14 @@ def confusion(
         >>> r.rates.loc[("b", 1), "false_positive_rate"].round(1).item()
         1.0
 
-    Args: as `weights`, and
-        prediction: a label; or, with `threshold`,
-        score, threshold: the positive label is predicted from this score on, from 0 to 1.
-        positive_label: whose rates are printed, too; None: the label that is last in order or, of more
-            than two labels, each one's.
-    Returns: counts by (group, label, prediction), rates and their intervals by (group, label).
-    Raises: as `weights`.
+    Args: as in `weights`, and
+        prediction: A label for each row. Or give score and threshold:
+        score: From 0 to 1, for each row.
+        threshold: The positive label is predicted from this score on.
+        positive_label: Whose rates are printed, too. None: the last in order; of more than two, each label.
+    Returns:
+        Counts by (group, label, prediction); rates and their intervals by (group, label).
+    Raises: as in `weights`.
     """
     return _released("confusion", locals())
 
@@ -251,12 +262,13 @@ def gap(
         >>> abs(r.gaps.loc[("a", "b"), "gap"].item() - 0.2) < 0.1
         True
 
-    Args: as `weights`, and
-        value: how well the model works for the client: a number, a fraction of counts as "17/20", or truth.
-        range: the ends of the range that values may have, declared.
-        steps: values are rounded to so many on each side of the range's center; default: 1000.
-    Returns: gaps by pair of groups, means and sizes by group.
-    Raises: as `weights`.
+    Args: as in `weights`, and
+        value: How well the model works for the client: a number, a fraction of counts as "17/20", or truth.
+        range: The least and the largest value that there may be, declared.
+        steps: Values are rounded to so many steps on each side of the range's center; default: 1000.
+    Returns:
+        Gaps by pair of groups, means and sizes by group.
+    Raises: as in `weights`.
     """
     return _released("gap", locals())
 
@@ -295,10 +307,14 @@ def count(
         >>> bool((abs(r.counts / 200 - 1) < 0.9).all())
         True
 
-    Args: as `weights`, and
-        relative_error: of counts, on average, that is kept to for counts from `error_from` to `error_to`.
-    Returns: counts and intervals by (group, label).
-    Raises: as `weights`.
+    Args: as in `weights`, and
+        relative_error: The expected error of a count as a share of it, from `error_from` to `error_to`
+            records.
+        error_from: The least count that keeps to `relative_error`.
+        error_to: The largest.
+    Returns:
+        Counts and intervals by (group, label).
+    Raises: as in `weights`.
     """
     return _released("count", locals())
 
@@ -334,11 +350,14 @@ def cap(
         >>> 1 <= r.cap <= 10
         True
 
-    Args: as `weights`, and
-        release, release_epsilon: what the cap is for, "weights", "confusion", "thresholds" (by `variant`)
-            or "counts" (so many, of records), and its ε.
-    Returns: the cap.
-    Raises: as `weights`.
+    Args: as in `weights`, and
+        release: The release that the cap is for: "weights", "confusion", "thresholds" or "counts".
+        release_epsilon: The ε of that release.
+        variant: The variant of "thresholds".
+        counts: How many counts of records "counts" has.
+    Returns:
+        The cap.
+    Raises: as in `weights`.
     """
     return _released("cap", locals())
 
@@ -390,25 +409,30 @@ def train(
         >>> r.model.predict(pd.DataFrame({"x": [0, 1]})).tolist()
         [0, 1]
 
-    Args: as `weights`, and
-        records: has columns of group and label, and one for each feature.
-        features: ranges and categories by column, {"age": {"low": 18, "high": 99}, "sector": {"categories":
-            ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
+    Args: as in `weights`, and
+        records: Columns of group and label, and one for each feature.
+        features: Ranges and categories by column, as {"age": {"low": 18, "high": 99}, "sector":
+            {"categories": ["a", "b"]}}, or a JSON file of them. Nothing is read off the data.
         with_: "weights" (of everybody), "thresholds" (of one client in four, which training does not see),
-            "fairgrad": groups are weighed while the model is trained, by noisy counts of what it gets right.
-        fairness: of "fairgrad": "equalized_odds" (None is that), "equal_opportunity",
+            and "fairgrad" (groups are weighed during training, by noisy counts of correct predictions).
+        fairness: The aim of "fairgrad": "equalized_odds" (None), "equal_opportunity",
             "false_positive_rate_parity", "demographic_parity" or "accuracy_parity".
-        rounds: of gradient descent, each a noisy sum of all updates.
-        delta: of all together; mostly the model's.
-        weights_epsilon: the weights' part of epsilon; None: a fifth.
-        largest_weight: larger ones count as this; the noise grows by it; None: 2 with weights, 1.25 with
-            fairgrad, else 1.
-        clip: the L2 norm to which a record's gradient is shortened, before it is weighed.
-        learning_rate, momentum: of the descent. Whatever is tuned on these records spends budget each time.
-        constraint, objective, positive_label: of thresholds, as `thresholds`; the label also of fairness.
-        offline: for the rounds' noise, not for what `with_` adds.
-    Returns: the model, weights and thresholds, and the privacy of all together.
-    Raises: as `weights`.
+        rounds: Rounds of gradient descent, each a noisy sum of all updates.
+        delta: Of all together; mostly the model's.
+        weights_epsilon: The weights' part of epsilon. None: a fifth.
+        largest_weight: Larger weights count as this one; the noise grows by it. None: 2 with weights, 1.25
+            with fairgrad, else 1.
+        clip: The L2 norm to which a record's gradient is shortened, before it is weighed.
+        learning_rate: The step of the descent. Tuning on these records spends budget each time.
+        momentum: The momentum of the descent; likewise.
+        constraint: As in `thresholds`.
+        objective: As in `thresholds`.
+        positive_label: As in `thresholds`; also for `fairness`.
+        noise: "joint" noise of all parties, or "distributed": each adds its own.
+        offline: For the rounds' noise, not for that of `with_`.
+    Returns:
+        The model, weights and thresholds, and the privacy of all together.
+    Raises: as in `weights`.
     """
     given = locals()
     from fairshares._run import trained

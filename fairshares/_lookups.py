@@ -1,4 +1,4 @@
-"""Calls that release nothing: what a release would cost, what was spent, and what was found before."""
+"""Calls that release nothing: plans, preprocessing, spent budgets, and earlier results."""
 
 from __future__ import annotations
 
@@ -40,18 +40,28 @@ def plan(
         True
 
     Args:
-        epsilon, delta, max_count, privacy_unit, cap, neighboring_relation, security: as for the release.
-        clients, records: how many there would be; records: default: one each.
-        from_records: instead of these, groups and labels: a table or a file, to see whether its smallest
-            group survives the noise. What is said then is not protected.
-        groups, labels: how many, their names, or names with shares that add up to 1; labels: 2 by default.
+        epsilon: As for the release.
+        clients: How many there would be.
+        groups: How many, their names, or names with shares that add up to 1.
+        from_records: A table or a file instead of clients, records, groups and labels. It shows whether its
+            smallest group survives the noise. The plan is then not protected.
         task: "weights", "confusion", "thresholds", "gap", "count" or "cap".
-        network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit"; None: one machine.
-        error: between 0 and 1; what it takes for that is said, too.
-        of_the_task: what `fairshares weights --help`, say, lists of that task, as reweighing="label", but for
-            what a run alone has, as out; and columns of `from_records`, as group="race".
-    Returns: figures by model, and what is expected of the release.
-    Raises: FairSharesError: there is no such release.
+        records: How many there would be; default: one each.
+        labels: As groups; default: 2.
+        delta: As for the release.
+        max_count: As for the release.
+        privacy_unit: As for the release.
+        cap: As for the release.
+        neighboring_relation: As for the release.
+        security: As for the release.
+        network: "lan", "wan", or a round-trip time and a bandwidth, as "40ms,100Mbit". None: one machine.
+        error: Between 0 and 1; the plan then says what this error takes, too.
+        of_the_task: The task's other options, as reweighing="label", except those of a run, as out; and
+            columns of `from_records`, as group="race".
+    Returns:
+        Costs by model, and the expected error of the release.
+    Raises:
+        FairSharesError: There is no such release.
     """
     given = {**locals(), **of_the_task}
     del given["of_the_task"]
@@ -77,12 +87,15 @@ def preprocess(
 
     Args:
         task: "weights", "confusion", "thresholds", "gap", "count" or "train".
-        runs: how many calls it is for; each uses its noise once.
-        epsilon: of each call; `of_the_task` has its other arguments, as delta and security.
-        stock: the directory that the noise is kept in; default: stock, beside the ledger.
-        of_the_task: groups and labels, or a domain, have to be declared.
-    Returns: a row for each piece: mpc_s, sent_bytes and attempts.
-    Raises: FairSharesError: the release takes no such noise, or the parties failed.
+        runs: How many calls it is for; each uses its noise once.
+        epsilon: Of each call.
+        stock: The directory in which the noise is kept; default: stock, beside the ledger.
+        of_the_task: The call's other arguments, as delta and security. Groups and labels, or a domain, have
+            to be declared.
+    Returns:
+        A row for each piece: mpc_s, sent_bytes and attempts.
+    Raises:
+        FairSharesError: The release takes no such noise, or the parties failed.
     """
     from fairshares._run import preprocessed
 
@@ -102,9 +115,16 @@ def ledger(
         >>> fs.ledger("loans", budget=3, ledger="my-ledger.sqlite").charges.empty
         True
 
-    Args: population: the one to show; None: all; budget: gives it this one: a total ε, or (ε, δ); retire: one
-    that calls without a name are no longer asked about; ledger: the file; default: as for the command.
-    Returns: a table of what was charged. Raises: PopulationError: there is no such population; LedgerError.
+    Args:
+        population: The population to show. None: all.
+        budget: Its new total ε, or (ε, δ).
+        retire: A population that calls without a name no longer ask about.
+        ledger: The file; default: as for the command.
+    Returns:
+        A table of charges.
+    Raises:
+        PopulationError: There is no such population.
+        LedgerError: The ledger cannot be used.
     """
     from fairshares._run import spent
 
@@ -112,11 +132,15 @@ def ledger(
 
 
 def load(directory: Path | str, *others: Path | str) -> Any:
-    """Read what a call has saved, or a command has written into its directory.
+    """Read a result that a call or a command has written.
 
-    Args: directory: of a run of weights, confusion, thresholds, gap, count, cap or train; others: of further
-    runs of its chain of weights, whose counts are added up.
-    Returns: what that call returned. Raises: ResultFileError: it is of something else, or damaged.
+    Args:
+        directory: Of a run of weights, confusion, thresholds, gap, count, cap or train.
+        others: Directories of further runs of its chain of weights, whose counts are added up.
+    Returns:
+        The result of that call.
+    Raises:
+        ResultFileError: The files belong to something else, or are damaged.
     """
     if others:
         from fairshares._run import added_up

@@ -1,4 +1,4 @@
-"""How far a call is: one line on a terminal or in a notebook, of whatever takes longer than two seconds."""
+"""One line of progress, on a terminal or in a notebook, for calls of more than two seconds."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,11 @@ _SHOWN_AFTER_S = 2.0
 
 @contextmanager
 def steps(names: Mapping[str, str]) -> Iterator[Begin]:
-    """Yield what is told of each step that begins; show nothing where nobody looks. Args: names: by step."""
+    """Yield a function that is told each step that begins; show nothing where nobody looks.
+
+    Args:
+        names: Shown texts by step.
+    """
     console = Console(stderr=True)
     if console.is_jupyter:  # where a terminal's signs erase nothing, and stderr is red
         from IPython.display import display

@@ -1,4 +1,4 @@
-"""What calls return: small frozen objects that print as the terminal shows them and render in notebooks."""
+"""Results of calls: small frozen objects that print as the terminal shows them and render in notebooks."""
 
 from __future__ import annotations
 
@@ -37,10 +37,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What a release gives away at most: (ε, δ)-differential privacy, with the exact bounds.
+    """The (ε, δ)-differential privacy of a release, with exact bounds.
 
-    Attributes: epsilon, delta: rounded up; epsilon_exact, delta_exact: rational; unit: what is protected, a
-    record or a client; relation: between neighboring data sets.
+    Attributes:
+        epsilon: Rounded up.
+        delta: Rounded up.
+        epsilon_exact: A rational upper bound.
+        delta_exact: A rational upper bound.
+        unit: The protected unit, a record or a client.
+        relation: Between neighboring data sets.
     """
 
     epsilon: float
@@ -53,7 +58,7 @@ class Privacy:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Result(Shown):
-    """What a release found. All of it is differentially private: derive from it whatever you like.
+    """The result of a release. All of it is differentially private: derive from it whatever you like.
 
     It is pickled, copied and saved without loss.
     """
@@ -64,12 +69,12 @@ class Result(Shown):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the run says of itself, as in `manifest.json`: privacy, cost, what was public, versions."""
+        """The run's `manifest.json`: privacy, cost, public values, versions."""
         return self._files[MANIFEST]
 
     @property
     def privacy(self) -> Privacy:
-        """The exact ε and δ of what was revealed."""
+        """The exact ε and δ of the revealed values."""
         stated = self.manifest["privacy"]
         exact = {f"{name}_exact": Fraction(stated[f"{name}_exact"]) for name in ("epsilon", "delta")}
         unit, relation = stated["privacy_unit"], stated["neighboring_relation"]
@@ -78,7 +83,11 @@ class Result(Shown):
     def save(self, directory: Path | str) -> None:
         """Write the files that a command writes, which `fairshares.load` reads.
 
-        Args: directory: a new one. Raises: OptionError: it exists; WriteError: it cannot be written.
+        Args:
+            directory: A new one.
+        Raises:
+            OptionError: It exists.
+            WriteError: It cannot be written.
         """
         if Path(directory).exists():
             raise OptionError(f"{directory} exists already; name another directory.")
@@ -94,7 +103,7 @@ class Result(Shown):
 
     @property
     def _opened_by(self) -> dict[str, Any]:
-        """The manifest of the run that opened what this follows from."""
+        """Return the manifest of the run that opened the values behind this result."""
         manifest: dict[str, Any] = self.manifest.get("curves_of", {"manifest": self.manifest})["manifest"]
         return manifest
 
@@ -102,13 +111,13 @@ class Result(Shown):
         return run_view.view_of(self.manifest["task"]).show(self._found, self.manifest)
 
     def _index(self, *names: str) -> pd.MultiIndex:
-        """Return the cells of the domain: (group, label), or with more labels after them."""
+        """Return the domain's cells: (group, label), or with more labels after them."""
         domain = getattr(self._found, "domain", None) or self._found.counts.domain
         values = [self._as_given(domain.groups), *[self._as_given(domain.labels, "label")] * (len(names) - 1)]
         return pd.MultiIndex.from_product(values, names=names)
 
     def _as_given(self, names: Iterable[str], column: str = "group") -> pd.Index:
-        """Return the values that names of a column stand for in the caller's records, in its dtype."""
+        """Return a column's names as values of the caller's records, in their dtype."""
         return as_index([*names], self._opened_by.get("columns", {}).get(column)).rename(column)
 
     def _table(self, intervals: npt.NDArray[np.float64]) -> pd.DataFrame:
@@ -139,9 +148,14 @@ class WeightsResult(Result):
     def sample_weight(self, group: npt.ArrayLike, label: npt.ArrayLike) -> pd.Series:
         """Return each row's weight, for `fit(X, y, sample_weight=...)`.
 
-        Args: group, label: of each row, shape (n,), as pandas Series of one index, numpy arrays or lists; 1,
-        1.0 and "1" are the same label. Returns: shape (n,), with the index of these, else 0, 1, 2 ...
-        Raises: RecordsError: they are not of the same rows, or a row's group or label has no weight.
+        Args:
+            group: Of each row, shape (n,): a pandas Series, numpy array or list. 1, 1.0 and "1" are the same
+                label.
+            label: As group, with the same index.
+        Returns:
+            Shape (n,), with the index of these, else 0, 1, 2 ...
+        Raises:
+            RecordsError: The two are not of the same rows, or a row's group or label has no weight.
         """
         return sample_weight(self.weights, group, label)
 
@@ -161,7 +175,7 @@ class ConfusionResult(Result):
     def rates(self) -> pd.DataFrame:
         """Columns true_positive_rate, false_positive_rate, selection_rate by (group, label).
 
-        Of that label against the rest; NaN is 0/0.
+        Each is of that label against the rest; NaN is 0/0.
         """
         return pd.DataFrame({name: self._series(values, name) for name, values in self._found.rates.items()})
 
@@ -236,7 +250,7 @@ class ThresholdsResult(Result):
     def curves(self) -> pd.DataFrame:
         """Noisy true_positives and false_positives, and their standard_error, by (group, threshold).
 
-        Of records with at least that score; unbiased, so maybe negative, and not monotone.
+        They count records with at least that score. They are unbiased, so maybe negative, and not monotone.
         """
         curves = self._found.curves.curves
         levels = [self._as_given(curves.groups), curves.thresholds]
@@ -258,7 +272,7 @@ class ThresholdsResult(Result):
 
     @property
     def _rules(self) -> dict[str, ThresholdRule]:
-        """The rules by the groups' names, as the file says them, to the last bit."""
+        """Return the rules by the groups' names in the file, to the last bit."""
         rules = self._chosen.rules
         return {group: rule_from_json(rule.to_json(), group) for group, rule in rules.items()}
 
@@ -283,9 +297,13 @@ class ThresholdsResult(Result):
     ) -> GroupThresholdPredictor:
         """Return a scikit-learn classifier that applies the rules to a model's scores.
 
-        It predicts the labels of the records, of more than two: 1 for the positive one and 0 for others.
-        Args: estimator: fitted, of two classes, with `predict_proba`; None: X will hold scores; unseen_group:
-        "error", or the threshold for groups without a rule. Raises: `problem`, if there is one.
+        It predicts the labels of the records; of more than two labels, 1 for the positive one and 0 for
+        others.
+
+        Args:
+            estimator: A fitted model of two classes with `predict_proba`. None: X will hold scores.
+            unseen_group: "error", or the threshold for groups without a rule.
+        Raises: `problem`, if there is one.
         """
         from fairshares import GroupThresholdPredictor
 
@@ -305,8 +323,12 @@ class ThresholdsResult(Result):
     ) -> ThresholdsResult:
         """Choose rules on these curves again, for no ε; `fairshares.thresholds` would release new ones.
 
-        Args: as of `fairshares.thresholds`; positive_label: None: as here.
-        Returns: these curves with other rules. Raises: FairSharesError: the curves do not allow this choice.
+        Args: as in `fairshares.thresholds`, and
+            positive_label: None: as here.
+        Returns:
+            These curves with other rules.
+        Raises:
+            FairSharesError: The curves do not allow this choice.
         """
         with naming(as_keyword):
             request = ThresholdsRequest(
@@ -339,7 +361,7 @@ class ThresholdsResult(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TrainResult(Result):
-    """A model, and the weights and thresholds that were released with it; `privacy` is of all together."""
+    """A model, and the weights and thresholds released with it; `privacy` is of all together."""
 
     weights: WeightsResult | None = None
     """The weights that records had in training."""
@@ -352,7 +374,7 @@ class TrainResult(Result):
         return cast("LogisticModel", self._found)
 
     def predictor(self) -> LogisticModel | GroupThresholdPredictor:
-        """Return what predicts: with thresholds if there are any, then for each sample's group."""
+        """Return the model, with thresholds if there are any; it then needs each sample's group."""
         return self.model if self.thresholds is None else self.thresholds.predictor(self.model)
 
     def save(self, directory: Path | str) -> None:
@@ -365,7 +387,7 @@ class TrainResult(Result):
         return [(part.manifest["task"], part) for part in (self.weights, self.thresholds) if part]
 
     def _shown(self) -> Iterable[Part]:
-        from harness.views.training import training  # of scikit-learn, which takes a second to load
+        from harness.views.training import training  # scikit-learn takes a second to load
 
         return training(
             self.model,
@@ -385,9 +407,9 @@ _RESULTS: dict[str, type[Result]] = {
 
 
 def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
-    """Return the result of a run. Args: found: as its statistic gives it; notes: what else to say of it."""
+    """Return the result of a run; `found` is as its statistic gives it, and notes are printed below."""
     task = files[MANIFEST]["task"]
-    if isinstance(found, Weights):  # of which the file has the weights
+    if isinstance(found, Weights):  # whose file has the weights
         found = found.weights
     if task == "thresholds":
         return ThresholdsResult(files, found, notes, found.problem)
@@ -395,14 +417,18 @@ def result_of(files: Files, found: Any, notes: Sequence[Part] = ()) -> Result:
 
 
 def training_of(trained: Trained, notes: Sequence[Part] = ()) -> TrainResult:
-    """Return the result of a training. Args: notes: as for `result_of`."""
+    """Return the result of a training."""
     parts = {"weights": trained.weights, "thresholds": trained.thresholds}
     results: dict[str, Any] = {name: result_of(run.files, run.found) for name, run in parts.items() if run}
     return TrainResult(trained.files, trained.model, notes, **results)
 
 
 def load(directory: Path) -> Result:
-    """Return an earlier run's result. Raises: ResultFileError."""
+    """Return an earlier run's result.
+
+    Raises:
+        ResultFileError: It is damaged, or of something else.
+    """
     if read_result(directory / MANIFEST, MANIFEST).get("task") != "train":
         return _read(directory)
     from harness.training.logistic import FILE, LogisticModel

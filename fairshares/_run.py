@@ -43,22 +43,25 @@ from harness.views import ledger as ledger_view, plan as plan_view
 from harness.views.releases import confusion as confusion_view, weights as weights_view
 from harness.views.run import CAP_STEPS, STEPS, one_machine, view_of
 
-_OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # which `plan` names, and not all have
-_OF_RUNS = {*calls.Run.declared, *Account.declared, "shares", "stock"}  # of which a plan is none
+_OF_MOST = ("cap", "neighboring_relation", "privacy_unit")  # arguments of `plan` that not all tasks have
+_OF_RUNS = {*calls.Run.declared, *Account.declared, "shares", "stock"}  # which a plan has not
 _OF_DOMAIN = ("groups", "labels", "max_count", "thresholds")  # as a dict
 
 
 def released(task: str, records: Any, **given: Any) -> Any:
     """Run a release on a table, a file or columns, and return its result.
 
-    Args: task: of `CALLS`; given: by name, the columns and the call's fields. Raises: FairSharesError.
+    Args:
+        task: A name in `CALLS`.
+        records: As the call takes them.
+        given: The columns and the call's fields, by name.
     """
     columns = _columns_of(given)
     with naming(as_keyword), TemporaryDirectory(prefix="fairshares-") as scratch:
         given = _with_domain(given)
         source = _source(records, columns)
         place = None if given.get("shares") and records is None else TABLE
-        call = CALLS[task](**_as_in_columns(given), records=place)  # what it is, is said beside it
+        call = CALLS[task](**_as_in_columns(given), records=place)  # the source goes beside it
         out = call.out or Path(scratch) / task
         settings = settings_of(call)
         with steps({**CAP_STEPS, **view_of(task).steps}) as begin:
@@ -74,8 +77,13 @@ def released(task: str, records: Any, **given: Any) -> Any:
 
 
 def added_up(*directories: Path) -> Any:
-    """Return the result of a chain's runs added up. Raises: ResultFileError; SignatureError."""
-    from harness.hosts.signed_results import verify  # it loads what signs
+    """Return the sum of a chain's runs.
+
+    Raises:
+        ResultFileError: A directory is of something else, or damaged.
+        SignatureError: A signature is not right.
+    """
+    from harness.hosts.signed_results import verify  # loads cryptography
 
     weights, files = add_up(directories, verify)
     return _results.result_of(files, weights, weights_view.chain(files[MANIFEST]))
@@ -88,12 +96,11 @@ def _result(run: Run[Any], population: str | None, notes: list[Any]) -> Any:
 
 
 def _columns_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Take the columns out of a call's arguments."""
     return {name: given.pop(name) for name in ROLES if name in given}
 
 
 def trained(**given: Any) -> _results.TrainResult:
-    """Train a model. Args: given: the records, and fields of `TrainRequest`. Raises: FairSharesError."""
+    """Train a model on records, with fields of `TrainRequest`."""
     from harness.training.run import TASK, trained as train_on  # scikit-learn takes a second to load
     from harness.views.training import STEPS
 
@@ -121,7 +128,11 @@ def _features_of(declared: Any) -> Features:
 
 
 def planned(**given: Any) -> _shown.Plan:
-    """Plan a release. Args: given: of whom, and fields of its request. Raises: TypeError: an unknown one."""
+    """Plan a release.
+
+    Raises:
+        TypeError: An argument is unknown.
+    """
     table, task, columns = given.pop("from_records"), given.pop("task"), _columns_of(given)
     with naming(as_keyword), steps(STEPS) as begin:
         kind = CALLS[parse_choice("task", task, list(CALLS))]
@@ -142,7 +153,7 @@ def planned(**given: Any) -> _shown.Plan:
 
 
 def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
-    """Make noise for later calls. Args: given: fields of the task's call. Raises: FairSharesError."""
+    """Make noise for later calls of a task, whose fields are given."""
     with naming(as_keyword), steps({}) as begin:
         if parse_choice("task", task, [*CALLS, "train"]) == "train":
             from harness.training.run import preprocessed as made_for  # as in `trained`
@@ -157,7 +168,7 @@ def preprocessed(task: str, runs: int, **given: Any) -> pd.DataFrame:
 
 
 def spent(**given: Any) -> _shown.Spent:
-    """Return what is in a ledger. Args: given: a population, its budget, the ledger's file."""
+    """Return the contents of a ledger: a population, its budget, the ledger's file."""
     with naming(as_keyword):
         population, retire, account = given.pop("population"), given.pop("retire"), Account(**given)
         path, populations = populations_of(population, account.budget, account.ledger, retire)
@@ -167,9 +178,10 @@ def spent(**given: Any) -> _shown.Spent:
 
 
 def _with_domain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments, arrays as lists; a domain that is a dict has its parts in their own.
+    """Return the arguments, arrays as lists; a domain that is a dict is spread over arguments of its own.
 
-    Raises: OptionError: it has others, or they are given twice.
+    Raises:
+        OptionError: The dict has other names, or they are given twice.
     """
     if isinstance(domain := given.get("domain"), Mapping):
         for name in domain:
@@ -183,7 +195,6 @@ def _with_domain(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return an array as a list, and a number of an array as Python's."""
     return np.asarray(value).tolist() if hasattr(value, "__array__") else value
 
 
@@ -207,8 +218,11 @@ def _as_in_columns(given: Mapping[str, Any]) -> dict[str, Any]:
 def _source(records: Any, columns: Mapping[str, Any]) -> Named:
     """Return the records with columns under our names, as `table_at` takes them.
 
-    Args: columns: None for the column of that name, the name of another one, or values.
-    Raises: RecordsError: they do not belong to the same rows, or to rows that have no order.
+    Args:
+        records: As the call takes them.
+        columns: None for the column of that name, the name of another one, or values.
+    Raises:
+        RecordsError: They do not belong to the same rows, or to rows that have no order.
     """
     names = {name: column for name, column in columns.items() if isinstance(column, str)}
     arrays = {name: column for name, column in columns.items() if column is not None and name not in names}

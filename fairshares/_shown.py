@@ -1,4 +1,4 @@
-"""What prints as the terminal shows it and renders in notebooks: the base of results, plans and ledgers."""
+"""The base of results, plans and ledgers: they print as on a terminal, and render in notebooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WIDTH = 80  # of tables where there is no terminal
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Shown:
-    """What a person can read: `print` it, or let a notebook show it."""
+    """An object that people read: `print` it, or let a notebook show it."""
 
     def _view(self) -> Iterable[Part]:
         raise NotImplementedError
@@ -37,7 +37,7 @@ class Shown:
             highlight=False,
             emoji=False,
             force_terminal=True,
-            force_jupyter=False,  # which would show it at once, beside what it is shown as
+            force_jupyter=False,  # or it would be shown at once, a second time
             color_system=None,
         )
         with naming(as_keyword):
@@ -53,9 +53,14 @@ class Shown:
     def plot(self, kind: str = "", ax: Axes | None = None) -> Axes:
         """Draw a picture, as a report has it.
 
-        Args: kind: which of them, "privacy" for example; by default the first; ax: matplotlib's, to draw on;
-        None: a new figure's. Returns: the axes, of which `.figure.savefig("my.png")` makes a file.
-        Raises: ValueError: there is no such picture; which there are, it says; MissingPackageError.
+        Args:
+            kind: Its name, "privacy" for example; by default the first.
+            ax: Matplotlib's, to draw on. None: a new figure's.
+        Returns:
+            The axes, of which `.figure.savefig("my.png")` makes a file.
+        Raises:
+            ValueError: There is no such picture. The message lists those that there are.
+            MissingPackageError: matplotlib is missing.
         """
         pictures = {part.name: part for part in self._view() if isinstance(part, Picture)}
         if not pictures or kind not in (*pictures, ""):
@@ -74,7 +79,11 @@ class Shown:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Report(Shown):
-    """What `plan` or `ledger` says. Attributes: fields: all of it, as the command prints it with `--json`."""
+    """A plan, or the contents of a ledger.
+
+    Attributes:
+        fields: All of it, as the command prints it with `--json`.
+    """
 
     fields: dict[str, Any]
     _parts: Sequence[Part]
@@ -84,20 +93,20 @@ class Report(Shown):
 
 
 class Plan(Report):
-    """What releases would cost, and how far off they would be."""
+    """The expected costs and errors of releases."""
 
     @property
     def models(self) -> pd.DataFrame:
         """Columns tolerates, mpc_s (seconds), sent_bytes (by all), rounds, reason, available, by model.
 
-        And wall_s, the seconds of a whole call, with its parts start_s, design_s, read_s, share_s,
-        compile_s and derive_s.
+        Also wall_s, the seconds of a whole call, with its parts start_s, design_s, read_s, share_s, compile_s
+        and derive_s.
         """
         return pd.DataFrame(self.fields["models"]).set_index("security")
 
 
 class Spent(Report):
-    """What populations have spent."""
+    """The charges of populations."""
 
     @property
     def charges(self) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Names that calls take, as types."""
+"""Types of the names that calls take."""
 
 from typing import Literal
 

@@ -1,1 +1,1 @@
-"""What the commands `bench.*` and `reproduce` do."""
+"""The commands `bench.*` and `reproduce`."""

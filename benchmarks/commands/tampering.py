@@ -1,4 +1,4 @@
-"""What `bench.tampering` does, which changes messages, and `bench.timing`, which compares them."""
+"""`bench.tampering`, which changes messages, and `bench.timing`, which compares them."""
 
 import sys
 from collections import Counter
@@ -33,14 +33,14 @@ TRIED = {"operations": OPERATIONS, "programs": PROGRAMS, "noise": NOISE, "stock"
 
 
 def tampering(options: TamperingOptions) -> None:
-    """Change every message of models for active parties once, or as many as there is time for."""
+    """Change every message of models for active parties, or as many as time allows."""
     names = options.security or [model.name for model in MODELS.values() if model.active]
     go_on = partial(walk.go_on, tried=TRIED[options.tried], turns=options.turns)
     _carry_out("bench.tampering", options, names, go_on, lambda path: summary(walk.load(path)), _view)
 
 
 def timing(options: TimingOptions) -> None:
-    """Run programs on two extreme inputs in turn, and compare what somebody who sees packets sees."""
+    """Compare the sizes and times of packets on two inputs."""
     names = options.security or [model.name for model in MODELS.values() if model.virtual_machine]
     tried = [program for program in PROGRAMS if program.program in (options.programs or PROTOCOLS)]
     go_on = partial(pairs.go_on, tried=tried)
@@ -55,10 +55,6 @@ def _carry_out(
     summarized: Callable[[Path], Rows],
     view: Callable[[Rows], Iterator[Part]],
 ) -> None:
-    """Run parties of these models until the time is over, and show all results.
-
-    They are in a new directory, which says what was run, or in that of an earlier command.
-    """
     directory = directory_of(options, command)
     if sys.platform != "linux":
         raise UnsupportedError("Messages are changed and watched on Linux alone.")
@@ -81,10 +77,9 @@ def _carry_out(
 
 
 def summary(attempts: Sequence[Attempt]) -> Rows:
-    """Return how many changes came to what, by model and operation, and a bound of those that did harm.
+    """Return the outcomes of changes by model and operation, and a bound of the harmful share.
 
-    Messages that runs did not have were not changed. Harm is that an honest party saw another value, whether
-    it took it or aborted then.
+    A change is harmful if an honest party saw another value, even if it then aborted.
     """
     by_place: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in attempts:
@@ -110,7 +105,6 @@ def summary(attempts: Sequence[Attempt]) -> Rows:
 
 
 def _of_noise(counted: Counter[str]) -> dict[str, Any]:
-    """Return how far opened noise is from its distribution, and how far that may be by chance."""
     distance, by_chance = distance_of([int(value) for value in counted.elements()])
     return {"noise": counted.total(), "distance": round(distance, 5), "by_chance": round(by_chance, 5)}
 

@@ -1,6 +1,6 @@
-"""PrivFairFL's Protocols 1 to 4 as they are printed, to be measured on records that they make up.
+"""PrivFairFL's Protocols 1 to 4 as printed, measured on records that they make up.
 
-What they reveal is not private, whatever their epsilon: each program's header says what its guarantee is.
+Their outputs are not private, whatever the epsilon.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ SPECS: Mapping[str, ProtocolSpec] = {
 
 
 def literal_of(cell: Mapping[str, str | int | float]) -> ProtocolSpec | None:
-    """Return the literal protocol of a cell whose variant is one, None of others."""
+    """Return a cell's literal protocol, or None."""
     return SPECS.get(str(cell.get("protocol"))) if cell.get("variant") in FORMS else None
 
 
@@ -54,7 +54,7 @@ def literal_source(spec: ProtocolSpec) -> Path:
 
 
 def literal_job(cell: Mapping[str, str | int | float], model: SecurityModel) -> Job:
-    """Return the job of a cell whose variant is literal. Noise is of bits that each party draws."""
+    """Return a literal cell's job. Each party draws bits for the noise."""
     protocol = str(cell["protocol"])
     spec = SPECS[protocol]
     told = {**cell, "data": MADE_UP, "form": FORMS[str(cell["variant"])], "parties": model.parties}

@@ -1,4 +1,1 @@
-"""Runs the cells of a suite by the normal pipeline, and keeps each result as soon as it is there.
-
-Start with `cell`, then `runner`.
-"""
+"""Runs the cells of a suite by the normal pipeline. Start with `cell`, then `runner`."""

@@ -1,4 +1,4 @@
-"""One run of one cell by the normal pipeline, on made-up clients, and what it cost."""
+"""One run of one cell by the normal pipeline, on made-up clients, and its cost."""
 
 import shlex
 import shutil
@@ -52,23 +52,17 @@ def model_of(cell: Mapping[str, Level]) -> SecurityModel:
     return get_model(str(cell["security"]))
 
 
-LEDGER = "ledger.sqlite"  # of a run, in a directory of its own
+LEDGER = "ledger.sqlite"  # of a run, in its own directory
 
 
 class Place:
-    """Where cells are measured: this machine, with all parties on it, or hosts, the first of which run them.
-
-    Args: programs: the directory of programs of one's own; hosts: None for this machine.
-    """
+    """This machine with all parties, or hosts."""
 
     def __init__(self, programs: Path = Path(), hosts: BenchmarkHosts | None = None) -> None:
         self._programs, self._hosts = programs, hosts
 
     def measure(self, suite: str, planned: Planned, repetition: int, scratch: Path) -> Sample:
-        """Run one repetition, or find that it cannot be; whichever it is, what is returned says so.
-
-        Args: scratch: a directory for the run's own, which is gone afterwards.
-        """
+        """Run one repetition, if it can run."""
         cell, reason, out = planned.cell, self.why_not(planned), scratch / "run"
         status, record = OK if reason is None else SKIPPED, dict[str, Any]()
         if status == OK:
@@ -85,24 +79,21 @@ class Place:
         return Sample(suite, cell, repetition, status, here["time"], here, reason, **record)
 
     def why_not(self, planned: Planned) -> str | None:
-        """Return why a cell is skipped here and now, None if it is run."""
+        """Return why a cell is skipped, or None."""
         return planned.excluded or self._unsupported(planned.cell)
 
     def identity(self, cell: Mapping[str, Level]) -> tuple[str, str] | None:
-        """Return what a run of the cell would be a run of, without running it; None if that is not known.
+        """Return the program hash and engine version that a run has; None if unknown.
 
-        That is the program's hash, of text, arguments, compile options and engine, and the engine's version.
-        Guarantees: the program hash is the one that the run would have.
         [test: tests/commands/test_bench_measured.py]
         """
         if self._hosts is not None or self._unsupported(cell) is not None:
-            return None  # what hosts run shows when they have run it
+            return None  # known only after hosts have run it
         model = model_of(cell)
         engine = engine_of(model)
         return engine.program_hash(job_of(cell, self._programs), model), str(engine.version())
 
     def _unsupported(self, cell: Mapping[str, Level]) -> str | None:
-        """Return why this combination cannot run here, None if it can."""
         model, network = model_of(cell), cell.get("network", "none")
         if self._hosts is not None and network != "none":
             return "No network is emulated between hosts: theirs is measured, and stands beside each result."
@@ -146,7 +137,7 @@ class Place:
             statistic.prepare(settings.release, federation.domain),
         )
         (piece,) = preprocess(joint_noise_of(prepared), stock, 1, timeout_s, _silent)
-        account = Account(Ledger(out.with_name(LEDGER)))  # which remembers the piece, and nobody's
+        account = Account(Ledger(out.with_name(LEDGER)))  # remembers the piece, and charges nobody
         settings = replace(settings, stock=stock, account=account)
         manifest = run_release(statistic, source, settings, out, _silent).manifest
         return {**manifest, "online_s": manifest["mpc_s"], "offline_s": piece["mpc_s"]}
@@ -165,10 +156,7 @@ class Place:
 
 
 def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s: float = 600) -> SumSession:
-    """Return the rounds of a cell: sums of one client's vectors, counted for nobody.
-
-    Args: ledger: which remembers noise that was made ahead, and has it beside it; None where nothing is run.
-    """
+    """Return a cell's rounds, charged to nobody."""
     coordinates, rounds = (int(cell[name]) for name in ("coordinates", "rounds"))
     noise, ahead = str(cell.get("noise", JOINT)), cell.get("noise") == AHEAD
     return SumSession(
@@ -187,7 +175,7 @@ def session_of(cell: Mapping[str, Level], ledger: Path | None = None, timeout_s:
 
 
 def _of_a_round(session: SumSession) -> dict[str, Any]:
-    """Return the manifest of a session, with the seconds of a round: the median, but for the first."""
+    """Return a session's manifest, with a round's median seconds, without the first."""
     started, made = time.monotonic(), session.preprocess() if session.offline else []
     with session:
         for _ in range(session.rounds):
@@ -203,17 +191,17 @@ HERE = Place()
 
 @contextmanager
 def over_hosts(path: Path, programs: Path = Path()) -> Iterator[Place]:
-    """Yield the hosts in a file, and the connections to them while the block runs. Raises: HostsFileError."""
+    """Yield the place of a file's hosts, connected meanwhile."""
     with closing(BenchmarkHosts(read_hosts(path))) as hosts:
         yield Place(programs, hosts)
 
 
 def _silent(_step: str) -> None:
-    """Hear what step of a run begins, of which an experiment says nothing."""
+    """Ignore a step."""
 
 
 def trial_of(cell: Mapping[str, Level]) -> Trial:
-    """Return what hosts are asked for."""
+    """Return a cell's trial on hosts."""
     model, request = model_of(cell).name, request_of(cell)
     if cell["protocol"] == PI_LAP.name:
         exact = str(request.epsilon), str(request.delta)
@@ -222,10 +210,7 @@ def trial_of(cell: Mapping[str, Level]) -> Trial:
 
 
 def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
-    """Return the job that a run of the cell has, but for the clients' values.
-
-    Args: programs: the directory of programs of one's own.
-    """
+    """Return a cell's job without clients' values."""
     model = model_of(cell)
     if PROGRAM in cell:
         return _job_of_program(cell, programs / str(cell[PROGRAM]), model)
@@ -242,12 +227,10 @@ def job_of(cell: Mapping[str, Level], programs: Path = Path()) -> Job:
 
 
 def _with_places(job: Job) -> Job:
-    """Return a job that says that it is given noise made ahead, if it takes some."""
     return replace(job, pieces=(Path(),) * len(job.party_inputs)) if job.spec.uses_piece else job
 
 
 def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityModel) -> Job:
-    """Return the job of a program: `inputs` public integers of each party, one after the other."""
     return Job(
         ProtocolSpec(source.stem, "a program of the user's", (), {}, (), ("whatever it opens",)),
         source,
@@ -259,12 +242,11 @@ def _job_of_program(cell: Mapping[str, Level], source: Path, model: SecurityMode
 
 
 def error_ratio(cell: Mapping[str, Level]) -> float:
-    """Return how many times as far off a count is with distributed noise as with joint noise.
+    """Return the standard error of a count with distributed noise over that with joint noise.
 
-    Computes: standard errors, by the noises' exact variances; of curves, of the mean square over thresholds;
-    of rounds, of a coordinate.
+    Computes: by exact variances; of curves, of the mean square over thresholds; of rounds, of a coordinate.
     """
-    same = {**cell, "network": "none"}  # on which errors do not depend
+    same = {**cell, "network": "none"}  # errors do not depend on it
     distributed, joint = (_count_error(cell_key({**same, "noise": noise})) for noise in (DISTRIBUTED, JOINT))
     return distributed / joint
 
@@ -281,14 +263,14 @@ def _count_error(key: Cell) -> float:
         return float(np.sqrt(np.average(deviations**2, weights=masses)))
     statistic = statistic_of(cell)
     domain = federation_of(cell, statistic).domain
-    sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error depends on none
+    sizes = np.ones((len(domain.groups), max(1, len(domain.labels))))  # a count's error is the same for all
     error = statistic.expected_error(statistic.prepare(request_of(cell), domain), sizes)
     assert isinstance(error, ExpectedError)
     return error.count
 
 
 def request_of(cell: Mapping[str, Level]) -> Request:
-    """Return what a cell releases, and by which model; its variant is a protocol's, or an input form."""
+    """Return a cell's request."""
     given = {name: str(cell[name]) for name in ("epsilon", "security")}
     if cell["protocol"] == PI_LAP.name:
         return NoiseRequest(**given)
@@ -315,13 +297,13 @@ def source_of(cell: Mapping[str, Level]) -> Path:
 
 
 def statistic_of(cell: Mapping[str, Level]) -> Statistic[Any]:
-    """Return what is run for a cell: of thresholds their curves, the same program without the choice."""
+    """Return a cell's statistic; of thresholds the curves."""
     statistic = statistic_of_request(request_of(cell))
     return statistic.curves if isinstance(statistic, ThresholdsStatistic) else statistic
 
 
 def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Federation:
-    """Return whose records those of a cell are."""
+    """Return a cell's made-up clients."""
     clients, records, groups, labels = (
         int(cell[name]) for name in ("clients", "records", "groups", "labels")
     )
@@ -330,6 +312,6 @@ def federation_of(cell: Mapping[str, Level], statistic: Statistic[Any]) -> Feder
 
 
 def sampler_of(cell: Mapping[str, Level]) -> Sampler:
-    """Return what makes the samples of a cell of π_LAP."""
+    """Return the sampler of a cell of π_LAP."""
     epsilon, delta = parse_epsilon(str(cell["epsilon"])), parse_delta(DEFAULT_DELTA, "delta")
     return joint_sampler(epsilon, delta)

@@ -1,8 +1,4 @@
-"""Runs what is missing of a suite, and keeps each result as soon as it is there.
-
-Whatever ends a command, what it has measured stays, and the next one goes on from there. Results of different
-programs, or of different builds of MP-SPDZ, never get into one cell.
-"""
+"""Runs a suite's missing cells, and keeps each result as soon as it is there."""
 
 import fcntl
 import hashlib
@@ -48,11 +44,12 @@ Watch = Callable[[int, int, float | None, Todo], object]
 
 @dataclass(frozen=True)
 class Chosen:
-    """What of a suite is run, and how.
+    """The part of a suite that is run, and how.
 
-    Attributes: models: all if empty; repetitions, timeout_s: the suite's own if None; told: the command, but
-    for these options; hosts: the file that names them, "" for this machine; seed: of the order of runs, as
-    planned if None.
+    Attributes:
+        models: All if empty.
+        told: The command, without these options.
+        seed: Of the order of runs; None: as planned.
     """
 
     suite: Suite
@@ -65,7 +62,7 @@ class Chosen:
     seed: int | None = None
 
     def plan(self) -> list[Planned]:
-        """Return its cells. Raises: OptionError: there is none."""
+        """Return the cells; OptionError if there is none."""
         plan = self.suite.plan(
             quick=self.quick,
             models=self.models,
@@ -90,16 +87,12 @@ class Chosen:
         return f"./inv {self.told}{given}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `chosen_in` reads."""
+        """Return the fields for `chosen_in`."""
         return {**vars(self), "suite": self.suite.name, "models": list(self.models)}
 
 
 def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> None:
-    """Make a directory for the results, with the experiment and its programs in it.
-
-    Args: text: of the experiment; beside: where programs of one's own are.
-    Raises: OptionError: it exists, or cannot be made, or a program is not there; HostsFileError.
-    """
+    """Make a directory with the experiment and its programs."""
     programs = {path.name: path.read_bytes() for path in _programs(chosen.plan(), beside)}
     if chosen.hosts:
         read_hosts(Path(chosen.hosts))
@@ -124,7 +117,6 @@ def start(directory: Path, chosen: Chosen, text: str, beside: Path = OURS) -> No
 
 
 def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
-    """Return the files of all programs, with the circuits that they use. Raises: OptionError."""
     kinds = {
         (planned.cell.get(PROGRAM), planned.cell.get("protocol"), planned.cell.get("variant")): planned
         for planned in plan
@@ -137,21 +129,23 @@ def _programs(plan: Sequence[Planned], beside: Path) -> list[Path]:
 
 
 def chosen_in(directory: Path) -> Chosen:
-    """Return what results in a directory are of. Raises: ResultFileError; ExperimentError."""
+    """Return the choice whose results a directory has."""
     fields = read_result(directory, ABOUT)["chosen"]
     suite = read_experiment(directory / EXPERIMENT)
     return Chosen(**{**fields, "suite": suite, "models": tuple(fields["models"])})
 
 
 def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) -> None:
-    """Run what is missing in a directory, repetition by repetition, so that a drift meets all cells alike.
+    """Run what is missing, repetition by repetition, so that a drift meets all cells alike.
 
-    A cell that fails is not run again by the same command, but by the next. Where the experiment wants it,
-    the first good run of each program in a command is its warm-up.
-    Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an
-    interrupt all results so far are on the disk.            [test: tests/benchmarks/measure/test_runner.py]
-    Args: watch: is told before each run; place: where.
-    Raises: MixedResultsError; OptionError: another command is at it; ResultFileError.
+    A cell that fails is run again only by the next command. Each program is compiled once in a command.
+
+    Guarantees: no cell gets results of two programs, compile options or builds of MP-SPDZ; at an interrupt
+    all results so far are on the disk.
+    [test: tests/benchmarks/measure/test_runner.py]
+    Raises:
+        MixedResultsError: Present programs are not those of the results.
+        OptionError: Another command runs in the directory.
     """
     path = directory / SAMPLES
     plan = [replace(planned, excluded=place.why_not(planned)) for planned in chosen.plan()]
@@ -169,7 +163,7 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
             while todo := [run for run in missing(plan, samples, chosen.seed) if run[0].key not in failed]:
                 planned, repetition = todo[0]
                 left = sum(run.excluded is None for run, _ in todo)
-                if todo[0] != announced:  # else that was its warm-up
+                if todo[0] != announced:  # else the last run was its warm-up
                     watch(total - left, total, time_left(todo, samples), todo[0])
                 announced = todo[0]
                 sample = place.measure(chosen.suite.name, planned, repetition, scratch)
@@ -185,12 +179,9 @@ def go_on(directory: Path, chosen: Chosen, watch: Watch, place: Place = HERE) ->
 
 
 def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None = None) -> list[Todo]:
-    """Return what has to be run: not what went well before, nor what was skipped and still would be.
+    """Return the repetitions to run; the seed orders cells within a repetition.
 
-    A cell that is skipped has one line that says so, and no more. One that runs until its times are close has
-    one run more to do until then.
-    Args: plan: excluded are all cells that are not run here and now; seed: of the order within a repetition,
-    as planned if None; what was run before does not change it.
+    A skipped cell has one line; one that runs until its interval is narrow has one repetition more.
     """
     known = by_cell(samples)
     remaining: list[Todo] = []
@@ -210,7 +201,7 @@ def missing(plan: Sequence[Planned], samples: Sequence[Sample], seed: int | None
 
 
 def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:
-    """Check that what would run now is what ran, in every cell that can run. Raises: MixedResultsError."""
+    """Raise MixedResultsError if a cell's program has changed."""
     for of in by_cell(samples).values():
         good = [sample for sample in of if sample.status == OK]
         now = place.identity(good[0].cell) if good else None
@@ -220,7 +211,7 @@ def check_current(samples: Sequence[Sample], place: Place = HERE) -> None:
 
 
 def check_alike(earlier: Sequence[Sample], sample: Sample) -> None:
-    """Check that a result has the program and hosts of its cell's earlier ones. Raises: MixedResultsError."""
+    """Raise MixedResultsError if a cell's results have another program or hosts."""
     for other in earlier:
         if OK == sample.status == other.status and sample.program_hash != other.program_hash:
             raise MixedResultsError(_mixed(other, sample.engine_version))
@@ -243,10 +234,7 @@ def _mixed(sample: Sample, version: str | None) -> str:
 
 
 def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
-    """Estimate how many seconds all that is missing takes, by the mean of all runs so far.
-
-    Nobody knows as long as nothing has been run, nor of cells that run until their times are close.
-    """
+    """Estimate the seconds of all missing runs, or return None."""
     walls = [sample.times["wall_s"] for sample in samples if sample.status == OK]
     left = [planned for planned, _ in todo if planned.excluded is None]
     known = walls and not any(planned.until for planned in left)
@@ -255,7 +243,6 @@ def time_left(todo: Sequence[Todo], samples: Sequence[Sample]) -> float | None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Keep other commands from the results while the block runs."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -265,7 +252,6 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _change_about(directory: Path, **changes: Any) -> None:
-    """Change what the results say they are of, and where they are from."""
     where = {"machine": machine(), "environment": environment()}
     partial = directory / f"{ABOUT}.new"
     write_json(partial, {**read_result(directory, ABOUT), **where, **changes})

@@ -1,4 +1,4 @@
-"""Measured runs: one JSON line each, appended as the run ends, so that a killed machine loses one at most."""
+"""Measured runs: one JSON line each, appended as the run ends."""
 
 import json
 import os
@@ -24,11 +24,11 @@ OK, FAILED, SKIPPED = STATUSES = ("ok", "failed", "skipped")
 CONFIDENCE = 0.95  # of intervals, unless an experiment says otherwise
 
 Level = str | int | float
-AT_FIRST: dict[str, Level] = {"noise": "joint"}  # of earlier cells, which lack the factor
+AT_FIRST: dict[str, Level] = {"noise": "joint"}  # of earlier cells, without the factor
 Cell = tuple[tuple[str, Level], ...]
 """One level of each factor, sorted by the factor's name."""
 
-# Of a cell's name: the order of the factors, and the levels that go without saying.
+# The order of factors in a cell's name, and levels that it leaves out.
 _ORDER = (
     *("program", "arguments", "compile_options", "inputs"),
     *("protocol", "variant", "input_path", "shape", "clients", "records", "samples", "thresholds"),
@@ -51,12 +51,9 @@ class Sample(RunRecord):
 
     Attributes:
         cell: Level by factor.
-        status: "ok", "failed" (it ran, or should have) or "skipped" (it cannot run here, or was not worth its
-            time).
+        status: "ok", "failed", or "skipped" if it cannot run here or is excluded.
         time: UTC, ISO 8601.
-        reason: One sentence on why it is not "ok".
-        hosts: What each party ran on, empty on one machine.
-        warm_up: Whether it is of no account but to warm up.
+        hosts: Empty on one machine.
     """
 
     suite: str
@@ -77,13 +74,13 @@ class Sample(RunRecord):
 
     @property
     def key(self) -> Cell:
-        """What tells its cell from others, and can be compared."""
+        """The cell as a key."""
         return cell_key(self.cell)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Some runs of one cell. Attributes: n: how many; low, high: the least and the most of them."""
+    """The median, least and most of n runs."""
 
     n: int
     median: float
@@ -92,15 +89,12 @@ class Summary:
 
 
 def cell_key(cell: Mapping[str, Level]) -> Cell:
-    """Return the cell as something to compare and look up, without what all cells had at first."""
+    """Return the cell as a key, the same for earlier cells, which lack some factors."""
     return tuple(sorted(cell.items() - AT_FIRST.items()))
 
 
 def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
-    """Return a cell's levels, dotted, but for those that most cells have.
-
-    Args: hidden: factors to leave out.
-    """
+    """Return a cell's levels, dotted, without hidden and usual ones."""
     left_out = {*hidden, *(("clients", "records") if cell.get("shape") else ())}
     ordered = [*(f for f in _ORDER if f in cell), *sorted(set(cell) - set(_ORDER))]
     shown = [cell[f] for f in ordered if f not in left_out and cell[f] not in ("", 0, _USUAL.get(f))]
@@ -108,11 +102,10 @@ def name_of(cell: Mapping[str, Level], *hidden: str) -> str:
 
 
 def append(path: Path, line: Any, **more: Any) -> None:
-    """Add a line to the file and wait until it is on the disk; a torn last line makes room for it.
+    """Add a dataclass and `more` as a line, and wait until it is on the disk.
 
     Guarantees: whatever a machine that died left behind, all earlier lines stay, and the new one is whole.
     [test: tests/benchmarks/measure/test_samples.py]
-    Args: line: a dataclass's instance; more: that the line says besides.
     """
     text = json.dumps({**more, **asdict(line)}, ensure_ascii=False, allow_nan=False) + "\n"
     with path.open("a+b") as file:
@@ -123,16 +116,12 @@ def append(path: Path, line: Any, **more: Any) -> None:
 
 
 def load(path: Path) -> list[Sample]:
-    """Return all attempts in the order in which they ended; a torn last line is left out.
-
-    Args: path: the file, or the directory that it is in.
-    Raises: ResultFileError: it cannot be read, or a whole line is not a sample.
-    """
+    """Return a file's or directory's attempts, in order."""
     return load_lines(result_path(path, SAMPLES), Sample, "a measured run", SCHEMA)
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """Return a file's lines, but for a torn last one. Raises: ResultFileError: it cannot be read."""
+    """Return a file's lines without a torn last one."""
     try:
         with path.open("rb") as file:
             return file.read(_whole(path)).splitlines()
@@ -141,10 +130,7 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) -> list[T]:
-    """Return what a file has a line of JSON each of, but for a torn last line.
-
-    Args: what: each is, in words. Raises: ResultFileError: it cannot be read, or a whole line is none.
-    """
+    """Return an object for each whole line of JSON; errors call the kind `what`."""
     objects = []
     for number, line in enumerate(whole_lines(path), 1):
         where, way_out = f"{path}, line {number}", "restore the file, or measure into a new directory"
@@ -154,10 +140,7 @@ def load_lines(path: Path, kind: type[T], what: str, schema: int | None = None) 
 
 
 def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
-    """Return each cell's repetitions, in their order; of one that was run again, the last attempt.
-
-    Warm-ups are left out.
-    """
+    """Return each cell's repetitions, without warm-ups; of repeated ones the last."""
     cells: dict[Cell, dict[int, Sample]] = {}
     for sample in samples:
         if not sample.warm_up:
@@ -166,7 +149,7 @@ def by_cell(samples: Iterable[Sample]) -> dict[Cell, list[Sample]]:
 
 
 def summary(samples: Iterable[Sample], time: str = "mpc_s") -> Summary | None:
-    """Summarise one of the times over those that are "ok", no warm-ups, and know it; None if none does."""
+    """Summarise one of the times over good runs, if any."""
     good = [sample for sample in samples if sample.status == OK and not sample.warm_up]
     values = [sample.times[time] for sample in good if sample.times[time] is not None]
     if not values:
@@ -178,8 +161,9 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
     """Return the narrowest interval of order statistics that holds the median; None of too few values.
 
     Computes: the k-th least and the k-th largest for the largest k with 1 − 2 P(Bin(n, ½) < k) ≥ confidence.
-    Guarantees: whatever the distribution of independent values, it holds their median with that probability.
-    Where one goes on until it is narrow, that is nearly so.  [test: tests/benchmarks/measure/test_samples.py]
+    Guarantees: it holds the median of independent values with that probability; nearly so, if one measures
+    until it is narrow.
+    [test: tests/benchmarks/measure/test_samples.py]
     """
     n, below, k = len(values), 0, 0
     while k < n and (below := below + comb(n, k)) * 2 <= (1 - confidence) * 2**n:
@@ -189,7 +173,7 @@ def interval_of_median(values: Sequence[float], confidence: float) -> tuple[floa
 
 
 def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[float]:
-    """Return the ratio of seconds of each repetition that two cells both ran, in turn with each other."""
+    """Return the ratios of seconds of repetitions that two cells ran in turn."""
     seconds = [
         {run.repetition: run.times["mpc_s"] for run in runs if run.status == OK} for runs in (above, below)
     ]
@@ -197,7 +181,7 @@ def ratios_in_turn(above: Iterable[Sample], below: Iterable[Sample]) -> list[flo
 
 
 def measured_over(runs: Iterable[Sample]) -> str:
-    """Say over which hosts and networks runs were measured, "" if all were on one machine."""
+    """Return the hosts and networks of runs in words; "" for one machine."""
     over = [run for run in runs if run.hosts and run.network]
     if not over:
         return ""
@@ -218,5 +202,4 @@ def _span(values: Sequence[float], per_unit: float) -> str:
 
 
 def _whole(path: Path) -> int:
-    """Return how many bytes of the file are whole lines."""
     return path.read_bytes().rfind(b"\n") + 1

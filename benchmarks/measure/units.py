@@ -1,4 +1,4 @@
-"""Unit costs from measured runs: the sums that come nearest to what each model's runs took."""
+"""Unit costs: sums that come nearest to the costs of each model's runs."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,7 @@ from harness.system.result_files import SCHEMA, write_json
 
 @dataclass(frozen=True)
 class Measured:
-    """What the runs of one cell took, named as what is predicted.
-
-    Attributes: mpc_s: the median; network: None on loopback; compile_s: None where no run was compiled for.
-    """
+    """Medians of one cell's runs, named as predictions are."""
 
     cell: Mapping[str, Any]
     counts: Counts
@@ -36,7 +33,7 @@ class Measured:
 
 
 def measured(samples: Sequence[Sample]) -> list[Measured]:
-    """Return each cell that went well, with what its program uses."""
+    """Return each cell that went well."""
     compiled: dict[str | None, float] = {}  # each program once, warm-ups included
     for sample in samples:
         if sample.status == OK and sample.times["compile_s"]:
@@ -62,18 +59,16 @@ def measured(samples: Sequence[Sample]) -> list[Measured]:
 
 @lru_cache(maxsize=1024)
 def counts_of_cell(key: Cell) -> Counts:
-    """Return what a cell's program uses."""
+    """Return the operations of a cell's program."""
     cell = dict(key)
     return counts_of(job_of(cell), model_of(cell))
 
 
 def fit(model: SecurityModel, runs: Sequence[Measured]) -> dict[str, Any]:
-    """Return one model's unit costs, as JSON, see `harness.forecast.unit_costs.ModelUnits`.
+    """Return one model's unit costs, as JSON for `harness.forecast.unit_costs.ModelUnits`.
 
-    Computes: for each figure, costs of at least 0 whose sums have the least squares of relative errors over
-    the runs on loopback; for compiling, over those whose programs were compiled then. Then, from the runs on
-    networks, what these took longer than the same on loopback: first where there is only delay, then where
-    there is only a rate.
+    Computes: least squares of relative errors over runs on loopback, with costs of at least 0; then the extra
+    time on networks, with delay alone and with a rate alone.
     """
     here = [run for run in runs if run.network is None]
     figures: dict[str, dict[str, float]] = {}
@@ -109,12 +104,11 @@ def _network(runs: Sequence[Measured]) -> dict[str, float] | None:
 
 
 def _place(run: Measured) -> Cell:
-    """Return what a run on a network and one on loopback have in common."""
     return tuple(sorted((name, level) for name, level in run.cell.items() if name != "network"))
 
 
 def write_units(directory: Path, samples: Sequence[Sample]) -> list[str]:
-    """Derive unit costs from a directory's results, write them there; return the models that have some."""
+    """Write unit costs beside their results; return the models."""
     runs = measured(samples)
     models = [model for name, model in MODELS.items() if any(run.cell["security"] == name for run in runs)]
     units = {m.name: fit(m, [run for run in runs if run.cell["security"] == m.name]) for m in models}

@@ -1,9 +1,4 @@
-"""What papers print, as data: each number in one place, with its source and its faults.
-
-`privfairfl.json`: runtimes and what the text says of them (Table 2, Figures 1 and 2), accuracy and
-fairness (Table 3). `gaps.json`: Juarez and
-Korolova on measuring gaps under local privacy (Tables 1 and 2, Figures 1 to 4). Numbers as printed are text.
-"""
+"""Printed numbers of papers, each with its source and faults; numbers as printed are text."""
 
 import json
 from collections.abc import Mapping
@@ -21,18 +16,18 @@ from harness.security_models import MODELS
 
 @dataclass(frozen=True)
 class Printed:
-    """A number of seconds as the paper prints it, with as many digits."""
+    """Seconds with the paper's digits."""
 
     text: str
 
     @property
     def seconds(self) -> float:
-        """The number as it is printed; see `range`."""
+        """The number as printed."""
         return float(self.text)
 
     @property
     def range(self) -> tuple[float, float]:
-        """What may have been rounded to it."""
+        """The numbers that round to it."""
         value, half = Fraction(self.text), _half_a_digit(self.text)
         return float(value - half), float(value + half)
 
@@ -42,7 +37,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of one of the paper's data sets. Attributes: records: for training."""
+    """The size of one of the paper's training sets."""
 
     name: str
     title: str
@@ -52,11 +47,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class FigureClaim:
-    """What a figure's caption and text say in numbers.
-
-    Attributes: factor: of the horizontal axis; at: the levels, from and to, that `seconds` is said of,
-    roughly.
-    """
+    """A figure's claim: `seconds` at levels from and to of a factor."""
 
     title: str
     protocol: str
@@ -71,9 +62,11 @@ class FigureClaim:
 class PrivFairFL:
     """The paper's figures.
 
-    Attributes: table2: seconds by (model, shape, protocol), preprocessing included; parties: of each model
-    that the paper has; thresholds: of π_ROC; claims: sentence and source by name;
-    machine: what it was measured on; caveats: sentences.
+    Attributes:
+        table2: Seconds by (model, shape, protocol), preprocessing included.
+        parties: By model.
+        thresholds: Of π_ROC.
+        claims: Sentence and source, by name.
     """
 
     table2: Mapping[tuple[str, str, str], Printed]
@@ -88,7 +81,7 @@ class PrivFairFL:
 
 @cache
 def privfairfl() -> PrivFairFL:
-    """Return what the paper publishes, from `privfairfl.json`."""
+    """Return the contents of `privfairfl.json`."""
     published = _read("privfairfl.json")
     phases = {protocol["phase"]: name for name, protocol in published["protocols"].items()}
     cells = {cell["security"]: cell for cell in published["table2"]["cells"]}
@@ -113,23 +106,22 @@ def privfairfl() -> PrivFairFL:
 
 @cache
 def table3() -> dict[str, Any]:
-    """Return PrivFairFL's Table 3: under `rows`, by scheme and shape, as printed; accuracy in percent."""
+    """Return PrivFairFL's Table 3, as printed; accuracy in percent."""
     return dict(_read("privfairfl.json")["table3"])
 
 
 @cache
 def gaps() -> dict[str, Any]:
-    """Return what `gaps.json` holds; numbers as printed are text there."""
+    """Return the contents of `gaps.json`."""
     return _read("gaps.json")
 
 
 def rounds_to(value: float, printed: str) -> bool:
-    """Whether a number is what may have been rounded to the printed one."""
+    """Return whether a number rounds to the printed one."""
     return abs(Fraction(value) - Fraction(printed)) <= _half_a_digit(printed)
 
 
 def _half_a_digit(printed: str) -> Fraction:
-    """Return half of the last digit's unit."""
     return Fraction(10) ** int(Decimal(printed).as_tuple().exponent) / 2
 
 

@@ -1,1 +1,1 @@
-"""Recorded results as tables and figures, for the project's pages and for other people's tools."""
+"""Recorded results as tables and figures, for the project's pages and other tools."""

@@ -1,4 +1,4 @@
-"""Two measurements of the same cells: what changed between them, and what is within noise."""
+"""Changes between two measurements of the same cells, beyond noise."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,11 @@ SLOWER, FASTER, NOISE, FEW = "slower", "faster", "within noise", "too few runs t
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a cell.
+    """The change of a cell.
 
-    Attributes: seconds: medians, None where it was not measured; interval: of their ratio, the second over
-    the first; others: what else changed, in words.
+    Attributes:
+        interval: Of the second median over the first.
+        others: Other changes, in words.
     """
 
     cell: Mapping[str, Level]
@@ -26,11 +27,10 @@ class Change:
 
 
 def compare(first: Sequence[Sample], second: Sequence[Sample]) -> Iterator[Change]:
-    """Yield what became of each cell, in the order in which they first ran.
+    """Yield the change of each cell, in the order in which they first ran.
 
-    Computes: the ratio of the medians of `mpc_s`. Its interval reaches from the lower end over the upper end
-    to the upper end over the lower one of the two medians' intervals, each at half the error, so that both
-    hold, and with them the ratio's, with probability 95 %, whatever the distributions of independent runs.
+    Computes: the ratio of the medians of `mpc_s`. Its interval divides the ends of the medians' intervals,
+    each at half the error, so that it holds with 95 %, whatever the distribution.
     Guarantees: two measurements of one distribution are called changed with probability 5 % at most.
     [test: tests/benchmarks/test_compare.py]
     """
@@ -55,7 +55,6 @@ def _change(key: Cell, first: Sequence[Sample], second: Sequence[Sample]) -> Cha
 
 
 def _others(a: Sample, b: Sample) -> Iterator[str]:
-    """Say what is not noise: programs, counts and places that differ."""
     if sum(a.sent_bytes) != sum(b.sent_bytes):
         yield f"sent {sum(a.sent_bytes):,} and {sum(b.sent_bytes):,} bytes"
     for what, one, other in (

@@ -1,7 +1,4 @@
-"""Results as figures: Table 2, and growth beside the paper's claims; and for other people's tools.
-
-`export` writes CSV and Parquet of every run, a LaTeX table, and figures as PDF.
-"""
+"""Results as figures and as files for other tools."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -46,7 +43,7 @@ from harness.security_models import MODELS
 from harness.views.palette import COLOURS, GREY, MARKERS
 
 _SECONDS = ["seconds in the computation"]
-_FORMS = {  # of growth: the colour, marker and style of a line, and its name, in the legend's order
+_FORMS = {  # a line's colour, marker, style and name, in the legend's order
     (PRINTED, JOINT): (COLOURS[2], "D", "-", "literal"),
     (AT_ONCE, JOINT): (COLOURS[1], "s", "-", "literal, all at once"),
     ("product", JOINT): (COLOURS[3], "^", "-", "by products"),
@@ -57,10 +54,7 @@ _FORMS = {  # of growth: the colour, marker and style of a line, and its name, i
 
 
 def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures that there are runs for, by name: Table 2 for ADS, and the paper's figures redrawn.
-
-    Bars are from the least to the most of the runs; what the paper's text says is grey.
-    """
+    """Yield Table 2 for ADS, and the paper's figures, if there are runs."""
     figures = {name: growth_figure(measured, claim) for name, claim in privfairfl().figures.items()}
     for name, drawn in {"table2": table2_figure(rows), **figures}.items():
         if drawn is not None:
@@ -71,7 +65,7 @@ def drawings(measured: Measured, rows: Sequence[Row]) -> Iterator[tuple[str, Fig
 
 
 def table2_figure(rows: Sequence[Row]) -> Figure | None:
-    """Draw the paper's, the literal and the default seconds of each model, for ADS."""
+    """Draw the seconds of Table 2 for ADS."""
     if not any(row.printed or row.at_once or row.default for row in rows):
         return None
     panels = [
@@ -104,7 +98,6 @@ def _table2(protocol: str, rows: Sequence[Row]) -> Panel:
 
 
 def _timed(found: Summary | None, y: float, marker: str, color: str, **style: Any) -> list[Mark]:
-    """Return a median, and a bar from the least to the most; nothing of what was not measured."""
     if found is None:
         return []
     span = line([found.low, found.high], [y, y], color=color, linewidth=2.5, alpha=0.5)
@@ -112,7 +105,6 @@ def _timed(found: Summary | None, y: float, marker: str, color: str, **style: An
 
 
 def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -> list[Mark]:
-    """Return a literal form's median, or the ends of its range, hollow, where it did not run whole."""
     if form is None or form.runs:
         return _timed(form.runs if form else None, y, marker, color=color, label=label)
     style = {"color": color, "marker": marker, "markerfacecolor": "none", "label": label}
@@ -120,7 +112,7 @@ def _literal(form: Took | None, y: float, marker: str, color: str, label: str) -
 
 
 def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
-    """Draw seconds against a factor, a line for each form in the claim's model, with what the paper says."""
+    """Draw seconds against a factor, a line for each form."""
     where = {"protocol": claim.protocol, "security": claim.security, "shape": ""}
     cells = [cell for cell in measured.where(*SCALE, **where) if cell.ok and cell.number(claim.factor)]
     if not cells:
@@ -150,7 +142,6 @@ def growth_figure(measured: Measured, claim: FigureClaim) -> Figure | None:
 
 
 def _points(cells: Sequence[CellRuns], factor: str, **style: Any) -> Mark:
-    """Return medians by the factor's level, with the least and the most."""
     summaries = {cell.number(factor): seconds for cell in cells if (seconds := cell.seconds())}
     middle = [summary.median for summary in summaries.values()]
     bars = [
@@ -162,10 +153,7 @@ def _points(cells: Sequence[CellRuns], factor: str, **style: Any) -> Mark:
 
 
 def export(results: Path, directory: Path) -> None:
-    """Write all of it into a directory that is there, beside what was measured, as it is.
-
-    Args: results: of one experiment. Raises: ResultFileError: there are none.
-    """
+    """Write tables, figures and the measured runs into a directory."""
     samples = load(results)
     if not samples:
         raise ResultFileError(f"There are no measured runs in {results}; name what ./inv bench.run wrote.")
@@ -181,7 +169,6 @@ def export(results: Path, directory: Path) -> None:
 
 
 def _row(sample: Sample) -> dict[str, Any]:
-    """Return a run as a row; a value of each party has a column of its own."""
     network = sample.network or {}
     flat: dict[str, Any] = {
         **sample.cell,
@@ -203,7 +190,6 @@ def _row(sample: Sample) -> dict[str, Any]:
 
 
 def _cells(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
-    """Yield each cell's median, with the interval that holds it at 95 %, where there are enough runs."""
     for of in by_cell(samples).values():
         if timed := summary(of):
             times = [run.times["mpc_s"] for run in of if run.status == OK]
@@ -213,7 +199,7 @@ def _cells(samples: Sequence[Sample]) -> Iterator[dict[str, Any]]:
 
 
 def medians_by_model(samples: Sequence[Sample]) -> pd.DataFrame:
-    """Return median seconds: a column for each model, a row for what else cells have, by its name."""
+    """Return median seconds: a column for each model, a row for other levels."""
     medians: dict[str, dict[str, float]] = {model: {} for model in MODELS}
     for of in by_cell(samples).values():
         if took := summary(of):
@@ -223,7 +209,7 @@ def medians_by_model(samples: Sequence[Sample]) -> pd.DataFrame:
 
 
 def latex(medians: pd.DataFrame) -> str:
-    """Return a `tabular` of median seconds, which takes no package of LaTeX's."""
+    """Return a `tabular` of median seconds."""
     shown = medians.map(seconds, na_action="ignore").fillna("--").style
     for axis in (0, 1):
         shown = shown.format_index(escape="latex", axis=axis)

@@ -1,4 +1,4 @@
-"""Tables and figures of pages, from what is recorded: `python -m benchmarks.report.paper`."""
+"""Tables and figures of pages, from recorded results: `python -m benchmarks.report.paper`."""
 
 import csv
 import json
@@ -39,7 +39,7 @@ Row = list[str]
 
 
 def filled(page: str, measured: Measured) -> str:
-    """Return a page with each table that is marked `<!-- recorded: NAME -->` as the results have it."""
+    """Return a page with its tables marked `<!-- recorded: NAME -->` filled."""
 
     def recorded(marker: re.Match[str]) -> str:
         lines = (f"| {' | '.join(row)} |" for row in TABLES[marker[2]](measured))
@@ -60,7 +60,6 @@ def _table2(measured: Measured, protocol: str) -> Iterator[Row]:
 
 
 def _iterations(measured: Measured) -> Iterator[Row]:
-    """Yield what one more threshold of the literal protocol takes, and whether all take as much."""
     for part in texts.iterations([cell.runs for cell in measured.cells]):
         if isinstance(part, Table):
             yield from _headed(*part.columns)
@@ -68,7 +67,6 @@ def _iterations(measured: Measured) -> Iterator[Row]:
 
 
 def _gain(measured: Measured) -> Iterator[Row]:
-    """Yield how many times as long as our curves the faster literal form takes, of ADS, by model."""
     yield from _headed("model", "whole curves", "8 thresholds, in turn (95 % interval)")
     yield from (
         [f"`{row.model}`", texts.times(row.gain) if row.gain else NOT_YET, texts.in_turn(row.in_turn)]
@@ -99,7 +97,7 @@ def _seconds(cell: CellRuns | None) -> str:
 
 
 def _shares(measured: Measured) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield each model with seconds online and in all, of weights and of curves for ADS."""
+    """Yield, for ADS, each model's seconds online and in all."""
     for model in privfairfl().parties:
         where = {"security": model, "shape": "ads", "variant": "default", "noise": "joint"}
         cells = [measured.where(TABLE2[0], protocol=protocol, **where)[0] for protocol in PROTOCOLS]
@@ -118,7 +116,6 @@ def _online(measured: Measured) -> Iterator[Row]:
 
 
 def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
-    """Yield what curves, or a round, take by model and noise, and the price of distributed noise."""
     yield from _headed(
         *("model", "joint now, s", "joint made ahead, s: offline, online"),
         *("distributed, s", "its error, ÷ joint"),
@@ -140,11 +137,7 @@ def _ahead(measured: Measured, protocol: str) -> Iterator[Row]:
 
 @cache
 def _weight_errors() -> list[tuple[float, float, float]]:
-    """Return by ε how far off weights are with noise in the computation, and at twice the ε under local DP.
-
-    Computes: the root mean square of each draw's weight over the exact one, less 1, of four weights of
-    `wagepan`; Laplace noise, in the computation or at each client, as in the study of training.
-    """
+    """Return by ε the relative errors of `wagepan`'s weights, central and, at twice the ε, local."""
     people, rng, errors = wagepan(), np.random.default_rng(5), []
     exact = people.counted(people.group, len(people.groups))
     for epsilon in (0.25, 1.0, 5.0, 10.0, 50.0):
@@ -167,7 +160,7 @@ def _weights(_: Measured) -> Iterator[Row]:
 
 
 def appendix_d(measured: Measured) -> Figure:
-    """Draw the online share by model, and by ε how far off weights are."""
+    """Draw the online share, and weights' errors by ε."""
     models, both = zip(*_shares(measured), strict=True)
     places = range(len(models))
     share: list[Mark] = [

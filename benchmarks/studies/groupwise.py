@@ -1,6 +1,6 @@
-"""What noisy logarithms protect and how far they err, by the size of the group, beside other noise.
+"""Privacy and error of noisy logarithms by the size of the group, beside other noise.
 
-Nothing here runs parties: distributions are exact up to floats; what is numerical or simulated says so.
+Distributions are exact up to floats; what is numerical or simulated says so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,9 +30,9 @@ EPSILON, DELTA = Fraction(1), Fraction(1, 1 << 40)
 TARGET = ErrorTarget(0.1, 100, 1 << 20)  # as `count` has it by default
 
 # Of numerical integrals over the two-stage noise.
-_FIRST_STAGE_SDS = 25.0  # how far integrals over the first noise go
+_FIRST_STAGE_SDS = 25.0  # reach of integrals over the first noise
 _POINTS = 4_001
-_LEAST = 1e-7  # how near 0 integrals go, in standard deviations of the first noise
+_LEAST = 1e-7  # integrals' least distance from 0, in standard deviations of the first noise
 
 
 # Algorithm 1 of Pujol and Desfontaines, as in Figure 1: X ~ N(count, SPREAD^2), Y ~ N(X, (RELATIVE X)^2).
@@ -41,7 +41,7 @@ PROVEN_RHO = 1 / (2 * SPREAD**2)  # Y is computed from X, which is rho-zCDP with
 
 
 def density(y: Floats, count: float) -> Floats:
-    """Return the density of Algorithm 1's Y at each y, by the trapezoid rule over X. Shape as y."""
+    """Return the density of Algorithm 1's Y, by the trapezoid rule over X."""
     x = _grid(count, _FIRST_STAGE_SDS * SPREAD)
     weight = np.exp(-(((x - count) / SPREAD) ** 2) / 2)
     scale = RELATIVE * np.abs(x)
@@ -59,10 +59,7 @@ def sampled(count: float, n: int, rng: np.random.Generator) -> Floats:
 
 
 def numerical_rho(count: float) -> float:
-    """Return the largest D_a(Y | count, Y | count + 1) / a, either way, over nine orders a: no bound.
-
-    Computes: Renyi divergences by the trapezoid rule on a grid within 12 standard deviations.
-    """
+    """Return the largest Renyi divergence over its order, for neighboring counts: no bound."""
     y = _grid(count, 12 * float(np.hypot(SPREAD, RELATIVE * (abs(count) + 3 * SPREAD))))
     p, q = (np.log(np.maximum(density(y, n), 1e-300)) for n in (count, count + 1))
     ratios = [0.0]
@@ -75,7 +72,7 @@ def numerical_rho(count: float) -> float:
 
 
 def _grid(centre: float, reach: float) -> Floats:
-    """Return points within `reach` of `centre`, evenly; if the first noise reaches 0, ever closer to it."""
+    """Return points around `centre`, evenly, or ever closer to 0."""
     even: Floats = np.linspace(centre - reach, centre + reach, _POINTS)
     if abs(centre) > _FIRST_STAGE_SDS * SPREAD:
         return even  # evenly spaced, the trapezoid rule is nearly exact
@@ -85,22 +82,22 @@ def _grid(centre: float, reach: float) -> Floats:
 
 
 def gaussian_log_rho(count: int, offset: float, sigma: float) -> float:
-    """Return rho of the shifted logarithm with Gaussian noise where `count` records are.
+    """Return rho of the shifted logarithm with Gaussian noise, for `count` records.
 
-    Source: Finley et al. 2024: y = ln(count + offset) + sigma Z is rho(n)-zCDP per group with rho(n) =
-    ln((m + a) / (m - 1 + a))^2 / (2 sigma^2), m = max(n, 1). In exact real numbers, which no computer has.
+    Source: Finley et al. 2024: y = ln(count + offset) + sigma Z is rho(n)-zCDP per group with rho(n) = ln((m
+    + a) / (m - 1 + a))^2 / (2 sigma^2), m = max(n, 1), in exact real numbers.
     """
     m = max(count, 1)
     return float(np.log((m + offset) / (m - 1 + offset)) ** 2 / (2 * sigma**2))
 
 
 SEEMING = "rho, Algorithm 1 (numerical)"
-SEED = 20_211_103  # any; of simulations only
+SEED = 20_211_103  # arbitrary; of simulations only
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A logarithm with its noise, and what a release is charged. Plain noise is one with a large offset."""
+    """A logarithm with its noise and charge. Plain noise is one with a large offset."""
 
     name: str
     distribution: ShiftedLog
@@ -108,7 +105,7 @@ class Mechanism:
     charged: Guarantee
 
     def epsilons(self, counts: Sequence[int]) -> list[float]:
-        """Return epsilon of a record of a group, rounded up, for each number of records in it."""
+        """Return a record's epsilon, rounded up, by its group's size."""
         steps = {
             self.distribution.step(count): count for count in counts
         }  # few steps, and each takes a while
@@ -119,17 +116,12 @@ class Mechanism:
         return [by_step[self.distribution.step(count)] for count in counts]
 
     def relative_errors(self, counts: Sequence[int]) -> Floats:
-        """Return E|estimate - count| / max(count, 1) for each count, in its shape."""
+        """Return E|estimate - count| / max(count, 1) for each count."""
         return expected_errors(self.distribution, counts, self.coins) / np.maximum(counts, 1)
 
 
 def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
-    """Return the mechanisms that are compared.
-
-    Computes: the logarithm that `./inv count` would choose; plain noise that is charged the same; plain
-    noise with the least epsilon, in steps of 1/64 of the same, that keeps to the target, if one does.
-    Raises: ValueError: no logarithm keeps to the target.
-    """
+    """Return the logarithm of `./inv count`, plain noise with the same charge, and with the same target."""
     distribution, charged = plan_logarithm(target, Neighbors(RELATION), epsilon, DELTA)
     plain = ShiftedLog(1 << target.most.bit_length(), target.most)
     mechanisms = [
@@ -144,7 +136,6 @@ def mechanisms_of(target: ErrorTarget, epsilon: Fraction) -> list[Mechanism]:
 
 
 def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str, Any]]:
-    """Return a row per power of 10 up to the target's largest count."""
     counts = [10**power for power in range(int(log10(target.most)) + 1)]
     epsilons = {f"epsilon, {mechanism.name}": mechanism.epsilons(counts) for mechanism in mechanisms}
     errors = {
@@ -164,10 +155,7 @@ def _rows(target: ErrorTarget, mechanisms: Sequence[Mechanism]) -> list[dict[str
 
 
 def gaussian_scale(target: ErrorTarget, offset: int) -> float:
-    """Return sigma of Gaussian noise on the real logarithm with about the target's error at its least count.
-
-    Source: the design of the shifted logarithm: 2 Phi^-1((1 + r x0 / (2 (x0 + a))) / 2).
-    """
+    """Return sigma of Gaussian noise on the real logarithm, for the target's error at its least count."""
     share = target.relative * target.least / (2 * (target.least + offset))
     return 2 * NormalDist().inv_cdf((1 + share) / 2)
 
@@ -241,14 +229,14 @@ def _figure_1(samples: Floats) -> Panel:
 
 
 def _shown(name: str, value: float) -> str:
-    """Return a figure as people are shown it: what is given away is rounded up."""
+    """Return a figure for people; epsilon is rounded up."""
     if isinstance(value, int):
         return f"{value:,}"
     return digits_up(Fraction(value), 2) if name.startswith("epsilon") else f"{value:.2g}"
 
 
 def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]:
-    """View the rows, and what follows from them."""
+    """View the rows."""
     cells = [[_shown(name, value) for name, value in row.items()] for row in rows]
     yield Table(list(rows[0]), cells, alignment="r" * len(rows[0]))
     charged = ", ".join(
@@ -267,7 +255,7 @@ def view(rows: Sequence[Row], mechanisms: Sequence[Mechanism]) -> Iterator[Part]
 
 
 def study() -> Outcome:
-    """Return a row per size of the group, what the rows are of, and the picture."""
+    """Return a row per size of the group."""
     mechanisms = mechanisms_of(TARGET, EPSILON)
     # Of a count to which the post gives the best fit's mean and standard deviation.
     samples = sampled(10_000, 1_000_000, np.random.default_rng(SEED))

@@ -1,4 +1,4 @@
-"""How wide intervals are beside the errors that they bound, and how often they hold, by size and ε."""
+"""Widths of intervals beside the errors that they bound, and how often they hold."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,11 +36,12 @@ _LABELLED = RecordDomain(_GROUPS, _LABELS)
 
 @dataclass(frozen=True)
 class Released:
-    """What a release reveals, and what follows from it.
+    """A release's values, and estimates from them.
 
-    Attributes: shares: what is revealed of groups of one client or record, without noise; plan: returns
-    the noise at an ε; estimates: from revealed values, shape (runs, *shares' shape), to estimates by name,
-    shape (runs,); intervals: from one run's, to the two ends by name.
+    Attributes:
+        shares: The values of groups of one client or record, without noise.
+        estimates: From values of shape (runs, *shares' shape) to estimates by name, shape (runs,).
+        intervals: From one run's values to the two ends by name.
     """
 
     shares: Floats
@@ -107,10 +108,7 @@ RELEASES = (
 def study(
     epsilons: Sequence[Fraction], sizes: Sequence[int], runs: int, progress: Callable[[int, int], None]
 ) -> Outcome:
-    """Simulate releases of two groups of each size: errors of estimates, and `runs` intervals of each.
-
-    Args: progress: called with how many settings are done, out of how many.
-    """
+    """Simulate releases of two groups of each size, and `runs` intervals of each."""
     rows, settings = list[Row](), list(product(RELEASES, epsilons, sizes))
     for number, (released, epsilon, size) in enumerate(settings):
         progress(number, len(settings))

@@ -1,7 +1,7 @@
-"""Many clients of a local mechanism at once: what a collector would hear of 10^7 to 10^9 of them.
+"""The reports of 10^7 to 10^9 clients of a local mechanism, simulated at once.
 
-Simulation, never privacy noise: numpy's generator is seeded, so that figures can be repeated. Clients perturb
-with `protocols.local_dp.randomizers`, whose randomness is the operating system's.
+This is never privacy noise: numpy's generator is seeded. Clients use `protocols.local_dp.randomizers`, whose
+randomness is the operating system's.
 """
 
 from collections.abc import Sequence
@@ -17,26 +17,20 @@ from protocols.local_dp.randomizers import Mechanism, MechanismL, MechanismR
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """How many clients hold each tuple (group, value).
-
-    Attributes: values: per group, in the declared range; clients: as many, how many hold each.
-    """
+    """The values of each group, and how many clients hold each."""
 
     values: tuple[Floats, ...]
     clients: tuple[Integers, ...]
 
     @property
     def sizes(self) -> Integers:
-        """Return how many clients each group has."""
+        """Return the number of clients of each group."""
         return np.array([counts.sum() for counts in self.clients], dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class PublishedL:
-    """M_L as published, with noise of scale k / epsilon_2 where the group moved: no LDP unless k = 2.
-
-    For comparison only: no client library has it.  Attributes: at_two: the same with k = 2.
-    """
+    """M_L as published, with noise of scale k / epsilon_2 where the group moved: no LDP unless k = 2."""
 
     at_two: MechanismL
     k: Fraction
@@ -47,11 +41,13 @@ Simulable = Mechanism | PublishedL
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """What a collector heard in each of several runs of one mechanism, and the truth.
+    """A collector's reports in several runs of one mechanism, and the truth.
 
-    Attributes: mechanism: by which it estimates; sizes, means: the true ones, means in the declared range's
-    unit, nan of an empty group; counts, sums: shape (runs, d), how many reports name each group, and the
-    sum of their values in the scale from -1 to 1.
+    Attributes:
+        sizes: The true ones.
+        means: The true ones, in the declared range's unit; nan of an empty group.
+        counts: Shape (runs, d), how many reports name each group.
+        sums: Shape (runs, d), of the reports' values, from -1 to 1.
     """
 
     mechanism: Mechanism
@@ -61,10 +57,7 @@ class Simulated:
     sums: Floats
 
     def estimated_means(self) -> Floats:
-        """Return the groups' means in the declared range's unit, shape (runs, d): `estimate_means`'s values.
-
-        Computes: with the groups' true sizes. Edge cases: nan where a group's size is 0.
-        """
+        """Return the groups' estimated means, shape (runs, d), with true sizes."""
         sizes, declared = np.where(self.sizes > 0, self.sizes, np.nan), self.mechanism.declared
         of_all = float(self.mechanism.grr.keep) * self.mechanism.gain * sizes
         return np.asarray(declared.centre + declared.radius * self.sums / of_all)
@@ -75,24 +68,24 @@ class Simulated:
         return np.asarray(means[:, a] - means[:, b])
 
     def gap(self, a: int = 0, b: int = 1) -> float:
-        """Return the true one."""
+        """Return the true gap."""
         return float(self.means[a] - self.means[b])
 
 
 def simulate(
     mechanisms: Sequence[Simulable], population: Population, runs: int, rng: np.random.Generator
 ) -> list[Simulated]:
-    """Draw what a collector hears of all clients, in each of `runs` independent runs of each mechanism.
+    """Draw a collector's reports of all clients, in `runs` independent runs of each mechanism.
 
-    Computes: the exact distribution of counts and sums, without a step per client that shares its tuple with
-    others. M_R: a value's bit is the same coin whether the group is kept or not, so the bits that are 1 are
-    a sum of binomials, and clients of one group and bit give a multinomial number of each of the 2 d
-    reports. M_L: the clients kept are binomial per value, those rounded up of these too; the sum of n
-    clients' noise is the difference of two negative binomials.
+    Clients that share a tuple take one step. M_R: a value's bit is the same coin whether the group is kept or
+    not, so the 1 bits are a sum of binomials, and clients of one group and bit give a multinomial number of
+    each report. M_L: the clients kept, and those rounded up, are binomial per value.
+
     Guarantees: the distribution of as many calls of `Mechanism.perturb`, within floating-point arithmetic.
     [test: tests/statistical/test_local_simulation.py]
-    Memory: that of runs times values.           [test: tests/benchmarks/studies/test_local_simulation.py]
-    Raises: ValueError: a value outside the declared range.
+    Memory: that of runs times values. [test: tests/benchmarks/studies/test_local_simulation.py]
+    Raises:
+        ValueError: A value is outside the declared range.
     """
     return [
         _simulated(mechanism, population, runs, stream)
@@ -155,7 +148,6 @@ def _reports_of_l(
 
 
 def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random.Generator) -> Integers:
-    """Return binomial numbers for each run: a coin each where every client has a value of its own."""
     shape = (runs, n.shape[-1])
     if n.max(initial=0) > 1:
         return rng.binomial(np.broadcast_to(n, shape), chances)
@@ -163,16 +155,15 @@ def _tosses(n: Integers, chances: Floats | np.float64, runs: int, rng: np.random
 
 
 def _moved(leaving: Integers, rng: np.random.Generator) -> Integers:
-    """Return how many arrive in each group, when those that leave one go to the others alike."""
+    """Return how many arrive in each group, if those that leave spread alike."""
     d = leaving.shape[-1]
     to = (1 - np.eye(d)) / (d - 1)
     return np.asarray(np.sum([rng.multinomial(leaving[..., g], to[g]) for g in range(d)], axis=0))
 
 
 def summed_geometric(clients: Integers | Floats, odds: float, rng: np.random.Generator) -> Integers:
-    """Draw sums of `clients` geometric variables each, P(x) in proportion to ratio^x, x >= 0, or part of one.
+    """Draw sums of `clients` geometric variables (or a part of one) of mean `odds`: a negative binomial.
 
-    Computes: the negative binomial distribution, as a Poisson variable with a gamma's rate.
-    Args: odds: ratio / (1 - ratio), the mean of one.
+    By a Poisson variable with a gamma's rate.
     """
     return np.asarray(rng.poisson(rng.gamma(clients) * odds), dtype=np.int64)

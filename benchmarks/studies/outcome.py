@@ -1,4 +1,4 @@
-"""What a study found, as people, programs and files get it."""
+"""A study's results, for people, programs and files."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,17 +22,14 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study found.
+    """A study's results.
 
     Attributes:
-        about: What it says of itself in `about.json`.
-        json: All of it, as `--json` prints it.
-        view: What people are shown.
-        samples: A JSON line each; no file if there are none.
+        about: Fields of `about.json`.
+        samples: Lines of JSON.
         tables: Rows by the name of a CSV file.
-        result: The name of a JSON file with `json` in it, if there is one.
-        figures: By file, each drawn when it is written.
-        dpi: Of the figures.
+        result: The name of a JSON file for `json`, if there is one.
+        figures: By file, drawn when written.
     """
 
     about: Row
@@ -45,7 +42,7 @@ class Outcome:
     dpi: int = 110
 
     def write(self, directory: Path, command: str, seconds: float) -> None:
-        """Write all files, with the command, how long it took and the machine, into an empty directory."""
+        """Write all files into an empty directory."""
         about = {"schema": 1, "command": command, **self.about, "wall_s": round(seconds, 1)}
         write_json(directory / ABOUT, about | {"environment": environment()})
         if self.result:
@@ -59,10 +56,7 @@ class Outcome:
 
 
 def grouped(columns: Sequence[str], rows: Iterable[Sequence[str]], by: int = 1, **more: Any) -> Table:
-    """Return a table that says once what rows have in common, with a rule between others.
-
-    Args: by: how many of the first columns are what rows may have in common; more: of `Table`.
-    """
+    """Return a table that shows the same first `by` columns of rows once, between rules."""
     lines: list[Sequence[str]] = []
     for _, (first, *others) in groupby(rows, key=lambda row: tuple(row[:by])):
         lines += [[], first, *([*[""] * by, *row[by:]] for row in others)]

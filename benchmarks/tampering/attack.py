@@ -1,7 +1,6 @@
-"""Runs whose one party changes a message: laid out once, run as often as there are changes.
+"""Runs in which one party changes a message: laid out once, run for each change.
 
-Parties are MP-SPDZ's virtual machines and nothing else: what is tried is the engine. Each has a directory of
-its own as in any run, and inputs that the program of the operation says. Linux, with a C compiler.
+Parties are MP-SPDZ's virtual machines alone. Needs Linux and a C compiler.
 """
 
 import os
@@ -42,18 +41,16 @@ TWO_PARTIES = PROGRAMS / "two_parties.mpc"
 INTERPOSER = Path(__file__).with_name("interposer.c")
 
 _POLL_S, _SLOW_POLL_S = 0.02, 0.1  # while parties send, and while they do not
-_STILL_S = 1.5  # in which nobody sends: MP-SPDZ waits a second at most of its own accord
-_IN_VAIN = (
-    50  # times that a thread woke up in that time and went to sleep again: it looks for what does not come
-)
+_STILL_S = 1.5  # without messages; MP-SPDZ itself waits a second at most
+_IN_VAIN = 50  # wake-ups in that time, of a thread that waits in vain
 _LANES = 4  # for which batches are small
-_LONGEST_S = 20  # that a party computes: twenty times as long as any that nobody tampers with
+_LONGEST_S = 20  # of computing: twenty times as long as without changes
 _INTEGER = re.compile(r"(?<![\w])-?\d+")
 _MESSAGES, _CHANGED = "messages", "changed"
 
 
 class Kind(StrEnum):
-    """How a message is changed: see `interposer.c`."""
+    """How a message is changed; see `interposer.c`."""
 
     FLIP = "flip"
     SHIFT = "shift"
@@ -70,25 +67,23 @@ KINDS = (
     *[Kind.SHIFT] * 2,
     *[Kind.FLIP] * 2,
     *(Kind.ECHO, Kind.REPEAT, Kind.DROP, Kind.SWAP, Kind.STOP),
-)  # as often as a walk changes messages so
+)  # in proportion to a walk's changes
 
 
 class Outcome(StrEnum):
-    """What the honest parties made of a change."""
+    """The honest parties' reaction to a change."""
 
-    ABORTED = (
-        "aborted"  # an honest party ended with an error, or all waited for ever, and none opened anything
-    )
-    OPENED = "opened, then aborted"  # the right result, which no honest party then took
+    ABORTED = "aborted"  # an error, or all waited for ever; nothing was opened
+    OPENED = "opened, then aborted"  # the right result, which no honest party accepted
     SHIFTED = "opened another value, then aborted"
     RIGHT = "right"
-    WRONG = "wrong"  # an honest party took another result
+    WRONG = "wrong"  # an honest party accepted another result
     UNTOUCHED = "untouched"  # the run had no such message
 
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """One message of the party that tampers. Attributes: number: to that receiver; length: in bytes."""
+    """One message of the tampering party: its number to that receiver, and its bytes."""
 
     receiver: int
     number: int
@@ -97,7 +92,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Change:
-    """A message, and what becomes of it. Attributes: where: the byte; what: at most 2^63."""
+    """A change of a message at a byte, by at most 2^63."""
 
     message: Message
     kind: Kind
@@ -109,7 +104,7 @@ class Change:
 
 
 def build_interposer(directory: Path) -> Path:
-    """Build the interposer into a directory, and return it. Raises: UnsupportedError: nothing builds it."""
+    """Build the interposer into a directory, and return it."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise UnsupportedError("There is no C compiler cc, by which messages are changed; install one.")
@@ -126,11 +121,7 @@ def build_interposer(directory: Path) -> Path:
 
 
 class Attack:
-    """The parties of one model and operation, one of which tampers.
-
-    Args: tamperer: its number; built: the interposer; work: a new directory.
-    Attributes: kinds: of changes; directories: of the parties.
-    """
+    """The parties of one model and operation."""
 
     kinds: tuple[Kind, ...] = KINDS
 
@@ -152,7 +143,7 @@ class Attack:
                 trust(other / DATA / certificate_file(i), directory / DATA, f"P{i}")
 
     def feed(self, values: Sequence[Integers], bits: Sequence[Sequence[Integers]]) -> None:
-        """Have the two parties that make inputs make these from now on."""
+        """Give the two parties with inputs these."""
         for i, directory in enumerate(self.directories):
             columns = [k for k, party in enumerate(self._inputs) if party == i]
             numbers = [value for k in columns for column in values[k : k + 1] for value in column]
@@ -161,7 +152,7 @@ class Attack:
             (directory / DATA / bits_file(i)).write_text("".join(f"{word}\n" for word in words))
 
     def _job(self) -> Job:
-        """Return the program: one of ours for this, or a production program's own text, with other inputs."""
+        """Return a small program, or a production program's text with other inputs."""
         operation = self.operation
         source = PROGRAMS / f"{operation.program}.mpc"
         if not source.exists():
@@ -179,7 +170,7 @@ class Attack:
 
     @contextmanager
     def laid_out(self) -> Iterator[None]:
-        """Have the program compiled, and kept, meanwhile. Raises: UnsupportedError; CompileError."""
+        """Keep the program compiled meanwhile."""
         engine = engine_of(self.model)
         with engine.prepared(self._job(), self.model) as prepared:
             configs = [engine.config(prepared, i, []) for i in range(self.model.parties)]
@@ -190,20 +181,20 @@ class Attack:
             yield
 
     def messages(self) -> list[Message]:
-        """Return what the party sends in a run that it does not tamper with, whose result is right."""
+        """Return the party's messages in a run without changes."""
         outcome, _, lines = self._run("")
         assert outcome is Outcome.RIGHT, (self.model.name, self.operation.name, outcome)
         return [Message(*map(int, line.split()[:3])) for line in lines[self.tamperer]]
 
     def watch(self) -> list[list[tuple[int, int, int]]]:
-        """Return what each party sends in a run that ends: to whom, bytes, and when, nanoseconds."""
+        """Return each party's messages: receiver, bytes, and time in nanoseconds."""
         outcome, _, lines = self._run("")
         assert outcome is not Outcome.ABORTED, (self.model.name, self.operation.name)
         words = [[[int(word) for word in line.split()] for line in file] for file in lines]
         return [[(to, length, at) for to, _, length, at in messages] for messages in words]
 
     def run(self, change: Change | None = None) -> tuple[Outcome, Integers]:
-        """Run once with this change; return what the honest parties made of it, and what they opened."""
+        """Run with this change; return the outcome and the honest parties' values."""
         outcome, opened, lines = self._run(str(change or ""))
         changed = change is None or any(line.startswith(_CHANGED) for line in lines[self.tamperer])
         return outcome if changed or outcome is Outcome.WRONG else Outcome.UNTOUCHED, opened
@@ -244,7 +235,7 @@ class Attack:
         return *self._outcome(codes), sent
 
     def _wait(self, parties: Sequence[subprocess.Popen[bytes]]) -> None:
-        """Wait until the honest parties have ended, or will not, however busy the machine is."""
+        """Wait until the honest parties have ended or wait for ever."""
         sent, since, before = -1, 0.0, None
         while any(parties[i].poll() is None for i in self._honest):
             now, running = time.monotonic(), [party.pid for party in parties if party.poll() is None]
@@ -275,7 +266,6 @@ class Attack:
         return Outcome.OPENED if are_right else Outcome.SHIFTED, any_opened
 
     def _opened(self, party: int) -> Integers:
-        """Return all that the party printed as opened, () if it printed nothing."""
         lines = (self.directories[party] / LOG).read_text(errors="replace").splitlines()
         return tuple(
             int(word) for line in lines if line.startswith("OUT ") for word in _INTEGER.findall(line)
@@ -283,7 +273,7 @@ class Attack:
 
 
 def _on_a_leash() -> None:
-    """Have this process end with its coordinator, and when it has computed for too long."""
+    """End this process with its coordinator, or after too much computation."""
     die_with_parent()
     resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_S, _LONGEST_S))
 
@@ -293,7 +283,6 @@ Thread = tuple[bool, int, int]
 
 
 def _threads(processes: Sequence[int]) -> dict[str, Thread]:
-    """Return all threads of processes."""
     threads = {}
     for process in processes:
         for thread in sorted(Path(f"/proc/{process}/task").glob("*")):
@@ -306,5 +295,5 @@ def _threads(processes: Sequence[int]) -> dict[str, Thread]:
 
 
 def _waited(before: Thread, after: Thread) -> bool:
-    """Return whether a thread slept all the time, or woke up again and again in vain."""
+    """Return whether a thread slept, or woke up again and again in vain."""
     return (before[0] and before == after) or after[2] - before[2] > _IN_VAIN

@@ -1,11 +1,8 @@
-"""What is tampered with: a program, what two parties feed it, and what it opens.
+"""The programs that are tampered with, their inputs, and the values that they open.
 
-Inputs are of honest parties alone, so that there is one right result. `OPERATIONS` are small programs, a
-kind of operation each. `PROGRAMS` are those that users run, their own text, on five public records: two
-honest parties make all inputs and all bits, by shares that are fixed, so that `reference` says what is
-opened. A party that tampers has no input there. Its own input could only shift additive shares by what it
-likes, or replace bits of its own by others. That they are bits, whatever it sends, and that noise then keeps
-its distribution, is what `NOISE` tries.
+Two honest parties make all inputs and bits by fixed shares, so that `reference` gives the one right result.
+`NOISE` tries that a tampering party's inputs are bits, whatever it sends, and that noise keeps its
+distribution.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,9 +28,9 @@ SAMPLER = joint_sampler(Fraction(_EPSILON), Fraction(1, 1 << _DELTA_BITS))
 
 
 def distance_of(opened: Sequence[int]) -> tuple[float, float]:
-    """Return how far noise is from its distribution, 1 if it never has a value; and how far by chance.
+    """Return the distance of noise from its distribution, and a bound that chance exceeds with 10^-9 at most.
 
-    Computes: sup |F_n - F|, which fair noise exceeds by chance with probability 10^-9 at most.
+    Computes: sup |F_n - F|; 1 if a value is impossible.
     """
     summary, (least, most) = summarise(opened, SAMPLER), SAMPLER.edges
     possible = least <= summary.extremes[0] and summary.extremes[1] <= most
@@ -42,12 +39,13 @@ def distance_of(opened: Sequence[int]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Operation:
-    """A program, what two parties feed it, and what it opens then.
+    """A program, the inputs of two parties, and the opened values.
 
-    Attributes: name: of its file, and a form; values, bits: what each of the two inputs, of bits block by
-    block; right: what is opened; arguments: of a production program its own, after the two parties; noise:
-    in place of these, how many samples of `SAMPLER` are opened. Then one of the two tampers and inputs
-    zeros, and the other's bits are random.
+    Attributes:
+        name: Of its file, and a form.
+        bits: Each input's, block by block.
+        arguments: A production program's, after the two parties.
+        noise: How many samples are opened, instead of the right values. One of the two parties then tampers.
     """
 
     name: str
@@ -63,7 +61,7 @@ class Operation:
         return self.name.partition(" ")[0]
 
     def is_right(self, opened: Integers) -> bool:
-        """Return whether an honest party may take that."""
+        """Return whether an honest party may accept the opened values."""
         if self.noise:
             return len(opened) == self.noise and le(*distance_of(opened))
         return opened == self.right
@@ -74,7 +72,6 @@ _A, _B = (0b1011, 0b0101, 0b1111, 0b0011), (0b1101, 0b1010, 0b1111, 0b0001)  # f
 
 
 def _lanes(words: tuple[int, ...], i: int) -> tuple[int, ...]:
-    """Return bit i of each lane."""
     return tuple(word >> i & 1 for word in words)
 
 
@@ -141,7 +138,7 @@ def _made(
     slots: tuple[_Array, int] | None = None,
     gaussian: JointGaussian | None = None,
 ) -> Operation:
-    """Return a program that is fed these values, or slots of so many bits, and fixed bits of noise."""
+    """Return a program with fixed inputs and bits of noise."""
     coins = [(coin.numerator, coin.bits) for coin in (gaussian.coins if gaussian else _COINS)]
     noise_of, bits = partial(reference.noise_of_bits, coins), fair_bits_per_sample(_COINS)
     if gaussian:

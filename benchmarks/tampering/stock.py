@@ -1,8 +1,6 @@
-"""Noise made ahead, tampered with: in the messages that make it, in those of the release, and where it lies.
+"""Noise made ahead, tampered with: in the messages that make or use it, and where it is stored.
 
-Two honest parties make all inputs and bits, as in `operations`, so that each piece holds the same noise, by
-other shares and keys. Each run makes a new piece, and is attacked by a party that knows what the runs before
-have told it.
+Each piece holds the same noise by other shares and keys; the attacker knows earlier pieces.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,11 +27,9 @@ Files = dict[Path, bytes]
 
 
 class StockAttack:
-    """Parties that make a piece of noise, then use it; one of them tampers. Otherwise as `Attack`.
+    """An `Attack` on parties that make a piece of noise, then use it.
 
-    Args: operation: of `STOCK`: which messages are changed, or that stored files are.
-    Attributes: kinds: of changes; of what is stored SHIFT adds to it, SWAP uses a piece that nobody else
-    uses, and REPEAT one that was used; directories: where each party has its part of the piece.
+    On stored files, SHIFT adds to a number, SWAP uses a piece that nobody else uses, and REPEAT a used one.
     """
 
     def __init__(
@@ -48,12 +44,12 @@ class StockAttack:
 
     @contextmanager
     def laid_out(self) -> Iterator[None]:
-        """Have both programs compiled, and kept, meanwhile. Raises: as `Attack.laid_out`."""
+        """Keep both programs compiled meanwhile."""
         with self._making.laid_out(), self._using.laid_out():
             yield
 
     def messages(self) -> list[Message]:
-        """Return the messages that are changed; of stored files each place, by the file's number and size."""
+        """Return the messages that are changed; of stored files, places."""
         sent = self._making.messages()
         self._hand_over()
         if self.operation is STORED:
@@ -62,10 +58,7 @@ class StockAttack:
         return self._using.messages() if self.operation is ONLINE else sent
 
     def run(self, change: Change) -> tuple[Outcome, Integers]:
-        """Make a piece and use it, once with this change; return as `Attack.run`.
-
-        Where an honest party ends with an error, nobody keeps the piece.
-        """
+        """Make a piece and use it, with this change; if a party fails, nobody keeps it."""
         if self.operation is not STORED:
             outcome = self.make(change if self.operation is MAKING else None)
             kept = outcome is Outcome.RIGHT
@@ -80,18 +73,18 @@ class StockAttack:
         return self.use(another or changed(self.stored(), change))
 
     def make(self, change: Change | None = None) -> Outcome:
-        """Make a piece, with this change or none, and lay it where it is used, if all ended well."""
+        """Make a piece, and store it if all ended well."""
         outcome, _ = self._making.run(change)
         self._hand_over()
         return outcome
 
     def stored(self) -> Files:
-        """Return what the party that tampers has of the piece."""
+        """Return the attacker's part of the piece."""
         files = sorted(file for pattern in PIECE for file in self._own.glob(pattern))
         return {file.relative_to(self._own): file.read_bytes() for file in files}
 
     def use(self, files: Mapping[Path, bytes]) -> tuple[Outcome, Integers]:
-        """Use the piece, with these files of the party that tampers; return as `Attack.run`."""
+        """Use the piece, with these files of the attacker."""
         for name in self.stored():
             (self._own / name).unlink()
         for name, content in files.items():
@@ -99,13 +92,13 @@ class StockAttack:
         return self._using.run()
 
     def _hand_over(self) -> None:
-        """Move the piece, so that the next one is made in directories without shares and keys."""
+        """Move the piece, so that the next is made without its shares and keys."""
         for new, used in zip(self._making.directories, self._using.directories, strict=True):
             move_piece(new, used)
 
 
 def changed(files: Files, change: Change) -> Files:
-    """Return files with a number added in one. Args: change: its message's receiver is the file."""
+    """Return files with a number added in one."""
     name, content = [*files.items()][change.message.receiver]
     start, end = change.where, change.where + 8
     word = content[start:end]

@@ -1,9 +1,7 @@
-"""What somebody who sees packets, their sizes and times learns of secrets: two extreme inputs, run in pairs.
+"""Sizes and times of packets on two extreme inputs, run in pairs: do they tell of secrets?
 
-All inputs are zeros in one run of a pair, and ones in the other: large values, every slot and fair bit 1.
-Parties are fed these as they are, where in a run they hold random shares of them: that is more than anybody's
-secret could change. The two runs follow each other in random order, and programs take turns, so that whatever
-else a machine does adds to the spread of both: a busy one finds less, but nothing false.
+Large values, every slot and fair bit are 0 in one run and 1 in the other, more than a secret could change.
+Runs alternate in random order, so that a busy machine hides differences but invents none.
 """
 
 import random
@@ -31,8 +29,9 @@ _LARGE = 1 << 20
 class Pair:
     """A run on zeros, and one on ones.
 
-    Attributes: same: whether every party sent as many messages of each size to each other; seconds: of the
-    two, from the first message to the last of the slowest party.
+    Attributes:
+        same: Whether every party sent as many messages of each size to each other.
+        seconds: Of each, from the slowest party's first message to its last.
     """
 
     security: str
@@ -42,7 +41,7 @@ class Pair:
 
 
 def watch(attack: Attack, ones: bool) -> tuple[list[Counter[tuple[int, int]]], float]:
-    """Return what each party sent, how often, and how long the run took. Args: ones: its inputs; else 0."""
+    """Return each party's messages by receiver and size, and the run's seconds."""
     operation, first = attack.operation, int(ones)
     values = [(first * _LARGE,) * len(value) for value in operation.values[:1]]
     bits = [
@@ -67,11 +66,7 @@ def go_on(
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Run pairs, a pair of each program in each model in turn, until the time is over; append to the results.
-
-    Args: tell: is told for how many seconds, of how many.
-    Raises: UnsupportedError: there is no compiler, or a model cannot run here; ResultFileError.
-    """
+    """Run pairs of all programs in turn until the time is over."""
     began = time.monotonic()
     with TemporaryDirectory() as scratch, ExitStack() as stack:
         built = build_interposer(Path(scratch))
@@ -99,15 +94,14 @@ def go_on(
 
 
 def load(path: Path) -> list[Pair]:
-    """Return the pairs so far, but for a torn last line. Raises: ResultFileError: it is none of it."""
+    """Return the pairs so far."""
     return load_lines(path, Pair, "a pair of runs of bench.timing")
 
 
 def summary(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    """Return, per model and program, whether sizes differ, and how far apart times are at most.
+    """Return, per model and program, whether sizes differ, and an interval of the difference in time.
 
-    Computes: an interval of the median of the differences within pairs, as `interval_of_median` has it, that
-    all hold at once with 95 %. Without a difference it holds 0; a difference of more than its width is found.
+    Intervals are of the median of differences within pairs; all hold at once with 95 %.
     """
     cells: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:

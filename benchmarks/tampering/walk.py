@@ -1,8 +1,7 @@
-"""The walk: every message that a party sends while it computes one thing, changed once.
+"""The walk: every message that a party sends in one computation, changed once.
 
-What is changed, and how, follows from a seed; the order is random by the same seed, and in turn for each
-operation and party, so that a walk that was cut short has tried a random sample of the messages of each, and
-as many in each model.
+A seed decides the changes and their order. A walk that was cut short is a random sample of each place's
+messages.
 """
 
 import os
@@ -27,7 +26,7 @@ from harness.security_models import SecurityModel
 
 SEED = 20_261_122  # any; fixed, so that a walk can be repeated
 
-_SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}  # on the wire, of 64 bits and some for security; else 8
+_SHARE_BYTES = {"sy-rep-ring": 13, "spdz2k": 14}  # on the wire, with bits for security; else 8
 _WORD = 8
 _WORKERS = 3 * (os.cpu_count() or 1)  # parties that wait for ever need no processor
 _CONFIDENCE = 0.95
@@ -41,10 +40,11 @@ Site = tuple[Place, Message, int]
 
 @dataclass(frozen=True)
 class Attempt:
-    """One change, and what came of it.
+    """One change and its outcome.
 
-    Attributes: tamperer: the party's number; turn: as in `Site`; noise: that was opened, how often each value
-    was; only where noise is drawn.
+    Attributes:
+        turn: How often the message was changed before.
+        noise: How often each value was opened.
     """
 
     security: str
@@ -57,17 +57,14 @@ class Attempt:
 
     @property
     def site(self) -> Site:
-        """What no other attempt of a walk has."""
+        """The key of the attempt in its walk."""
         return (self.security, self.operation, self.tamperer), self.change.message, self.turn
 
 
 def change_of(
     model: SecurityModel, message: Message, rng: random.Random, kinds: Sequence[Kind] = KINDS
 ) -> Change:
-    """Return how a message is changed.
-
-    Computes: at the border of a share, if shares fill the message; by 1, 2^30, which is no bit, or at random.
-    """
+    """Return a random change, at the border of a share if shares fill the message."""
     size = _SHARE_BYTES.get(model.name, _WORD)
     step = next(step for step in (size, _WORD, 1) if message.length % step == 0)
     where = step * rng.randrange(message.length // step)
@@ -75,11 +72,7 @@ def change_of(
 
 
 class Parties:
-    """All that can be tampered with: the parties of each model and operation, for one worker.
-
-    Args: tried: the operations, but for those that take too long in a model; work: a new directory; built:
-    the interposer; stack: keeps their programs.
-    """
+    """One worker's parties of each model and operation."""
 
     def __init__(
         self,
@@ -111,7 +104,7 @@ class Parties:
 
 
 def sites(parties: Parties, turns: int) -> list[Site]:
-    """Return every message, as often as it is changed: all once before any a second time, in random order."""
+    """Return every message in random order, `turns` times."""
     rng, order = random.Random(SEED), []
     with ThreadPoolExecutor(_WORKERS) as pool:
         of_each = pool.map(lambda attack: attack.messages(), parties.attacks.values())
@@ -128,7 +121,7 @@ def sites(parties: Parties, turns: int) -> list[Site]:
 
 
 def _shuffled(messages: list[Message], of: object) -> list[Message]:
-    """Return messages in an order of their own: that of others stays when a run has some more or fewer."""
+    """Shuffle messages, whatever other places have."""
     return random.Random(repr((SEED, of))).sample(messages, len(messages))
 
 
@@ -140,12 +133,9 @@ def go_on(
     seconds: float,
     tell: Callable[[int, int], None],
 ) -> None:
-    """Change what was not changed yet, message by message, until the time is over; append to the results.
+    """Change the messages not yet in the file, until the time is over.
 
-    The time begins when all programs are compiled, and all messages known.
-    Args: tried: what each model computes; path: the file; turns: how often each is changed; tell: is told
-    how many were, of how many.
-    Raises: UnsupportedError: there is no compiler, or a model cannot run here; ResultFileError.
+    The time begins when all programs are compiled.
     """
     known = load(path)
     with TemporaryDirectory() as scratch, ExitStack() as stack:
@@ -157,7 +147,7 @@ def go_on(
         began = time.monotonic()
 
         def attempt(site: Site) -> Attempt:
-            parties = free.pop()  # one is left: as many as workers
+            parties = free.pop()  # there are as many as workers
             try:
                 return parties.run(site)
             finally:
@@ -173,13 +163,10 @@ def go_on(
 
 
 def load(path: Path) -> list[Attempt]:
-    """Return what was tried so far, but for a torn last line. Raises: ResultFileError: it is none of it."""
+    """Return the attempts so far."""
     return load_lines(path, Attempt, "what bench.tampering tries")
 
 
 def most_wrong(tried: int, wrong: int) -> float:
-    """Return a bound of the share of changes that are not noticed, for a random sample, at 95 %.
-
-    Source: Clopper and Pearson 1934.
-    """
+    """Return a 95 % bound of the share of unnoticed changes (Clopper and Pearson 1934)."""
     return float(beta.ppf(_CONFIDENCE, wrong + 1, tried - wrong)) if wrong < tried else 1.0

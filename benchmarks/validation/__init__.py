@@ -1,1 +1,1 @@
-"""Judges measured runs: are they whole, in order, linear, and how far from the papers' figures."""
+"""Judges measured runs: complete, ordered, linear, and near the papers' figures?"""

@@ -1,4 +1,4 @@
-"""Measured runs of several suites, by cell, as the checks and the report read them."""
+"""Measured runs of several suites, by cell."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,36 +31,36 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 @dataclass(frozen=True)
 class CellRuns:
-    """All that was measured of one cell: the last attempt of each repetition, in order."""
+    """The last attempts of a cell's repetitions, in order."""
 
     suite: str
     runs: tuple[Sample, ...]
 
     def __getitem__(self, factor: str) -> Level | None:
-        """Return the level of a factor, None if the suite has no such factor."""
+        """Return the level of a factor, or None."""
         return self.runs[0].cell.get(factor, AT_FIRST.get(factor))
 
     def number(self, factor: str) -> int:
-        """Return the level of a factor that has whole numbers, 0 if there is none."""
+        """Return the whole number of a factor, or 0."""
         level = self[factor]
         return level if isinstance(level, int) else 0
 
     def without(self, *factors: str) -> tuple[tuple[str, Level], ...]:
-        """Return the levels of all other factors, to be compared with other cells'."""
+        """Return the levels of all other factors."""
         return tuple(pair for pair in self.runs[0].key if pair[0] not in factors)
 
     @property
     def name(self) -> str:
-        """Its levels, dotted, but for those that most cells have."""
+        """Its levels, dotted, without usual ones."""
         return name_of(self.runs[0].cell)
 
     def of(self, status: str) -> tuple[Sample, ...]:
-        """Return the runs with that status."""
+        """Return the runs with a status."""
         return tuple(run for run in self.runs if run.status == status)
 
     @property
     def ok(self) -> tuple[Sample, ...]:
-        """The runs that ended well."""
+        """The good runs."""
         return self.of(OK)
 
     @property
@@ -69,23 +69,23 @@ class CellRuns:
         return next((run.reason for run in reversed(self.runs) if run.reason), "its runs have no time")
 
     def seconds(self, time: str = "mpc_s") -> Summary | None:
-        """Summarise one of the times over the runs that ended well."""
+        """Summarise one of the times over the good runs."""
         return summary(self.runs, time)
 
     @property
     def median_s(self) -> float | None:
-        """Seconds in the computation, the median of the runs that ended well."""
+        """The good runs' median seconds in the computation."""
         seconds = self.seconds()
         return seconds.median if seconds else None
 
     @property
     def networks(self) -> list[Mapping[str, Any]]:
-        """The emulated networks of the runs that ended well and had one."""
+        """The emulated networks of good runs."""
         return [run.network for run in self.ok if run.network is not None and not run.hosts]
 
     @property
     def sent_bytes(self) -> float | None:
-        """What all parties sent together, the median of the runs."""
+        """The median of the bytes that all parties sent."""
         sent = [sum(run.sent_bytes) for run in self.ok if run.sent_bytes]
         return statistics.median(sent) if sent else None
 
@@ -97,11 +97,7 @@ class CellRuns:
 
 @dataclass(frozen=True)
 class Measured:
-    """Several suites' cells.
-
-    Attributes: abouts: each suite's `about.json`; plans: how often each cell should have been run, by
-    suite, of suites that say what was asked for.
-    """
+    """The cells of several suites, with their `about.json` and planned repetitions."""
 
     cells: tuple[CellRuns, ...]
     abouts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -109,7 +105,7 @@ class Measured:
 
     @classmethod
     def of(cls, samples: Sequence[Sample], **more: Any) -> "Measured":
-        """Gather samples of any suites by suite and cell, in the order in which they first ran."""
+        """Gather samples by suite and cell."""
         suites = dict.fromkeys(sample.suite for sample in samples)
         cells = [
             CellRuns(suite, tuple(runs))
@@ -120,10 +116,7 @@ class Measured:
 
     @classmethod
     def read(cls, directory: Path) -> "Measured":
-        """Read the results of one suite, or of all suites that are in a directory, but for unit costs'.
-
-        Raises: ResultFileError: there are none, or they cannot be read.
-        """
+        """Read the results in a directory, except unit costs."""
         samples, abouts, plans = [], {}, {}
         for path in (directory, *sorted(directory.glob("*"))):
             if not all((path / name).is_file() for name in (SAMPLES, ABOUT)):
@@ -143,11 +136,11 @@ class Measured:
 
     @property
     def over(self) -> str:
-        """Over which hosts it was measured, in words; "" if all was on one machine."""
+        """The hosts of the runs in words; "" for one machine."""
         return measured_over([run for cell in self.cells for run in cell.ok])
 
     def where(self, *suites: str, **levels: Level) -> list[CellRuns]:
-        """Return the cells of these suites (all, if none is named) that have these levels."""
+        """Return the cells of these suites, or all, with these levels."""
         return [
             cell
             for cell in self.cells
@@ -155,7 +148,7 @@ class Measured:
         ]
 
     def pairs(self, **levels: Level) -> Iterator[tuple[CellRuns, CellRuns]]:
-        """Yield cells that ran with joint noise, each beside the same one with distributed noise."""
+        """Yield cells with joint noise beside their twins with distributed noise."""
         joint = {(cell.suite, cell.without("noise")): cell for cell in self.where(noise="joint", **levels)}
         for own in self.where(noise="distributed", **levels):
             of = joint.get((own.suite, own.without("noise")))
@@ -165,10 +158,7 @@ class Measured:
     def series(
         self, factor: str, cells: Sequence[CellRuns], also: Sequence[str] = ()
     ) -> Iterator[list[CellRuns]]:
-        """Yield the cells that differ in nothing but one factor, by its level; two at least.
-
-        Args: also: factors that may differ with it.
-        """
+        """Yield cells that differ only in one factor and those in `also`."""
         alike: dict[tuple[object, ...], list[CellRuns]] = {}
         for cell in cells:
             if isinstance(cell[factor], int):
@@ -179,10 +169,7 @@ class Measured:
 
 
 def fullest(cells: Sequence[CellRuns]) -> CellRuns | None:
-    """Return the cell with the most thresholds of those that were measured, else any; None if there is none.
-
-    Shares are preferred to clients that send while the parties run, who have to be waited for.
-    """
+    """Return a measured cell with the most thresholds, rather without clients that send."""
     return max(
         cells,
         key=lambda cell: (bool(cell.ok), cell["input_path"] != "clients", cell.number("thresholds")),

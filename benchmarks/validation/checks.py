@@ -1,4 +1,4 @@
-"""Whether measured runs are whole, in order, linear, and how near to the papers' figures they are."""
+"""Checks of measured runs: complete, ordered, linear, and near the papers' figures."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,11 +41,11 @@ PAIRS = (
     ("adversary", "rep4-ring", "ring"),
 )
 PHASES = ((AT_ONCE, AT_ONCE, 10), ("default", "default", 1.0))  # variants of curves, of weights, least ratio
-SURE = 0.9  # of all pairs of runs have to be in one order
-BYTES = 0.01  # of the embedded engine, whose messages have headers of different lengths, as a share
-SCATTER = 1.0  # of the seconds of cells that should cost the same, on a busy machine, as a share
-LEAST_SHARE = 0.5  # of the cost at the largest level that has to grow with it
-BAND = 3.0  # times as long, or as short, counts as alike on another machine
+SURE = 0.9  # the share of pairs of runs in one order
+BYTES = 0.01  # the share by which bytes may differ in the embedded engine, due to its headers
+SCATTER = 1.0  # the share by which equal seconds may differ on a busy machine
+LEAST_SHARE = 0.5  # the share of the largest cost that has to grow
+BAND = 3.0  # the factor within which times count as alike
 GAIN = 1000.0  # the default takes at most a thousandth of the faster literal form, of ADS
 # As shares of what was asked for. A round trip also takes the machine's own time, a transfer is never faster.
 ROUND_TRIP, BANDWIDTH = (0.95, 1.5), (0.5, 1.1)
@@ -53,7 +53,7 @@ ROUND_TRIP, BANDWIDTH = (0.95, 1.5), (0.5, 1.1)
 
 @dataclass(frozen=True)
 class Validation:
-    """What `bench.validate` found. Attributes: rows: Table 2 side by side."""
+    """The findings of `bench.validate`, and Table 2 side by side."""
 
     findings: Sequence[Finding]
     rows: Sequence[Row]
@@ -64,11 +64,11 @@ class Validation:
         return all_well(self.findings)
 
     def of(self, status: Status) -> list[Finding]:
-        """Return the findings with that status."""
+        """Return the findings with a status."""
         return [finding for finding in self.findings if finding.status is status]
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything, with how many findings there are of each status."""
+        """Return everything, with the number of findings of each status."""
         return {
             "passed": self.passed,
             "counts": {str(status): len(self.of(status)) for status in Status},
@@ -80,12 +80,11 @@ class Validation:
 def validate(
     measured: Measured, known: Sequence[Explanation] | None = None, programs: Iterable[Check] = ()
 ) -> Validation:
-    """Judge measured runs against the papers and against each other.
+    """Judge measured runs against the papers and each other.
 
-    Guarantees: each kind of check fails on results that break it, and a check that cannot be judged is
-    never a pass.  [test: tests/benchmarks/test_validation.py]
-    Args: known: explanations of deviations, those of `explanations.json` unless given; programs: checks
-    of the programs themselves, see `multiplications`.
+    Guarantees: each kind of check fails on results that break it, and a check that cannot be judged is never
+    a pass.
+    [test: tests/benchmarks/test_validation.py]
     """
     table = rows(measured)
     checks = chain(
@@ -107,7 +106,7 @@ def validate(
 
 
 def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Check:
-    """Check that nothing is wrong with `of` things; where there are none, that cannot be judged."""
+    """Check that nothing is wrong with `of` things."""
     if not of:
         return Check(key, says, unjudged=f"there are no {what}")
     shown = "; ".join(wrong[:3]) + ("; …" if len(wrong) > 3 else "")
@@ -115,7 +114,6 @@ def none_of(key: str, says: str, wrong: Sequence[str], of: int, what: str) -> Ch
 
 
 def _whole(suite: str, measured: Measured) -> Iterator[Check]:
-    """Is a suite finished, each cell run as often as the others, by one program, on one installation?"""
     cells, key = measured.where(suite), f"whole.{suite}"
     ran = [cell for cell in cells if cell.ok or cell.of(FAILED)]
     runs = [run for cell in cells for run in cell.ok]
@@ -158,7 +156,6 @@ def _whole(suite: str, measured: Measured) -> Iterator[Check]:
 
 
 def _shortfall(cell: CellRuns | None, planned: Mapping[str, Level], times: int) -> str:
-    """Say what is missing of a planned cell, "" if nothing is or it was skipped."""
     if cell is None:
         return f"{name_of(planned)}: none"
     well = [run.repetition for run in cell.ok]
@@ -173,7 +170,6 @@ def _machine(run: Sample) -> str:
 
 
 def _sizes(measured: Measured) -> Iterator[Check]:
-    """Yield a check of each size that the paper says: clients, records, thresholds and parties."""
     paper, cells = privfairfl(), [cell for cell in measured.where(*TABLE2) if cell.ok]
     for shape, factor in product(paper.shapes.values(), ("clients", "records")):
         size = getattr(shape, factor)
@@ -193,7 +189,6 @@ def _sizes(measured: Measured) -> Iterator[Check]:
 
 
 def _orders(measured: Measured) -> Iterator[Check]:
-    """Yield a check for each order that the paper states and both sides of which were measured or tried."""
     claims, by_rest = privfairfl().claims, dict[object, dict[Level | None, CellRuns]]()
     literal = [cell for cell in measured.where(*LITERAL) if cell["variant"] in FORMS]
     for cell in [*measured.where(*TABLE2, noise="joint"), *literal]:
@@ -202,7 +197,7 @@ def _orders(measured: Measured) -> Iterator[Check]:
         if slower in models and quicker in models:
             a, b = models[slower], models[quicker]
             key = f"order.{claim}.{name_of(a.runs[0].cell, 'security')}.{slower}.{quicker}"
-            if a["input_path"] != "clients":  # of which most seconds are their connections
+            if a["input_path"] != "clients":  # whose connections take most seconds
                 yield order_of_seconds(f"{key}.seconds", claims[claim], a, b)
             yield order_of_bytes(f"{key}.bytes", claims[claim], a, b)
     for (post, pre, times), shape, model in product(PHASES, privfairfl().shapes, privfairfl().parties):
@@ -210,14 +205,14 @@ def _orders(measured: Measured) -> Iterator[Check]:
         suites = LITERAL if post in FORMS else TABLE2
         long = fullest(measured.where(*suites, protocol="pi_roc", variant=post, **where))
         short = fullest(measured.where(*suites, protocol="pi_rw", variant=pre, **where))
-        if long and short and long["thresholds"] == privfairfl().thresholds:  # fewer take less
+        if long and short and long["thresholds"] == privfairfl().thresholds:  # fewer take less time
             yield order_of_seconds(f"order.phases.{long.name}", claims["phases"], long, short, times)
 
 
 def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, times: float = 1.0) -> Check:
-    """Check that one takes longer than `times` the other, in nearly all pairs of their runs.
+    """Check that one takes longer than `times` the other, in nearly all pairs of runs.
 
-    Computes: the share of pairs in which it does. Where neither order holds in 9 of 10, nobody can tell.
+    It cannot be judged if neither order holds in 9 of 10 pairs.
     """
     a, b = slower.seconds(), quicker.seconds()
     if a is None or b is None:
@@ -234,7 +229,7 @@ def order_of_seconds(key: str, says: str, slower: CellRuns, quicker: CellRuns, t
 
 
 def order_of_bytes(key: str, says: str, slower: CellRuns, quicker: CellRuns) -> Check:
-    """Check that one sends more than the other, all parties together."""
+    """Check that all parties together send more in one than in the other."""
     a, b = slower.sent_bytes, quicker.sent_bytes
     if a is None or b is None:
         return Check(key, says, unjudged=(quicker if a else slower).reason)
@@ -253,11 +248,13 @@ COSTS: Mapping[str, tuple[Cost, float]] = {
 
 @dataclass(frozen=True)
 class Growth:
-    """What a cost should do in a factor.
+    """How a cost should grow in a factor.
 
-    Attributes: where: levels of the cells that it is said of; also: factors that may vary with it, which the
-    cost does not depend on; several: only said of clients who may have several records, as noise is for
-    another relation, and so another half of epsilon, where they have one.
+    Attributes:
+        where: Levels of the cells that it is said of.
+        also: Factors that may vary with it.
+        several: Whether it is said only of clients with several records: with one each, noise is for another
+            relation.
     """
 
     factor: str
@@ -291,7 +288,6 @@ GROWTHS = (
 
 
 def _growths(measured: Measured) -> Iterator[Check]:
-    """Yield a check of each cost of each series of cells that differ in one factor only."""
     for growth in GROWTHS:
         cells = [
             cell
@@ -306,7 +302,7 @@ def _growths(measured: Measured) -> Iterator[Check]:
 def check_series(
     series: Sequence[CellRuns], growth: Growth, name: str, cost: Cost, tolerance: float
 ) -> Check:
-    """Check one cost of cells that differ in the growth's factor only, sorted by its level."""
+    """Check one cost of cells that differ in the growth's factor only."""
     first, verb = series[0], "linear" if growth.linear else "constant"
     what = name_of(first.runs[0].cell, growth.factor, *growth.also)
     key = f"{verb}.{growth.factor}.{first.suite}.{what}.{name}"
@@ -331,7 +327,6 @@ def check_series(
 
 
 def _networks(measured: Measured) -> Iterator[Check]:
-    """Yield a check of the worst round trip and of the worst bandwidth of each cell with a network."""
     kinds = (("rtt", "s", ROUND_TRIP), ("bandwidth", "bits_per_s", BANDWIDTH))
     emulated = [cell for cell in measured.cells if cell.networks]
     for cell, (what, unit, (low, high)) in product(emulated, kinds):
@@ -347,9 +342,9 @@ def _networks(measured: Measured) -> Iterator[Check]:
 
 
 def _distributed_noise(measured: Measured) -> Iterator[Check]:
-    """Yield checks of distributed noise beside joint noise: less is sent, and errors are as stated.
+    """Yield checks that distributed noise sends less than joint noise, and errs as stated.
 
-    Seconds are judged of curves, whose noise is most of the cost; elsewhere both take some milliseconds.
+    Seconds are judged of curves, whose noise is most of the cost.
     """
     says = "distributed noise takes less, and errs as much more as is stated"
     for joint, own in measured.pairs():
@@ -364,7 +359,6 @@ def _distributed_noise(measured: Measured) -> Iterator[Check]:
 
 
 def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
-    """Yield checks of seconds over the paper's: of Table 2's cells, of models, of our default, of figures."""
     by_cell = {(row.protocol, row.shape, row.model): row for row in rows if row.beside is None}
     for (protocol, shape, model), row in by_cell.items():
         says = f"{protocol} as printed takes about as long as in Table 2"
@@ -373,7 +367,7 @@ def _times(measured: Measured, rows: Sequence[Row]) -> Iterator[Check]:
             f"ratio.table2.{protocol}.{shape}.{model}", says, _range(row.printed), row.paper.range, times
         )
     for (protocol, shape, model), row in by_cell.items():
-        ring = by_cell[protocol, shape, "ring"]  # whose time leaves the machine out
+        ring = by_cell[protocol, shape, "ring"]  # ratios to its time leave the machine out
         if row is ring:
             continue
         says = f"{model} costs as many times what ring does as in Table 2"
@@ -405,7 +399,6 @@ def _ratio(
 
 
 def _of_a_round(took: Took | None) -> str:
-    """Say what a round takes, which is most of what an instance after the other takes."""
     if not took or not took.a_round:
         return ""
     here, there = (f"{texts.seconds(seconds * 1e6)} µs" for seconds in took.a_round)
@@ -415,10 +408,7 @@ def _of_a_round(took: Took | None) -> str:
 def _in_band(
     key: str, says: str, ours: tuple[float, float] | None, paper: tuple[float, float] | None, found: str
 ) -> Check:
-    """Check that a number is about the paper's. Of both what is nearest counts, of all that may be meant.
-
-    Args: ours, paper: the least and the most that may be meant; found: both, in words.
-    """
+    """Check that a number is about the paper's, by the nearest values of both ranges."""
     if ours is None or paper is None:
         return Check(key, says, unjudged=NOT_YET)
     ratio = ours[0] / paper[1] if ours[0] > paper[1] else min(ours[1] / paper[0], 1.0)
@@ -426,7 +416,7 @@ def _in_band(
 
 
 def _figure_1(measured: Measured) -> Check:
-    """Compare both forms with the most clients that the paper's sentence is about: it may mean either."""
+    """Compare both forms, as the paper's sentence may mean either."""
     claim = privfairfl().figures["figure1"]
     where = {"protocol": claim.protocol, "security": claim.security, "network": "none"}
     cells = [cell for form in (AT_ONCE, PRINTED) for cell in measured.where(variant=form, **where)]
@@ -440,7 +430,7 @@ def _figure_1(measured: Measured) -> Check:
 
 
 def _figure_2(rows: Mapping[tuple[str, str, str], Row]) -> Check:
-    """Compare what ADS takes, scaled to the figure's records: see the checks of linearity in records."""
+    """Compare the seconds of ADS, scaled to the figure's records."""
     claim, ads = privfairfl().figures["figure2"], privfairfl().shapes["ads"]
     printed = _range(rows[claim.protocol, ads.name, claim.security].printed)
     scaled = printed and (printed[0] * claim.at[0] / ads.records, printed[1] * claim.at[0] / ads.records)

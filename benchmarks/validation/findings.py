@@ -1,4 +1,4 @@
-"""What a check found, and what becomes of it: passed, explained, failed, or not judged."""
+"""Checks and their findings: passed, explained, failed, or not judged."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Status(StrEnum):
-    """What became of a check; only PASSED is a pass."""
+    """The result of a check; only PASSED is a pass."""
 
     PASSED = "passed"
     EXPLAINED = "explained"
@@ -21,11 +21,13 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One number that is judged by the range that it should be in.
+    """One number, judged by its range.
 
-    Attributes: key: dotted, its kind first; says: what should be so, in one phrase; value: None if it
-    cannot be judged, and then `unjudged` is the reason; low, high: the range, both ends in it; found: the
-    value in words.
+    Attributes:
+        key: Dotted, its kind first.
+        says: The claim.
+        value: None if it cannot be judged; `unjudged` then says why.
+        found: The value in words.
     """
 
     key: str
@@ -44,17 +46,18 @@ class Check:
 
     @property
     def kind(self) -> str:
-        """What sort of check it is, as its key begins: `exact`, say."""
+        """The kind of check, as `exact`."""
         return self.key.partition(".")[0]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why some checks deviate, and by how much they may for that reason.
+    """Why some checks deviate, and how far they may.
 
-    Attributes: checks: a pattern of their keys; low, high: the values that it explains; experiment: the
-    measured cell that shows it, as suite.name, which an explanation of Table 2's times has to name. `{model}`
-    in it stands for the last word of the check's key.
+    Attributes:
+        checks: A pattern of their keys.
+        experiment: The measured cell that shows it, as suite.name; `{model}` is the last word of the check's
+            key.
     """
 
     checks: str
@@ -68,10 +71,7 @@ class Explanation:
             raise ValueError(f"what explains {self.checks} has to name an experiment that shows it")
 
     def reason(self, check: Check, shown: Mapping[str, str]) -> str:
-        """Return why the check's value deviates, and what shows it; "" if this does not explain it.
-
-        Args: shown: what each cell that was measured took, by suite.name.
-        """
+        """Return why a check's value deviates, or ""."""
         named = fnmatchcase(check.key, self.checks)
         if check.value is None or not named or not self.low <= check.value <= self.high:
             return ""
@@ -83,14 +83,14 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Finding:
-    """A judged check. Attributes: reason: one line on why it deviates or is not judged, "" if it passed."""
+    """A judged check; `reason` says why it deviates or is not judged."""
 
     check: Check
     status: Status
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it with the range that it was judged by; an open end is null."""
+        """Return it with its range; an open end is null."""
         check = self.check
         return {
             "check": check.key,
@@ -113,11 +113,10 @@ def explanations() -> tuple[Explanation, ...]:
 def judge(
     checks: Iterable[Check], known: Sequence[Explanation], shown: Mapping[str, str] | None = None
 ) -> list[Finding]:
-    """Judge each check by its range; outside it, by the first explanation that covers its value.
+    """Judge each check by its range, and outside it by the first explanation of its value.
 
-    Guarantees: an explanation excuses no value but those that it names, and none whose experiment is not
-    among what was measured.  [test: tests/benchmarks/test_validation_findings.py]
-    Args: shown: what each measured cell took, by suite.name.
+    Guarantees: an explanation excuses only its values, and only if its experiment was measured.
+    [test: tests/benchmarks/test_validation_findings.py]
     """
     return [_judge(check, known, shown or {}) for check in checks]
 

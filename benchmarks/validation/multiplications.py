@@ -1,4 +1,4 @@
-"""Multiplications: MP-SPDZ's compiler counts as many in a program as its protocol implies, exactly."""
+"""Multiplications: MP-SPDZ's compiler counts exactly as many as the protocol implies."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,10 +27,7 @@ Requirements = Callable[[ProtocolSpec, Mapping[str, object]], Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Implied:
-    """A program at one size, and how many of one operation the protocol implies there.
-
-    Attributes: what: by the compiler's words; why: the formula, in words.
-    """
+    """How many of one operation a protocol implies."""
 
     key: str
     spec: ProtocolSpec
@@ -41,7 +38,7 @@ class Implied:
 
 
 def implied() -> list[Implied]:
-    """Return what follows from the protocols at the paper's sizes.
+    """Return the numbers that follow from the protocols at the paper's sizes.
 
     Source: PrivFairFL, Protocol 2, lines 5-8; Protocol 3, lines 4-7.
     """
@@ -80,10 +77,7 @@ def implied() -> list[Implied]:
 
 
 def checks(count: Requirements | None = None) -> Iterator[Check]:
-    """Yield a check of each number that the protocols imply, counted by MP-SPDZ's compiler, if it is there.
-
-    Args: count: instead of the compiler.
-    """
+    """Yield a check of each implied number, by MP-SPDZ's compiler."""
     installation = find_installation()
     missing = installation if count is None and isinstance(installation, str) else ""
     for stated in implied():
@@ -103,13 +97,12 @@ def _by_compiler(spec: ProtocolSpec, arguments: Mapping[str, object]) -> Mapping
 
 @cache
 def _count(name: str, arguments: tuple[str, ...]) -> Mapping[str, int]:
-    """Return what MP-SPDZ's compiler, which is there, counts in a program."""
     installation, job = find_installation(), Job(PROTOCOLS[name], PROGRAMS / f"{name}.mpc", arguments, ())
     assert isinstance(installation, Installation)
     return counted(compilers_estimate(job, installation.home, compile_options(job, _MODEL)))
 
 
 def _ands(noise: Mapping[str, object]) -> int:
-    """Return how many ANDs a sample of the default noise takes: L - 1 for a coin of L bits."""
+    """Return the ANDs of a sample of the default noise: L - 1 for a coin of L bits."""
     coins = design_coins(Fraction(str(noise["epsilon"])), int(str(noise["delta_bits"])))
     return sum(coin.bits - 1 for coin in coins)

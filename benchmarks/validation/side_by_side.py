@@ -1,4 +1,4 @@
-"""Table 2, cell by cell: the paper's seconds, those of its protocol as printed, run here, and our default."""
+"""Table 2, cell by cell: the paper's seconds, its protocol as printed run here, and our default."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,22 +14,21 @@ from benchmarks.measure.samples import CONFIDENCE, Level, Sample, Summary, inter
 from benchmarks.papers import Printed, privfairfl
 from benchmarks.validation.cells import Measured, fullest
 
-TABLE2 = ("table2", "paper")  # the suites that have our forms of its cells
-LITERAL = ("literal", "paper")  # and those that have the protocols as printed
-SCALE = ("scale", "paper", "literal")  # and those of the figures
+TABLE2 = ("table2", "paper")  # suites with our forms
+LITERAL = ("literal", "paper")  # with the protocols as printed
+SCALE = ("scale", "paper", "literal")  # of the figures
 PROTOCOLS = ("pi_rw", "pi_roc")
 PRINTED, AT_ONCE = FORMS  # an instance after the other, as printed; all instances at once
 NOT_YET = "not measured yet"
-BESIDE = {"ps-rep-ring": "sy-rep-ring"}  # a model that the paper has not, beside its active one of as many
-LEAST_LEVELS = 3  # that tell a line
+BESIDE = {"ps-rep-ring": "sy-rep-ring"}  # a model beside the paper's active one with as many parties
+LEAST_LEVELS = 3  # for a line
 LEAST_RATIO = 4  # of the largest level to the smallest
 
 
 def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
-    """Fit a line by least squares of the relative errors; neither its constant nor its slope is below 0.
+    """Return a line's slope, and its largest residual as a share of the cost there.
 
-    Args: levels: two at least, all different; costs: above 0.
-    Returns: the slope, and the largest residual as a share of the cost there.
+    Computes: least squares of relative errors, with constant and slope at least 0.
     """
     x, y = np.asarray(levels, dtype=float), np.asarray(costs, dtype=float)
     constant, slope = nnls(np.stack([1 / y, x / y], axis=1), np.ones(len(y)))[0].tolist()
@@ -38,10 +37,12 @@ def fit(levels: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Took:
-    """Seconds that a literal form takes at the paper's size.
+    """A literal form's seconds at the paper's size.
 
-    Attributes: low, high: from and to; runs: of the whole, None where only some iterations ran; basis: which
-    these were, "" if all; a_round: seconds of a round, here and by the paper, where iterations tell.
+    Attributes:
+        runs: Of the whole; None if only some iterations ran.
+        basis: These iterations.
+        a_round: Seconds of a round, here and in the paper.
     """
 
     low: float
@@ -51,17 +52,13 @@ class Took:
     a_round: tuple[float, float] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it; a range that did not run says from what it follows."""
+        """Return the range and its basis."""
         return {"low": self.low, "high": self.high, "runs": self.runs and vars(self.runs), "of": self.basis}
 
 
 @dataclass(frozen=True)
 class InTurn:
-    """Seconds of the faster literal form over those of our default, which ran in turn with it.
-
-    Attributes: median: over the pairs; interval: that holds it at 95 %, None of too few pairs; pairs: how
-    many; thresholds: of both, 0 where there are none.
-    """
+    """The faster literal form's seconds over our default's, in turn."""
 
     median: float
     interval: tuple[float, float] | None
@@ -71,11 +68,13 @@ class InTurn:
 
 @dataclass(frozen=True)
 class Row:
-    """One cell of Table 2, and what became of it here.
+    """One cell of Table 2, in the paper and here.
 
-    Attributes: printed, at_once: the paper's protocol, an instance after the other and all at once; default:
-    ours; in_turn: all at once over ours, pair by pair; own: ours with distributed noise; beside: the paper's
-    model whose figure is meant, None: its own.
+    Attributes:
+        printed: The paper's protocol, an instance after the other.
+        at_once: All instances at once.
+        own: Ours with distributed noise.
+        beside: The paper's model whose figure is meant, if another.
     """
 
     protocol: str
@@ -92,7 +91,7 @@ class Row:
 
     @property
     def gain(self) -> float | None:
-        """How many times as long as our default the faster literal form takes, at least."""
+        """The faster literal form's seconds over our default's, at least."""
         return self.at_once.low / self.default.median if self.at_once and self.default else None
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +112,7 @@ class Row:
 
 
 def rows(measured: Measured) -> list[Row]:
-    """Return a row for each cell of Table 2, in the paper's order, and one for each model beside them."""
+    """Return a row for each cell of Table 2, and for each model beside them."""
     paper = privfairfl()
     models = [name for model in paper.parties for name in (model, *(m for m in BESIDE if BESIDE[m] == model))]
     return [
@@ -127,7 +126,7 @@ def rows(measured: Measured) -> list[Row]:
 
 def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Printed) -> Row:
     where = {"protocol": protocol, "shape": shape, "security": model}
-    # Those that ran in turn with the literal ones, where there are any, so that the ratio is of one run.
+    # Cells that ran in turn with the literal ones, if any, so that the ratio is of one run.
     suite = next((s for s in LITERAL if measured.where(s, variant="default", **where)), TABLE2[0])
     ours = fullest(measured.where(suite, variant="default", noise="joint", **where))
     own = fullest([pair[1] for pair in measured.pairs(variant="default", **where) if pair[1].suite == suite])
@@ -148,7 +147,7 @@ def _row(measured: Measured, protocol: str, shape: str, model: str, paper: Print
 
 
 def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
-    """Return the ratio of which there are most pairs, None where nothing ran in turn."""
+    """Return the ratio with the most pairs, or None."""
     of_ratios = [
         (ratios, literal.number("thresholds"))
         for suite in LITERAL
@@ -163,10 +162,10 @@ def _in_turn(measured: Measured, where: Mapping[str, Level]) -> InTurn | None:
 
 
 def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -> Took | None:
-    """Return what a literal form takes, None where nothing ran that tells.
+    """Return a literal form's seconds; None if no run tells.
 
-    Computes: what ran whole; else, of π_ROC, whose iterations all do the same, where lines of all measured
-    slopes lead. One instance after the other, what ran of one federation tells of the other, by its records.
+    By runs of the whole; else, for π_ROC, whose iterations are alike, by lines with all measured slopes. An
+    instance after the other takes time in proportion to records, so one federation tells of the other.
     """
     where = {"protocol": protocol, "variant": form, "security": model}
     shapes, whole = privfairfl().shapes, privfairfl().thresholds
@@ -194,11 +193,13 @@ def took(measured: Measured, form: str, protocol: str, shape: str, model: str) -
 
 @dataclass(frozen=True)
 class Slopes:
-    """What one more threshold costs, in seconds.
+    """The seconds of one more threshold.
 
-    Attributes: each: by repetition, between the fewest thresholds and the most; bend: upper part over lower
-    part, None of two levels; rounds: of one more threshold, by the same parts; whole: seconds that all of the
-    paper's thresholds would take, from and to, by the slopes of all repetitions and parts.
+    Attributes:
+        each: By repetition, between the fewest thresholds and the most.
+        bend: The slope at the upper end over that at the lower.
+        rounds: Of one more threshold, between each two levels.
+        whole: Seconds of all of the paper's thresholds, from and to.
     """
 
     each: Sequence[float]
@@ -208,7 +209,7 @@ class Slopes:
 
 
 def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
-    """Return what a threshold costs; None of fewer than two levels. Args: runs: good ones, by thresholds."""
+    """Return the cost of a threshold from good runs; None of fewer than two levels."""
     levels, most = sorted(runs), privfairfl().thresholds
     if len(levels) < 2:
         return None
@@ -225,6 +226,5 @@ def slopes(runs: Mapping[int, Sequence[Sample]]) -> Slopes | None:
 
 
 def _steps(levels: Sequence[int], values: Sequence[float]) -> list[float]:
-    """Return the slope between each level and the next."""
     points = list(zip(levels, values, strict=True))
     return [(y - before) / (x - at) for (at, before), (x, y) in pairwise(points)]

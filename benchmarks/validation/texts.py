@@ -1,4 +1,4 @@
-"""Findings, Table 2 and the literal Protocol 4 by thresholds as parts of views, and numbers in words."""
+"""Findings and tables as parts of views, and numbers in words."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,13 +39,13 @@ DISTRIBUTED_NOISE = (
 
 
 def seconds(value: float, digits: int = 3) -> str:
-    """Return seconds with some digits, and no exponent."""
+    """Return seconds with some digits and no exponent."""
     magnitude = floor(log10(value)) if value > 0 else 0
     return f"{round(value, digits - 1 - magnitude):,.{max(0, digits - 1 - magnitude)}f}"
 
 
 def spread(found: Summary | None) -> str:
-    """Return a median and, of several runs, the least and the most."""
+    """Return a median with its range."""
     if found is None:
         return NONE
     span = f" ({seconds(found.low, 2)} – {seconds(found.high, 2)})" if found.n > 1 else ""
@@ -58,7 +58,7 @@ def times(ratio: float) -> str:
 
 
 def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
-    """Yield names of columns, then a row for each model: of the one federation, then of the other."""
+    """Yield names of columns, then each model's row."""
     yield [
         *("model", "published", "literal, run here", "all instances at once, here"),
         *("ours", "ours, distributed noise", "at once ÷ ours", "at once ÷ ours, in turn"),
@@ -83,7 +83,7 @@ def table2(rows: Sequence[Row], protocol: str) -> Iterator[list[str]]:
 
 
 def in_turn(ratio: InTurn | None) -> str:
-    """Return a ratio with the interval that holds its median, or how many pairs are too few for one."""
+    """Return a ratio with its median's interval, or the number of pairs."""
     if ratio is None:
         return NOT_YET
     pairs = f"{ratio.pairs} pair{'s' * (ratio.pairs > 1)}"
@@ -91,7 +91,7 @@ def in_turn(ratio: InTurn | None) -> str:
 
 
 def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
-    """View Table 2 side by side, and what one has to know. Args: over: which hosts, "" on one machine."""
+    """View Table 2 side by side, with notes."""
     for protocol in PROTOCOLS:
         header, *of_models = table2(rows, protocol)
         yield Table(header, of_models, caption=f"{TITLES[protocol]}: {FEDERATIONS}.")
@@ -99,7 +99,7 @@ def table2_parts(rows: Sequence[Row], over: str = "") -> Iterator[Part]:
 
 
 def took(form: Took | None) -> str:
-    """Return the seconds of a literal form: a median with the least and the most, or from and to."""
+    """Return a literal form's seconds: a median with its range, or a range."""
     if form is None or form.runs:
         return spread(form.runs if form else None)
     return f"{seconds(form.low)} – {seconds(form.high)}".replace(" ", "\N{NO-BREAK SPACE}")
@@ -127,7 +127,7 @@ def _notes(rows: Sequence[Row], over: str) -> Iterator[str]:
 
 
 def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
-    """View each reason why checks could not be judged, with how many they are and one of them."""
+    """View each reason why checks could not be judged."""
     by_reason: dict[str, list[str]] = {}
     for finding in findings:
         if finding.status is Status.NOT_JUDGED:
@@ -138,7 +138,7 @@ def unjudged(findings: Sequence[Finding]) -> Iterator[Table]:
 
 
 def counts(findings: Sequence[Finding]) -> str:
-    """Say how many checks there are of each kind and status."""
+    """Return the number of checks of each status, in words."""
     numbers = Counter(finding.status for finding in findings)
     return (
         f"{len(findings):,} checks: {numbers[Status.PASSED]:,} passed, "
@@ -148,7 +148,7 @@ def counts(findings: Sequence[Finding]) -> str:
 
 
 def table2_counts(findings: Sequence[Finding]) -> str:
-    """Say how many of the paper's ratios hold."""
+    """Return how many of the paper's ratios hold, in words."""
     of = Counter(finding.status for finding in findings if finding.check.key.startswith("ratio.table2."))
     return (
         f"Of Table 2's {of.total()} times {of[Status.PASSED]} hold, {of[Status.EXPLAINED]} fail with an "
@@ -157,7 +157,7 @@ def table2_counts(findings: Sequence[Finding]) -> str:
 
 
 def by_kind(findings: Sequence[Finding]) -> Table:
-    """View how many checks of each kind passed, deviate as explained, failed, were not judged."""
+    """View the number of checks of each kind and status."""
     kinds = dict.fromkeys(finding.check.kind for finding in findings)
     numbers = Counter((finding.check.kind, finding.status) for finding in findings)
     rows = [[KINDS[kind], *(str(numbers[kind, status]) for status in Status)] for kind in kinds]
@@ -172,7 +172,7 @@ _MEANING = (
 
 
 def iterations(cells: Sequence[Sequence[Sample]]) -> Iterator[Part]:
-    """View what a threshold costs in each literal cell that was run with several numbers of them."""
+    """View the cost of a threshold in each literal cell."""
     by_rest: dict[object, dict[int, list[Sample]]] = {}
     for runs in cells:
         cell, good = runs[-1].cell, [run for run in runs if run.status == OK]

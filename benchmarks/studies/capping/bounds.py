@@ -1,7 +1,7 @@
-"""What the paper on capping states, calculated: what holds and how tightly, and what does not, with numbers.
+"""The statements of the paper on capping, calculated: what holds and how tightly, with counterexamples.
 
-Notation of Amin et al. 2019: p_j is a user's share of the data, gamma the cap as a share of all n examples,
-q_j = min(gamma, p_j); Q is the sum of q_j. Capped examples are distributed among users as q_j / Q.
+Notation of Amin et al. 2019: p_j is a user's share of the data, gamma the cap as a share of all examples, q_j
+= min(gamma, p_j), and Q their sum.
 """
 
 import math
@@ -19,7 +19,7 @@ MOST_ABOVE = (_FURTHEST + 1) / (_FURTHEST + math.exp(-_FURTHEST))  # Eq. 2 over 
 def laplace_error(scale: float, missing: float) -> float:
     """Return E|missing - eta| for Laplace noise: missing + scale e^(-missing / scale).
 
-    Guarantees: at most missing + scale, which Eq. 2 has, and that at most 1.466 times this.
+    Guarantees: at most missing + scale, as in Eq. 2, and that at most 1.466 times this.
     [test: tests/benchmarks/studies/test_capping_bounds.py]
     """
     return missing + scale * math.exp(-missing / scale)
@@ -52,7 +52,7 @@ def proposition_1(gamma: float) -> float:
 
 
 def one_user(share: float, others: int) -> Floats:
-    """Return one user with a share of the examples, and others that have equal parts of the rest."""
+    """Return one user's share, and equal parts of the rest for others."""
     return np.array([share, *[(1 - share) / others] * others])
 
 
@@ -62,7 +62,7 @@ TEN_USERS = one_user(0.91, 9)
 
 
 def least_error_of_one(contribution: float, epsilon: float) -> tuple[float, float]:
-    """Return the cap with the least expected error for a single contribution, and that error."""
+    """Return the best cap for a single contribution, and its error."""
     caps = np.linspace(0, contribution, 100_001)[1:]
     errors = [laplace_error(cap / epsilon, contribution - cap) for cap in caps]
     best = int(np.argmin(errors))
@@ -70,9 +70,9 @@ def least_error_of_one(contribution: float, epsilon: float) -> tuple[float, floa
 
 
 def excess_of_capped() -> tuple[float, float]:
-    """Return what the hypothesis with the least capped risk loses to the best one, and the largest bias.
+    """Return the excess risk of the hypothesis with the least capped risk, and the largest bias.
 
-    Computes: one hypothesis never errs on user 1, the other always; capped, the latter looks better.
+    One hypothesis never errs on user 1, the other always; capped, the latter looks better.
     """
     losses = np.array([[0.0, *[0.556] * 9], [1.0, *[0.434] * 9]])
     looks, risks = losses @ capped(TEN_USERS, GAMMA), losses @ TEN_USERS
@@ -83,10 +83,7 @@ def excess_of_capped() -> tuple[float, float]:
 
 
 def claims() -> list[Row]:
-    """Return what is stated, in the paper's order.
-
-    Returns: holds: as it is printed, None: not judged; found: what does hold, or what contradicts it.
-    """
+    """Return the paper's statements in order, and what is true instead."""
     at, least = least_error_of_one(100, 1)
     excess, of_two = excess_of_capped()
     signed, bound = 2 * worst_bias(TEN_USERS, GAMMA), proposition_1(GAMMA)

@@ -1,4 +1,4 @@
-"""Ways to choose a cap, the expected error that each leaves, and figures of what choosing costs."""
+"""Ways to choose a cap, the expected error that each leaves, and figures of the price."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ from protocols.mechanisms.above_threshold import (
 
 ALL_QUANTITIES = (*QUANTITIES, *CURVE_QUANTITIES)
 CELLS = {SUM: 1, COUNTS: 4, WEIGHTS: 4, GAP: 4}  # how many counts are released
-# How many times as many clients as is best for the counts themselves may exceed the cap: those tried, and
-# what `cap` takes. What all clients lose alike leaves ratios as they are.
+# The clients that may exceed the cap, over the number that is best for the counts: ratios tried, and that of
+# `cap`. Records that all clients lose alike do not change ratios.
 _RATIOS, _CURVE_RATIOS = (1, 4, 8, 16), (1, 4, 8, 16, 32)
 TRIED: dict[str, tuple[int, ...]] = {
     SUM: (1,),
@@ -55,25 +55,25 @@ AIMS = {
     **dict.fromkeys((WEIGHTS, GAP), RATIOS),
     **dict.fromkeys(CURVE_QUANTITIES, CURVE_RATIOS),
 }
-COLUMNS = {"pi_cap": "π_CAP", "histogram": "noisy histogram"}  # of results, by a mechanism's
+COLUMNS = {"pi_cap": "π_CAP", "histogram": "noisy histogram"}  # names by column
 PI_CAP, HISTOGRAM = COLUMNS
 SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 2))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A total epsilon, and whether models are active: noise is for exchanged records then."""
+    """A total epsilon, and whether models are active: noise is then for exchanged records."""
 
     epsilon: Fraction
     active: bool = False
 
     def left(self, share: Fraction) -> Fraction:
-        """Return the epsilon by which the release's noise is scaled, after a share of it for the cap."""
+        """Return the release's epsilon, after a share for the cap."""
         return self.epsilon * (1 - share) / (2 if self.active else 1)
 
 
 def target(epsilon: Fraction, quantity: str, aim: int) -> int:
-    """Return how many clients should exceed the cap, for a release with this epsilon."""
+    """Return how many clients should exceed the cap."""
     if quantity in CURVE_QUANTITIES:
         tree = tree_of_curves()
         return allowed_above(epsilon / aim, 4 * counts_of_curves(tree), (tree.bins + 1) // 2)
@@ -81,21 +81,20 @@ def target(epsilon: Fraction, quantity: str, aim: int) -> int:
 
 
 class Chooser:
-    """Chooses caps for a population. Args: rng: of histograms only; other distributions are exact."""
+    """Chooses caps for a population; `rng` is for histograms only."""
 
     def __init__(self, population: Population, caps: tuple[int, ...], rng: np.random.Generator) -> None:
         self.caps = caps
         self._above = clients_above(population.sizes, self.caps[:-1])
-        self._uniform = rng.random((2, 4096, len(self._above)))  # of as many histograms
+        self._uniform = rng.random((2, 4096, len(self._above)))  # 4,096 histograms
 
     def choices(
         self, setting: Setting, share: Fraction, left: dict[str, pd.DataFrame], least: dict[str, pd.DataFrame]
     ) -> Iterator[dict[str, Any]]:
         """Yield a row for each mechanism's choice with this share of epsilon, by quantity and aim.
 
-        Columns: 5, 50, 95: caps that so many percent of choices are at most; regret: the expected error over
-        the least that any cap leaves where the choice is free.
-        Args: left: errors with what this share of epsilon leaves; least: where the choice is free.
+        5, 50 and 95 are percentiles of the cap. The regret is the error over the least of any cap with all of
+        epsilon.
         """
         distributions: dict[int, dict[str, Floats]] = {}
         for quantity, errors in left.items():
@@ -117,17 +116,13 @@ class Chooser:
                     }
 
     def distribution_of_pi_cap(self, epsilon: Fraction, above: int) -> Floats:
-        """Return the probability of each of `caps`, exactly but for floats, if π_CAP chooses."""
+        """Return the probability of each of `caps` by π_CAP, exactly but for floats."""
         unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
         plan = plan_noise(AboveThreshold(len(self._above)), unit, epsilon, Fraction(1, 1 << 40))
         return distribution_of_first_below(plan.coins, self._above, above)
 
     def distribution_of_histogram(self, epsilon: float, above: int) -> Floats:
-        """Return how often each cap is chosen from a noisy histogram of the clients' sizes, simulated.
-
-        Computes: a client is in one bucket, so noise for all of epsilon on each; the first cap that at most
-        `above` clients exceed, by noisy buckets added up.
-        """
+        """Return how often each cap is chosen from a noisy histogram of the clients' sizes, simulated."""
         noisy = draw_noise(epsilon, 1, self._uniform) - np.diff(np.append(self._above, 0))
         exceed = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1]
         fits = np.append(exceed <= above, np.ones((len(noisy), 1), dtype=bool), axis=1)
@@ -156,7 +151,7 @@ _REGRET = "expected error / least, all ε for the release"
 
 
 def targets(rows: Sequence[Row]) -> Figure:
-    """Draw what aiming at so many times as many clients costs, where it was chosen and held out."""
+    """Draw the price of aiming at more clients."""
     of_quantities = [
         [row for row in rows if row["quantity"] == name] for name in (WEIGHTS, GAP, RATES, THRESHOLDS)
     ]
@@ -198,10 +193,7 @@ def _target(rows: Sequence[Row]) -> Panel:
 
 
 def shares(rows: Sequence[Row], populations: int, epsilons: str) -> Figure:
-    """Draw the price of choosing the cap, by the share of epsilon that is spent on it.
-
-    Args: populations, epsilons: how many and which the means are of.
-    """
+    """Draw the price of choosing the cap, by its share of epsilon."""
     first, second, third, fourth = (
         _price([row for row in rows if row["quantity"] == quantity]) for quantity in QUANTITIES
     )

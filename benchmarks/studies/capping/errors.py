@@ -1,12 +1,10 @@
-"""Clients with few records and many, and expected errors by the cap: of sums, counts, weights, gaps, curves.
+"""Clients with few records and many, and expected errors by the cap.
 
-The noise is what the default sampler's coins approach: two-sided geometric, the sign by complement, not
-truncated. Its distributions are elementary; the coins' mean error is within 2 % of its own.
+The noise approximates the default sampler's coins: two-sided geometric, the sign by complement, not
+truncated. The coins' mean error is within 2 % of its own.
 [test: tests/benchmarks/studies/test_capping_errors.py]
 
-Score curves: of their counts, of their rates, of thresholds chosen on them. MovieLens and the synthetic
-clients have no scores. They get made-up ones: a model that tells labels apart better for clients with many
-records, more so in the first group, so that a cap biases the curves.
+benchmarks/results/reproduce-capping/README.md describes the clients and their made-up scores.
 """
 
 from collections.abc import Sequence
@@ -48,7 +46,9 @@ MOST = 1000  # records of a synthetic client
 class Population:
     """Clients of two groups, each with records of label 0 and 1.
 
-    Attributes: group: shape (clients,), 0 or 1; records: shape (clients, 2), how many of each label.
+    Attributes:
+        group: Shape (clients,), 0 or 1.
+        records: Shape (clients, 2), how many of each label.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Population:
 
     @property
     def table(self) -> Integers:
-        """Return the records of each group and label: shape (2, 2)."""
+        """Return the records of each group and label, shape (2, 2)."""
         return self._by_group(self.records)
 
     def part(self, clients: npt.NDArray[np.bool_]) -> "Population":
@@ -70,14 +70,11 @@ class Population:
         return Population(self.name, self.group[clients], self.records[clients])
 
     def missing(self, cap: int) -> int:
-        """Return how many records a cap leaves out: the sum of max(0, n_k - cap), exactly."""
+        """Return how many records a cap leaves out."""
         return int(np.maximum(0, self.sizes - cap).sum())
 
     def capped_tables(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
-        """Draw capped tables: a client above the cap keeps a uniformly random choice of its records.
-
-        Returns: shape (draws, 2, 2).
-        """
+        """Draw capped tables, shape (draws, 2, 2): a client keeps a random choice."""
         above = self.sizes > cap
         tables = np.repeat(
             self._by_group(np.where(above[:, np.newaxis], 0, self.records))[None], draws, axis=0
@@ -94,7 +91,7 @@ class Population:
 
 
 def zipf(clients: int, exponent: float, seed: int) -> Population:
-    """Draw clients that have n records in proportion to n^-exponent, 1 <= n <= 1000."""
+    """Draw clients with n records in proportion to n^-exponent, 1 <= n <= 1000."""
     rng = np.random.default_rng([seed, clients, round(1000 * exponent)])
     weights = np.arange(1, MOST + 1) ** -exponent
     drawn = 1 + rng.choice(MOST, clients, p=weights / weights.sum())
@@ -102,22 +99,18 @@ def zipf(clients: int, exponent: float, seed: int) -> Population:
 
 
 def lognormal(clients: int, spread: float, seed: int) -> Population:
-    """Draw clients with e^X records, rounded, 1 to 1000; X is normal around ln 10 with this deviation."""
+    """Draw clients with e^X records, 1 to 1000; X is normal around ln 10 with this deviation."""
     rng = np.random.default_rng([seed, clients, round(1000 * spread), 1])
     drawn = np.rint(10 * np.exp(spread * rng.standard_normal(clients))).astype(np.int64)
     return _drawn(f"lognormal {spread:g}, {clients:,} clients", drawn.clip(1, MOST), rng)
 
 
 def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
-    """Draw the clients' groups and labels.
-
-    Computes: the more records a client has, the less likely it is of the second group, and the further
-    apart are the groups' shares of label 1: so that a cap biases what is counted.
-    """
+    """Draw groups and labels, which depend on the number of records, so that a cap biases counts."""
     activity = np.log(sizes) / np.log(MOST)
 
     def between(least: float, most: float) -> Floats:
-        """Return what goes for a client with one record, and for one with the most, by the logarithm."""
+        """Interpolate by the logarithm of records, from 1 to the most."""
         return np.asarray(least + (most - least) * activity)
 
     group = (rng.random(len(sizes)) < between(0.5, 0.3)).astype(np.int64)
@@ -126,7 +119,7 @@ def _drawn(name: str, sizes: Integers, rng: np.random.Generator) -> Population:
 
 
 def movielens(path: Path) -> Population:
-    """Return MovieLens' users: group by gender (F, M), a record per rating, label 1 for 4 or 5 stars."""
+    """Return MovieLens' users by gender (F, M); label 1 for 4 or 5 stars."""
     ratings = load_movielens(path)
     users = ratings.table.groupby("user", sort=True)
     ones = users["liked"].sum().to_numpy(dtype=np.int64)
@@ -152,9 +145,7 @@ _NAMES = tuple(f"group {g}" for g in range(1, GROUPS + 1))
 def by_quantity(quantities: Sequence[str], caps: Sequence[int], errors: Floats) -> dict[str, pd.DataFrame]:
     """Return each quantity's expected absolute errors, a row per cap.
 
-    Columns: noise: without a cap's bias, were noise made for that cap; bias: of capped records without noise;
-    total: of what is released.
-    Args: errors: shape (caps, quantities, 3).
+    noise is without a cap's bias, bias without noise.
     """
     columns = ["noise", "bias", "total"]
     return {name: pd.DataFrame(errors[:, i], list(caps), columns) for i, name in enumerate(quantities)}
@@ -166,10 +157,10 @@ def noise_error(epsilon: float, cap: int) -> float:
 
 
 def total_error(epsilon: float, cap: int, missing: Floats | Integers | float) -> Floats:
-    """Return E|X + 1/2 - missing|: what a noisy count errs from which so many records are missing.
+    """Return E|X + 1/2 - missing|, the error of a noisy count that lacks so many (b) records.
 
-    Computes: b + q^b (q / (1 - q) + 1/2), b whole; a geometric variable forgets what it has passed.
-    Guarantees: at most b + E|X + 1/2|, as Eq. 2 adds them up, and that at most 1.53 times this.
+    Computes: b + q^b (q / (1 - q) + 1/2); a geometric variable forgets what it has passed.
+    Guarantees: at most b + E|X + 1/2|, as in Eq. 2, and that at most 1.53 times this.
     [test: tests/benchmarks/studies/test_capping_errors.py]
     """
     b = np.asarray(missing, dtype=np.float64)
@@ -177,13 +168,13 @@ def total_error(epsilon: float, cap: int, missing: Floats | Integers | float) ->
 
 
 def draw_noise(epsilon: float, cap: int, uniform: Floats) -> Floats:
-    """Turn uniform numbers into X + 1/2. Args: uniform: shape (2, ...): magnitudes and signs."""
+    """Turn uniform numbers, shape (2, ...), into X + 1/2."""
     magnitude = np.floor(np.log1p(-uniform[0]) / (-epsilon / cap)) + 0.5
     return np.asarray(np.where(uniform[1] < 0.5, magnitude, -magnitude))
 
 
 def gap_of(tables: Floats) -> Floats:
-    """Return the first group's share of label 1 less the second's. Args: tables: shape (..., 2, 2)."""
+    """Return the first group's share of label 1 less the second's."""
     raised = np.maximum(tables, FLOOR)
     share = raised[..., 1] / raised.sum(axis=-1)
     return np.asarray(share[..., 0] - share[..., 1])
@@ -194,13 +185,13 @@ def _gap_errors(tables: Floats, truth: Floats) -> Floats:
 
 
 def weight_errors(tables: Floats, truth: Floats) -> Floats:
-    """Return the mean absolute logarithm of balanced weights over the true ones: shape (...)."""
+    """Return the mean absolute logarithm of balanced weights over the true ones."""
     ratios = weights_of_counts(tables, BALANCED) / weights_of_counts(truth, BALANCED)
     return np.asarray(np.abs(np.log(ratios)).mean(axis=(-2, -1)))
 
 
 class ExpectedErrors:
-    """A population with what a cap leaves of it, drawn once per cap, and noise, drawn once for all."""
+    """A population's records under each cap, and noise, drawn once."""
 
     def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.population, self.caps = population, tuple(caps)
@@ -208,13 +199,12 @@ class ExpectedErrors:
         self._uniform = rng.random((2, NOISES, *population.table.shape))
 
     def at(self, epsilon: float) -> dict[str, pd.DataFrame]:
-        """Return the errors of each quantity, for noise that keeps to epsilon per client."""
+        """Return the errors of each quantity, at an epsilon per client."""
         by_cap = zip(self.caps, self._capped, strict=True)
         errors = np.array([self._of_cap(cap, capped, epsilon) for cap, capped in by_cap])
         return by_quantity(QUANTITIES, self.caps, errors)
 
     def _of_cap(self, cap: int, capped: Integers, epsilon: float) -> list[list[float]]:
-        """Return each quantity's three errors."""
         truth = self.population.table.astype(np.float64)
         missing, one = float(self.population.missing(cap)), noise_error(epsilon, cap)
         noise = draw_noise(epsilon, cap, self._uniform)
@@ -231,10 +221,7 @@ class ExpectedErrors:
 
 
 def tree_of_curves() -> CountTree:
-    """Return which blocks are counted: the best ones where a node's epsilon is small, as under most caps.
-
-    Computes: for an epsilon of 1/10, at which noise is hardly rounded.
-    """
+    """Return the best blocks to count for an epsilon of 1/10, at which noise is hardly rounded."""
     unit = Neighbors(NeighboringRelation.ZERO_OUT_ONE)
     return best_tree(BINS, unit, Fraction(1, 10), Fraction(1, 1 << 40))
 
@@ -242,9 +229,7 @@ def tree_of_curves() -> CountTree:
 class ScoredClients:
     """A population's records with a score each.
 
-    Computes: how active a client is, by powers of 2 of its number of records, decides with group and label
-    how a score is distributed. So the scores that a cap leaves of clients equally active are, given how many
-    of them, a uniformly random choice.
+    Equally active clients share a distribution of scores, so that a cap leaves a uniformly random choice.
     """
 
     def __init__(self, population: Population, rng: np.random.Generator) -> None:
@@ -259,7 +244,7 @@ class ScoredClients:
         self.histogram: Integers = np.array(self._scores).sum(axis=0)
 
     def capped(self, cap: int, draws: int, rng: np.random.Generator) -> Integers:
-        """Draw what a cap leaves: shape (draws, 2, 2, bins)."""
+        """Draw the scores under a cap, shape (draws, 2, 2, bins)."""
         capped: Integers = np.zeros((draws, *self.histogram.shape), dtype=np.int64)
         for part, scores in zip(self._levels, self._scores, strict=True):
             if part.sizes.max() <= cap:
@@ -273,11 +258,7 @@ class ScoredClients:
 
 
 def _distributions(activity: float) -> Floats:
-    """Return the probability of each score bin: shape (2, 2, bins).
-
-    Computes: P(score >= t) = (1 - t^a)^b, with (a, b) between those of a client with one record, and of one
-    with the most.
-    """
+    """Return the probability of each score bin, shape (2, 2, bins), by P(score >= t) = (1 - t^a)^b."""
     of_negatives = (((1.2, 2.0), (1.2, 4.0)), ((1.2, 2.0), (1.2, 2.5)))  # per group
     of_positives = (((2.0, 2.0), (4.0, 2.0)), ((2.0, 2.0), (2.5, 2.0)))
     ends = np.array([of_negatives, of_positives])
@@ -287,7 +268,7 @@ def _distributions(activity: float) -> Floats:
 
 
 class ExpectedCurveErrors:
-    """As `ExpectedErrors`, of curves. All are simulated: the same choices and noise for all epsilons."""
+    """As `ExpectedErrors`, of curves, simulated."""
 
     def __init__(self, population: Population, caps: Sequence[int], rng: np.random.Generator) -> None:
         self.caps, tree = tuple(caps), tree_of_curves()
@@ -300,10 +281,7 @@ class ExpectedCurveErrors:
         self._bias = np.array([self._measured(capped) for capped in self._capped])
 
     def at(self, epsilon: float, noise_alone: bool = True) -> dict[str, pd.DataFrame]:
-        """Return the errors of each quantity, for noise that keeps to epsilon per client.
-
-        Args: noise_alone: whether that is computed, too, but of thresholds; else it is not a number.
-        """
+        """Return the errors of each quantity, at an epsilon per client."""
         rows = []
         for cap, capped, bias in zip(self.caps, self._capped, self._bias, strict=True):
             noise = draw_noise(epsilon / self._levels, cap, self._uniform) @ self._estimator.T
@@ -313,10 +291,7 @@ class ExpectedCurveErrors:
         return by_quantity(CURVE_QUANTITIES, self.caps, np.array(rows))
 
     def _measured(self, counts: Floats) -> tuple[float, float, float]:
-        """Return the mean error of counts, that of rates, and gap left.
-
-        Args: counts: shape (draws, 2, 2, bins + 1).
-        """
+        """Return the mean error of counts, that of rates, and the gap left."""
         fitted = self._fitted(counts)
         return *self._of_curves(*fitted), float(np.mean([self._gap_left(points) for points in fitted[1]]))
 
@@ -330,7 +305,6 @@ class ExpectedCurveErrors:
         return float(of_counts), float(of_rates)
 
     def _gap_left(self, fitted: OperatingPoints) -> float:
-        """Return by how much true positive rates differ between groups under thresholds chosen on these."""
         rules = [UNMITIGATED] * GROUPS
         if min(*fitted.positives, *fitted.negatives) > 0:  # else `choose_thresholds` refuses
             rules = best_mixed_rules(task_for(fitted, EQUAL_OPPORTUNITY, BALANCED_ACCURACY), 0.0)

@@ -1,4 +1,4 @@
-"""The study of caps: errors by the cap, caps by several rules, the paper's bounds; its tables and figures."""
+"""The study of caps: errors by the cap, caps by several rules, the paper's bounds."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,11 +67,7 @@ def study(
     held_out: Sequence[Population] = (),
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Compute what there is of each population.
-
-    Returns: all numbers, the errors at every cap, and figures of each population but those held out.
-    Args: held_out: populations that no target or share was chosen by; detail: told how far it is.
-    """
+    """Study each population; no target or share was chosen by those held out."""
     about, caps, tried, by_cap = list[Row](), list[Row](), list[Row](), list[pd.DataFrame]()
     drawn: dict[str, Callable[[], Figure]] = {}
     for population in (*populations, *held_out):
@@ -135,8 +131,7 @@ _OF = ("population", "epsilon", "models", "quantity")
 
 
 def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]]:
-    """Return a population's expected errors, and a row for each choice of a cap."""
-    seed = [SEED, *population.table.ravel()]  # whatever else is studied
+    seed = [SEED, *population.table.ravel()]  # independent of other populations
     rng = np.random.default_rng(seed)
     expected = ExpectedErrors(population, CAPS, rng)
     chooser = Chooser(population, CAPS, rng)
@@ -158,7 +153,6 @@ def _study_of(population: Population, held_out: bool) -> tuple[Errors, list[Row]
 def _caps(
     population: Population, setting: Setting, quantity: str, errors: pd.DataFrame, chosen: Sequence[Row]
 ) -> Row:
-    """Return the best cap, the rule's, and what is chosen privately."""
     # The paper's rule, from the contributions themselves: it is not private.
     rule = best_cap(population.sizes, CAPS, target(setting.left(Fraction(0)), quantity, 1))
     least = float(errors["total"].min())
@@ -181,7 +175,7 @@ def _caps(
 
 
 def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
-    """Return a row per `by`: the geometric mean of regrets and the worst, of each kind that is `across`."""
+    """Return regrets' geometric mean and the worst, a row per `by`."""
     means = regrets.groupby([*by, across], sort=False)["regret"].agg([gmean, "max"])
     table = pd.DataFrame(means.map(rounded).unstack(across, sort=False))
     table.columns = [at[1] + "_worst" * (at[0] == "max") for at in table.columns]
@@ -189,7 +183,7 @@ def _regrets(regrets: pd.DataFrame, by: list[str], across: str) -> list[Any]:
 
 
 def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
-    """View what the caps are at epsilon 1, what choosing costs, and what the paper states."""
+    """View the caps, the price of choosing, and the paper's statements."""
     yield grouped(
         (
             *("", "of", "best cap", "error", "rule: cap", "regret"),
@@ -262,10 +256,7 @@ def view(numbers: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def errors_by_cap(about: Row, errors: Errors, rows: Sequence[Row], quantities: Sequence[str]) -> Figure:
-    """Draw the error of quantities by the cap, an epsilon a column; in passive models.
-
-    Args: about, rows: what results say of the population, and of each setting and quantity.
-    """
+    """Draw the error of quantities by the cap, in passive models."""
     panels = {
         at: _error_panel(of_one, row)
         for (at, of_one), row in zip(errors.items(), rows, strict=True)

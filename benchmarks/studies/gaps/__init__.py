@@ -1,1 +1,1 @@
-"""Juarez and Korolova's tables and figures on gaps, each number again. Start with `study`."""
+"""Juarez and Korolova's tables and figures on gaps, redone. Start with `study`."""

@@ -1,4 +1,4 @@
-"""Figures 1 to 4 on gaps under local privacy: what the paper reads off them, judged; Figure 1 drawn anew."""
+"""Figures 1 to 4 on gaps under local privacy: the paper's statements, judged; Figure 1 drawn anew."""
 
 import math
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ from protocols.arrays import Floats
 # The paper's axes and ratios are not in its text; these are ours.
 EPSILONS = np.geomspace(0.05, 10, 47)
 RATIOS = (1, 3, 9, 99, 999)  # of Figure 2; 3 is equal groups taken for 25 % and 75 %
-AT = 1.0  # the epsilon at which Figures 1 and 2 are told in numbers
+AT = 1.0  # the epsilon of numbers on Figures 1 and 2
 SIZE_OF_FIGURE_3 = 10_000.0  # of either group
-VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # of the group in question: the code's mean square
-TOLD = 0.6  # mean value of both groups, -1 to 1, for which a wrong size is told in numbers
+VALUES_OF_FIGURE_4 = np.linspace(-0.38, 0.38, 10)  # of the estimated group; the code's mean square
+TOLD = 0.6  # both groups' mean, -1 to 1, in the example of a wrong size
 AS_PUBLISHED: dict[str, Allocation] = {
     "M_R opt.": published_r,
     "M_L opt.": published_l,
@@ -43,20 +43,20 @@ Claim = tuple[int, str, str, str, bool, str]
 
 
 def bounds(allocation: Allocation, epsilon: float, sizes: tuple[float, float]) -> tuple[float, float]:
-    """Return the least and the largest MSE of the gap, over all values."""
+    """Return the least and the largest MSE of the gap."""
     budgets = allocation(epsilon)
     worst = WORST[budgets.mechanism]
     return budgets.variance(sizes, (1 - worst, 1 - worst)), budgets.variance(sizes)
 
 
 def crossings(one: Allocation, other: Allocation, sizes: tuple[float, float]) -> list[float]:
-    """Return the epsilons, from 0.05 to 10, at which the largest MSEs of two are the same."""
+    """Return the epsilons, from 0.05 to 10, at which two largest MSEs are the same."""
     signs = np.sign([one(e).variance(sizes) - other(e).variance(sizes) for e in _FINE])
     return [float(_FINE[i]) for i in np.flatnonzero(signs[:-1] * signs[1:] < 0)]
 
 
 def figure1() -> list[Claim]:
-    """Judge what the paper says of the bounds of the MSE by epsilon."""
+    """Judge the paper's statements on bounds of the MSE."""
     published = gaps()["figure1"]
     sizes = (float(published["sizes"][0]), float(published["sizes"][1]))
     low, high = crossings(published_r, published_l, sizes)
@@ -95,22 +95,18 @@ def figure1() -> list[Claim]:
 
 
 def with_ratio(ratio: float) -> tuple[float, float]:
-    """Return the sizes of Figure 2's groups: one is `ratio` times the other."""
+    """Return the sizes of Figure 2's groups."""
     clients = gaps()["figure2"]["clients"]
     return clients / (1 + ratio), clients * ratio / (1 + ratio)
 
 
 def biased_gap(mean: float, error: float) -> float:
-    """Return what is estimated, on average, of a gap of 0 between two groups of one size.
-
-    Computes: a mean is estimated as sum / (a c n); with n (1 + error) for one n and n (1 - error) for the
-    other, mean / (1 + error) - mean / (1 - error), whatever the number of clients.
-    """
+    """Return the expected estimate of a gap of 0 if one size is taken too large, the other too small."""
     return mean / (1 + error) - mean / (1 - error)
 
 
 def figure2() -> list[Claim]:
-    """Judge what the paper says of unequal groups and of sizes that are not known well."""
+    """Judge the paper's statements on sizes of groups."""
     error = float(gaps()["figure2"]["size_error"])
     claims: list[Claim] = [
         (
@@ -150,12 +146,12 @@ def _growth(allocation: Allocation) -> str:
 
 
 def allocated(k: float) -> Allocation:
-    """Return the largest epsilon_1 that the paper's Eq. (1) allows at epsilon_2 = epsilon."""
+    """Return the largest epsilon_1 of Eq. (1) at epsilon_2 = epsilon."""
     return lambda epsilon: Budgets(math.log(2 / k) + epsilon * (1 - 1 / k), epsilon, k)
 
 
 def figure3() -> list[Claim]:
-    """Judge what the paper says of the allocations for k = 2 and k = 2/3."""
+    """Judge the paper's statements on k = 2 and k = 2/3."""
     printed = gaps()["figure3"]["smaller_k_is_best_below"]
     (crossing,) = crossings(allocated(2 / 3), l_of_two, (SIZE_OF_FIGURE_3,) * 2)
     return [
@@ -171,11 +167,9 @@ def figure3() -> list[Claim]:
 
 
 def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
-    """Simulate Figure 4: MSE of a group's mean by M_R, as published and repaired at the same stated epsilon.
+    """Simulate Figure 4: MSE of a group's mean by M_R, as published and repaired, in a power of ten of runs.
 
-    Args: runs: a power of ten, at least 10.
-    Returns: of each, theory: Eq. 20 with the values at hand; worst: with the worst; empirical: over the first
-    so many `runs`.
+    `theory` is Eq. 20 with the simulated values, `worst` with the worst.
     """
     printed = gaps()["figure4"]
     size, other = printed["sizes"]
@@ -205,11 +199,7 @@ def figure4(runs: int, rng: np.random.Generator) -> list[Row]:
 
 
 def claims() -> list[Row]:
-    """Return what the paper says of Figures 1 to 3, judged.
-
-    Returns: published: as printed; reproduced: by the paper's own formulas; agrees: whether that is the
-    same; true: what holds with exact budgets, or where the formulas do not say what is claimed.
-    """
+    """Return the paper's statements on Figures 1 to 3, judged."""
     names = ("figure", "what", "published", "reproduced", "agrees", "true")
     return [dict(zip(names, claim, strict=True)) for claim in (*figure1(), *figure2(), *figure3())]
 
@@ -220,7 +210,7 @@ _HEIGHT = ["MSE, gap on the scale from −1 to 1"]
 
 
 def figure_1() -> Figure:
-    """Draw bounds of the MSE by epsilon: as published; and at the epsilon that each really has."""
+    """Draw bounds of the MSE, as published and at the true epsilon."""
     first, second = map(float, gaps()["figure1"]["sizes"])
     true = [float(published_r(epsilon).true_epsilon() or 0) for epsilon in EPSILONS]
 

@@ -1,7 +1,4 @@
-"""`./inv reproduce gaps`: Juarez and Korolova's tables and figures, each number beside the published one.
-
-Whose performance values the tables measure: recordings of the activity data, or a synthetic stand-in.
-"""
+"""`./inv reproduce gaps`: Juarez and Korolova's tables and figures, each number beside the published one."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,12 +35,9 @@ FEWEST_READINGS, FEWEST_OF_A_CLASS = 50, 6  # of a recording; in the published c
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Per sex, in the order of `SEXES`: a rate of every recording, but where it is 0/0.
+    """Rates of every recording, by a name of `RATES`, then per sex as `SEXES`; without those that are 0/0.
 
-    Attributes: values: by a name of `RATES`; figures: what the paper says of
-    the data and the model, by the names of `printed_figures`, in its units: the value, and its deviation over
-    splits, None where there are none; about: for about.json,
-    with their source, SYNTHETIC or ACTIVITY.
+    `figures` are the paper's of the data and the model, with deviations over splits, if any.
     """
 
     values: dict[str, tuple[Floats, ...]]
@@ -52,16 +46,13 @@ class Rates:
 
 
 def printed_figures() -> dict[str, str]:
-    """Return what the paper prints of the data and the model, by name; of a sex, name and sex."""
+    """Return the paper's figures of the data and the model, by name."""
     printed = pd.json_normalize(gaps()["activity"], sep="_").drop(columns=["source", "test_share", "splits"])
     return {str(name): str(value) for name, value in printed.iloc[0].items()}
 
 
 def synthetic_rates() -> Rates:
-    """Return as many rates per sex as the paper has recordings, with its means: nothing else is known.
-
-    Computes: equally spaced around the mean, as far as 0 or 1, whichever is nearer.
-    """
+    """Return rates per sex, equally spaced around the paper's means."""
     printed = gaps()["activity"]
 
     def around_the_mean(name: str, sex: str) -> Floats:
@@ -75,13 +66,11 @@ def synthetic_rates() -> Rates:
 def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = lambda _: None) -> Rates:
     """Return the rates of each recording's held-out readings under a model of all recordings.
 
-    Source: appendix D; where it is silent or differs, the published code: recordings with fewer than 50
-    readings, or 6 of a class, are dropped; all eight columns are used, each row scaled to length 1; logistic
-    regression with elastic net (L1 share 0.99), classes balanced, by SAGA; 70 % of each recording's readings
-    train one model for all, the rest test it; the rates per recording are those of the last split, as
-    there, all figures means over splits. Rows here are in the order of the recordings' names, there in the
-    file system's, so that no split is the same.
-    Raises: DataSetError: no recording of either sex is left; see `load_activity`, too.
+    Source: appendix D and the published code; see benchmarks/results/reproduce-gaps/README.md. Rates are
+    those of the last split, figures means over splits.
+
+    Raises:
+        DataSetError: A sex has no recording left.
     """
     recordings = load_activity(path)
     table, of_recordings = recordings.table, recordings.table.groupby("recording")
@@ -120,7 +109,6 @@ def activity_rates(path: Path, splits: int, progress: Callable[[int], None] = la
 def _split(
     table: pd.DataFrame, seed: int, progress: Callable[[int], None]
 ) -> tuple[dict[str, float], pd.DataFrame]:
-    """Train and test once. Returns: the paper's figures, in %; the rates of each recording."""
     features = Normalizer().fit_transform(table[list(READINGS)].to_numpy())
     train, test = train_test_split(
         np.arange(len(table)),
@@ -157,7 +145,7 @@ QUICK = {"runs": 200, "splits": 1, "runs_of_figure_4": 1_000}
 
 
 def close(found: float, published: str, deviation: float | None) -> bool:
-    """Whether a figure of the data is what is published, rounded; or within three deviations over splits."""
+    """Return whether a figure is the published one, rounded, or within three deviations."""
     near = deviation is not None and abs(found - float(published)) <= 3 * deviation
     return near or rounds_to(found, published)
 
@@ -168,12 +156,7 @@ def reproduce(
     begin: Callable[[str], None] = lambda _: None,
     detail: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Return every number beside the published one, and Figure 1.
-
-    Args: data: the activity archive, None: a synthetic population; begin: called with "table1", "table2" and
-    "figures" as each begins; detail: with how far the data are.
-    Raises: DataSetError: the archive cannot be used.
-    """
+    """Return every number beside the published one; without data, of a synthetic population."""
     of_table2, of_figure4 = np.random.default_rng(SEED).spawn(2)
     rates = (
         synthetic_rates()
@@ -215,7 +198,7 @@ def reproduce(
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers as JSON has them: epsilons are rounded up, and others to six digits but in a tuple."""
+    """Return numbers as JSON: epsilons rounded up, others to six digits."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -226,7 +209,7 @@ def _plain(value: Any) -> Any:
 
 
 def view(result: Mapping[str, Any]) -> Iterator[Part]:
-    """View all tables, each published number beside ours, and what follows."""
+    """View all tables."""
     yield f"Population of Table 2: {result['population']['is']}."
     synthetic = result["population"]["source"] == SYNTHETIC
     if result["activity"]:

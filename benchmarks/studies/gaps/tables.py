@@ -1,7 +1,7 @@
-"""Tables 1 and 2 on gaps, with budgets of M_R and M_L as published, as the code has them, and repaired.
+"""Tables 1 and 2 on gaps, with budgets of M_R and M_L as published, as in the code, and repaired.
 
-`protocols.local_dp.randomizers` has no M_L with k other than 2 and no epsilon above 20, as nothing protects
-there. The paper's tables have both, so its Eqs. 19 and 20 are here as it prints them, in floating point.
+Where nothing protects, and `protocols.local_dp.randomizers` has nothing, the paper's Eqs. 19 and 20 are here
+as printed, in floating point.
 
 Source: Juarez and Korolova 2022, Algorithm 1, Definition 7, Theorems 5, 6 and 9, appendices A.4 and B.
 """
@@ -29,8 +29,10 @@ Sizes = tuple[float, float]
 
 @dataclass(frozen=True)
 class Budgets:
-    """The budgets of M_R (k is None), or of M_L, whose noise has scale 2 / epsilon_2 where the group is kept
-    and k / epsilon_2 where it moved."""
+    """The budgets of M_R (k is None), or of M_L.
+
+    M_L's noise has scale 2 / epsilon_2 where the group is kept, and k / epsilon_2 where it moved.
+    """
 
     epsilon_1: float
     epsilon_2: float
@@ -42,7 +44,7 @@ class Budgets:
         return M_R if self.k is None else M_L
 
     def variance_of_mean(self, size: float, other: float, mean_square: float) -> float:
-        """Return Eq. 19 (M_L) or 20 (M_R). Args: size: of the group; mean_square: of its values."""
+        """Return Eq. 19 (M_L) or 20 (M_R)."""
         odds = math.exp(-self.epsilon_1)  # (1 - a) / a
         if self.k is None:
             gain = math.tanh(self.epsilon_2 / 2) ** 2 / (1 + odds)  # a (2b - 1)^2
@@ -51,26 +53,26 @@ class Budgets:
         return (mean_square * odds + (1 + odds) * (kept + other / size * moved * odds)) / size
 
     def variance(self, sizes: Sizes, mean_squares: Sizes | None = None) -> float:
-        """Return Theorem 9's variance of the gap; by default with the worst values."""
+        """Return Theorem 9's variance of the gap, by default with the worst values."""
         squares = mean_squares or (WORST[self.mechanism],) * 2
         return self.variance_of_mean(*sizes, squares[0]) + self.variance_of_mean(*sizes[::-1], squares[1])
 
     def chebyshev(self, sizes: Sizes, failure: float) -> float:
-        """Return the paper's alpha: the error is larger with at most this probability."""
+        """Return the paper's alpha, which the error exceeds with this probability at most."""
         return math.sqrt(self.variance(sizes) / failure)
 
     def true_epsilon(self) -> Fraction | None:
-        """Return the exact epsilon over all inputs and outputs, rounded up; None: there is none."""
+        """Return the exact epsilon, rounded up; None: there is none."""
         first, second = _exact(self.epsilon_1), _exact(self.epsilon_2)
         if self.k is None:
             return epsilon_of_r(MechanismR.with_budgets(GROUPS, first, second))
         k = _exact(self.k)
-        if epsilon_of_l(Fraction(1), second, k) is None:  # the noise alone tells, whatever GRR's odds
+        if epsilon_of_l(Fraction(1), second, k) is None:  # its noise alone has no epsilon
             return None
         return epsilon_of_l(Grr.private(GROUPS, first).odds, second, k)
 
     def simulable(self, declared: ValueRange) -> Simulable:
-        """Return what `local_simulation` draws."""
+        """Return the mechanism for `local_simulation`."""
         first, second = _exact(self.epsilon_1), _exact(self.epsilon_2)
         if self.k is None:
             return MechanismR.with_budgets(GROUPS, first, second, declared)
@@ -87,17 +89,16 @@ def published_r(epsilon: float) -> Budgets:
 
 
 def published_l(epsilon: float) -> Budgets:
-    """Return "M_L opt." of appendix B; above epsilon 2, k is beyond what the mechanism allows."""
+    """Return "M_L opt." of appendix B; above epsilon 2, its k is too large."""
     if epsilon < 2 / 3:
         return Budgets(math.log(3) - epsilon / 2, epsilon, 2 / 3)
     return Budgets(math.log(2 / epsilon) + epsilon - 1, epsilon, epsilon)
 
 
 def coded_l(epsilon: float) -> Budgets:
-    """Return the mechanism that the published code simulates for "M_L opt.", a fault emulated.
+    """Return the published code's mechanism for "M_L opt.", a fault emulated.
 
-    Computes: noise of scale min(k, 2) / epsilon where the group is kept, 2 / epsilon where it moved: the
-    other way round than the paper's M_L, and so that M_L with epsilon_2 = 2 epsilon / k, and 4 / k for k.
+    It exchanges the two scales of M_L's noise, so it is M_L with epsilon_2 = 2 epsilon / k, and 4 / k for k.
     """
     meant = published_l(epsilon)
     k = min(meant.k or 2.0, 2.0)
@@ -105,12 +106,12 @@ def coded_l(epsilon: float) -> Budgets:
 
 
 def l_of_two(epsilon: float) -> Budgets:
-    """Return M_L with k = 2, which keeps to epsilon: as published, and the repair of "M_L opt."."""
+    """Return M_L with k = 2, which keeps to epsilon, and repairs "M_L opt."."""
     return Budgets(epsilon / 2, epsilon, 2.0)
 
 
 def repaired_r(epsilon: float) -> Budgets:
-    """Return the M_R that keeps to epsilon; `MechanismR.private` has it in exact coins."""
+    """Return the M_R that keeps to epsilon."""
     return Budgets(epsilon + math.log1p(math.exp(-epsilon)) - math.log(2), epsilon)
 
 
@@ -119,16 +120,13 @@ REPAIRED: dict[str, Allocation] = {M_R: repaired_r, M_L: l_of_two}
 
 
 def private(mechanism: str, epsilon: Fraction, declared: ValueRange) -> Mechanism:
-    """Return the repaired mechanism as clients run it. Raises: ValueError: epsilon is above 20."""
+    """Return the repaired mechanism as clients run it."""
     kind = MechanismR if mechanism == M_R else MechanismL
     return kind.private(GROUPS, epsilon, declared)
 
 
 def least_epsilon(bound: Callable[[float], float], error: float, low: float, high: float) -> float | None:
-    """Return the least epsilon between low and high whose bound is at most the error, to 10^-6 of it.
-
-    Args: bound: falls with epsilon.  Returns: None if even `high` is not enough.
-    """
+    """Return the least epsilon whose bound is at most the error, to 10^-6, or None."""
     if bound(high) > error:
         return None
     while high / low > 1 + 1e-6:
@@ -148,7 +146,7 @@ _LEAST, _MOST = 1e-4, 700.0  # of the epsilons that are tried
 
 
 def agrees(reproduced: float | None, published: str | None) -> bool:
-    """Whether what is published is this number, rounded; None: no epsilon will do, or "-"."""
+    """Return whether a number rounds to the printed one, or both are None."""
     if published is None or reproduced is None:
         return published is None and reproduced is None
     return rounds_to(reproduced, published)
@@ -157,10 +155,8 @@ def agrees(reproduced: float | None, published: str | None) -> bool:
 def table1() -> list[Row]:
     """Return the least epsilons for an error alpha of the gap, with probability 0.99, two groups of one size.
 
-    Returns: mechanism by mechanism; published: as printed, None: "-"; reproduced: by the same formula, None:
-    no epsilon will do; true_epsilon: of that setting, None: there is none; the repaired mechanism (M_L with
-    k = 2) gives: repaired_alpha: the error at the same epsilon; repaired: the epsilon for alpha; tight: the
-    same by Chernoff's bound, which holds for every n, None: none up to 20.
+    The repaired mechanism has error `repaired_alpha` at the published epsilon, and for alpha takes epsilon
+    `repaired`, or `tight` by Chernoff's bound.
     """
     published = gaps()["table1"]
     return [
@@ -195,7 +191,7 @@ def _cell_of_table1(mechanism: str, clients: int, alpha: float, printed: str | N
 
 
 def resampled(values: tuple[Floats, ...], sizes: tuple[int, ...]) -> Population:
-    """Return groups of these sizes, in which each value has as many clients as any other, to one."""
+    """Return groups of these sizes, with equally many clients per value."""
     clients = [
         size // len(of_group) + (np.arange(len(of_group)) < size % len(of_group)).astype(np.int64)
         for of_group, size in zip(values, sizes, strict=True)
@@ -204,15 +200,9 @@ def resampled(values: tuple[Floats, ...], sizes: tuple[int, ...]) -> Population:
 
 
 def table2(source: str, values: tuple[Floats, ...], runs: int, rng: np.random.Generator) -> list[Row]:
-    """Simulate all clients of Table 2: the error of the gap with 10^7 clients, and its bound alpha.
+    """Simulate Table 2: the error of the gap with 10^7 clients, and its bound alpha in 99 % of runs.
 
-    Args: source: of the values, which are those of each group; runs: at least as many as the paper made.
-    Returns: mechanism by mechanism; published: "error", "deviation", "alpha" as printed; alpha: which the
-    error exceeds in 1 % of runs at most, by Eqs. 19 and 20 with the worst values, two groups of one size, gap
-    of rates from 0 to 1; alpha_of_the_text: with groups in the proportion of the recordings and on the scale
-    from -1 to 1; errors: of the mechanism as printed; coded: M_L as the published code has it, a fault
-    emulated; true_epsilon, coded_epsilon: exact, None: there is none; repaired_alpha, repaired: of the
-    repaired mechanism at this epsilon.
+    `alpha_of_the_text` has groups in the recordings' proportion, and values from -1 to 1.
     """
     half = gaps()["table2"]["clients"] // 2
     population = resampled(values, (half, half))
@@ -265,11 +255,9 @@ def _cell_of_table2(
 
 
 def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, str] | None) -> Row:
-    """Return errors of the gap over simulated runs, as the paper takes them: of absolute gaps.
+    """Return errors of absolute gaps over simulated runs, as the paper takes them.
 
-    Returns: mean, deviation: of one run's error; first_mean, first_deviation: of as many runs as the paper
-    made; fits_mean, fits_deviation: how often the figure of so many runs is as far out as the published
-    one, rounded as it is, on its side, twice; None where none is published.
+    `fits_` figures are the two-sided chance of the published ones.
     """
     errors = np.abs(np.abs(simulated.estimated_gaps()) - abs(simulated.gap()))
     of_paper = gaps()["table2"]["runs"]
@@ -289,7 +277,7 @@ def _errors(simulated: Simulated, rng: np.random.Generator, printed: dict[str, s
 
 
 def chance_of(values: Floats, printed: str) -> float:
-    """Return the two-sided chance of what is printed, among values rounded alike."""
+    """Return the two-sided chance of a printed value, among values rounded alike."""
     digits = len(printed.partition(".")[2])
     above = np.round(np.round(values, digits) - float(printed), digits + 3)
     return min(1.0, 2 * float((above <= 0).mean()), 2 * float((above >= 0).mean()))

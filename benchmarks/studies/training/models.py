@@ -1,15 +1,9 @@
-"""Models by PrivFairFL's own recipe, and at one joint epsilon; and what any model does to records.
+"""Models by PrivFairFL's own recipe, and at one joint epsilon; and their figures on test records.
 
-The recipe: appendix C, its numbers for ML-1M unless the data have their own; one dense unit with a sigmoid;
-FedAvg by the number of records; DP-SGD at each client. "Micro-batch size [is] set to the size of the users'
-training set" has two readings: a batch is one microbatch, as these words say, or has as many as records, as
-DP-SGD is meant. Both are there, and what the epsilon of each really is, is computed.
-
-A joint epsilon: noise once on each sum, clip, then weigh. Sums are what `SumSession` adds up, with the same
-rounding and noise distribution, drawn by a generator of numpy. All that is revealed adds up in Gaussian DP:
-rounded Gaussian noise of deviation b on a vector that one unit moves by s is s / b-GDP, and the squares of
-that add up; rho is half of one. Weights count all training records, or clients; thresholds are chosen on
-clients that training leaves out, so that of both the larger part counts.
+benchmarks/results/reproduce-training/README.md tells the recipe, with two readings of its microbatches. At a
+joint epsilon, gradients are clipped, then weighed, and each sum is noisy once, as by `SumSession`. All noises
+add up in Gaussian DP (docs/explanation/theorems.md, theorem 4). Thresholds are chosen on clients that
+training leaves out, so that of both the larger part counts.
 """
 
 import math
@@ -66,17 +60,16 @@ EARLY: Row = {"local_epochs": 20, "stops_early": True}
 
 
 def epsilon_of_gaussians(noise: float, steps: int) -> float:
-    """Return epsilon at 10^-5 of so many sums with Gaussian noise, each over all records.
+    """Return epsilon at 10^-5 of so many sums with Gaussian noise of this deviation over a unit's change.
 
     Source: Balle and Wang 2018, theorem 8: together they are one with mu = sqrt(steps) / noise.
     [test: tests/benchmarks/studies/test_training.py, against dp_accounting]
-    Args: noise: its standard deviation over what one unit changes.
     """
     return float(dp_accounting.get_epsilon_gaussian(noise / np.sqrt(steps), 1e-5))
 
 
 def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) -> Floats:
-    """Train on all records in one place, by SGD. Returns: parameters, shape (p + 1,), the intercept last."""
+    """Train on all records by SGD; return parameters, the intercept last."""
     inputs = with_constant(people.features)
     parameters = _start(inputs.shape[1], rng)
     for _ in range(recipe["epochs"]):
@@ -91,11 +84,10 @@ def centralised(people: People, rng: np.random.Generator, recipe: Row = PAPERS) 
 def federated(
     people: People, weights: Floats, rng: np.random.Generator, *, private: bool, recipe: Row = PAPERS
 ) -> Floats:
-    """Train v models by FedAvg, side by side, each client a step per epoch and batch of its records.
+    """Train v models by FedAvg side by side; return parameters, shape (v, p + 1).
 
-    Computes: with `private` DP-SGD at each client: a microbatch's gradient, *already weighed*, as in the
-    published code, is clipped; the client adds noise of its own to the sum.
-    Args: weights: of each record, for each model, shape (n, v). Returns: parameters, shape (v, p + 1).
+    `weights` are of each record, for each model, shape (n, v). DP-SGD clips a microbatch's gradient that is
+    *already weighed*, as in the published code; the client adds its own noise.
     """
     blocks = _blocks(people, weights)
     parameters = np.stack([_start(people.features.shape[1] + 1, rng) for _ in weights.T], axis=1)
@@ -120,7 +112,6 @@ def federated(
 
 
 def _batches(records: int, size: int, rng: np.random.Generator) -> Iterator[Integers | slice]:
-    """Yield the rows of each batch, in a new order; one of all rows, in theirs, if its size is 0."""
     if not size:
         yield slice(None)
         return
@@ -131,7 +122,7 @@ def _batches(records: int, size: int, rng: np.random.Generator) -> Iterator[Inte
 def _step(
     batch: Sequence[Floats], local: Floats, private: bool, recipe: Row, rng: np.random.Generator
 ) -> Floats:
-    """Return the clients' parameters after a batch each, as `_blocks` has them; (clients, p + 1, v)."""
+    """Return the clients' parameters after a batch each, shape (clients, p + 1, v)."""
     inputs, label, weight, lengths = batch
     records = np.maximum((lengths > 0).sum(axis=1, keepdims=True), 1)
     whole = recipe["one_microbatch"]
@@ -149,7 +140,6 @@ def _step(
 
 
 def _loss(block: Sequence[Floats], local: Floats) -> Floats:
-    """Return each client's logistic loss under each model, shape (clients, 1, v)."""
     inputs, label, weight, _ = block
     scores = inputs @ local
     return np.asarray((weight * (np.logaddexp(0, scores) - label * scores)).sum(axis=1, keepdims=True))
@@ -158,8 +148,8 @@ def _loss(block: Sequence[Floats], local: Floats) -> Floats:
 def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Floats:
     """Return counts per group and label, shape (k, 2), of clients that each add noise to their own.
 
-    Source: footnote 5, after Abay et al. 2020: Laplace noise on the client's counts, randomised response for
-    its group. Each takes epsilon, as the text does not divide it: 2 epsilon in all.
+    Source: footnote 5, after Abay et al. 2020: Laplace noise on the counts, randomised response for the
+    group. Each takes epsilon: 2 epsilon in all.
     """
     counts = people.counted(people.client, people.clients)
     present = np.flatnonzero(counts.sum(axis=1))
@@ -173,16 +163,14 @@ def local_counts(people: People, epsilon: float, rng: np.random.Generator) -> Fl
 
 
 def _start(parameters: int, rng: np.random.Generator) -> Floats:
-    """Return Glorot's uniform start for one unit; the intercept is 0."""
     most = np.sqrt(6 / parameters)
     return np.append(rng.uniform(-most, most, parameters - 1), 0.0)
 
 
 def _blocks(people: People, weights: Floats) -> list[tuple[Floats, ...]]:
-    """Return clients of about as many records together, padded by records of weight 0.
+    """Return blocks of clients with about as many records, padded by records of weight 0.
 
-    Returns: of each block the inputs, shape (clients, most, p + 1), labels, weights and lengths of inputs,
-    (clients, most, 1 or v), and records, (clients, 1, 1).
+    Of each: inputs, shape (clients, most, p + 1), labels, weights and lengths of inputs, and records.
     """
     inputs = with_constant(people.features)
     order = np.argsort(people.client, kind="stable")
@@ -212,11 +200,13 @@ DELTA = Fraction(1, 100_000)
 
 @dataclass(frozen=True)
 class Scheme:
-    """What is trained and released.
+    """The training and releases of a scheme.
 
-    Attributes: private: False: no noise and no clipping; weights: a scheme of `reweighing`, or none;
-    largest_weight: larger ones count as this; thresholds: whether there are any; fairness, step, share: of
-    `FairGrad`, or none.
+    Attributes:
+        private: Without it there is no noise and no clipping.
+        weights: A scheme of `reweighing`, or none.
+        largest_weight: Larger ones count as this.
+        fairness: Of `FairGrad`, or none.
     """
 
     name: str
@@ -247,14 +237,14 @@ held: the share of clients for thresholds; bins: of their scores.
 
 @lru_cache
 def rho_of(epsilon: float) -> float:
-    """Return the largest rho, to 10^-4 of it, that is (epsilon, 10^-5)-differential privacy."""
+    """Return the largest rho, to 10^-4, that is (epsilon, 10^-5)-differential privacy."""
     rho = float(largest_rho(Fraction(epsilon), DELTA))
     step = epsilon / 2 ** math.ceil(math.log2(epsilon / rho / 1e-4))
     return float(rho // step * step)  # on a grid
 
 
 def noisy(values: npt.NDArray[Any], squares: float, rho: float, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Add rounded Gaussian noise. Args: squares: by what one unit moves the values; rho: 0: no noise."""
+    """Add rounded Gaussian noise to values that one unit moves by `squares`; none if rho is 0."""
     return values + np.rint(rng.normal(0, np.sqrt(squares / (2 * rho)), values.shape)) if rho else values
 
 
@@ -265,9 +255,9 @@ def train(
     rng: np.random.Generator,
     choices: Row = CHOSEN,
 ) -> "Trained":
-    """Train by a scheme, at (epsilon, 10^-5) for all that is revealed of a record, or of a client."""
+    """Train by a scheme, at (epsilon, 10^-5) for all that is revealed of a unit."""
     rho = rho_of(epsilon) if scheme.private else 0.0
-    counting = rho * choices["of_weights"]  # also without weights: the step is divided by the count
+    counting = rho * choices["of_weights"]  # also without weights, as the step is divided by the count
     counts, size = _counts(people, counting, rng)
     weight = None
     if scheme.weights:
@@ -283,9 +273,9 @@ def train(
 
 
 def _counts(people: People, rho: float, rng: np.random.Generator) -> tuple[Floats, float]:
-    """Return the noisy count per group and label, and of all, which the step is divided by.
+    """Return the noisy counts per group and label, and of all, by which the step is divided.
 
-    Computes: a client counts as 1 where clients are the unit: its records share that, in parts of 1/1024.
+    If clients are the unit, a client's records share a count of 1, in parts of 1/1024.
     """
     scale, share = 1, np.ones(len(people.label))
     if people.unit is PrivacyUnit.CLIENT:
@@ -335,19 +325,19 @@ def _rules(
     return rules_of(curves_of(people.groups, np.array(grid), counts), ACCURACY)
 
 
-ODDS = "odds"  # the mean of the differences of true and false positive rates: what delta EODD was meant to be
+ODDS = "odds"  # the mean of both rates' differences: what delta EODD was meant to be
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model and its rules. Attributes: parameters: shape (p + 1,); rules: by group, none: 0.5 for all."""
+    """A model with parameters of shape (p + 1,), and rules by group; without rules, 0.5 for all."""
 
     parameters: Floats
     rules: Mapping[str, ThresholdRule] = field(default_factory=dict)
 
 
 def judged(tests: People, model: Trained, rng: np.random.Generator) -> dict[str, float | None]:
-    """Return what a model does to test records."""
+    """Return a model's figures on test records."""
     probability = scores(tests, model.parameters)
     return figures(tests, probability, predictions(probability, tests, model.rules, rng))
 
@@ -360,7 +350,7 @@ def scores(people: People, parameters: Floats) -> Floats:
 def predictions(
     scores: Floats, people: People, rules: Mapping[str, ThresholdRule], rng: np.random.Generator
 ) -> Integers:
-    """Return 0 or 1 for each score, drawn where a rule is; without rules 1 from 0.5 on."""
+    """Return 0 or 1 for each score, drawn by the rules."""
     if not rules:
         return (scores >= 0.5).astype(np.int64)
     predicted, drawn = np.zeros(len(scores), dtype=np.int64), rng.random(len(scores))
@@ -374,9 +364,8 @@ def predictions(
 def figures(people: People, scores: Floats, predicted: Integers) -> dict[str, float | None]:
     """Return the figures of one model on test records; None where one is undefined.
 
-    Computes: accuracy, that of the better constant, balanced accuracy and the area under the ROC curve; each
-    group's true positive and selection rate; PrivFairFL's four figures by its formulas, `odds` and
-    `parity` as the field defines equalized odds (mean) and demographic parity.
+    PrivFairFL's four figures are by its formulas, `odds` and `parity` are equalized odds (mean) and
+    demographic parity as the field defines them.
     """
     truth = people.label
     records = (truth, predicted, np.array(people.groups)[people.group], people.groups)

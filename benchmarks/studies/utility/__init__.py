@@ -1,1 +1,1 @@
-"""What released score curves are worth, by method, epsilon, records and groups. Start with `study`."""
+"""The worth of released score curves, by method, epsilon, records and groups. Start with `study`."""

@@ -1,7 +1,6 @@
-"""Populations with known score curves, ways to release them, and what released curves are worth.
+"""Populations with known score curves, ways to release them, and the worth of released curves.
 
-Samples are histograms of records over score bins. Each way to release is simulated in the clear: what it
-opens, and its epsilon. What curves and thresholds chosen on them are worth is a number per repetition.
+Samples are histograms of records over score bins. Each release is simulated in the clear.
 """
 
 from collections.abc import Mapping
@@ -55,10 +54,11 @@ MEASURES = {
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Records that are counted, several times over, and whom they stand for.
+    """Records that are counted, several times over, and the population behind them.
 
-    Attributes: histograms: shape (repetitions, k, 2, T), records per group, label (0, 1) and score bin;
-    whole: the curves of the population, or of people who were not counted.
+    Attributes:
+        histograms: Shape (repetitions, k, 2, T), records per group, label and score bin.
+        whole: The curves of the population, or of people who were not counted.
     """
 
     histograms: Integers
@@ -70,13 +70,13 @@ class Sample:
 
 
 def cumulative(histograms: npt.NDArray[np.generic]) -> Floats:
-    """Return how many records are in each bin and above, and last the total: T + 1 values along the end."""
+    """Return how many records are in each bin and above, and last the total: T + 1 values."""
     above = np.flip(np.cumsum(np.flip(histograms, -1), -1, dtype=np.float64), -1)
     return np.concatenate([above, above[..., :1]], axis=-1)
 
 
 def curves_of(groups: tuple[str, ...], thresholds: Floats, counts: Floats) -> GroupCurves:
-    """Return score curves. Args: counts: shape (k, 2, T + 1), as `cumulative` returns them."""
+    """Return score curves from counts of shape (k, 2, T + 1)."""
     negatives, positives = counts[:, 0], counts[:, 1]
     return GroupCurves(
         groups, thresholds, positives[:, :-1], negatives[:, :-1], positives[:, -1], negatives[:, -1]
@@ -85,12 +85,10 @@ def curves_of(groups: tuple[str, ...], thresholds: Floats, counts: Floats) -> Gr
 
 @dataclass(frozen=True)
 class SyntheticPopulation:
-    """Groups that differ in size, in how many are positive, and in how well the scores tell them.
+    """Groups that differ in size, in their positives, and in how well scores tell them.
 
-    Computes: sizes in proportion to k, k - 1 ... 1. Scores follow Kumaraswamy's distribution, which is
-    shaped like the beta distribution and has an elementary tail: P(score >= t) = (1 - t^a)^b. So every
-    rate at every threshold is known exactly.
-    Args: groups: k, at least 2; thresholds: T, from 0 to 1 in equal steps.
+    Scores follow Kumaraswamy's distribution, like the beta distribution but with an elementary tail, P(score
+    >= t) = (1 - t^a)^b. So every rate at every threshold is known exactly.
     """
 
     groups: int
@@ -123,10 +121,7 @@ class SyntheticPopulation:
 
 @dataclass(frozen=True)
 class LoanPopulation:
-    """The loan applications: the training applicants' held-out scores are counted, the same each time.
-
-    `whole` is what the model, fitted on the training applicants, says of the test applicants.
-    """
+    """The loan applications: the training applicants' held-out scores are counted, the same each time."""
 
     name = "loanapp"
     groups = 2
@@ -138,7 +133,7 @@ class LoanPopulation:
 
     @staticmethod
     def records() -> int:
-        """Return how many training applicants there are."""
+        """Return the number of training applicants."""
         return int(_loan_applications()[0].sum())
 
 
@@ -156,17 +151,14 @@ def _loan_applications() -> tuple[Integers, GroupCurves]:
 
 
 def histogram_of(group: Integers, y_true: Integers, y_score: Floats, grid: Grid, groups: int) -> Integers:
-    """Count records per group, label and score bin, shape (k, 2, T). Args: group: numbers from 0."""
+    """Count records per group, label and score bin, shape (k, 2, T)."""
     counts = np.zeros((groups, 2, len(grid)), dtype=np.int64)
     np.add.at(counts, (group, y_true, bins_of(y_score, grid)), 1)
     return counts
 
 
 def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints) -> dict[str, float]:
-    """Return each of `MEASURES` for one repetition.
-
-    Args: counted: exact curves of the records that `estimated` is about; whole: whom they stand for.
-    """
+    """Return each of `MEASURES` for one repetition."""
     rates, exact = estimated.points(), counted.points()
     rules = rules_of(estimated, OBJECTIVE)
     tpr, fpr = rates_under(rules, whole)
@@ -184,7 +176,7 @@ def measure(estimated: GroupCurves, counted: GroupCurves, whole: OperatingPoints
 
 
 def rules_of(curves: GroupCurves, objective: str) -> Mapping[str, ThresholdRule]:
-    """Return the best rules with equalized odds; `UNMITIGATED` for all where noise leaves a rate 0/0."""
+    """Return the best rules with equalized odds; `UNMITIGATED` if a rate is 0/0."""
     try:
         return choose_thresholds(curves, CONSTRAINT, objective).rules
     except UndefinedRateError:
@@ -201,10 +193,7 @@ def _rms(errors: Floats) -> float:
 
 
 def rates_under(rules: Mapping[str, ThresholdRule], points: OperatingPoints) -> tuple[Floats, Floats]:
-    """Return each group's true and false positive rate, (k,) each, averaged over its rule's draws.
-
-    Args: points: whose thresholds the rules' are among.
-    """
+    """Return each group's rates, averaged over its rule's draws."""
     shares = np.zeros((len(points.groups), len(points.thresholds)))
     for row, group in zip(shares, points.groups, strict=True):
         rule = rules[group]
@@ -216,21 +205,18 @@ def rates_under(rules: Mapping[str, ThresholdRule], points: OperatingPoints) -> 
 
 
 def gap(tpr: Floats, fpr: Floats) -> float:
-    """Return the equalized odds difference: the largest between two groups, in the worse of both rates."""
+    """Return the equalized odds difference."""
     return float(max(np.ptp(tpr), np.ptp(fpr)))
 
 
 def balanced_accuracy(tpr: Floats, fpr: Floats, points: OperatingPoints) -> float:
-    """Return the mean of the true positive and the true negative rate of all groups together."""
+    """Return the balanced accuracy of all groups together."""
     positives, negatives = points.positives, points.negatives
     return float((tpr @ positives / positives.sum() + 1 - fpr @ negatives / negatives.sum()) / 2)
 
 
 def rates_at_grid(points: OperatingPoints) -> Floats:
-    """Return true and false positive rates at the grid's own thresholds: shape (2, k, bins).
-
-    At the ends, which are left out, they are 1 and 0 whatever the data; where there is no rate it is 1/2.
-    """
+    """Return true and false positive rates at the grid's own thresholds, shape (2, k, bins); 1/2 for 0/0."""
     rates = np.array([points.true_positive_rate, points.false_positive_rate])
     return np.asarray(np.nan_to_num(rates[..., 1:-1], nan=0.5))
 
@@ -245,15 +231,14 @@ METHODS = (TREE, FLAT, PER_THRESHOLD, LOCAL, DISTRIBUTED_TREE)
 
 @dataclass(frozen=True)
 class LocalMechanism:
-    """What a client with one record does: randomised response on its group, noise on its own counts.
+    """A client with one record: randomised response on its group, noise on its own counts.
 
     Source: the baseline of PrivFairFL (section 5, question 3) after Abay et al. 2020, for score curves:
-    a client publishes its group by randomised response and its noisy local counts. Those are per label
-    and block of score bins, on the levels of `tree`, with two-sided geometric noise.
-    Computes: the group is reported by generalised randomised response; noise x has probability in
-    proportion to ratio^|x|. Another record moves 2 counts a level by 1.
-    Guarantees: what a client publishes is ln(response.odds / ratio^(2 levels))-LDP, for any two records,
-    of other groups too, and no less.  [test: tests/protocols/test_queries.py]
+    counts are per label and block of score bins, on the levels of `tree`. Noise x has probability in
+    proportion to ratio^|x|.
+    Guarantees: the published values are ln(response.odds / ratio^(2 levels))-LDP, for any two records, of
+    other groups too, and no less, as another record moves 2 counts a level by 1.
+    [test: tests/protocols/test_queries.py]
     """
 
     response: Grr
@@ -276,13 +261,9 @@ class LocalMechanism:
         return np.where(np.eye(self.response.groups, dtype=bool), keep, move)
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        """Simulate all clients and estimate the cumulative counts without bias.
+        """Simulate all clients; return unbiased cumulative counts, (repetitions, k, 2, T + 1).
 
-        Computes: per reported group the sum of what its clients published, then the inverse of
-        `reported`, and least squares over the tree. The sum of n clients' noise on a count is drawn at
-        once, as the difference of two negative binomial variables, which is its exact distribution.
-        Args: histograms: shape (repetitions, k, 2, T); every record is a client's.
-        Returns: shape (repetitions, k, 2, T + 1), last the totals.
+        The noise of n clients is the difference of two negative binomial variables, its exact distribution.
         """
         probabilities = self.reported()
         reports = [rng.multinomial(histograms[:, g], probabilities[g]) for g in range(self.response.groups)]
@@ -295,9 +276,9 @@ class LocalMechanism:
         return np.asarray(np.einsum("rg,nrlt->nglt", np.linalg.inv(probabilities), published))
 
     def mean_square_error(self, records: int) -> float:
-        """Predict the mean square error of a cumulative count, for groups and labels of one size."""
+        """Predict a cumulative count's mean square error, for groups and labels of one size."""
         ratio, inverse = float(self.ratio), np.linalg.inv(self.reported())
-        square = float((inverse**2).mean(axis=0).mean())  # of a client's factor in one group's estimate
+        square = float((inverse**2).mean(axis=0).mean())  # a client's factor in one group's estimate, squared
         noise = records * square * 2 * ratio / (1 - ratio) ** 2 * self.tree.mean_variance()
         return noise + records / 4 * (square - 1 / self.response.groups)
 
@@ -305,11 +286,10 @@ class LocalMechanism:
 def design_local(
     groups: int, trees: tuple[CountTree, ...], records: int, epsilon: Fraction
 ) -> LocalMechanism:
-    """Return the mechanism for one epsilon with the least predicted error: of the trees and of the split.
+    """Return the mechanism for an epsilon, at most 64, with the least predicted error.
 
     Guarantees: at most epsilon, by exact bounds of the exponentials.
     [test: tests/protocols/test_queries.py]
-    Args: epsilon: of all that a client publishes, at most 64.
     """
     designs = []
     for tree in trees:
@@ -324,8 +304,8 @@ def design_local(
 class Computed:
     """A release whose noise the parties make in the computation, from the default coins, or draw themselves.
 
-    Computes: exact counts + linear @ noise of mean 0. That is what comes of opening the noisy nodes and
-    estimating from them, as estimators are linear and unbiased.  [test: tests/protocols/test_queries.py]
+    Computes: exact counts + linear @ noise of mean 0, which equals estimates from opened noisy nodes.
+    [test: tests/protocols/test_queries.py]
     """
 
     noise: CurveNoise
@@ -337,7 +317,7 @@ class Computed:
         return self.plan.exact
 
     def estimate(self, histograms: Integers, rng: np.random.Generator) -> Floats:
-        """Return the exact counts and totals plus simulated noise, shape (repetitions, k, 2, T + 1)."""
+        """Return the exact counts and totals plus noise."""
         nodes = simulated_noise(self.noise.node, rng, (*histograms.shape[:3], self.plan.nodes))
         return np.asarray(cumulative(histograms) + nodes @ self.noise.linear.T)
 
@@ -348,11 +328,7 @@ Release = LocalMechanism | Computed
 def release_for(
     method: str, bins: int, groups: int, records: int, epsilon: Fraction, relation: NeighboringRelation
 ) -> Release:
-    """Return a method's release with this total epsilon.
-
-    Args: relation: of the methods whose noise is made in the computation; those take at most
-    epsilon = 20, as the commands do. Records and groups shape the local mechanism only.
-    """
+    """Return a method's release with this total epsilon; 20 at most, except for local DP."""
     if method == LOCAL:
         tree = best_tree(bins, Neighbors(NeighboringRelation.REPLACE_ONE), Fraction(1), DELTA)
         return design_local(groups, (CountTree(bins, (1,)), tree), records, epsilon)
@@ -363,7 +339,7 @@ def release_for(
 def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRelation) -> Computed:
     """Return a release by tree, flat or per-threshold counts, or by the tree with distributed noise.
 
-    Groups and labels are disjoint, so their number changes nothing of a histogram's noise.
+    Groups and labels are disjoint, so their number does not change the noise.
     """
     neighbors = Neighbors(relation)
     if method == PER_THRESHOLD:
@@ -389,8 +365,7 @@ def computed(method: str, bins: int, epsilon: Fraction, relation: NeighboringRel
 def _least_squares_per_threshold(bins: int) -> Floats:
     """Return the matrix from both counts at every threshold to the nearest counts that have one total.
 
-    Computes: the total is the mean of the sums; a count is the mean of its own value and the total less
-    the other's. Kinder than the published protocol, which uses each value as it is.
+    Kinder than the published protocol, which uses each value as it is.
     """
     total = np.full((1, 2 * bins), 1 / bins)
     above = (np.concatenate([np.eye(bins), -np.eye(bins)], axis=1) + total) / 2

@@ -1,4 +1,4 @@
-"""What released score curves are worth: every method, against epsilon, records and groups."""
+"""The worth of released score curves: every method, against epsilon, records and groups."""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -73,7 +73,7 @@ _MARKER = dict(zip(METHODS, MARKERS, strict=False))
 
 @dataclass(frozen=True)
 class Setting:
-    """One population and how many of its records are counted, under several epsilons."""
+    """One population, its number of records, and epsilons."""
 
     population: Population
     records: int
@@ -82,10 +82,7 @@ class Setting:
 
 
 def settings(quick: bool) -> tuple[Setting, ...]:
-    """Return the suite: epsilon by records for two groups; more groups; real data.
-
-    Args: quick: two small settings instead.
-    """
+    """Return the suite: two groups, more groups, and real data."""
     if quick:
         few, coarse = (Fraction(1), Fraction(10)), SyntheticPopulation(2, thresholds=101)
         return Setting(coarse, 10_000, few), Setting(LoanPopulation(), LoanPopulation.records(), few)
@@ -102,11 +99,7 @@ def study(
     repetitions: int,
     progress: Callable[[int, int], None],
 ) -> Outcome:
-    """Measure every method in every setting: a line each with its samples, and one with their quartiles.
-
-    The methods of a setting see the same records. All is on one thread.
-    Args: progress: called with how many outcomes there are, out of how many.
-    """
+    """Measure every method in every setting, on the same records."""
     total = sum(1 + len(setting.epsilons) * len(METHODS) for setting in suite)
     outcomes = list[Row]()
     with threadpool_limits(limits=1):
@@ -157,7 +150,6 @@ def _outcome(
     epsilon: Fraction | None,
     rng: np.random.Generator,
 ) -> Row:
-    """Return what identifies an outcome, upper bounds of ε and δ, and by measure a number per repetition."""
     repetitions, groups, _, bins = sample.histograms.shape
     counts, guarantee, whole = cumulative(sample.histograms), None, sample.whole.points()
     if epsilon:
@@ -186,12 +178,12 @@ def _outcome(
 
 
 def generator(*what: object) -> np.random.Generator:
-    """Return random numbers that depend on the seed and on what they are for, in whatever order it is run."""
+    """Return random numbers that depend on the seed and their purpose alone."""
     return np.random.default_rng([SEED, zlib.crc32(repr(what).encode())])
 
 
 def summary_of(outcome: Row) -> dict[str, Any]:
-    """Return an outcome's parameters, how often thresholds were chosen, and each measure's quartiles."""
+    """Return an outcome's parameters, and each measure's quartiles."""
     row = {name: value for name, value in outcome.items() if name not in MEASURES}
     row |= {"repetitions": len(outcome["chosen"]), "chosen": int(sum(outcome["chosen"]))}
     for name in [name for name in MEASURES if name != "chosen"]:
@@ -200,7 +192,7 @@ def summary_of(outcome: Row) -> dict[str, Any]:
 
 
 def quartiles(name: str, values: npt.ArrayLike) -> dict[str, float]:
-    """Return a measure's columns: the lower quartile, the median and the upper quartile."""
+    """Return a measure's columns: the quartiles."""
     quartile = np.quantile(np.asarray(values), [0.25, 0.5, 0.75])
     places = zip(("q1", "median", "q3"), quartile, strict=True)
     return {f"{name}_{place}": rounded(float(value)) for place, value in places}
@@ -216,7 +208,7 @@ FIGURES = {
 
 
 def of_settings(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return each setting's rows, by how people call it."""
+    """Return each setting's rows, by its name for people."""
     rows = {}
     for (population, records, groups), of in table.groupby(["population", "records", "groups"], sort=False):
         kind = "real data: " if population == "loanapp" else ""
@@ -226,10 +218,7 @@ def of_settings(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def plot(table: pd.DataFrame, by: str) -> Figure:
-    """Draw medians over the repetitions, shaded between the quartiles, both axes logarithmic.
-
-    Args: by: what the settings differ in.
-    """
+    """Draw medians over the repetitions, shaded between the quartiles."""
     columns = of_settings(table)
     epsilons = {epsilon: f"{epsilon:g}" for epsilon in sorted(table["epsilon"].dropna().unique())}
     frame = [LOGARITHMIC, ticks(epsilons, fontsize=8), ones_and_threes, GRID]
@@ -250,7 +239,6 @@ def plot(table: pd.DataFrame, by: str) -> Figure:
 
 
 def _marks(of: pd.DataFrame, name: str) -> Panel:
-    """Return a line of each method; for the population also what exact curves and 1/2 for everybody leave."""
     marks = list[Mark]()
     for method in METHODS:
         rows = of[of["method"] == method]
@@ -289,17 +277,16 @@ def _marks(of: pd.DataFrame, name: str) -> Panel:
 
 
 def _least(table: pd.DataFrame, name: str) -> float:
-    """Return where a row of panels ends below: under all medians but local DP's at the largest epsilon.
+    """Return where a row of panels ends below: under all medians but local DP's.
 
-    Local DP has hardly any noise there, and protects hardly anybody: its lines may leave the frame. So may
-    those of distributed noise, which is 0 there, mostly.
+    At the largest epsilon local DP has hardly any noise, and protects hardly anybody.
     """
     medians = table[f"{name}_median"][~table["method"].isin((NOISE_FREE, LOCAL))]
     return float(medians[medians > 0].min()) / 1.6
 
 
 def view(table: pd.DataFrame) -> Iterator[Part]:
-    """View medians and quartiles at one epsilon, and which method is best how often."""
+    """View medians and quartiles, and how often each method is best."""
     methods, rows = (*METHODS, NOISE_FREE), list[list[str]]()
     figures = {title.replace("\n", " "): name for title, name in FIGURES.items()}
     shown_figures = {**figures, "Balanced accuracy, population": "balanced_accuracy"}

@@ -1,10 +1,10 @@
 """Federated training in Flower with DP sample weights: every client weighs its own rows.
 
-Simulates ten clients that hold mortgage applications, trains a logistic regression by federated averaging,
-once without weights and once with them, and prints both on held-out applicants, averaged over splits,
-beside the predictor that approves everybody. docs/how-to/train.md says how to run it, and what comes out.
+Ten simulated clients hold mortgage applications and train a logistic regression by federated averaging,
+without weights and with them. The results on held-out applicants are printed, averaged over splits, beside a
+predictor that approves everybody. docs/how-to/train.md says how to run it.
 
-In a real federation each client runs `client` on its own rows; all that it needs besides is `weights.json`,
+In a real federation each client runs `client` on its own rows. Besides these it needs only `weights.json`,
 which is differentially private, so that everybody may have it. Training itself is not private here.
 """
 
@@ -38,8 +38,8 @@ def train(message: Message, context: Context) -> Message:
 
 @server.main()
 def main(grid: Grid, context: Context) -> None:
-    """Train on every split without weights and with them, and print what the weights changed."""
-    read_weights(context.run_config["weights"])  # or say what is wrong with them before anything is trained
+    """Train on every split without weights and with them, and print the change."""
+    read_weights(context.run_config["weights"])  # an error ends the run before training
     splits = range(context.run_config["splits"])
     metrics: dict[bool, list[dict[str, float]]] = {False: [], True: []}
     for split in splits:

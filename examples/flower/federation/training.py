@@ -1,4 +1,4 @@
-"""What a client computes, and how the results are judged: `app` has Flower do it."""
+"""A client's computation, and the assessment of results; used by `app`."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -48,7 +48,7 @@ def train_locally(model: Sequence[Array], rows: pd.DataFrame, per_row: pd.Series
 
 
 def metrics(model: Sequence[Array] | None, split: int) -> dict[str, float]:
-    """Assess a model, or the constant predictor that approves everybody, on a split's test applicants."""
+    """Assess a model, or the predictor that approves everybody (None), on a split's test applicants."""
     rows = applicants("test", split)
     predicted = np.ones(len(rows), dtype=int)
     if model is not None:
@@ -58,7 +58,7 @@ def metrics(model: Sequence[Array] | None, split: int) -> dict[str, float]:
 
 
 def report(constant: pd.DataFrame, unmitigated: pd.DataFrame, weighted: pd.DataFrame) -> str:
-    """Compare models, each a table of one row per split: means, and the change with its spread."""
+    """Compare models by the means of their tables (a row per split), with the change and its spread."""
     change = weighted - unmitigated
     columns = {
         "approve everybody": constant.mean(),
