@@ -30,7 +30,7 @@ from protocols.mechanisms.shifted_log import rho_of
 
 _PROJECT = Path(__file__).parents[2]
 PAGES = tuple(
-    _PROJECT / page for page in ("benchmarks/README.md", "docs/paper.md", "docs/explanation/planning.md")
+    _PROJECT / page for page in ("benchmarks/README.md", "docs/paper.md", "docs/explanation/costs.md")
 )
 _DRAWS = 200
 _MARKED = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?\n(?=\n|\Z)", re.DOTALL)

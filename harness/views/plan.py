@@ -229,7 +229,7 @@ def _costs(
     yield (
         f"{_PARTIES_HERE} Measured on {units.measured['environment'].get('cores')} cores, "
         f"{str(units.measured['time'])[:10]}; "
-        "docs/explanation/planning.md says how good such predictions were."
+        "docs/explanation/costs.md says how good such predictions were."
     )
     yield from _wall_clock(plans)
 
