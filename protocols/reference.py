@@ -9,14 +9,14 @@ from protocols.arrays import Integers
 
 
 def counts(group: Integers, label: Integers, groups: int, labels: int) -> Integers:
-    """Count records: shape (groups, labels). Args: group, label: indices, shape (records,)."""
+    """Count records from indices of shape (records,): shape (groups, labels)."""
     table = np.zeros((groups, labels), dtype=np.int64)
     np.add.at(table, (group, label), 1)
     return table
 
 
 def confusion(group: Integers, label: Integers, prediction: Integers, groups: int, labels: int) -> Integers:
-    """Count records: shape (groups, labels, labels), predicted ones last. Args: as in `counts`."""
+    """Count records from indices of shape (records,): shape (groups, labels, predicted labels)."""
     table = np.zeros((groups, labels, labels), dtype=np.int64)
     np.add.at(table, (group, label, prediction), 1)
     return table
@@ -27,8 +27,8 @@ def block_counts(
 ) -> list[int]:
     """Count records per block of score bins: level by level, pair by pair, from the lowest scores up.
 
-    Args: pair: of group and label, an index per record; sizes: thresholds per block of each level. The
-    highest block begins `size` thresholds from the end, the lowest at no score at all.
+    `pair` is an index of (group, label) per record; `sizes` are thresholds per block of each level. The
+    highest block begins `size` thresholds from the end; the lowest has no lower end.
     """
     counted = []
     for size in sizes:
@@ -43,7 +43,7 @@ def block_counts(
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
     """Return the noise that given fair bits make, by comparing integers.
 
-    Args: coins: (numerator, bits) of each, lowest first; bits: the sign, then each coin's, lowest bit
+    `coins` are pairs (numerator, bits), lowest first; `bits` are the sign, then each coin's bits, lowest
     first.
     """
     stream = iter(bits)
@@ -58,8 +58,10 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
 def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:
     """Return the joint Gaussian noise that given fair bits make, by comparing integers.
 
-    Args: coins: (numerator, bits) of each probability that the word is compared with; added: how many bits
-    are added each time that the sample is doubled; bits: the sign, the word, lowest bit first, and those.
+    Args:
+        coins: (numerator, bits) of each probability that the word is compared with.
+        added: How many bits are added each time the sample is doubled.
+        bits: The sign, the word, lowest bit first, and the bits to add.
     """
     width = max(of_coin for _, of_coin in coins)
     word = sum(bit << i for i, bit in enumerate(bits[1 : 1 + width]))
@@ -72,10 +74,11 @@ def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bit
 
 
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
-    """Return how many caps come before the first that so few clients exceed, with noise on either number.
+    """Return how many caps come before the first that few enough clients exceed, with noise on both numbers.
 
-    Args: sizes: how many records each client has; caps: the last holds whatever is exceeded; noise: of
-    `above`, then of each cap's count.
+    `sizes` are records per client; `noise` is the noise of `above`, then of each cap's count. The last cap is
+    the
+    answer if no other is found.
     """
     for i, cap in enumerate(caps[:-1]):
         if sum(size > cap for size in sizes) + noise[1 + i] <= above + noise[0]:
@@ -93,9 +96,9 @@ def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, step
 
 
 def shifted_log(count: int, offset: int, most: int) -> int:
-    """Return log2(count + offset) in units of 2^-E, above that of the power of 2 below the offset.
+    """Return log2(count + offset) minus that of the greatest power of 2 up to the offset, in units of 2^-E.
 
-    Computes: straight lines between powers of 2, the last of which goes on above `most`.
+    Computes: straight lines between powers of 2; the last line goes on above `most`.
     """
     bits = (offset + most).bit_length()
     power = min((count + offset).bit_length(), bits) - 1
