@@ -27,8 +27,8 @@ def block_counts(
 ) -> list[int]:
     """Count records per block of score bins: level by level, pair by pair, from the lowest scores up.
 
-    `pair` is an index of (group, label) per record; `sizes` are thresholds per block of each level. The
-    highest block begins `size` thresholds from the end; the lowest has no lower end.
+    `pair` indexes (group, label) per record; `sizes` are thresholds per block of each level, counted from the
+    end.
     """
     counted = []
     for size in sizes:
@@ -41,10 +41,9 @@ def block_counts(
 
 
 def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
-    """Return the noise that given fair bits make, by comparing integers.
+    """Return the noise of given fair bits, by comparing integers.
 
-    `coins` are pairs (numerator, bits), lowest first; `bits` are the sign, then each coin's bits, lowest
-    first.
+    `coins` are (numerator, bits), lowest first; `bits` are the sign, then each coin's bits, lowest first.
     """
     stream = iter(bits)
     sign = next(stream)
@@ -56,7 +55,7 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
 
 
 def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:
-    """Return the joint Gaussian noise that given fair bits make, by comparing integers.
+    """Return the joint Gaussian noise of given fair bits, by comparing integers.
 
     Args:
         coins: (numerator, bits) of each probability that the word is compared with.
@@ -76,9 +75,7 @@ def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bit
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
     """Return how many caps come before the first that few enough clients exceed, with noise on both numbers.
 
-    `sizes` are records per client; `noise` is the noise of `above`, then of each cap's count. The last cap is
-    the
-    answer if no other is found.
+    `noise` is that of `above`, then of each cap's count. The last cap is the answer if no other is found.
     """
     for i, cap in enumerate(caps[:-1]):
         if sum(size > cap for size in sizes) + noise[1 + i] <= above + noise[0]:

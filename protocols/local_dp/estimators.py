@@ -1,7 +1,7 @@
 """Group means and gaps from locally private reports: estimates, exact variances, valid intervals.
 
-Formulas are in the scale from -1 to 1, for any number of groups d; results are in the declared range.
-a: probability that a group is kept; p = (1 - a) / (d - 1): of each other group; c: gain of a kept value.
+Formulas are in the scale from -1 to 1, for any number of groups d; results are in the declared range. a:
+probability that a group is kept; p = (1 - a) / (d - 1): of each other group; c: gain of a kept value.
 
 Source: Juarez and Korolova 2022, Definition 7, Theorem 9, Eqs. 19 and 20, derived again for any d.
 """
@@ -21,7 +21,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Tally:
-    """Number of reports and sum of their values, per reported group. Tallies of different clients add up."""
+    """Number of reports and sum of their values, per reported group; tallies of different clients add up."""
 
     counts: Integers
     sums: Floats
@@ -31,7 +31,7 @@ class Tally:
 
     @property
     def clients(self) -> int:
-        """How many clients reported."""
+        """All reports."""
         return int(self.counts.sum())
 
 
@@ -55,9 +55,9 @@ class Estimate:
 
     Attributes:
         groups: One for a mean, two for a gap.
-        value: Unbiased where group sizes are known, so it may lie outside the range; nan where a group's
-            estimated size is not above 0.
-        low, high: Interval that holds with the confidence asked for, cut to what the range allows.
+        value: Unbiased where group sizes are known, so it may leave the range; nan for an estimated size <=
+            0.
+        low, high: Interval of the confidence asked for, cut to what the range allows.
         says_something: Whether the interval excludes any of the range; False: too few clients.
     """
 
@@ -89,15 +89,10 @@ def estimate_means(
     """Estimate each group's mean value.
 
     Computes: sum of reported values / (a c n), n the group's size if `sizes` is given, else its estimate.
-    Guarantees: each interval holds with at least this confidence; the intervals may fail together.
+    Guarantees: each interval holds with at least this confidence; they may fail together.
     [test: tests/statistical/test_local_dp.py]
-    Edge cases: a group of size 0, or of possible size 0 given the reports: the whole range.
+    Edge cases: the interval of a group that may have size 0 is the whole range.
 
-    Args:
-        totals: The reports.
-        mechanism: The mechanism that made them.
-        sizes: True group sizes, if known.
-        confidence: Of each interval.
     Raises:
         ValueError: The sizes do not add up to the clients.
     """
@@ -113,8 +108,8 @@ def estimate_gaps(
     """Estimate mean of A - mean of B for all pairs A < B, signed: absolute values would be biased upwards.
 
     Computes: the difference of the estimated means. With known sizes the interval is `half_width` of the
-    difference itself, else the difference of two intervals of half the failure each.
-    Guarantees, edge cases, arguments and errors are those of `estimate_means`.
+    difference itself, else the difference of two intervals of half the failure each. All else is as for
+    `estimate_means`.
     """
     failure = 1 - confidence
     means = _means(totals, mechanism, sizes, failure / 2)
@@ -130,14 +125,14 @@ def estimate_gaps(
 
 
 def mean_weights(sizes: Sequence[float], group: int) -> Floats:
-    """Return the weights, shape (d,), that make a linear estimate of a group's mean; sizes are above 0."""
+    """Return the weights, shape (d,), of a group's mean in a linear estimate; sizes are above 0."""
     weights = np.zeros(len(sizes))
     weights[group] = 1 / sizes[group]
     return weights
 
 
 def gap_weights(sizes: Sequence[float], a: int, b: int) -> Floats:
-    """Return the weights, shape (d,), that make a linear estimate of mean of a - mean of b."""
+    """Return the weights, shape (d,), of mean of a - mean of b in a linear estimate."""
     return mean_weights(sizes, a) - mean_weights(sizes, b)
 
 
@@ -146,17 +141,15 @@ def variance(
 ) -> float:
     """Return the variance of the sum over groups of weight x (sum of the reported values) / (a c).
 
-    Computes: a client of g adds w_h v' for its reported group h. With E[v'] = c v if kept, 0 if moved, it is
-    the sum over g of
-    n_g (a w_g^2 E[v'^2 | kept] + p E[v'^2 | moved] sum of w_h^2 over h != g - a^2 c^2 w_g^2 E[v^2]),
-    divided by (a c)^2: Eqs. 19 and 20 for one mean and d = 2. Two groups' means are uncorrelated, as a client
-    is in one reported group and adds a mean other than 0 to one group only: Theorem 9, for any d.
+    Computes: a client adds its report's weight times v', with E[v'] = c v if its group is kept and 0 if it is
+    moved; clients are independent. Eqs. 19 and 20 are the case of one mean and d = 2. Two groups' means are
+    uncorrelated (Theorem 9, any d): a client adds a mean other than 0 to its own group only.
     Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client too large.
     [test: tests/protocols/test_local_estimates.py]
 
     Args:
-        mechanism: The mechanism of the reports.
-        sizes: Group sizes.
+        mechanism: Of the reports.
+        sizes: Of the groups.
         weights: Shape (d,).
         mean_squares: E[v^2] per group, in the scale from -1 to 1; None: the worst.
     """
@@ -173,11 +166,9 @@ def variance(
 def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, failure: float) -> float:
     """Return t with P(|estimate - truth| >= t) <= failure, whatever the values; tighter than Chebyshev's.
 
-    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s. Psi(s) adds up, over
-    clients,
-    a bound of ln E[e^(s (T - E[T]))], T a client's contribution. With t_h = s w_h / (a c), a client of g with
-    value v has E[e^(sT)] = a E[e^(t_g v') | kept] + p (sum of E[e^(t_h v') | moved] over h != g), and
-    E[sT] = a c t_g v; the worst v in [-1, 1] is taken. -s gives the same bound, with -v for v.
+    Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) adds up over
+    clients a bound of ln E[e^(s (T - E[T]))], T a client's contribution with the worst value in [-1, 1]. The
+    bound is the same for -s, with -v for v.
     Guarantees: holds for every n, in floating-point arithmetic.  [test: tests/statistical/test_local_dp.py]
     """
     keep, move = _grr(mechanism)
@@ -207,11 +198,9 @@ def least_value(function: Callable[[Floats], Floats], low: float, high: float) -
 
 
 def least_enough(enough: Callable[[float], bool], start: float = 1.0) -> int:
-    """Return a number for which `enough` holds, at most 1 % above one for which it does not.
+    """Return a number that is enough, at most 1 % above one that is not; more is better.
 
-    `enough` has to hold above any number for which it holds. `start` is tried first, and is at least 1; half
-    of
-    it is assumed not to be enough.
+    Half of `start`, which is at least 1, is assumed not to be enough.
     """
     high = start
     while not enough(high):
@@ -229,9 +218,8 @@ def _means(
     """Return the means in the scale from -1 to 1, with intervals that are not yet cut to it.
 
     Where sizes are estimated, half of the failure goes to the group's size and half to its sum. A kept client
-    spreads more than a moved one (a >= p), so the bound of the sum grows with the group's size, and the
-    largest
-    size in its interval bounds all. A true mean is a sum in its interval over a size in its interval.
+    spreads more than a moved one (a >= p), so the largest size in its interval gives the widest bound of the
+    sum.
     """
     groups, clients = mechanism.grr.groups, totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):
@@ -256,7 +244,6 @@ def _means(
 
 
 def _in_range(estimate: Estimate, mechanism: Mechanism) -> Estimate:
-    """Cut the interval to what the range allows, and return all in the range's unit."""
     declared, most = mechanism.declared, float(len(estimate.groups))
     shift = declared.centre if len(estimate.groups) == 1 else 0.0
     low, high = min(max(estimate.low, -most), most), max(min(estimate.high, most), -most)

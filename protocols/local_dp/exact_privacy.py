@@ -1,7 +1,4 @@
-"""Exact privacy of M_R and M_L, recomputed from their distributions over all inputs.
-
-No formula of the mechanisms is used.
-"""
+"""Exact privacy of M_R and M_L, recomputed from their distributions over all inputs."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -39,8 +36,8 @@ def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
 def epsilon_of_r(mechanism: MechanismR) -> Fraction:
     """Return M_R's epsilon over all inputs and outputs, rounded up to a multiple of 10^-12.
 
-    Computes: each report's probability is affine in the value, so ratios are largest at ends of the range.
-    All other groups are alike, so three groups stand for all.
+    Computes: each report's probability is affine in the value, so ratios are largest at ends of the range;
+    three groups stand for all.
     """
     groups = range(min(mechanism.grr.groups, 3))
     inputs = [(group, Fraction(end)) for group in groups for end in (-1, 1)]
@@ -50,13 +47,10 @@ def epsilon_of_r(mechanism: MechanismR) -> Fraction:
 def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction | None:
     """Return M_L's epsilon over all inputs and outputs, rounded up; None if no epsilon holds.
 
-    Computes: in the scale from -1 to 1 an output y has the distribution keep C e^(-r |y - v|) where the group
-    is kept, r = epsilon_2 / 2, else move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the logarithm
-    of their ratio has a slope for all large |y|, hence no bound. Else C = C', and it is ln(odds) plus a
-    function
-    that is piecewise linear in y and v, whose extremes are where slopes change: y and v in {-1, 0, 1}, on
-    every
-    grid. `odds` is keep / move.
+    Computes: in the scale from -1 to 1 an output y has density keep C e^(-r |y - v|), r = epsilon_2 / 2,
+    where the group is kept, else move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the log-ratio
+    has a slope for all large |y|, hence no bound. Else it is ln(odds), odds = keep / move, plus a function
+    that is piecewise linear in y and v, extreme at y and v in {-1, 0, 1}, on every grid.
     """
     rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
     if rate != moved_rate:
@@ -73,9 +67,8 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
 def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:
     """Return ln of the ratio between value 1 in the reported group and another group, at an output >= 1.
 
-    Computes: for continuous Laplace noise, epsilon_1 + ln(k / 2) + epsilon_2 (|y| / k - |y - 1| / 2). For k <
-    2
-    it grows with y, for k > 2 it falls: a counterexample to any epsilon.
+    Computes: continuous Laplace noise. For k < 2 it grows with y, for k > 2 it falls: a counterexample to any
+    epsilon.
     """
     return float(epsilon_1 + epsilon_2 * (Fraction(output) / k - Fraction(output - 1, 2))) + log(k / 2)
 
