@@ -1,4 +1,7 @@
-"""What the noises of honest parties protect together, from their tables, and which tables to choose."""
+"""Guarantees of honest parties' noises together, from their tables, and the choice of tables.
+
+Theorems are those of docs/explanation/theorems.md.
+"""
 
 import math
 from collections import Counter
@@ -15,23 +18,26 @@ from protocols.circuits.coins import MAX_EPSILON, exp_bounds
 from protocols.guarantee import Guarantee
 from protocols.noise.added import BITS, DistributedNoise, NoiseDistribution
 
-RATE_GRID = 10**15  # a rate is rounded down to this grid
-_STEPS = 256  # of the loss, in its standard deviation over all values that move
+RATE_GRID = 10**15  # rates are rounded down to this grid
+_STEPS = 256  # per standard deviation of the loss over all values that move
 TRIES = 100
-_COARSEST = Fraction(1, 5)  # a rate that `gaussian_square` covers
+_COARSEST = Fraction(1, 5)  # largest rate that `gaussian_square` covers
 _PRECISION = 256  # bits
-_DELTA_GRID, _SLACK = 1 << 200, 1 << 50  # of a delta; more than its rounding errors
-SHRINK = Fraction(1999, 2000)  # of a rate that protects a little too little
+_DELTA_GRID, _SLACK = 1 << 200, 1 << 50  # of a delta; the slack exceeds rounding errors
+SHRINK = Fraction(1999, 2000)  # factor for a rate that protects a little too little
 _FIXED = 256
 _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 
 
 @dataclass(frozen=True)
 class Moves:
-    """How far the noisy values of two neighbours are apart, in all ways that may be the furthest.
+    """How far the noisy values of two neighbors are apart, in all ways that may be the furthest.
 
-    Attributes: each: the amounts by which values move, for one record; cap: how many records move at once,
-    each one value of each level; then `each` is one way, a move by 1 for each level.
+    Attributes:
+        each: Ways, each with the amounts by which values move for one record.
+        cap: How many records move at once, each one value of each level. Above 1, `each` is one way, a move
+            by 1
+            for each level.
     """
 
     each: Collection[tuple[int, ...]]
@@ -64,12 +70,11 @@ class Moves:
 
 
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
-    """Return what the honest parties' noises protect.
+    """Return the guarantee of the honest parties' noises.
 
-    Computes: Laplace: epsilon is the rate times all units that move; delta the sum of bounds of the moved
-    values' own, each at its share of epsilon, which are largest where they do not spread. Gaussian: at the
-    given epsilon, the delta of all values' losses together, however a value shares its amount with others;
-    where a client has several records, which spread in too many ways, by Gaussian DP and `distance`.
+    Computes: Laplace: epsilon is the rate times all units that move; delta adds up bounds of the moved values
+    at their shares of epsilon. Gaussian: the delta of all values' losses together at the given epsilon, at
+    the worst way to share amounts; for a client with several records, Gaussian DP and `distance`.
     Guarantees: upper bounds, of the exact distribution of the sum.  [test:
     tests/protocols/test_distributed_noise.py]
     """
@@ -88,11 +93,11 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
 
 
 def _shared(amount: int) -> list[tuple[int, ...]]:
-    """Return moves of one value, or of two, of which one is no shorter in any than a and amount - a are.
+    """Return moves of one or two values that dominate every move by a and amount - a.
 
-    Computes: for every a from amount / 2 up; the parts' squares add up to at most that of the amount, so that
-    these moves tell hardly more than the first, of one value by all of it.
-    Proof: docs/explanation/theorems.md, theorem 15.  [test: tests/protocols/test_distributed_noise.py]
+    Computes: for every a from amount / 2 up. Squares of the parts add up to at most that of the amount, so
+    these moves tell hardly more than one value's by all of it.
+    Proof: theorem 15.  [test: tests/protocols/test_distributed_noise.py]
     """
     moves: list[tuple[int, ...]] = [(amount,)]
     rest = 0  # how much the other value moves by at most, so far
@@ -106,8 +111,8 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
 def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
     """Return a bound of delta, each value at its share of epsilon.
 
-    Computes: a move by s is s moves by 1: sum over j < s of e^(rate j) times the delta of one. That is convex
-    in s, so the bound is largest where as few values as can move by as much as they can.
+    Computes: a move by s as s moves by 1: sum over j < s of e^(rate j) times the delta of one. It is convex
+    in s, so the fewest values that move, as far as they can, are worst.
     """
     per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
 
@@ -119,10 +124,7 @@ def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
 
 @lru_cache(maxsize=256)
 def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
-    """Return the delta at epsilon of a value that moves by so much: the exact hockey-stick divergence.
-
-    The distribution is its own mirror image, so that it is the same for a move down.
-    """
+    """Return the exact hockey-stick divergence at epsilon of a value that moves up or down by `moved`."""
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
     weights = noise.summed(noise.honest)
     before = (0,) * moved + weights
@@ -146,13 +148,12 @@ def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistributi
 
 
 def rho(noise: DistributedNoise) -> Fraction:
-    """Return rho such that D_alpha <= alpha rho s^2, alpha whole, for the ideal sum and that moved by s.
+    """Return rho such that D_alpha <= alpha rho s^2, alpha whole, for the ideal sum and the same moved by s.
 
-    The ideal: `honest` independent discrete Gaussians with the table's ratio. -ln of its probabilities is
-    convex by at most 2 rho. Two bounds, the smaller holds: that of one of the noises, 1 / (2 sigma_i^2). Or:
-    the sum is within a factor e^(+-tau) of the discrete Gaussian of the sum's variance, 1 / (2 sigma^2), and
-    four of its probabilities are compared.
-    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_distributed_noise.py]
+    The ideal sum has `honest` independent discrete Gaussians with the table's ratio. Two bounds hold: that of
+    one of the noises, 1 / (2 sigma_i^2), and that of the discrete Gaussian with the sum's variance, 1 / (2
+    sigma^2), plus 2 tau, as the sum is within a factor e^(+-tau) of it.
+    Proof: theorem 4.  [test: tests/protocols/test_distributed_noise.py]
     """
     one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
     if noise.honest == 1:
@@ -175,8 +176,8 @@ def _root_up(x: Fraction) -> Fraction:
 def distance(noise: DistributedNoise) -> Fraction:
     """Return a bound of the total variation distance of a party's Gaussian table from its ideal distribution.
 
-    Computes: the ideal mass beyond the edge, which falls by e^(-one (2 edge + 3)) from one value to the next,
-    from at most sqrt(one / pi) at 0 (Poisson summation); and a rounding of each entry.
+    Computes: the ideal mass beyond the edge, a geometric series from at most sqrt(one / pi) at 0 (Poisson
+    summation), and a rounding of each entry.
     """
     one = noise.rate * noise.honest
     outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
@@ -191,10 +192,12 @@ def _power_below(exponent: Fraction) -> Fraction:
 
 
 def gaussian_square(curvature: Fraction) -> Fraction:
-    """Return mu^2: noise is s mu-Gaussian DP for a move by s, of which -ln P is convex by at most this.
+    """Return mu^2: if -ln P is convex by `curvature` at most, a move by s is s mu-Gaussian DP.
 
-    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_rounds.py]
-    Raises: ValueError: the curvature is above 1/2.
+    Proof: theorem 4.  [test: tests/protocols/test_rounds.py]
+
+    Raises:
+        ValueError: The curvature is above 1/2.
     """
     if curvature > Fraction(1, 2):
         raise ValueError(
@@ -224,9 +227,11 @@ def design_distributed(
 ) -> tuple[DistributedNoise, Guarantee]:
     """Choose a table whose guarantee keeps to epsilon and delta, with nearly as little noise as possible.
 
-    Computes: a rate and an edge by continuous formulas; then, from the table, what that protects; and a
-    larger edge or a lower rate, until it is enough.
-    Raises: ValueError: no table does.
+    Computes: a rate and an edge by continuous formulas, then a larger edge or a lower rate until the table's
+    own guarantee is enough.
+
+    Raises:
+        ValueError: No table does.
     """
     if delta <= 0:
         why = (
@@ -258,9 +263,9 @@ def design_distributed(
 
 
 def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
-    """Return 1 / (2 sigma^2) at which continuous noise has this delta, by the bound that will be used.
+    """Return 1 / (2 sigma^2) at which continuous Gaussian noise has this delta.
 
-    Computes: floats, by + - * / and correctly rounded functions: hosts derive the same one on every machine.
+    Only + - * / and correctly rounded functions of floats, so that all hosts derive the same rate.
     [test: tests/protocols/test_distributed_noise.py]
     """
     low, high = 1e-9, 1e3  # of the move over sigma

@@ -1,4 +1,4 @@
-"""Reads numbers exactly; rounds what is spent up and what is left down, so that nothing is shown too good."""
+"""Exact reading of numbers, and rounding that never shows privacy or a budget too good."""
 
 import math
 import re
@@ -6,8 +6,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 _POWER = re.compile(r"(\d{1,3})\^(-?\d{1,3})")
-_RATIO = re.compile("[1-9][0-9]{0,399}/[1-9][0-9]{0,399}")  # as fractions are written in messages and files
-_LONGEST = 40  # characters of other numbers
+_RATIO = re.compile("[1-9][0-9]{0,399}/[1-9][0-9]{0,399}")  # fractions in messages and files
+_LONGEST = 40  # characters of any other number
 
 
 def exact_number(text: str) -> Fraction | None:
@@ -48,9 +48,8 @@ def exact_text(value: Fraction) -> str:
 
 
 def interval_shown(low: float, high: float, decimals: int) -> str:
-    """Return an interval with so many decimals, rounded outwards: it holds what it held.
+    """Return an interval with so many decimals, rounded outwards, after rounding to the twelfth decimal.
 
-    Computes: beyond the twelfth decimal ends are what floats make of them, and are rounded to nearest.
     [test: tests/harness/pipeline/test_manifest.py]
     """
     return f"{_end(low, decimals, ROUND_FLOOR)} – {_end(high, decimals, ROUND_CEILING)}"

@@ -1,7 +1,7 @@
 """A histogram as a tree of block counts: cumulative counts with one epsilon for all of them.
 
-A record is in one bin, so in one block of every level. Sums of few blocks make every cumulative
-count, so its noise grows with the number of blocks, not of bins; least squares uses all blocks.
+A record is in one bin, so in one block of every level. A cumulative count is a sum of few blocks, so its
+noise grows with their number instead of that of bins; least squares uses all blocks.
 """
 
 import math
@@ -23,13 +23,16 @@ MAX_LEVELS = 8
 
 @dataclass(frozen=True)
 class CountTree:
-    """Blocks of neighbouring bins, on several levels, aligned at the highest bin.
+    """Blocks of neighboring bins, on several levels, aligned at the highest bin.
 
-    The lowest block of a level holds what is left over. Nodes are numbered level by level, bins first,
-    within a level from the lowest block up.
+    The lowest block of a level holds the rest. Nodes are numbered level by level, bins first, within a level
+    from the lowest block up.
 
-    Attributes: bins: how many, lowest first; blocks: bins per block of each level, from 1 up, each a
-    multiple of the one before; (1,) is the flat histogram.
+    Attributes:
+        bins: Their number, at least 1.
+        blocks: Bins per block of each level, from 1 up to `bins`, each a multiple of the one before. (1,) is
+            the
+            flat histogram.
     """
 
     bins: int
@@ -59,7 +62,7 @@ class CountTree:
     def release(self, histograms: int) -> LinearQueries:
         """Return the release of this tree for each of some disjoint histograms.
 
-        Nodes are numbered level by level over all histograms, so that the bins of all come first.
+        Nodes are numbered level by level over all histograms, so that all bins come first.
         """
         blocks = np.stack([self.block_of(level) for level in range(len(self.blocks))], axis=1)
         first = histograms * np.cumsum([0, *self.counts[:-1]])
@@ -68,14 +71,13 @@ class CountTree:
         return LinearQueries(histograms * self.nodes, columns)
 
     def estimator(self) -> Floats:
-        """Return the matrix that maps unbiased node values to the least-squares cumulative counts.
+        """Return the matrix from unbiased node values to least-squares cumulative counts, shape (bins, nodes).
 
-        Computes: row j estimates how many records are in bins j and above; among all bin counts, those
-        nearest to the nodes, which have noise of equal variance. Two passes over the levels: up, each
-        node's best estimate from what is below it; down, what it differs by is shared among its children
-        by their variances (Hay et al. 2010, for any number of children).
+        Source: Hay et al. 2010, for any number of children.
+        Computes: row j estimates how many records are in bins j and above, for noise of equal variance. Two
+        passes over the levels: up, each node's best estimate from below; down, its difference is shared among
+        its children by their variances.
         Guarantees: the least-squares solution; unbiased.  [test: tests/protocols/test_count_tree.py]
-        Returns: shape (bins, nodes).
         """
         values = np.split(np.eye(self.nodes), np.cumsum(self.counts)[:-1])
         variances = [np.ones(count) for count in self.counts]
@@ -102,8 +104,8 @@ class CountTree:
     def mean_variance(self) -> float:
         """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.
 
-        Computes: a cumulative count is w times the estimate of a block that it ends in, plus an error
-        independent of it, of variance r, plus whole blocks; w and r follow level by level.
+        Computes: a cumulative count is w times the estimate of a block that it ends in, plus an independent
+        error of variance r, plus whole blocks; w and r follow level by level.
         Guarantees: that of `estimator`, without the matrix.  [test: tests/protocols/test_count_tree.py]
         """
         blocks = self.blocks
@@ -132,13 +134,13 @@ class CountTree:
 
 
 def _grouped(count: int, size: int) -> Integers:
-    """Group `count` things, so many to a group from the last one down; return the group of each."""
+    """Return the group of each of `count` things, `size` to a group from the last one down."""
     from_the_top = np.arange(count)[::-1] // size
     return from_the_top[:1] - from_the_top
 
 
 def _parts(size: int, part: int) -> list[int]:
-    """Cut a block into parts, from the highest bin down."""
+    """Return the sizes of a block's parts, from the highest bin down."""
     return [part] * (size // part) + [size % part] * (size % part > 0)
 
 
@@ -152,12 +154,15 @@ def best_tree(
 ) -> CountTree:
     """Choose the levels and blocks whose cumulative counts have the least mean square error.
 
-    Computes: for each number of levels, with the coins that its nodes would get, a descent over the
-    blocks; more levels until that no longer helps. `mean_variance` times the noise's own is exact.
-    Guarantees: no neighbour (a block's factor one more or less) is better.
+    Computes: for each number of levels, with the coins of its nodes, a descent over the blocks; more levels
+    until that no longer helps. `mean_variance` times the noise's own is exact.
+    Guarantees: no neighbor (a block's factor one more or less) is better.
     [test: tests/protocols/test_count_tree.py]
-    Args: distribution: of distributed noise, None for joint noise.
-    Raises: ValueError: no noise fits epsilon and delta.
+
+    `distribution` is that of distributed noise; None: joint noise.
+
+    Raises:
+        ValueError: No noise fits epsilon and delta.
     """
     best, least = CountTree(bins, (1,)), float("inf")
     for levels in range(1, MAX_LEVELS + 1):
@@ -178,9 +183,10 @@ def node_variance(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> Fraction:
-    """Return the mean square error of one node's noise; of the parties' own, nearly, and but for a factor.
+    """Return the mean square error of a node's noise; for distributed noise approximately, up to a factor.
 
-    Raises: ValueError: no noise fits.
+    Raises:
+        ValueError: No noise fits epsilon and delta.
     """
     release = tree.release(1)
     if distribution is None:
@@ -197,9 +203,8 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
     Computes: the matrix of cumulative sums is R R, R lower triangular with c_k = (2k choose k)/4^k on its
-    k-th diagonal. R x has noise; a record moves R x by a column of R at most, one that is replaced by two.
-    In floats: it is for plans, and nothing is released by it.
-    [test: tests/protocols/test_count_tree.py]
+    k-th diagonal. R x gets noise; a record moves it by a column of R at most, a replaced one by two. In
+    floats, for plans only.  [test: tests/protocols/test_count_tree.py]
     """
     squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)
     moved = neighbors.cap * math.sqrt((1 + neighbors.are_replaced) * squares[-1])
@@ -213,7 +218,7 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:
-    """Return the best blocks for so many levels, from equal factors by steps of one; None: too many."""
+    """Return the best blocks for so many levels, from equal factors by steps of one; None: too many levels."""
     largest = max(2, round(bins ** (1 / levels)))
     even = (_tree(bins, (factor,) * (levels - 1)) for factor in range(largest, 1, -1))
     better = tree = next(filter(None, even), None)
