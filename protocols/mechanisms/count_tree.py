@@ -71,7 +71,7 @@ class CountTree:
         return LinearQueries(histograms * self.nodes, columns)
 
     def estimator(self) -> Floats:
-        """Return the matrix from unbiased node values to least-squares cumulative counts, shape (bins, nodes).
+        """Return the matrix, shape (bins, nodes), from unbiased nodes to least-squares cumulative counts.
 
         Source: Hay et al. 2010, for any number of children.
         Computes: row j estimates how many records are in bins j and above, for noise of equal variance. Two
@@ -218,7 +218,7 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:
-    """Return the best blocks for so many levels, from equal factors by steps of one; None: too many levels."""
+    """Return the best blocks for so many levels, by steps from equal factors; None: too many levels."""
     largest = max(2, round(bins ** (1 / levels)))
     even = (_tree(bins, (factor,) * (levels - 1)) for factor in range(largest, 1, -1))
     better = tree = next(filter(None, even), None)

@@ -56,7 +56,7 @@ class ShiftedLog:
         return self.bits - 1 - self.lowest
 
     def step(self, count: int) -> int:
-        """Return the most by which one record, added or removed, moves g at this count; it never rises with it.
+        """Return the most by which one record, added or removed, moves g at this count; it never rises.
 
         [test: tests/protocols/test_shifted_log.py]
         """
@@ -167,10 +167,10 @@ def plan_logarithm(
 ) -> tuple[ShiftedLog, Fraction]:
     """Choose the logarithm and the noise that protect large groups best, within an error and a budget.
 
-    Computes: the most noise within the target, as a record in a large group depends on that alone, for the
-    least power of 2 as offset with which a record in a small group spends epsilon at most. Larger offsets err
-    more on small groups; others protect as much as the power of 2 below. With offset > most it is plain
-    noise. `epsilon` and `delta` bound the charge of a release.
+    Computes: the most noise that keeps to the target, since only noise protects a record in a large group;
+    and the least power of 2 as offset for which a record in a small group spends at most epsilon. Larger
+    offsets err more on small groups; others protect as much as the power of 2 below. With offset > most it is
+    plain noise.
 
     Returns:
         The logarithm, and the epsilon that the release is charged.
