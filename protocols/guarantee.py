@@ -42,9 +42,10 @@ class Budget:
 
     Attributes:
         delta: None sets no limit.
-        order: Order of the Rényi divergences by which a ledger adds up runs. None: not by these.
-        runs: How many runs, all with the same noise, were declared before the first. None: none were.
-            `order` and `runs` need a delta and exclude each other.
+        order: Order of the Rényi divergences by which a ledger adds up runs.
+        runs: How many runs, all with the same noise, were declared before the first. `order` and `runs` need
+            a delta
+            and exclude each other.
     """
 
     epsilon: Fraction

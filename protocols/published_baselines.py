@@ -1,7 +1,7 @@
 """The published protocols to the last bit, for audits and comparison only.
 
 Their noise protects nobody. π_LAP is emulated on integers as MP-SPDZ computes it with `sfix.round_nearest =
-True`, where every step is deterministic: exact counts of draws give the noise's distribution.
+True`, deterministically, so counting draws gives the exact distribution.
 """
 
 import math
@@ -29,22 +29,16 @@ Logarithm = Callable[[int], int]  # from and to units of 2^-16
 
 
 def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool) -> dict[int, Fraction]:
-    """Return the distribution of the published π_LAP's noise, exactly.
+    """Return the distribution of the published π_LAP's noise, exactly, in units of 2^-16, or of 1 if rounded.
 
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make every
     negative u 0.
-    Computes: x = -b sgn(u) ln(1 - 2|u|) for u uniform on the 2^16 multiples of 2^-16 in [-1/2, 1/2). b has 16
-    fractional bits and multiplies the logarithm, rounded to nearest.
+    Computes: -b sgn(u) ln(1 - 2|u|) for u uniform on the multiples of 2^-16 in [-1/2, 1/2), scale b =
+    sensitivity / epsilon with 16 fractional bits.
     Edge cases: u = -1/2 asks for ln(0), and is left out if the logarithm raises ValueError, as the ideal one
     does.
     [test: tests/protocols/test_published_baselines.py]
 
-    Args:
-        scale: b, sensitivity / epsilon.
-        logarithm: Its emulation.
-        rounded: To an integer, half up, before it is opened.
-    Returns:
-        Masses by value, in units of 2^-16, or of 1 if rounded.
     Raises:
         OverflowError: MP-SPDZ's fixed-point numbers would wrap around.
     """
@@ -67,7 +61,7 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
 def protocol_4(groups: int, thresholds: int) -> LinearQueries:
     """Return Protocol 4's release: TP, FN, FP, TN per group at every threshold, each with noise of its own.
 
-    Source: PrivFairFL, Protocol 4, for two labels. A score of at least 0 passes the first threshold, 0.
+    Source: PrivFairFL, for two labels. A score of at least 0 passes the first threshold, 0.
     """
     return each_threshold(2 * groups, thresholds)
 
@@ -75,7 +69,7 @@ def protocol_4(groups: int, thresholds: int) -> LinearQueries:
 def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
     """Return the release of two counts at every threshold: the scores at or above it, and those below.
 
-    Computes: the cell (histogram, b), b = 1 .. thresholds, holds the records that pass b thresholds.
+    The cell (histogram, b), b = 1 .. thresholds, holds the records that pass b thresholds.
     """
     columns = tuple(
         tuple(2 * h * thresholds + (t if t < passed else thresholds + t) for t in range(thresholds))
@@ -86,13 +80,11 @@ def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
 
 
 def composed_laplace(epsilon: float, times: int, delta: float) -> float:
-    """Return an epsilon of `times` values with ideal Laplace noise at delta, in floats.
+    """Return an epsilon of `times` values with ideal Laplace noise, each of `epsilon`, at delta, in floats.
 
-    Source: Doroshenko et al. 2022, "Connect the dots", which only adds to delta; FFT, bisection. A step of
-    epsilon / 100 gives 0.01 more than the least epsilon at most.
+    Source: Doroshenko et al. 2022, "Connect the dots", which only adds to delta. It is 0.01 above the least
+    epsilon at most. delta is not much below 10^-9, where rounding of the FFT would show.
     [test: tests/protocols/test_published_baselines.py]
-
-    `epsilon` is that of one value. `delta` is not much below 10^-9, where rounding of the FFT would show.
     """
     steps = 200
     x = np.linspace(0, epsilon, steps + 1)  # noise in units of its scale; the loss is epsilon - 2x
@@ -132,11 +124,10 @@ def ideal_log(x: int) -> int:
 def mp_spdz_log(x: int) -> int:
     """Return MP-SPDZ's `log_fx(x, e)` with `sfix.round_nearest = True`, to the last bit, in units of 2^-16.
 
-    Source: the arithmetic of MP-SPDZ's `Compiler/mpc_math.py` and `Compiler/library.py` at 16 of 31 bits in a
-    ring of 64: normalize to [1/2, 1), a quotient of two cubics, times ln 2.
+    Source: MP-SPDZ's `Compiler/mpc_math.py` and `Compiler/library.py` at 16 of 31 bits in a ring of 64.
     Guarantees: equal to MP-SPDZ's, for every argument that π_LAP has.
     [test: tests/programs/test_published.py]
-    Edge cases: x = 0 has no logarithm; MP-SPDZ returns about -4.03 without a word, and so does this.
+    Edge cases: MP-SPDZ returns about -4.03 for x = 0, without an error.
 
     Raises:
         ValueError: x, in units of 2^-16, is not from 0 to 2^30 - 1.
@@ -157,10 +148,10 @@ TRUNCATED = Tally(samples=2_097_152, hits=988_069, moved=83_640)
 
 
 def nearest(value: int, bits: int) -> int:
-    """Return value / 2^bits rounded half up, as MP-SPDZ rounds a product to nearest.
+    """Return value / 2^bits rounded half up, as MP-SPDZ rounds a product.
 
     Raises:
-        OverflowError: MP-SPDZ's ring would have wrapped.
+        OverflowError: MP-SPDZ's ring would wrap around.
     """
     if not -(1 << _RING_BITS - 2) <= value < 1 << _RING_BITS - 2:
         raise OverflowError("a product does not fit MP-SPDZ's ring of 64 bits")
@@ -172,7 +163,7 @@ def _fixed(constant: float) -> int:
 
 
 def _cubic(coefficients: tuple[float, ...], x: int) -> int:
-    """Evaluate a polynomial of degree 3; powers are rounded one by one, their combination once."""
+    """Evaluate a polynomial of degree 3: powers are rounded one by one, their combination once."""
     square = nearest(x * x, FRACTION_BITS)
     powers = (x, square, nearest(square * x, FRACTION_BITS))
     terms = sum(_fixed(c) * power for c, power in zip(coefficients[1:], powers, strict=True))

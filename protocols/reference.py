@@ -57,10 +57,8 @@ def noise_of_bits(coins: Sequence[tuple[int, int]], bits: Sequence[int]) -> int:
 def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bits: Sequence[int]) -> int:
     """Return the joint Gaussian noise of given fair bits, by comparing integers.
 
-    Args:
-        coins: (numerator, bits) of each probability that the word is compared with.
-        added: How many bits are added each time the sample is doubled.
-        bits: The sign, the word, lowest bit first, and the bits to add.
+    `coins` are (numerator, bits) of each compared probability; `added` is how many bits are added at each
+    doubling; `bits` are the sign, the word, lowest bit first, and the bits to add.
     """
     width = max(of_coin for _, of_coin in coins)
     word = sum(bit << i for i, bit in enumerate(bits[1 : 1 + width]))

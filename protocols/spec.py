@@ -51,9 +51,7 @@ class InputForm:
         multiplies_client_values: Whether a client's value is a factor of a secret x secret product. Then
             plain
             additive shares are not safe against an active party.
-        summed_by_party: Whether each party adds up its own column before the run, so that the cost does not
-            depend
-            on the number of clients.
+        summed_by_party: Whether each party adds up its column before the run, whatever the number of clients.
         public: What the execution shows besides the domain.
         capped: Who keeps a client to its contribution bound, where clients can be the privacy unit.
         shares_bits: Whether bits are shared, by XOR.
@@ -68,9 +66,10 @@ class InputForm:
     shares_bits: bool = False
 
     def by(self, path: InputPath) -> "InputForm":
-        """Return the same form with values that come by `path`; a party cannot add up what clients send.
+        """Return the same form for values that come by `path`.
 
-        Replicated shares are always integers; those of a slot's code have bits anyway.
+        A party cannot add up what clients send. Replicated shares are integers, and those of a slot's code
+        have bits.
         """
         summed = self.summed_by_party and path is not CLIENTS
         return replace(
@@ -81,7 +80,7 @@ class InputForm:
     def exchangeable(self) -> bool:
         """Whether a party that changes its share of a slot can put a record of its choice into an empty one.
 
-        True if the form enforces the contribution bound: any bits are a record, or none.
+        True if the form enforces the contribution bound, as any bits are then a record or none.
         """
         return self.capped == ENFORCED and not self.path.authenticated
 
@@ -103,25 +102,24 @@ class ProtocolSpec:
     Attributes:
         name: The program `Programs/Source/<name>.mpc`.
         source: Paper and protocol.
-        arguments: The program's arguments, in order.
+        arguments: The program's, in order.
         outputs: Names of the `OUT` lines.
         revealed: Opened values, and to whom.
-        release: Maps arguments by name, without epsilon and delta_bits but with `steps` where values are on a
-            grid,
-            to the queries that are answered with noise. Every guarantee is derived from them. None: none is
-                declared,
-            so no guarantee can be stated.
+        release: Maps arguments by name, and `steps` where values are on a grid, to the queries that are
+            answered
+            with noise, from which every guarantee is derived. None: no guarantee can be stated.
         portable: Whether the program keeps to the embedded engine's subset.
-        input_paths: The input paths that its text has.
+        input_paths: Those that its text has.
         uses_edabits: Whether it turns integers into bits; MP-SPDZ makes edaBits by the thousand.
         linear: Whether it only adds, except for products of its input form, so that a shifted share shifts
             the
             result, no more. Otherwise active models run it on bits alone, which stay bits.
         slot_bits: Maps arguments to the bits of a slot, where slots are shared bit by bit.
-        fair_bits: Maps arguments to the fair bits of a noise sample that each party draws.
-        compared: Maps arguments to the number of compared integers; in a field each mask fails with a small
-            probability. Unknown for programs that are not portable.
-        distributed_noise: Whether it has a place for distributed noise (`with_distributed_noise`).
+        fair_bits: Maps arguments to a party's fair bits per noise sample.
+        compared: Maps arguments to the number of compared integers, each of whose masks in a field fails with
+            a small
+            probability. Not known of programs that are not portable.
+        distributed_noise: Whether it has a place for that (`with_distributed_noise`).
         makes_piece, uses_piece: Whether it keeps shares of noise for another run, or takes such shares.
         made_up: Whether it is for benchmarks, on made-up records alone.
     [test: tests/harness/engines/test_mpyc_masks.py]
@@ -157,7 +155,7 @@ class ProtocolSpec:
         return self.arguments[-len(OWN_ARGUMENTS) :] == OWN_ARGUMENTS
 
     def by(self, path: InputPath) -> "ProtocolSpec":
-        """Return the protocol for values that come by `path`, with an argument for the path where needed."""
+        """Return the protocol for values that come by `path`."""
         known = path is not REPLICATED or "path" in self.arguments
         return self if known else replace(self, arguments=("path", *self.arguments))
 
@@ -239,8 +237,8 @@ PI_RW_SLOTS = replace(
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
     """Return the release of trees, for `score_columns` sets of groups where a record has several scores.
 
-    Such a record is in one bin of each set, in the histogram of its group and of whether it has the set's
-    label. Records with all scores in one bin are listed; others move as many nodes.
+    Such a record is in one bin of each set, in the histogram of its group and of having the set's label. Only
+    records with all scores in one bin are listed; others move as many nodes.
     """
     sizes, bins = tuple(map(int, arguments["blocks"].split("."))), int(arguments["bins"])
     one = CountTree(bins, sizes).release(_cells(arguments))
@@ -402,8 +400,8 @@ PI_ROUNDS = ProtocolSpec(
 def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
     """Return the protocol with distributed noise; None if it has no place for it.
 
-    Where each party holds a column of sums, all released values are linear in it: that is π_SUM. Elsewhere
-    the parties' noises are one more input vector.
+    Where each party holds a column of sums, it is π_SUM. Elsewhere the parties' noises are one more input
+    vector.
     """
     if not spec.distributed_noise:
         return None
@@ -415,8 +413,8 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
     """Return the protocol with joint noise that its parties made before; None if it has no place for it.
 
-    Where each party holds a column of sums it is π_SUM again, elsewhere the program takes noise from parties'
-    files. Replicated shares lie in the same file, so they exclude it.
+    Where each party holds a column of sums, it is π_SUM again. Elsewhere noise comes from parties' files, and
+    excludes replicated shares, which lie in the same file.
     """
     if not (spec.distributed_noise or spec.name == PI_COUNT.name) or form.path is REPLICATED:
         return None

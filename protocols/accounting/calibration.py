@@ -32,8 +32,7 @@ class LinearQueries:
     Attributes:
         columns: Per cell, the distinct nodes that one more record in it changes.
         amounts: By how much, per cell and node; empty: each by 1.
-        shared: Whether the listed cells are only the corners of what a record can be, which shares its amount
-            among them (theorem 11).
+        shared: Whether only the corners of a record's possible cells are listed (theorem 11).
     """
 
     nodes: int
@@ -68,8 +67,7 @@ class LinearQueries:
 class AboveThreshold:
     """The index of the first of `queries` counts that is, with noise, at or below a noisy bound.
 
-    A client moves counts by 1, all the same way, so their number does not matter
-    (`guarantee_of_first_below`).
+    A client moves counts by 1, all the same way, so it does not matter how many (`guarantee_of_first_below`).
     """
 
     queries: int
@@ -89,7 +87,7 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
     """Return the release of sums of values' distances from either end of the range, per group (π_GAP).
 
     Computes: a client of group g with value v, a whole number from -steps to steps, adds steps + v to node 2
-    g and steps - v to node 2 g + 1: always 2 steps in all. The corners are v = steps and v = -steps.
+    g and steps - v to node 2 g + 1: always 2 steps in all.
     """
     return LinearQueries(
         2 * groups, tuple((node,) for node in range(2 * groups)), ((2 * steps,),) * (2 * groups), True
@@ -112,9 +110,8 @@ class NeighboringRelation(StrEnum):
 def default_relation(max_count: int) -> NeighboringRelation:
     """Return the relation that a release protects by default.
 
-    The number of clients is public. So a client's only record is protected against replacement; the number of
-    its records is secret if it may have several.
-    [test: tests/protocols/test_calibration.py]
+    The number of clients is public, so a client's only record is protected against replacement; if it may
+    have several, their number is secret, too.  [test: tests/protocols/test_calibration.py]
     """
     return NeighboringRelation.REPLACE_ONE if max_count == 1 else NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -137,9 +134,9 @@ class Neighbors:
 
     Attributes:
         cap: The most records of a client that count, where clients are zeroed out.
-        malleable_slots: Whether a party can change the content of a client's slots. If it flips bits m, a
-            code x
-            becomes x ^ m, and 0 for nothing becomes m, so a record that goes leaves another in its place.
+        malleable_slots: Whether a party can change a client's slots. If it flips bits m, a code x becomes x ^
+            m, and
+            0 for nothing becomes m, so a record that goes leaves another in its place.
     """
 
     relation: NeighboringRelation
@@ -161,11 +158,11 @@ class NoisePlan:
         changed: L1 sensitivity: by how much two neighbors' values differ in all, at most.
         largest: By how much a single value differs, at most.
         node_epsilon, node_delta_bits: Arguments that the program is compiled with.
-        coins: Joint noise; empty if noise is distributed.
+        coins: Joint noise, else empty.
         exact: Realized guarantee of the whole release.
         opened: Whether the noisy values are revealed, not only what follows from them.
         release: The values that get noise; None for an index.
-        own: Distributed noise; None if noise is joint.
+        own: Distributed noise, else None.
     """
 
     neighbors: Neighbors
@@ -222,8 +219,9 @@ def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
 def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
     """Return by how much one record moves each value, for all neighbors that may be furthest apart.
 
-    Computes: for counts, `nodes_changed` ones; else, per record or pair of records in listed cells, the
-    amounts other than 0, sorted.  [test: tests/protocols/test_exact_moves.py]
+    Computes: for counts, `nodes_changed` ones; else the sorted amounts of records, or pairs of records, in
+    listed cells.
+    [test: tests/protocols/test_exact_moves.py]
     """
     if not release.amounts:
         return frozenset([(1,) * nodes_changed(release, replace(neighbors, cap=1))])
@@ -304,7 +302,7 @@ def plan_distributed_noise(
     [test: tests/protocols/test_distributed_noise.py]
 
     Raises:
-        ValueError: No table reaches these, or the release is an index; the message says why.
+        ValueError: No table reaches these, or the release is an index.
     """
     if isinstance(release, AboveThreshold):
         raise ValueError("which count is the first below a bound is found inside, with joint noise only")
@@ -322,8 +320,7 @@ def _plan_first_below(
 ) -> NoisePlan:
     """Choose the coins for an index: half of epsilon for each of two ratios, delta shared by all samples.
 
-    Flipped bits of a slot only make neighbors differ in another pair of codes. Of two codes one exceeds all
-    caps that the other does, so all counts still move the same way.
+    Flipped bits of a slot double nothing: of any two codes one exceeds all caps that the other does.
     """
     if neighbors.relation is not NeighboringRelation.ZERO_OUT_ONE:
         raise ValueError(
@@ -361,7 +358,7 @@ def guarantee_of_first_below(coins: tuple[Coin, ...], queries: int) -> Guarantee
 
     Source: AboveThreshold (Dwork and Roth 2014, Algorithm 1), for counts that all move the same way.
     Computes: theorem 12: two ratios of neighboring atoms, and an outermost atom of each sample.
-    Guarantees: (epsilon, delta) for every such pair of counts. Counts that move both ways would need a third
-    ratio.  [test: tests/protocols/test_above_threshold.py, by enumeration]
+    Guarantees: for every such pair of counts; counts that move both ways would need a third ratio.
+    [test: tests/protocols/test_above_threshold.py, by enumeration]
     """
     return Guarantee(2 * log_upper_bound(worst_ratio(coins)), (queries + 1) * edge_mass(coins))

@@ -35,9 +35,7 @@ class Moves:
 
     Attributes:
         each: Ways, each with the amounts by which values move for one record.
-        cap: How many records move at once, each one value of each level. Above 1, `each` is one way, a move
-            by 1
-            for each level.
+        cap: How many records move at once. Above 1, `each` is one way, a move by 1 for each level.
     """
 
     each: Collection[tuple[int, ...]]
@@ -45,36 +43,36 @@ class Moves:
 
     @property
     def units(self) -> int:
-        """By how much values move in all, at most."""
+        """The most by which values move in all."""
         return self.cap * max(map(sum, self.each))
 
     @property
     def squares(self) -> int:
-        """The sum of the squares of the moves, at most: all records of a client in one cell."""
+        """The most that the squares of the moves add up to: all records of a client in one cell."""
         return self.cap**2 * max(sum(a * a for a in move) for move in self.each)
 
     @property
     def largest(self) -> int:
-        """By how much a single value moves, at most."""
+        """The most by which a single value moves."""
         return self.cap * max(map(max, self.each))
 
     @property
     def levels(self) -> int:
-        """How many values a single record moves, at most."""
+        """The most values that a single record moves."""
         return max(map(len, self.each))
 
     @property
     def values(self) -> int:
-        """How many values move, at most."""
+        """The most values that move."""
         return self.cap * self.levels
 
 
 def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fraction) -> Guarantee:
     """Return the guarantee of the honest parties' noises.
 
-    Computes: Laplace: epsilon is the rate times all units that move; delta adds up bounds of the moved values
-    at their shares of epsilon. Gaussian: the delta of all values' losses together at the given epsilon, at
-    the worst way to share amounts; for a client with several records, Gaussian DP and `distance`.
+    Computes: Laplace: epsilon is the rate times all units; delta adds up bounds of the moved values at their
+    shares of epsilon. Gaussian: delta of all losses together at the given epsilon, at the worst way to share
+    amounts; for several records of a client, Gaussian DP and `distance`.
     Guarantees: upper bounds, of the exact distribution of the sum.  [test:
     tests/protocols/test_distributed_noise.py]
     """
@@ -95,8 +93,6 @@ def guarantee_of_distributed(noise: DistributedNoise, moves: Moves, epsilon: Fra
 def _shared(amount: int) -> list[tuple[int, ...]]:
     """Return moves of one or two values that dominate every move by a and amount - a.
 
-    Computes: for every a from amount / 2 up. Squares of the parts add up to at most that of the amount, so
-    these moves tell hardly more than one value's by all of it.
     Proof: theorem 15.  [test: tests/protocols/test_distributed_noise.py]
     """
     moves: list[tuple[int, ...]] = [(amount,)]
@@ -111,8 +107,7 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
 def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
     """Return a bound of delta, each value at its share of epsilon.
 
-    Computes: a move by s as s moves by 1: sum over j < s of e^(rate j) times the delta of one. It is convex
-    in s, so the fewest values that move, as far as they can, are worst.
+    Computes: a move by s as s moves by 1. The bound is convex in s, so the fewest values that move are worst.
     """
     per_unit = move_delta(noise, 1, noise.rate) / (exp_bounds(noise.rate)[0] - 1)
 
@@ -150,9 +145,9 @@ def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistributi
 def rho(noise: DistributedNoise) -> Fraction:
     """Return rho such that D_alpha <= alpha rho s^2, alpha whole, for the ideal sum and the same moved by s.
 
-    The ideal sum has `honest` independent discrete Gaussians with the table's ratio. Two bounds hold: that of
-    one of the noises, 1 / (2 sigma_i^2), and that of the discrete Gaussian with the sum's variance, 1 / (2
-    sigma^2), plus 2 tau, as the sum is within a factor e^(+-tau) of it.
+    The ideal sum has `honest` independent discrete Gaussians with the table's ratio. The smaller of two
+    bounds is that of one of them, or that of a discrete Gaussian with the sum's variance, which the sum is
+    within a factor e^(+-tau) of.
     Proof: theorem 4.  [test: tests/protocols/test_distributed_noise.py]
     """
     one = noise.rate * noise.honest  # 1 / (2 sigma_i^2)
@@ -176,8 +171,8 @@ def _root_up(x: Fraction) -> Fraction:
 def distance(noise: DistributedNoise) -> Fraction:
     """Return a bound of the total variation distance of a party's Gaussian table from its ideal distribution.
 
-    Computes: the ideal mass beyond the edge, a geometric series from at most sqrt(one / pi) at 0 (Poisson
-    summation), and a rounding of each entry.
+    Computes: the ideal mass beyond the edge, from at most sqrt(one / pi) at 0 (Poisson summation), and a
+    rounding of each entry.
     """
     one = noise.rate * noise.honest
     outside = 2 * _power_below(one * (noise.edge + 1) ** 2) / (1 - _power_below(one * (2 * noise.edge + 3)))
@@ -227,8 +222,8 @@ def design_distributed(
 ) -> tuple[DistributedNoise, Guarantee]:
     """Choose a table whose guarantee keeps to epsilon and delta, with nearly as little noise as possible.
 
-    Computes: a rate and an edge by continuous formulas, then a larger edge or a lower rate until the table's
-    own guarantee is enough.
+    Computes: a rate and an edge by continuous formulas, then less rate or more edge until the table's
+    guarantee is enough.
 
     Raises:
         ValueError: No table does.

@@ -28,8 +28,8 @@ class Estimate:
     """How well one event tells two neighbors apart: P(E) - e^epsilon Q(E), a lower bound of delta.
 
     Attributes:
-        low, high: Interval of that event's true value with the confidence asked for. delta is at least `low`;
-            another event may do better than `high`.
+        low, high: Interval of that event's true value. delta is at least `low`; another event may exceed
+            `high`.
     """
 
     value: float
@@ -40,8 +40,8 @@ class Estimate:
 def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
     """Estimate how well the tallied event tells neighbors apart at epsilon.
 
-    Computes: Chernoff's bound with the relative entropy, for each of the four tails of the two masses.
-    Samples are independent but need not have one distribution: one per draw of a finite number is as good.
+    Computes: Chernoff's bound with the relative entropy, for each of four tails. Samples are independent, but
+    need not have one distribution.
     Guarantees: P(true value outside low .. high) <= 1 - confidence.
     [test: tests/protocols/test_empirical.py]
     """

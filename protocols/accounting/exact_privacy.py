@@ -1,8 +1,7 @@
 """Exact privacy of noise, recomputed from its probability mass function alone, in rationals.
 
-The audit uses nothing of the noise's design. Two neighbors' outcomes are grouped by likelihood ratio, from
-which follow delta at every epsilon, the least epsilon at a delta, and the composition of several noisy
-values.
+The audit uses nothing of the noise's design. Outcomes are grouped by their likelihood ratio under two
+neighbors.
 """
 
 from bisect import bisect_left
@@ -76,7 +75,7 @@ class PrivacyCurve:
     Attributes:
         pairs: Per pair of neighbors that may be the worst, the masses (p, q) of all outcomes with the same p
             / q,
-            by falling p / q, q = 0 first.
+            falling, q = 0 first.
     """
 
     pairs: tuple[tuple[Masses, ...], ...]
@@ -160,9 +159,9 @@ def second_moment(distribution: Mapping[int, Fraction]) -> Fraction:
 def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurve:
     """Return the privacy of the default noise, for any number of coins.
 
-    Computes: for counts that differ by s, P(X = x) / P(X = x - s) on one side of zero depends on the low bits
-    of x and the length of a carry above them: at most 2^b (k - b + 1) groups, b the bits of s, k the coins.
-    Across zero, and at the edge, atom by atom.
+    Computes: for counts that differ by s, the ratio on one side of zero depends on the low bits of x and the
+    length of a carry above them: at most 2^b (k - b + 1) groups, b the bits of s, k the coins. Else atom by
+    atom.
     Guarantees: equal to `curve_of_distribution` of the enumerated distribution.
     [test: tests/protocols/test_exact_privacy.py]
 
@@ -227,8 +226,7 @@ def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     """Return the privacy of several values with independent noise, each moved as its curve says.
 
-    Computes: products of masses, grouped by the product of their ratios; exact, not a composition bound. The
-    curves list their pairs of neighbors in the same order.
+    Exact, not a composition bound. The curves list their pairs of neighbors in the same order.
 
     Raises:
         ValueError: One step would take more than 50 000 products.
@@ -247,8 +245,6 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
 def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
     """Return the L1 sensitivity: by how much two neighbors' noisy values differ in all, at most.
 
-    Computes: the largest column; the largest difference of two columns where a record is replaced. Times
-    `cap` where a client is zeroed out.
     Guarantees: equal to the largest L1 distance between the values of any two neighboring data sets.
     [test: tests/harness/privacy/test_audit_releases.py, tests/harness/clients/test_exchanged_records.py]
     """
@@ -285,10 +281,7 @@ def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction
 
 
 def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
-    """Return a bound of that mass where `cap` records come or go at once, in `nodes` counts each.
-
-    Computes: the heaviest of all ways to spread them over counts, from the ways to spread fewer.
-    """
+    """Return a bound of that mass where `cap` records come or go at once, in `nodes` counts each."""
     top, scale = (1 << len(coins)) - 1, 1 << sum(coin.bits for coin in coins)
     uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
     for n in range(cap):

@@ -1,8 +1,8 @@
 """Privacy losses of many independent noises together, numerically and never too low.
 
 A loss ln(P / Q) between two multiples of a step is split into two outcomes with these losses and, together,
-the same masses. Forgetting which one it was gives the outcome back, so no test becomes worse (Doroshenko et
-al. 2022, "Connect the dots"). Integers only, rounded towards larger losses.
+the same masses, on which no test is worse (Doroshenko et al. 2022, "Connect the dots"). Integers only,
+rounded towards larger losses.
 """
 
 from bisect import bisect_right
@@ -67,7 +67,7 @@ def loss_distribution(
     Guarantees: `delta` is never below the outcomes' own.  [test: tests/protocols/test_losses.py]
 
     Args:
-        outcomes: Masses under the data set and under its neighbor, times `total`, in any order.
+        outcomes: Masses under the data set and under its neighbor, times `total`.
         total: Of all masses.
         step: At most 1.
         most: Steps on either side of 0. Larger losses count as infinite; smaller ones are raised to -most.

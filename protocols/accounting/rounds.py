@@ -1,7 +1,7 @@
 """Guarantee of many rounds of noisy sums together, and the noise for it: by Gaussian DP, exactly.
 
-A round reveals sums of integer vectors. Neighbors' sums are apart by a bounded norm; a round may depend on
-what earlier ones revealed.
+Neighbors' sums of integer vectors are apart by a bounded norm; a round may depend on what earlier ones
+revealed.
 """
 
 import math
@@ -96,9 +96,7 @@ def plan_rounds(
         rounds: At least 1.
         epsilon: Above 0, at most 32.
         delta: Between 0 and 1.
-        distributed: Numbers of parties and of honest parties, for discrete Gaussian noise of each party's
-            own.
-            None: joint noise.
+        distributed: Numbers of parties and of honest parties, for discrete Gaussian noise. None: joint noise.
     Raises:
         ValueError: No noise reaches these; the message says why.
     """
@@ -128,17 +126,13 @@ def plan_rounds(
 
 
 def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
-    """Return mu^2 and d: the noise is s mu-Gaussian DP for a move by s, but for d.
+    """Return mu^2 and d: the noise is s mu-Gaussian DP for a move by s up to `farthest`, but for d.
 
-    Computes: mu^2 = L (1 + L / 2), where ln(P(x)^2 / (P(x - 1) P(x + 1))) is from 0 to L for all x. For joint
-    noise, L is that of its table without its ends, whose mass is d. For distributed noise, L is twice its
-    rho, and d the `distance` of all honest parties' tables.
-    Proof: docs/explanation/theorems.md, theorem 4.  [test: tests/protocols/test_rounds.py]
+    Computes: theorem 4 (docs/explanation/theorems.md). For joint noise L is that of its table without its
+    ends, whose mass, about `lost`, is d. For distributed noise L is twice its rho, and d the `distance` of
+    all honest tables.
+    [test: tests/protocols/test_rounds.py]
 
-    Args:
-        noise: Of each coordinate.
-        lost: About how much joint noise may lose.
-        farthest: The largest s.
     Raises:
         ValueError: There is no L up to 1/2.
     """

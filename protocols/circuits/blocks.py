@@ -18,11 +18,8 @@ def count_blocks(histograms: int, bins: int, sizes) -> int:
 def block_sums(secret_integer, counts, histograms: int, bins: int, sizes):
     """Add up the bins of each block, without communication.
 
-    Blocks are aligned at the highest bin, and a level's lowest block holds the rest. `counts` has histograms
-    * bins values, a histogram's bins lowest first.
-
-    Returns:
-        Secret vector of `count_blocks` values: level by level, histogram by histogram, lowest block first.
+    Blocks are aligned at the highest bin, and a level's lowest block holds the rest. `counts` and the result
+    go histogram by histogram, lowest first; the result level by level.
     """
     values = [counts]
     for size in sizes[1:]:

@@ -1,7 +1,7 @@
 """Values that clients send to the running parties, masked, so that no active party can change them.
 
-MP-SPDZ's client interface carries the bytes. A virtual machine sees one client, its party's front
-(`harness/clients/gateway.py`), which passes every client its own part. Values travel client by client.
+A virtual machine sees one client, its party's front (`harness/clients/gateway.py`), which passes every client
+its own part. Values travel client by client.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ DIGEST_WORDS = 4  # of 64 bits: SHA-256
 def checks(parts: int) -> int:
     """Return how many random subset sums are compared per part, when at most as many clients are tried.
 
-    Each lets a changed mask pass half the time. A party that has one client leave out its values may try the
-    next, so the number of sums grows by one whenever tries double.
+    Each lets a changed mask pass half the time. A party may try one client after another, so the number grows
+    by one whenever clients double.
     """
     return CHECKS + (parts - 1).bit_length()
 
@@ -23,9 +23,8 @@ def checks(parts: int) -> int:
 def front(listen_for_clients, accept_client_connection, get_cmdline_arg):
     """Wait for the party's own front; return its connection number.
 
-    Port and number are run-time arguments of the virtual machine, as they differ between parties and runs.
-    MP-SPDZ accepts a client without a certificate, but only the party's own host knows the number, which is
-    random.
+    MP-SPDZ accepts a client without a certificate. Only the party's own host knows the number, which is
+    random and a run-time argument, as is the port.
     """
     port, number = get_cmdline_arg(0)._v, get_cmdline_arg(1)._v
     listen_for_clients(port)
@@ -38,13 +37,12 @@ def columns_of_clients(
 ):
     """Return clients' values: what they sent, minus random masks that only they learned.
 
-    Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006), with random
-    subset sums of a client's masks in place of one product per mask. The product is unsound modulo 2^64,
-    where a mask that is off by 2^63 passes half the time, and costs `spdz2k` 16 times the traffic.
-    Computes: parties send their shares of the masks r and of `checks` offsets s per part, and clients choose
-    the subsets. Parties open s + the sum of each subset of r, and check that no party tampered. A client
-    compares with what it was sent, and only then sends its values plus r. Subsets and values count once all
-    parties have the same of a client, else the client's are 0, 0 and 0.
+    Source: masked client input (Damgård, Damgård, Nielsen, Nordholt, Toft, eprint 2015/1006), with subset
+    sums of a client's masks in place of products, which are unsound modulo 2^64: a mask that is off by 2^63
+    passes half the time.
+    Computes: parties send shares of the masks r and of `checks` offsets per part. Clients choose subsets of
+    r, whose sums plus offsets the parties check and open. A client compares, and only then sends its values
+    plus r. A client of which parties hold different data counts as 0.
     Guarantees: if a party alters what clients learn of r modulo 2^64, each of these clients notices, except
     that one does not with probability 2^-CHECKS.  [test: tests/harness/clients/test_input_masks.py]
     No client, whatever it does or leaves undone, ends the run or has parties compute on different numbers.

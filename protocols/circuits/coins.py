@@ -1,7 +1,7 @@
 """Coins for the default noise: dyadic, cheap, and checked in exact rationals.
 
-It also runs in MP-SPDZ's compiler, with the standard library only. Whether coins are private is decided
-exactly. Floats only rank candidates, by + - * /, so that every Python derives the same coins.
+MP-SPDZ's compiler runs it too. Floats only rank candidates, by + - * /, so that every Python derives the same
+coins.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ class Coin:
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
     """Enclose e^x between two rationals (lower, upper), less than 2^-100 apart, relatively.
 
-    Computes: Taylor's series with terms rounded down and up. From n >= 2x on they at least halve, so the tail
-    is at most the last term.
+    Computes: Taylor's series, rounded down and up; from n >= 2x on terms at least halve.
 
     Raises:
         ValueError: x is not from 0 to 64.
@@ -75,8 +74,7 @@ def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
 def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
     """Return e^epsilon of the sampler for sensitivity 1, exactly.
 
-    Source: docs/explanation/noise.md, theorem 1: P(n+1)/P(n) = o_t / (o_0 ... o_{t-1}), t the number of
-    trailing ones of n, so as many ratios as coins cover all pairs. Across the sign the ratio is 1.
+    Source: docs/explanation/noise.md, theorem 1.
     Guarantees: max over neighboring atoms, both ways.  [test: tests/protocols/test_truncated_noise.py]
     """
     worst, below = Fraction(1), Fraction(1)
@@ -111,7 +109,7 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
     Source: truncated geometric bits (Dwork et al. 2006, "Our data, ourselves"); the ratios and the dyadic
     search are ours.
     Computes: a frontier search, lowest coin first. Coin t must have odds >= e^-epsilon times the product of
-    the odds below it; candidates round that bound up to numbers of fair bits.
+    the odds below it, rounded up to some number of fair bits.
     Guarantees: the result passes `check`; its mean square error is at most 1.02 times that of the ideal,
     untruncated sampler at the same epsilon.  [test: tests/protocols/test_coins.py]
     Edge cases: at large epsilon a second coin only serves delta.
@@ -120,7 +118,7 @@ def design_coins(epsilon: Fraction, delta_bits: int) -> tuple[Coin, ...]:
         epsilon: Per unit of sensitivity, rational, in [10^-7, 20].
         delta_bits: In [20, 128]; the outermost atom weighs at most 2^-delta_bits.
     Returns:
-        Coins for the bits of the magnitude, lowest first; at most 30.
+        At most 30 coins, for the bits of the magnitude, lowest first.
     Raises:
         ValueError: A parameter is out of range, or 30 coins do not reach them.
     """
@@ -165,7 +163,6 @@ class _Partial:
     """The lowest coins of a design.
 
     Attributes:
-        gates: Their cost.
         odds: Product of their odds.
         edge: Product of their numerators.
         mean, variance: Of their part of the magnitude.
@@ -209,7 +206,7 @@ class _Partial:
 
 
 def _candidates(odds_min: Fraction, odds_max: Fraction) -> Iterator[Coin]:
-    """Yield coins of growing cost, each closer to the bound from above than all cheaper ones."""
+    """Yield coins of growing cost, each closer to the bound from above."""
     p_min, p_max = odds_min / (1 + odds_min), odds_max / (1 + odds_max)
     many, closest = 0, Coin(1, 1)
     for bits in range(1, _MAX_FLIPS + 1):
@@ -226,7 +223,7 @@ def _candidates(odds_min: Fraction, odds_max: Fraction) -> Iterator[Coin]:
 
 
 def _pareto(states: list[_Partial]) -> list[_Partial]:
-    """Keep, of states sorted by cost, those whose odds are lower than all cheaper ones'."""
+    """Keep, of states sorted by cost, those with the lowest odds so far."""
     kept: list[_Partial] = []
     for state in states:
         if not kept or state.odds < kept[-1].odds:

@@ -34,11 +34,16 @@ def counts_by_product(secret_integer, columns, clients: int, groups: int, labels
     Source: PrivFairFL, Protocol 2, lines 2-8, for any number of groups. T has no column for the last group,
     whose counts are what the others leave over.
     Computes: C(s, y) = <T_s, LC_y>; (groups - 1) * labels * clients multiplications, opened once per inner
-    product. `columns` are (groups - 1 + labels) * clients secret values, a column after the other, indicators
-    first.
+    product.
 
+    Args:
+        secret_integer: MP-SPDZ's sint.
+        columns: (groups - 1 + labels) * clients secret values, a column after the other, indicators first.
+        clients: Their number.
+        groups: Their number.
+        labels: Their number.
     Returns:
-        Secret vector of groups * labels counts, label fastest.
+        Secret vector of counts, label fastest.
     """
 
     def column(j):
@@ -60,8 +65,8 @@ def confusion_by_product(secret_integer, columns, records: int, groups: int, lab
     four multiplications. The last group and label have no column; their counts are what the others leave
     over.
     Computes: (labels - 1)^2 multiplications per record opened one by one, and (groups - 1) * (labels^2 - 1)
-    per record in inner products, each opened once. `columns` are (groups - 1 + 2 * (labels - 1)) * records
-    secret values, a column after the other: groups, labels, predictions.
+    per record in inner products, each opened once. `columns` are groups, labels, predictions: (groups - 1 + 2
+    * (labels - 1)) * records secret values, a column after the other.
 
     Returns:
         Secret vector of counts, prediction fastest.

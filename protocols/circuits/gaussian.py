@@ -2,7 +2,6 @@
 
 Source: inversion from a table of cumulative probabilities; subdivision by binomial weights, as of B-splines
 (Lane and Riesenfeld 1980). The choice of both, and their privacy (`protocols.accounting.rounds`), is ours.
-Parties input the fair bits.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class JointGaussian:
     """Noise near a discrete Gaussian, which parties make together and nobody knows; its mean is 0.
 
     Attributes:
-        rate, steps: Of the coarse sample, which is k or -1 - k, k = 0, .., steps, with probability near
+        rate, steps: The coarse sample is k or -1 - k, k = 0, .., steps, with probability near
             c e^(-rate (k + 1/2)^2). rate (steps + 1/2)^2 is 256 at most.
         levels: How often it is refined, at least once.
     """
@@ -91,7 +90,7 @@ def gaussian(noise: JointGaussian, fair, secret_integer):
     """Map `noise.bits` fair bits to one noise sample per lane.
 
     Computes: M = how many of the probabilities the word is below; T = M, or -1 - M by the sign; `levels`
-    times, T becomes 2 T plus a sum of fair bits less its mean, a whole number.
+    times, T becomes 2 T plus a sum of fair bits less its mean.
     Guarantees: those of its table.  [test: tests/protocols/test_joint_gaussian.py]
     """
     rest = fair[len(fair) - sum(refinements(noise.levels)) :]

@@ -19,8 +19,6 @@ _MOST_SCALE = 1000  # of noise that fits 31 bits
 def made_up(public_integer, data: str, number: int):
     """Return evenly spread public integers below 2^32 to make records of: multiples of 2^32 / phi.
 
-    `public_integer` is MP-SPDZ's regint; `data` is the program's argument of that name.
-
     Raises:
         ValueError: `data` is not `MADE_UP`: somebody wants other records.
     """
@@ -35,7 +33,7 @@ def made_up(public_integer, data: str, number: int):
 def instances(form: str, for_range, number: int, step):
     """Take a step of a protocol for each instance: one after the other, as printed, or all at once.
 
-    `for_range` is MP-SPDZ's; `step` takes the first instance and the number of instances.
+    `step` takes the first instance and the number of instances.
 
     Raises:
         ValueError: There is no such form.
@@ -53,8 +51,8 @@ def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: 
 
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which makes every
     negative u zero.
-    Computes: -b sgn(u) ln(1 - 2 |u|), u uniform on the multiples of 2^-16 from -1/2 to below 1/2, XORed from
-    two's complements of 16 bits of each party.
+    Computes: -b sgn(u) ln(1 - 2 |u|), u uniform on the multiples of 2^-16 in [-1/2, 1/2), by XOR of parties'
+    bits.
     Guarantees: none to rely on: `protocols.published_baselines.laplace_distribution`.
     Edge cases: u = -1/2 asks for ln(0), for which MP-SPDZ returns about -4.03.
 

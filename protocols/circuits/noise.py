@@ -1,8 +1,7 @@
 """The default noise as a circuit: truncated geometric bits, a sign by complement.
 
 Source: Dwork et al. 2006, "Our data, ourselves" (geometric bits); the sign by complement is ours. Bits are
-anything with & ^ ~ that holds n lanes: MP-SPDZ's sbits, the embedded engine's secret bits, numpy arrays of
-bool. Parties input the fair bits.
+anything with & ^ ~ that holds n lanes. Parties input the fair bits.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
     tests/protocols/test_truncated_noise.py]
     Distributed noise is the sum of parties' inputs, and has the guarantee of honest parties' samples.
     [test: tests/harness/engines/test_distributed_noise.py]
-    Of joint noise that was made before, parties take their shares.
+    Parties take shares of joint noise that was made before.
     [test: tests/harness/pipeline/test_preprocessing.py]
     Reveals: nothing.
 
-    `law` are a program's last arguments: a unit's epsilon, rational, and delta_bits; or the `OWN_ARGUMENTS`;
-    or the `KEPT_ARGUMENTS`, of which `turn` earlier rounds have taken their parts.
+    `law` is a unit's epsilon, rational, and delta_bits; or the `OWN_ARGUMENTS`; or the `KEPT_ARGUMENTS`, of
+    which `turn` earlier rounds have taken their parts.
 
     Raises:
         ValueError: No coins reach epsilon and delta.
@@ -63,14 +62,11 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
 
 
 def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
-    """XOR bits that all parties input: shares of bits, or bits that they draw.
+    """XOR bits that all parties input, shared or drawn: `n_bits` secret bits of `lanes` lanes each.
 
     Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where the
     model is active.  [test: tests/programs/test_random_bits.py]
     Reveals: nothing.
-
-    Returns:
-        n_bits secret bits of `lanes` lanes each.
     """
     drawn = []
     for width in input_widths(n_bits):
@@ -89,9 +85,8 @@ def flip(coin, fair):
 
     Computes: the numerator's runs of equal bits, highest first, make a chain t_k = a_k & ~t_(k+1), where a_k
     says that the run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is p_1 ^ ... ^ p_k ^
-    (p_k & t_(k+1)) for any k. Both factors are made in parallel, and the k of least depth is taken: bits - 1
-    ANDs, as deep as a balanced tree for one run, and about half as deep as there are runs for many.  [test:
-    tests/protocols/test_truncated_noise.py]
+    (p_k & t_(k+1)) for any k; the k of least depth is taken. bits - 1 ANDs, about half as deep as there are
+    runs.  [test: tests/protocols/test_truncated_noise.py]
     """
     assert len(fair) == coin.bits
     numerator = [coin.numerator >> i & 1 for i in range(coin.bits)]
@@ -125,8 +120,6 @@ def two_sided_geometric(coins, fair) -> list:
     Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1.
     Guarantees: `coins.check` gives its (epsilon, delta); X + 1/2 has mean 0.
     [test: tests/protocols/test_truncated_noise.py, by full enumeration]
-
-    `coins` are those of the magnitude, lowest first. The last of len(coins) + 1 bits weighs -2^len(coins).
     """
     sign, used = fair[0], 1
     magnitude = []

@@ -1,7 +1,7 @@
 """Counts of clients' slots: secret bits are expanded to an indicator per cell, and these are counted.
 
-A slot is a code of `slot_bits` bits: 0 is null, code c is cell c - 1, and other codes stand for some cell,
-too. So any string of bits is one record at most, without a check.
+A slot is a code of `slot_bits` bits: 0 is null, code c is cell c - 1, other codes are some cell. So any bits
+are one record at most, without a check.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
     """Divide slots into blocks of (slots per lane, lanes), with none left over and none added.
 
     With several slots in a lane, blocks have `MOST_LANES` lanes, except that one may have fewer or one more.
-    An empty slot that filled a lane would be one more that a party could fill. No block has one lane where
-    others have more: MP-SPDZ reads a single lane by another instruction, and groups instructions by kind, so
-    it would read parties' bits in another order.
-    [test: tests/protocols/test_slots.py, tests/programs/test_pi_rw_slots.py]
+    A party could fill an empty slot of a lane. No block has one lane where others have more, as MP-SPDZ would
+    read parties' bits in another order.  [test: tests/protocols/test_slots.py,
+    tests/programs/test_pi_rw_slots.py]
     """
     lanes, rest = divmod(slots, per_lane)
     if rest == 1:
@@ -51,11 +50,9 @@ def cell_of_code(code: int, cells: int) -> int:
 def cell_indicators(bits, cells: int) -> list:
     """Return, per cell, whether a slot's code stands for it.
 
-    Computes: an indicator per value of all bits but the highest, which then splits only as many as it has to;
-    cells + 1 - slot_bits ANDs, one fewer where all are split.
+    Computes: an indicator per value of the low bits; the highest bit splits only as many as it has to. cells
+    + 1 - slot_bits ANDs, one fewer where all are split.
     Guarantees: one indicator is 1 at most, whatever the bits.  [test: tests/protocols/test_slots.py]
-
-    `bits` are `slot_bits(cells)` secret bits with lanes, lowest first.
     """
     *low, high = bits
     found = _one_hot(low) if low else []
@@ -119,8 +116,6 @@ def counts_of_slots(
 ):
     """Count, per cell, the slots that stand for it.
 
-    Computes: per lane in bits; only the bits of a lane's count become integers.
-
     Each party inputs XOR shares of the bits of all clients' slots, slot by slot, as `slot_blocks` divides
     them; by the path `REPLICATED` it holds shares of slots as integers. `memory` is MP-SPDZ's sbits,
     for_range and break_point, needed if `per_lane` is above 1.
@@ -156,7 +151,7 @@ def sums_of_slots(
     All else is as for `counts_of_slots`.
 
     Returns:
-        Secret vector of 2 * groups values: each group's sum of steps + v, then of steps - v.
+        Secret vector: each group's sum of steps + v, then of steps - v.
     """
     total, width, names = 0, slot_bits(groups), (secret_integer, bit_vector, memory)
     for found in _blocks(names, path, parties, slots, per_lane, width + value_bits(steps)):
@@ -201,7 +196,7 @@ def _blocks(names, path: str, parties: int, slots: int, per_lane: int, width: in
 
 
 def _read_in_a_loop(bit_vector, parties: int, lanes: int, n_bits: int, times: int, memory):
-    """Return the bits of `times` calls of `xor_of_inputs`, one after the other in each bit's lanes."""
+    """Return the bits of `times` calls of `xor_of_inputs`, one after the other."""
     sbits, for_range, break_point = memory
     words = lanes // _WORD
     place = sbits.get_type(_WORD).malloc(n_bits * times * words)

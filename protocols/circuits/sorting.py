@@ -1,9 +1,8 @@
 """Counts of secret keys, by a sorting network on secret bits among public markers.
 
-Bits are kept as planes: one bit of all keys, 64 to a word, in the engine's memory. An element's place has
-`place_bits` bits. In layout A the high 6 bits are the lane in a word, in layout B the low 6; the others are
-the word's number. The network exchanges words only. It shuffles them until words to be compared are half of
-the memory apart, and transposes between the layouts.
+A plane is one bit of all keys, 64 to a word, in the engine's memory. An element's place has `place_bits`
+bits: in layout A the high 6 are the lane in a word, in layout B the low 6; the others are the word's number.
+The network exchanges words half of the memory apart, and transposes between the layouts.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ _ONES = (1 << WORD) - 1
 def counts_of_keys(secret_integer, names, keys, records: int, cells: int):
     """Count how often each of 0 ... cells - 1 is among the keys.
 
-    Computes: from the lowest bits of each key alone, the keys below j + 1 less those below j.
-
-    `names` are MP-SPDZ's sbits, sbitvec, regint, for_range, if_ and break_point, in this order; `keys` are a
-    secret vector of `records` integers.
+    Computes: from the lowest bits of each key alone, the keys below j + 1 less those below j. `names` are
+    MP-SPDZ's sbits, sbitvec, regint, for_range, if_ and break_point.
     """
     sbits, sbitvec, *control = names
     ranks = MarkerRanks((sbits, *control), records, cells)
@@ -42,8 +39,6 @@ class MarkerRanks:
     16.
     Guarantees: operations and addresses depend on the numbers of records and cells only; keys above `cells`
     count nowhere.  [test: tests/programs/test_pi_roc_records.py]
-
-    `names` are MP-SPDZ's sbits, regint, for_range, if_ and break_point, in this order.
     """
 
     def __init__(self, names, records: int, cells: int) -> None:
@@ -62,7 +57,7 @@ class MarkerRanks:
         self._halves = self._sbits.get_type(WORD * self._half)
 
     def of(self, key, secret_integer):
-        """Return the ranks of markers 1 ... cells as one secret vector.
+        """Return the ranks as one secret vector.
 
         `key` is `key_bits` secret bits of `records` + `missing` lanes each, lowest first.
         """
@@ -85,7 +80,6 @@ class MarkerRanks:
         return self._memory + plane * self._words
 
     def _fill(self, key) -> None:
-        """Put records, then markers, into memory, then keys of all ones."""
         constants: dict = {}
 
         def constant(value: int):
@@ -113,10 +107,10 @@ class MarkerRanks:
         value.store_in_mem(self._plane(plane) + word)
 
     def _sort(self, planes: int) -> None:
-        """Sort in layout A, lowest first; a merge goes from the highest bit of the place to the lowest.
+        """Sort in layout A, lowest first.
 
-        A merge of 2^p places sorts downwards where bit p of the place is 1: there all bits are inverted
-        meanwhile. Inverting waits for that bit to separate the halves of the memory.
+        A merge of 2^p places sorts downwards where bit p of the place is 1, by inverting all bits there.
+        Inverting waits for that bit to separate the halves of the memory.
         """
         lanes_from = self._word_bits  # in layout A higher bits of places are lanes
 
@@ -206,7 +200,7 @@ class MarkerRanks:
         (high ^ change).store_in_mem(self._plane(plane) + self._half)
 
     def _compare(self, planes: int) -> None:
-        """Put the smaller of each two elements half of the memory apart into the lower half."""
+        """Put the smaller of two elements half of the memory apart into the lower half."""
         pairs = [(self._lower(plane), self._upper(plane)) for plane in range(planes)]
         low, high = pairs[0]
         greater = low & ~high
@@ -222,7 +216,7 @@ class MarkerRanks:
         self._break_point()
 
     def _shuffle(self, planes: int) -> None:
-        """Rotate the word's number: its second highest bit becomes the highest, the highest the lowest."""
+        """Rotate the word's number: its highest bit becomes the lowest."""
 
         @self._for_range(self._half)
         def _(i):
@@ -235,7 +229,7 @@ class MarkerRanks:
         self._copy_back(planes)
 
     def _rotate(self, planes: int, low) -> None:
-        """Shuffle until the words below `low`, a power of 2, are as far apart as can be."""
+        """Shuffle until words below `low`, a power of 2, are as far apart as can be."""
         high = self._words // low
 
         @self._for_range(low)
@@ -249,7 +243,7 @@ class MarkerRanks:
         self._copy_back(planes)
 
     def _unshuffle(self, planes: int) -> None:
-        """Rotate the word's number the other way: its lowest bit becomes the highest."""
+        """Rotate the word's number: its lowest bit becomes the highest."""
 
         @self._for_range(self._half)
         def _(i):

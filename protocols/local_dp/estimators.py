@@ -57,8 +57,8 @@ class Estimate:
         groups: One for a mean, two for a gap.
         value: Unbiased where group sizes are known, so it may leave the range; nan for an estimated size <=
             0.
-        low, high: Interval of the confidence asked for, cut to what the range allows.
-        says_something: Whether the interval excludes any of the range; False: too few clients.
+        low, high: Interval, cut to what the range allows.
+        says_something: Whether the interval excludes any of that; False: too few clients.
     """
 
     groups: tuple[int, ...]
@@ -86,9 +86,8 @@ def estimate_means(
     sizes: Sequence[int] | None = None,
     confidence: float = CONFIDENCE,
 ) -> list[Estimate]:
-    """Estimate each group's mean value.
+    """Estimate each group's mean value: sum of reported values / (a c n), n its size, else the estimate of that.
 
-    Computes: sum of reported values / (a c n), n the group's size if `sizes` is given, else its estimate.
     Guarantees: each interval holds with at least this confidence; they may fail together.
     [test: tests/statistical/test_local_dp.py]
     Edge cases: the interval of a group that may have size 0 is the whole range.
@@ -107,9 +106,8 @@ def estimate_gaps(
 ) -> list[Estimate]:
     """Estimate mean of A - mean of B for all pairs A < B, signed: absolute values would be biased upwards.
 
-    Computes: the difference of the estimated means. With known sizes the interval is `half_width` of the
-    difference itself, else the difference of two intervals of half the failure each. All else is as for
-    `estimate_means`.
+    Computes: with known sizes the interval is `half_width` of the difference itself, else the difference of
+    two intervals of half the failure each. All else is as for `estimate_means`.
     """
     failure = 1 - confidence
     means = _means(totals, mechanism, sizes, failure / 2)
@@ -141,17 +139,12 @@ def variance(
 ) -> float:
     """Return the variance of the sum over groups of weight x (sum of the reported values) / (a c).
 
-    Computes: a client adds its report's weight times v', with E[v'] = c v if its group is kept and 0 if it is
-    moved; clients are independent. Eqs. 19 and 20 are the case of one mean and d = 2. Two groups' means are
-    uncorrelated (Theorem 9, any d): a client adds a mean other than 0 to its own group only.
+    Computes: a client adds its report's weight times v', of mean c v if its group is kept, else 0. For one
+    mean and d = 2 these are Eqs. 19 and 20. Two groups' means are uncorrelated (Theorem 9, any d).
     Guarantees: exact for M_R; for M_L at most 1/(4 steps^2) per kept client too large.
     [test: tests/protocols/test_local_estimates.py]
 
-    Args:
-        mechanism: Of the reports.
-        sizes: Of the groups.
-        weights: Shape (d,).
-        mean_squares: E[v^2] per group, in the scale from -1 to 1; None: the worst.
+    `mean_squares` are E[v^2] per group, in the scale from -1 to 1; None: the worst.
     """
     keep, move = _grr(mechanism)
     gain, total = mechanism.gain, 0.0
@@ -167,8 +160,8 @@ def half_width(mechanism: Mechanism, sizes: Sequence[float], weights: Floats, fa
     """Return t with P(|estimate - truth| >= t) <= failure, whatever the values; tighter than Chebyshev's.
 
     Computes: Chernoff's bound, min over s > 0 of (Psi(s) + ln(2 / failure)) / s, where Psi(s) adds up over
-    clients a bound of ln E[e^(s (T - E[T]))], T a client's contribution with the worst value in [-1, 1]. The
-    bound is the same for -s, with -v for v.
+    clients a bound of ln E[e^(s (T - E[T]))], T a client's contribution with the worst value. -s and -v give
+    the same.
     Guarantees: holds for every n, in floating-point arithmetic.  [test: tests/statistical/test_local_dp.py]
     """
     keep, move = _grr(mechanism)
@@ -217,9 +210,8 @@ def _means(
 ) -> list[Estimate]:
     """Return the means in the scale from -1 to 1, with intervals that are not yet cut to it.
 
-    Where sizes are estimated, half of the failure goes to the group's size and half to its sum. A kept client
-    spreads more than a moved one (a >= p), so the largest size in its interval gives the widest bound of the
-    sum.
+    Where sizes are estimated, the size and the sum each have half of the failure. A kept client spreads more
+    than a moved one (a >= p), so the largest size in its interval gives the widest bound of the sum.
     """
     groups, clients = mechanism.grr.groups, totals.clients
     if sizes is not None and (len(sizes) != groups or min(sizes) < 0 or sum(sizes) != clients):

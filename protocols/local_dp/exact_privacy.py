@@ -47,10 +47,10 @@ def epsilon_of_r(mechanism: MechanismR) -> Fraction:
 def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction | None:
     """Return M_L's epsilon over all inputs and outputs, rounded up; None if no epsilon holds.
 
-    Computes: in the scale from -1 to 1 an output y has density keep C e^(-r |y - v|), r = epsilon_2 / 2,
-    where the group is kept, else move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the log-ratio
-    has a slope for all large |y|, hence no bound. Else it is ln(odds), odds = keep / move, plus a function
-    that is piecewise linear in y and v, extreme at y and v in {-1, 0, 1}, on every grid.
+    Computes: an output y has density keep C e^(-r |y - v|), r = epsilon_2 / 2, where the group is kept, else
+    move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the log-ratio has no bound for large |y|. Else
+    it is ln(odds), odds = keep / move, plus a function that is piecewise linear and extreme at y and v in
+    {-1, 0, 1}.
     """
     rate, moved_rate = epsilon_2 / 2, epsilon_2 / k
     if rate != moved_rate:
@@ -67,8 +67,7 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
 def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:
     """Return ln of the ratio between value 1 in the reported group and another group, at an output >= 1.
 
-    Computes: continuous Laplace noise. For k < 2 it grows with y, for k > 2 it falls: a counterexample to any
-    epsilon.
+    For continuous Laplace noise; it grows without bound for k < 2, falls for k > 2: no epsilon holds.
     """
     return float(epsilon_1 + epsilon_2 * (Fraction(output) / k - Fraction(output - 1, 2))) + log(k / 2)
 

@@ -30,13 +30,16 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
     """Return c, how many clients should have more records than the best cap.
 
     Source: Amin et al. 2019, Section 3, for one sum: ceil(1/epsilon) - 1 clients exceed the best cap.
-    Computes: with cap τ each of `counts` released numbers has noise of mean size τ / epsilon, and each record
-    beyond the cap is missing in `missing_in` of them. The sum counts τ / epsilon + missing_in · sum of max(0,
-    n_k - τ) falls with τ as long as more than counts / (epsilon · missing_in) clients exceed it.
+    Computes: with cap τ the error of `counts` numbers is about counts τ / epsilon + missing_in · sum of
+    max(0, n_k - τ), which falls with τ as long as more than counts / (epsilon · missing_in) clients exceed
+    it.
     Guarantees: the least τ that at most c clients exceed minimizes it.
     [test: tests/protocols/test_above_threshold.py]
 
-    `epsilon` > 0 is that of a number that one record moves by 1, divided among a client's records.
+    Args:
+        epsilon: Above 0, of a number that one record moves by 1, divided among a client's records.
+        counts: Released numbers.
+        missing_in: In how many of them a record beyond the cap is missing.
     """
     return math.ceil(Fraction(counts) / (epsilon * missing_in)) - 1
 
@@ -50,14 +53,9 @@ def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -
 def distribution_of_first_below(
     coins: tuple[Coin, ...], counts: Sequence[int] | Integers, bound: int
 ) -> Floats:
-    """Return the probability of each index that may be revealed, the last for none: shape (n + 1,).
+    """Return the probability of each index that may be revealed, the last for none: shape (n + 1,), float64.
 
-    Computes: for every value of X_0, the product over indices, in float64.
-
-    Args:
-        coins: Of all noise.
-        counts: E_i, in order.
-        bound: c.
+    `coins` are those of all noise, `counts` are E_i in order, `bound` is c.
     """
     magnitudes = np.ones(1)
     for coin in coins:

@@ -1,7 +1,7 @@
 """A histogram as a tree of block counts: cumulative counts with one epsilon for all of them.
 
-A record is in one bin, so in one block of every level. A cumulative count is a sum of few blocks, so its
-noise grows with their number instead of that of bins; least squares uses all blocks.
+A record is in one block of every level. A cumulative count is a sum of few blocks, so its noise grows with
+their number instead of that of bins; least squares uses all blocks.
 """
 
 import math
@@ -25,14 +25,13 @@ MAX_LEVELS = 8
 class CountTree:
     """Blocks of neighboring bins, on several levels, aligned at the highest bin.
 
-    The lowest block of a level holds the rest. Nodes are numbered level by level, bins first, within a level
-    from the lowest block up.
+    The lowest block of a level holds the rest. Nodes are numbered level by level, bins first, from the lowest
+    up.
 
     Attributes:
         bins: Their number, at least 1.
-        blocks: Bins per block of each level, from 1 up to `bins`, each a multiple of the one before. (1,) is
-            the
-            flat histogram.
+        blocks: Bins per block of each level, from 1 up, each a multiple of the one before. (1,) is the flat
+            histogram.
     """
 
     bins: int
@@ -47,12 +46,12 @@ class CountTree:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """How many blocks each level has."""
+        """Blocks of each level."""
         return tuple(-(-self.bins // size) for size in self.blocks)
 
     @property
     def nodes(self) -> int:
-        """How many blocks all levels have together."""
+        """Blocks of all levels."""
         return sum(self.counts)
 
     def block_of(self, level: int) -> Integers:
@@ -62,7 +61,7 @@ class CountTree:
     def release(self, histograms: int) -> LinearQueries:
         """Return the release of this tree for each of some disjoint histograms.
 
-        Nodes are numbered level by level over all histograms, so that all bins come first.
+        Nodes are numbered level by level over all histograms.
         """
         blocks = np.stack([self.block_of(level) for level in range(len(self.blocks))], axis=1)
         first = histograms * np.cumsum([0, *self.counts[:-1]])
@@ -74,9 +73,9 @@ class CountTree:
         """Return the matrix, shape (bins, nodes), from unbiased nodes to least-squares cumulative counts.
 
         Source: Hay et al. 2010, for any number of children.
-        Computes: row j estimates how many records are in bins j and above, for noise of equal variance. Two
-        passes over the levels: up, each node's best estimate from below; down, its difference is shared among
-        its children by their variances.
+        Computes: row j estimates the records in bins j and above, for noise of equal variance. Going up, each
+        node gets its best estimate from below; going down, its difference is shared among its children by
+        their variances.
         Guarantees: the least-squares solution; unbiased.  [test: tests/protocols/test_count_tree.py]
         """
         values = np.split(np.eye(self.nodes), np.cumsum(self.counts)[:-1])
@@ -105,7 +104,7 @@ class CountTree:
         """Return the mean variance of the least-squares cumulative counts, for noise of variance 1.
 
         Computes: a cumulative count is w times the estimate of a block that it ends in, plus an independent
-        error of variance r, plus whole blocks; w and r follow level by level.
+        error of variance r, plus whole blocks.
         Guarantees: that of `estimator`, without the matrix.  [test: tests/protocols/test_count_tree.py]
         """
         blocks = self.blocks
@@ -154,12 +153,10 @@ def best_tree(
 ) -> CountTree:
     """Choose the levels and blocks whose cumulative counts have the least mean square error.
 
-    Computes: for each number of levels, with the coins of its nodes, a descent over the blocks; more levels
-    until that no longer helps. `mean_variance` times the noise's own is exact.
+    Computes: for each number of levels a descent over the blocks, with the noise of their nodes; more levels
+    until that no longer helps.
     Guarantees: no neighbor (a block's factor one more or less) is better.
     [test: tests/protocols/test_count_tree.py]
-
-    `distribution` is that of distributed noise; None: joint noise.
 
     Raises:
         ValueError: No noise fits epsilon and delta.
@@ -203,8 +200,8 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
     Computes: the matrix of cumulative sums is R R, R lower triangular with c_k = (2k choose k)/4^k on its
-    k-th diagonal. R x gets noise; a record moves it by a column of R at most, a replaced one by two. In
-    floats, for plans only.  [test: tests/protocols/test_count_tree.py]
+    k-th diagonal. R x gets noise; a record moves it by a column of R at most. In floats, for plans only.
+    [test: tests/protocols/test_count_tree.py]
     """
     squares = np.cumsum(np.cumprod([1.0, *(1 - 1 / (2 * k) for k in range(1, bins))]) ** 2)
     moved = neighbors.cap * math.sqrt((1 + neighbors.are_replaced) * squares[-1])

@@ -1,7 +1,6 @@
 """Privacy that grows with the group: the noisy shifted logarithm, its guarantee per count, and its error.
 
-A logarithm's noise has one scale, so a count's noise is about proportional to the count, and a record of a
-large group moves the revealed value less.
+A logarithm's noise has one scale, so a record of a large group moves the revealed value less.
 """
 
 from bisect import bisect_left
@@ -109,7 +108,7 @@ class ShiftedLog:
 def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
     """Return E|estimate - count| at real counts in [0, most], up to rounding of floats.
 
-    `coins` are those of the noise, or probabilities of coins that need not exist.
+    `coins` are real ones, or probabilities of ideal ones.
     """
     above, below = _error_parts(distribution, np.asarray(counts, dtype=np.float64), coins)
     return above + below
@@ -119,8 +118,8 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
     """Return a bound of E|estimate - n| / n over all whole n from `least` to `distribution.most`.
 
     Computes: estimates rise with the count, so between neighboring points a < b E|.| is at most E(.)+ at b +
-    E(.)- at a + (b - a). Exact up to 512 counts per power of two, where all counts are points; above, at most
-    1/512 of n too large.  [test: tests/protocols/test_shifted_log.py]
+    E(.)- at a + (b - a). Exact up to 512 counts per power of two; above, at most 1/512 of n too large.
+    [test: tests/protocols/test_shifted_log.py]
     """
     points = _points(least, distribution.most)
     above, below = _error_parts(distribution, points, coins)
@@ -168,9 +167,8 @@ def plan_logarithm(
     """Choose the logarithm and the noise that protect large groups best, within an error and a budget.
 
     Computes: the most noise that keeps to the target, since only noise protects a record in a large group;
-    and the least power of 2 as offset for which a record in a small group spends at most epsilon. Larger
-    offsets err more on small groups; others protect as much as the power of 2 below. With offset > most it is
-    plain noise.
+    and the least power of 2 as offset for which a record in a small group spends at most epsilon. With offset
+    > most it is plain noise.
 
     Returns:
         The logarithm, and the epsilon that the release is charged.
@@ -200,7 +198,6 @@ def plan_logarithm(
 
 
 def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) -> int:
-    """Return how many parts of a unit's epsilon reach the target with ideal coins, as all of them do."""
     shares = range(_SHARES // 4, _SHARES)
     index = bisect_left(
         shares, True, key=lambda share: target.met_by(distribution, _ideal_coins(unit * share / _SHARES))
@@ -229,8 +226,8 @@ def _error_parts(
 ) -> tuple[Floats, Floats]:
     """Return E max(estimate - n, 0) and E max(n - estimate, 0) at each count.
 
-    Computes: the estimate is one straight line per power of 2, and needs the mass and mean of the noise's
-    magnitude G between the ends of each line.
+    Computes: the estimate is one straight line per power of 2, so mass and mean of G between its ends are
+    enough.
     """
     unit, lines = float(1 << distribution.bits), distribution.bits - distribution.lowest
     z = distribution.value(counts)

@@ -1,9 +1,8 @@
 """Noise of a revealed value: one joint sample from coins, the sum of the parties' own samples, or several.
 
 Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid, whose
-tails are right within a relative 10^-9; quantiles allow for that. A party draws from a table: `honest`
-parties' noises add up to nearly discrete Laplace or Gaussian noise. Guarantees come from exact convolutions
-of tables, however near that is.
+tails are right within a relative 10^-9; quantiles allow for that. Parties draw from tables, whose guarantees
+come from exact convolutions, however near the sum is to discrete Laplace or Gaussian noise.
 """
 
 import os
@@ -52,11 +51,10 @@ class DistributedNoise:
     """Noise that each party draws for itself and adds before a value is revealed.
 
     Attributes:
-        rate: Of the sum over the honest parties: P(x) is nearly proportional to e^(-rate |x|) for Laplace, to
+        rate: Of the honest parties' sum: P(x) is nearly proportional to e^(-rate |x|) for Laplace, to
             e^(-rate x^2) for Gaussian.
         edge: A party's noise is from -edge to edge.
-        parties: How many there are.
-        honest: How many of them, at least, nobody corrupts.
+        honest: How many of the parties, at least, nobody corrupts.
     """
 
     distribution: NoiseDistribution
@@ -150,7 +148,7 @@ def _weights(distribution: NoiseDistribution, rate: Fraction, edge: int, honest:
     """Round a party's distribution down to multiples of 2^-128; the rest goes to 0.
 
     Computes, in fixed point: Laplace: the difference of two negative binomials of shape 1 / honest with ratio
-    e^-rate, rounded up, from terms up to twice the edge; Gaussian: g^(x^2), g = e^(-rate honest), rounded up.
+    e^-rate, rounded up; Gaussian: g^(x^2), g = e^(-rate honest), rounded up.
     """
     if distribution is NoiseDistribution.LAPLACE:
         ratio, terms = _exp_up(rate), [_ONE]

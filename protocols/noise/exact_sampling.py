@@ -46,7 +46,7 @@ def below(bound: int, n: int) -> Integers:
 def _exponential_coins(numerators: Integers, denominator: int) -> Bools:
     """Toss coins of probability e^(-u/t), 0 <= u <= t.
 
-    Source: von Neumann's series: of coins u/(t k), k = 1, 2, .., the first failure is at an odd k with
+    Source: von Neumann's series: the first failure of coins u/(t k), k = 1, 2, .., is at an odd k with
     probability 1 - u/t + (u/t)^2/2! - ..
     """
     tossed = np.zeros(len(numerators), dtype=bool)

@@ -39,11 +39,9 @@ def guarantee_of_moves(
 ) -> Guarantee:
     """Return the guarantee of a release whose counts move by any of `moves`, an amount per moved count.
 
-    Computes: theorem 8, at the worst move.
+    Computes: theorem 8, at the worst move; `shared` amounts may be those of several counts.
     Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out; epsilon up to
     the rounding of `log_upper_bound`, once per unit.  [test: tests/protocols/test_exact_moves.py]
-
-    `shared`: whether several counts may share each amount.
     """
     listed = set(moves)
     units = max(map(sum, listed))
