@@ -29,7 +29,7 @@ Logarithm = Callable[[int], int]  # from and to units of 2^-16
 
 
 def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool) -> dict[int, Fraction]:
-    """Return the distribution of the published π_LAP's noise, exactly, in units of 2^-16, or of 1 if rounded.
+    """Return the exact distribution of the published π_LAP, in units of 2^-16, or of 1 if rounded.
 
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which would make every
     negative u 0.
@@ -59,7 +59,7 @@ def laplace_distribution(scale: Fraction, logarithm: Logarithm, *, rounded: bool
 
 @lru_cache(maxsize=4)
 def protocol_4(groups: int, thresholds: int) -> LinearQueries:
-    """Return Protocol 4's release: TP, FN, FP, TN per group at every threshold, each with noise of its own.
+    """Return Protocol 4's release: TP, FN, FP, TN per group and threshold, each with its own noise.
 
     Source: PrivFairFL, for two labels. A score of at least 0 passes the first threshold, 0.
     """
@@ -67,7 +67,7 @@ def protocol_4(groups: int, thresholds: int) -> LinearQueries:
 
 
 def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
-    """Return the release of two counts at every threshold: the scores at or above it, and those below.
+    """Return the release of counts at or above, and below, every threshold.
 
     The cell (histogram, b), b = 1 .. thresholds, holds the records that pass b thresholds.
     """
@@ -80,7 +80,7 @@ def each_threshold(histograms: int, thresholds: int) -> LinearQueries:
 
 
 def composed_laplace(epsilon: float, times: int, delta: float) -> float:
-    """Return an epsilon of `times` values with ideal Laplace noise, each of `epsilon`, at delta, in floats.
+    """Return an epsilon of `times` values with ideal Laplace noise of `epsilon` each, at delta.
 
     Source: Doroshenko et al. 2022, "Connect the dots", which only adds to delta. It is 0.01 above the least
     epsilon at most. delta is not much below 10^-9, where rounding of the FFT would show.
@@ -163,7 +163,7 @@ def _fixed(constant: float) -> int:
 
 
 def _cubic(coefficients: tuple[float, ...], x: int) -> int:
-    """Evaluate a polynomial of degree 3: powers are rounded one by one, their combination once."""
+    """Evaluate a polynomial of degree 3, rounding powers one by one, their combination once."""
     square = nearest(x * x, FRACTION_BITS)
     powers = (x, square, nearest(square * x, FRACTION_BITS))
     terms = sum(_fixed(c) * power for c, power in zip(coefficients[1:], powers, strict=True))
@@ -171,7 +171,7 @@ def _cubic(coefficients: tuple[float, ...], x: int) -> int:
 
 
 def _divide(a: int, b: int) -> int:
-    """Return a / b for b > 0: Goldschmidt's iteration (Catrina and Saxena 2010), as MP-SPDZ rounds it."""
+    """Return a / b for b > 0 by Goldschmidt's iteration (Catrina and Saxena 2010), rounded as MP-SPDZ does."""
     k, f = TOTAL_BITS, FRACTION_BITS
     scale = 1 << k - b.bit_length()
     w = nearest((int(2.9142 * 2**k) - 2 * b * scale) * scale, 2 * (k - f))

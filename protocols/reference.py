@@ -25,7 +25,7 @@ def confusion(group: Integers, label: Integers, prediction: Integers, groups: in
 def block_counts(
     pair: Integers, score: Sequence[float], pairs: int, thresholds: Sequence[float], sizes: Sequence[int]
 ) -> list[int]:
-    """Count records per block of score bins: level by level, pair by pair, from the lowest scores up.
+    """Count records per block of score bins: by level, pair, and from the lowest scores up.
 
     `pair` indexes (group, label) per record; `sizes` are thresholds per block of each level, counted from the
     end.
@@ -71,7 +71,7 @@ def gaussian_of_bits(coins: Sequence[tuple[int, int]], added: Sequence[int], bit
 
 
 def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Sequence[int]) -> int:
-    """Return how many caps come before the first that few enough clients exceed, with noise on both numbers.
+    """Return how many caps come before the first that few enough clients exceed, both with noise.
 
     `noise` is that of `above`, then of each cap's count. The last cap is the answer if no other is found.
     """
@@ -82,7 +82,7 @@ def first_below(sizes: Sequence[int], caps: Sequence[int], above: int, noise: Se
 
 
 def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, steps: int) -> list[int]:
-    """Return, per group, the sums of its clients' distances from the lower and the upper end of the range."""
+    """Return, per group, its clients' summed distances from the lower and the upper end of the range."""
     totals = []
     for s in range(groups):
         members = [v for g, v in zip(group, value, strict=True) if g == s]
@@ -91,7 +91,7 @@ def sums_from_ends(group: Sequence[int], value: Sequence[int], groups: int, step
 
 
 def shifted_log(count: int, offset: int, most: int) -> int:
-    """Return log2(count + offset) minus that of the greatest power of 2 up to the offset, in units of 2^-E.
+    """Return log2(count + offset) - o in units of 2^-E, o the whole part of log2(offset).
 
     Computes: straight lines between powers of 2; the last line goes on above `most`.
     """

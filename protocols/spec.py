@@ -1,4 +1,4 @@
-"""Arguments, computation and revealed values of each protocol, as data for engines, reports and audits."""
+"""Arguments, queries and revealed values of each protocol, as data for engines, reports and audits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -78,7 +78,7 @@ class InputForm:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether a party that changes its share of a slot can put a record of its choice into an empty one.
+        """Whether a party that changes its share of a slot can put a record into an empty one.
 
         True if the form enforces the contribution bound, as any bits are then a record or none.
         """
@@ -146,7 +146,7 @@ class ProtocolSpec:
 
     @property
     def adds_to_sums(self) -> bool:
-        """Whether noise, or zeros in its place, is added to each party's column before input."""
+        """Whether noise, or zeros, is added to each party's column before input."""
         return self.name in (PI_SUM.name, PI_SUM_OFFLINE.name)
 
     @property
@@ -161,7 +161,7 @@ class ProtocolSpec:
 
 
 def declared_release(spec: ProtocolSpec, arguments: Mapping[str, str]) -> LinearQueries:
-    """Return the linear queries that a protocol answers with noise.
+    """Return a protocol's linear queries.
 
     Raises:
         ValueError: It declares none.
@@ -235,7 +235,7 @@ PI_RW_SLOTS = replace(
 
 
 def _blocks_of_bins(arguments: Mapping[str, str]) -> LinearQueries:
-    """Return the release of trees, for `score_columns` sets of groups where a record has several scores.
+    """Return the release of trees, of `score_columns` sets of groups if records have several scores.
 
     Such a record is in one bin of each set, in the histogram of its group and of having the set's label. Only
     records with all scores in one bin are listed; others move as many nodes.
@@ -398,7 +398,7 @@ PI_ROUNDS = ProtocolSpec(
 
 
 def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with distributed noise; None if it has no place for it.
+    """Return the protocol with distributed noise, if it has a place for it.
 
     Where each party holds a column of sums, it is π_SUM. Elsewhere the parties' noises are one more input
     vector.
@@ -411,7 +411,7 @@ def with_distributed_noise(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec 
 
 
 def with_noise_made_ahead(spec: ProtocolSpec, form: InputForm) -> ProtocolSpec | None:
-    """Return the protocol with joint noise that its parties made before; None if it has no place for it.
+    """Return the protocol with joint noise made before, if it has a place for it.
 
     Where each party holds a column of sums, it is π_SUM again. Elsewhere noise comes from parties' files, and
     excludes replicated shares, which lie in the same file.

@@ -1,4 +1,4 @@
-"""What a release noises, whom it protects, and how epsilon and delta spread over noisy values.
+"""Noisy values of a release, whom it protects, and how epsilon and delta spread over them.
 
 Theorems are those of docs/explanation/theorems.md; a node is a value that gets noise.
 """
@@ -58,14 +58,14 @@ class LinearQueries:
         return max(len(column) for column in self.columns)
 
     def record(self, cell: int) -> dict[int, int]:
-        """Return by how much one more record in this cell changes each node."""
+        """Return by how much one more record in a cell changes each node."""
         amounts = self.amounts[cell] if self.amounts else (1,) * len(self.columns[cell])
         return dict(zip(self.columns[cell], amounts, strict=True))
 
 
 @dataclass(frozen=True)
 class AboveThreshold:
-    """The index of the first of `queries` counts that is, with noise, at or below a noisy bound.
+    """Index of the first of `queries` noisy counts at or below a noisy bound.
 
     A client moves counts by 1, all the same way, so it does not matter how many (`guarantee_of_first_below`).
     """
@@ -74,17 +74,17 @@ class AboveThreshold:
 
     @property
     def nodes(self) -> int:
-        """How many values get noise: the counts and the bound."""
+        """Values with noise: the counts and the bound."""
         return self.queries + 1
 
 
 def each_cell_once(cells: int) -> LinearQueries:
-    """Return the release of every cell with noise of its own (π_RW, π_CF)."""
+    """Return the release of every cell (π_RW, π_CF)."""
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)))
 
 
 def sums_from_ends(groups: int, steps: int) -> LinearQueries:
-    """Return the release of sums of values' distances from either end of the range, per group (π_GAP).
+    """Return the release of sums of distances from either end of the range, per group (π_GAP).
 
     Computes: a client of group g with value v, a whole number from -steps to steps, adds steps + v to node 2
     g and steps - v to node 2 g + 1: always 2 steps in all.
@@ -95,12 +95,12 @@ def sums_from_ends(groups: int, steps: int) -> LinearQueries:
 
 
 def logarithms(cells: int, step: int) -> LinearQueries:
-    """Return the release of a logarithm per cell, which one more record moves by `step` at most (π_COUNT)."""
+    """Return the release of a logarithm per cell; a record moves it by `step` at most (π_COUNT)."""
     return LinearQueries(cells, tuple((cell,) for cell in range(cells)), ((step,),) * cells)
 
 
 class NeighboringRelation(StrEnum):
-    """Which two data sets the released values must not tell apart."""
+    """How two data sets differ that released values must not tell apart."""
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     REPLACE_ONE = "replace_one"
@@ -124,7 +124,7 @@ class PrivacyUnit(StrEnum):
 
 
 def unit_of(relation: NeighboringRelation) -> PrivacyUnit:
-    """Return the privacy unit of a relation: a client with all its records where one is zeroed out."""
+    """Return the privacy unit of a relation."""
     return PrivacyUnit.CLIENT if relation is NeighboringRelation.ZERO_OUT_ONE else PrivacyUnit.RECORD
 
 
@@ -145,7 +145,7 @@ class Neighbors:
 
     @property
     def are_replaced(self) -> bool:
-        """Whether a record that goes may leave another in its place."""
+        """Whether another record may replace one that goes."""
         return self.malleable_slots or self.relation is NeighboringRelation.REPLACE_ONE
 
 
@@ -180,7 +180,7 @@ class NoisePlan:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Which data sets it does not tell apart."""
+        """The neighboring relation."""
         return self.neighbors.relation
 
     @property
@@ -195,7 +195,7 @@ class NoisePlan:
 
     @property
     def if_replaced(self) -> Guarantee:
-        """Guarantee of the same noise if one record is replaced by another.
+        """Guarantee of the same noise if a record is replaced.
 
         For counts both double; delta does not where a value moves by twice as much.
         [test: tests/harness/pipeline/test_manifest.py]
@@ -208,7 +208,7 @@ class NoisePlan:
 
 
 def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
-    """Return by how much two neighbors' counts differ in all, at most.
+    """Return the most by which two neighbors' counts differ in all.
 
     A replaced record is one removed and one added; a client that is zeroed out is `cap` records removed.
     [test: tests/protocols/test_calibration.py, tests/harness/clients/test_exchanged_records.py]
@@ -217,7 +217,7 @@ def nodes_changed(release: LinearQueries, neighbors: Neighbors) -> int:
 
 
 def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tuple[int, ...]]:
-    """Return by how much one record moves each value, for all neighbors that may be furthest apart.
+    """Return by how much a record moves each value, for all neighbors that may be the worst.
 
     Computes: for counts, `nodes_changed` ones; else the sorted amounts of records, or pairs of records, in
     listed cells.
@@ -241,7 +241,7 @@ def possible_moves(release: LinearQueries, neighbors: Neighbors) -> frozenset[tu
 
 
 def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
-    """Return how far the noisy values of neighbors are apart.
+    """Return how far neighbors' noisy values are apart.
 
     Raises:
         ValueError: The cap is not 1, and clients have one value each, or are not zeroed out.
@@ -255,7 +255,7 @@ def moves_of(release: LinearQueries, neighbors: Neighbors) -> Moves:
 def plan_noise(
     release: LinearQueries | AboveThreshold, neighbors: Neighbors, epsilon: Fraction, delta: Fraction
 ) -> NoisePlan:
-    """Choose the coins of a release, and compute its guarantee exactly.
+    """Choose a release's coins and compute its guarantee exactly.
 
     Computes: epsilon and delta shared evenly among the units by which two neighbors' nodes differ (theorem
     8).
@@ -295,7 +295,7 @@ def plan_distributed_noise(
     parties: int,
     tolerated: int,
 ) -> NoisePlan:
-    """Choose the table of each party's own noise, and compute the guarantee of the honest parties' noises.
+    """Choose the table of each party's noise and compute the guarantee of the honest parties' noises.
 
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, whichever `tolerated` parties are
     corrupted.
@@ -337,7 +337,7 @@ def _plan_first_below(
 def _coins(
     epsilon: Fraction, units: int, delta: Fraction, largest: int = 1
 ) -> tuple[Fraction, int, tuple[Coin, ...]]:
-    """Return a value's epsilon and delta_bits, and coins for them.
+    """Return epsilon, delta_bits and coins of a value.
 
     `epsilon` is for all units; `delta` is for a unit of a value that moves by `largest`.
     """
@@ -349,7 +349,7 @@ def _coins(
 
 
 def bits_at_most(delta: Fraction) -> int:
-    """Return the least delta_bits b of coins with 2^-b <= delta."""
+    """Return the least delta_bits b with 2^-b <= delta."""
     return max(MIN_DELTA_BITS, (math.ceil(1 / delta) - 1).bit_length())
 
 

@@ -1,4 +1,4 @@
-"""Guarantees of honest parties' noises together, from their tables, and the choice of tables.
+"""Guarantees of honest parties' noises together, and the choice of tables.
 
 Theorems are those of docs/explanation/theorems.md.
 """
@@ -31,7 +31,7 @@ _PI_SQUARED = Fraction(98696, 10000)  # rounded down
 
 @dataclass(frozen=True)
 class Moves:
-    """How far the noisy values of two neighbors are apart, in all ways that may be the furthest.
+    """How far two neighbors' noisy values are apart, in all ways that may be the worst.
 
     Attributes:
         each: Ways, each with the amounts by which values move for one record.
@@ -48,7 +48,7 @@ class Moves:
 
     @property
     def squares(self) -> int:
-        """The most that the squares of the moves add up to: all records of a client in one cell."""
+        """The largest sum of the moves' squares: all records of a client in one cell."""
         return self.cap**2 * max(sum(a * a for a in move) for move in self.each)
 
     @property
@@ -105,7 +105,7 @@ def _shared(amount: int) -> list[tuple[int, ...]]:
 
 
 def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
-    """Return a bound of delta, each value at its share of epsilon.
+    """Return a bound of delta with each value at its share of epsilon.
 
     Computes: a move by s as s moves by 1. The bound is convex in s, so the fewest values that move are worst.
     """
@@ -119,7 +119,7 @@ def _laplace_delta(noise: DistributedNoise, moves: Moves) -> Fraction:
 
 @lru_cache(maxsize=256)
 def move_delta(noise: DistributedNoise, moved: int, epsilon: Fraction) -> Fraction:
-    """Return the exact hockey-stick divergence at epsilon of a value that moves up or down by `moved`."""
+    """Return the exact hockey-stick divergence at epsilon of a value that moves by `moved`, up or down."""
     ratio = int(exp_bounds(epsilon)[0] * (1 << _FIXED))
     weights = noise.summed(noise.honest)
     before = (0,) * moved + weights
@@ -143,7 +143,7 @@ def _loss(noise: DistributedNoise, moved: int, step: Fraction) -> LossDistributi
 
 
 def rho(noise: DistributedNoise) -> Fraction:
-    """Return rho such that D_alpha <= alpha rho s^2, alpha whole, for the ideal sum and the same moved by s.
+    """Return rho with D_alpha <= alpha rho s^2, alpha whole, for the ideal sum moved by s.
 
     The ideal sum has `honest` independent discrete Gaussians with the table's ratio. The smaller of two
     bounds is that of one of them, or that of a discrete Gaussian with the sum's variance, which the sum is
@@ -169,7 +169,7 @@ def _root_up(x: Fraction) -> Fraction:
 
 
 def distance(noise: DistributedNoise) -> Fraction:
-    """Return a bound of the total variation distance of a party's Gaussian table from its ideal distribution.
+    """Return a bound of a Gaussian table's total variation distance from its ideal.
 
     Computes: the ideal mass beyond the edge, from at most sqrt(one / pi) at 0 (Poisson summation), and a
     rounding of each entry.
@@ -180,7 +180,7 @@ def distance(noise: DistributedNoise) -> Fraction:
 
 
 def _power_below(exponent: Fraction) -> Fraction:
-    """Return an upper bound of e^-exponent, also where its ratio was rounded up, as a table's is."""
+    """Return an upper bound of e^-exponent, also for a ratio rounded up, as a table's."""
     whole, rest = divmod(exponent, 32)
     slack = Fraction((1 << BITS) + 1, 1 << BITS)
     return slack / (exp_bounds(rest)[0] * exp_bounds(Fraction(32))[0] ** min(whole, 8))
@@ -220,7 +220,7 @@ def design_distributed(
     parties: int,
     honest: int,
 ) -> tuple[DistributedNoise, Guarantee]:
-    """Choose a table whose guarantee keeps to epsilon and delta, with nearly as little noise as possible.
+    """Choose a table that keeps to epsilon and delta with nearly as little noise as possible.
 
     Computes: a rate and an edge by continuous formulas, then less rate or more edge until the table's
     guarantee is enough.
@@ -258,7 +258,7 @@ def design_distributed(
 
 
 def gaussian_rate(moves: Moves, epsilon: Fraction, delta: Fraction) -> float:
-    """Return 1 / (2 sigma^2) at which continuous Gaussian noise has this delta.
+    """Return 1 / (2 sigma^2) of continuous Gaussian noise with this delta.
 
     Only + - * / and correctly rounded functions of floats, so that all hosts derive the same rate.
     [test: tests/protocols/test_distributed_noise.py]

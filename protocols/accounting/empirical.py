@@ -1,4 +1,4 @@
-"""Lower bounds of delta from revealed samples alone; they never bound it from above.
+"""Lower bounds of delta from revealed samples alone.
 
 For noise of unknown distribution, such as fixed-point noise under MP-SPDZ's probabilistic truncation. Every
 figure from here is labeled empirical.
@@ -54,7 +54,7 @@ def estimate_delta(tally: Tally, epsilon: float, confidence: float) -> Estimate:
 
 
 def chernoff_interval(share: float, tail: float) -> tuple[float, float]:
-    """Return the least and the largest p whose relative entropy d(share, p) is at most `tail`.
+    """Return the least and the largest p with relative entropy d(share, p) <= `tail`.
 
     Of n samples that hit with probability p, a share misses p on a given side with probability exp(-n tail)
     at most.
@@ -71,7 +71,7 @@ def _entropy(a: float, p: float) -> float:
 
 
 def _reach(inside: Callable[[float], bool], most: float) -> float:
-    """Return how far one can go, rounded up, where `inside` holds up to a point and not beyond."""
+    """Return, rounded up, how far `inside` holds."""
     low, high = 0.0, most
     while high - low > 1e-12:
         middle = (low + high) / 2

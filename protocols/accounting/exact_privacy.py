@@ -1,4 +1,4 @@
-"""Exact privacy of noise, recomputed from its probability mass function alone, in rationals.
+"""Exact privacy of noise from its probability mass function alone.
 
 The audit uses nothing of the noise's design. Outcomes are grouped by their likelihood ratio under two
 neighbors.
@@ -45,7 +45,7 @@ class Gates:
 
 
 class Wire:
-    """A vector of bits that counts the ANDs before it; wires of a circuit share the counts."""
+    """A vector of bits that counts the ANDs before it."""
 
     def __init__(self, counted: Gates, lanes: int = 1, depth: int = 0) -> None:
         self.counted, self.lanes, self.depth = counted, lanes, depth
@@ -63,7 +63,7 @@ class Wire:
         return self
 
     def store_in_mem(self, _address: object) -> None:
-        """Stand for storing it in an engine's memory."""
+        """Do nothing; engines store it in memory."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PrivacyCurve:
 
     @cached_property
     def _sums(self) -> list[tuple[list[Fraction], list[Masses]]]:
-        """Per pair, the finite ratios, falling, and the masses of all groups before each of them."""
+        """Per pair, the finite ratios, falling, and the masses of all groups before each."""
         tables = []
         for pair in self.pairs:
             ratios = [p / q for p, q in pair if q]
@@ -97,17 +97,17 @@ class PrivacyCurve:
         return tables
 
     def delta_bounds(self, epsilon: Fraction) -> tuple[Fraction, Fraction]:
-        """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals: e^epsilon is irrational."""
+        """Enclose delta(epsilon), 0 <= epsilon <= 64, between rationals."""
         low, high = exp_bounds(epsilon)
         return self.delta(high), self.delta(low)
 
     @property
     def impossible(self) -> Fraction:
-        """Mass that tells the neighbors apart for certain: delta at every large enough epsilon."""
+        """Mass that tells the neighbors apart for certain."""
         return max(sum((p for p, q in pair if not q), _ZERO) for pair in self.pairs)
 
     def least_ratio(self, delta: Fraction) -> Fraction | None:
-        """Return the least e^epsilon >= 1 with at most this delta, exactly; None if there is none."""
+        """Return the least e^epsilon >= 1 with at most this delta, exactly, if any."""
         if self.impossible > delta:
             return None
         least = Fraction(1)
@@ -120,7 +120,7 @@ class PrivacyCurve:
         return least
 
     def least_epsilon(self, delta: Fraction) -> Fraction | None:
-        """Return an upper bound, within 10^-12, of the least epsilon at this delta; None if there is none."""
+        """Return an upper bound, within 10^-12, of the least epsilon at this delta, if any."""
         ratio = self.least_ratio(delta)
         return None if ratio is None else log_upper_bound(ratio)
 
@@ -131,7 +131,7 @@ def _excess(masses: Masses, ratio: Fraction) -> Fraction:
 
 
 def curve_of_distribution(distribution: Mapping[int, Fraction], shifts: Iterable[int]) -> PrivacyCurve:
-    """Return the privacy of a count with noise of any distribution, given by its masses.
+    """Return the privacy of a count with noise of any distribution.
 
     `shifts` are the differences of neighbors' counts, in the distribution's units; each is taken both ways.
     """
@@ -186,7 +186,7 @@ def curve_of_coins(coins: tuple[Coin, ...], sensitivity: int = 1) -> PrivacyCurv
 
 
 def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
-    """Return P(G = n) for coins that are the bits of G; higher bits of n are ignored."""
+    """Return P(G = n mod 2^k) for k coins, the bits of G."""
     return prod(
         (coin.probability if n >> i & 1 else 1 - coin.probability for i, coin in enumerate(coins)),
         start=Fraction(1),
@@ -194,7 +194,7 @@ def _mass(coins: tuple[Coin, ...], n: int) -> Fraction:
 
 
 def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
-    """Return masses of {n + s} and of {n}, for all n with n + s < 2^k, grouped by their ratio."""
+    """Return masses of {n + s} and of {n}, n + s < 2^k, grouped by their ratio."""
     bits = s.bit_length()
     low, high = coins[:bits], coins[bits:]
     groups = []
@@ -211,7 +211,7 @@ def _one_side(coins: tuple[Coin, ...], s: int) -> list[Masses]:
 
 
 def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
-    """Merge outcomes with the same likelihood ratio; check that both sides are distributions."""
+    """Merge outcomes of equal likelihood ratio; check both distributions."""
     by_ratio: dict[Fraction | float, Masses] = defaultdict(lambda: (_ZERO, _ZERO))
     for p, q in masses:
         if p or q:
@@ -224,7 +224,7 @@ def _grouped(masses: Iterable[Masses]) -> tuple[Masses, ...]:
 
 
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return the privacy of several values with independent noise, each moved as its curve says.
+    """Return the privacy of several values with independent noise.
 
     Exact, not a composition bound. The curves list their pairs of neighbors in the same order.
 
@@ -243,7 +243,7 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
 
 
 def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
-    """Return the L1 sensitivity: by how much two neighbors' noisy values differ in all, at most.
+    """Return the L1 sensitivity of the noisy values.
 
     Guarantees: equal to the largest L1 distance between the values of any two neighboring data sets.
     [test: tests/harness/privacy/test_audit_releases.py, tests/harness/clients/test_exchanged_records.py]
@@ -263,7 +263,7 @@ def values_moved(release: LinearQueries, neighbors: Neighbors) -> int:
 
 
 def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int, ...]]:
-    """Return the amounts by which noisy values differ, for all neighbors that listed cells make."""
+    """Return the amounts by which neighbors' noisy values differ."""
     rows = np.zeros((release.cells, release.nodes), dtype=np.int64)
     for cell, column in enumerate(release.columns):
         np.add.at(rows[cell], list(column), release.amounts[cell] if release.amounts else 1)
@@ -275,13 +275,13 @@ def amounts_moved(release: LinearQueries, neighbors: Neighbors) -> set[tuple[int
 
 
 def impossible_mass(coins: tuple[Coin, ...], amounts: Iterable[int]) -> Fraction:
-    """Return a bound of the mass that tells neighbors apart for certain: each count's outermost atoms."""
+    """Return a bound of the mass that tells neighbors apart for certain."""
     top = (1 << len(coins)) - 1
     return sum((sum((_mass(coins, top - n) for n in range(a)), _ZERO) for a in amounts), _ZERO) / 2
 
 
 def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Fraction:
-    """Return a bound of that mass where `cap` records come or go at once, in `nodes` counts each."""
+    """Return that bound for `cap` records at once, in `nodes` counts each."""
     top, scale = (1 << len(coins)) - 1, 1 << sum(coin.bits for coin in coins)
     uncovered, heaviest = [0], [0]  # times the scale: by one count that moves by s; by counts, by s in all
     for n in range(cap):
@@ -292,7 +292,7 @@ def impossible_mass_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) ->
 
 
 def cost(coins: tuple[Coin, ...]) -> Gates:
-    """Return the cost of the default noise's circuit, by running it on counting wires."""
+    """Return the cost of the default noise's circuit."""
     gates = Gates()
     two_sided_geometric(coins, [Wire(gates) for _ in range(fair_bits_per_sample(coins))])
     return gates

@@ -1,4 +1,4 @@
-"""Privacy losses of many independent noises together, numerically and never too low.
+"""Privacy losses of many independent noises together, never too low.
 
 A loss ln(P / Q) between two multiples of a step is split into two outcomes with these losses and, together,
 the same masses, on which no test is worse (Doroshenko et al. 2022, "Connect the dots"). Integers only,
@@ -38,7 +38,7 @@ class LossDistribution:
     certain: int
 
     def delta(self, epsilon: Fraction) -> Fraction:
-        """Return an upper bound of delta at epsilon >= 0: E[1 - e^(epsilon - loss)], where positive."""
+        """Return an upper bound of delta at epsilon >= 0."""
         first = max(int(epsilon / self.step) + 1, self.lowest)  # the least loss above epsilon
         beyond = first * self.step - epsilon
         shrunk = _reciprocal(exp_bounds(beyond)[1]) if beyond <= 64 else 0
@@ -49,7 +49,7 @@ class LossDistribution:
         return Fraction(bound, 1 << BITS + _FIXED)
 
     def composed(self, other: "LossDistribution") -> "LossDistribution":
-        """Return the distribution of both losses together; they have the same step."""
+        """Return the distribution of both losses together, of the same step."""
         products = convolution([self.masses, other.masses])
         masses = [-(-product >> BITS) for product in products]
         return _trimmed(self.step, self.lowest + other.lowest, masses, self.certain + other.certain)
@@ -92,7 +92,7 @@ def loss_distribution(
 
 @lru_cache(maxsize=8)
 def _powers(step: Fraction, most: int) -> list[int]:
-    """Return powers of e^step from -most to most in fixed point, rounded down."""
+    """Return powers of e^step from -most to most, rounded down."""
     low, high = exp_bounds(step)
     up, down = int(low * _ONE), _reciprocal(high)
     rise = accumulate(range(most), lambda power, _: power * up >> _FIXED, initial=_ONE)
@@ -110,7 +110,7 @@ def _reciprocal(x: Fraction) -> int:
 
 
 def _trimmed(step: Fraction, lowest: int, masses: list[int], certain: int) -> LossDistribution:
-    """Remove negligible mass at both ends: the lowest losses are raised, the highest become certain."""
+    """Remove negligible ends: the lowest losses are raised, the highest become certain."""
     below, above = list(accumulate(masses)), list(accumulate(reversed(masses)))
     start, end = bisect_right(below, _NEGLIGIBLE), len(masses) - bisect_right(above, _NEGLIGIBLE)
     start = min(start, max(0, end - 1))

@@ -1,4 +1,4 @@
-"""Exact reading of numbers, and rounding that never shows privacy or a budget too good."""
+"""Exact reading of numbers, and rounding that never flatters privacy or a budget."""
 
 import math
 import re
@@ -11,7 +11,7 @@ _LONGEST = 40  # characters of any other number
 
 
 def exact_number(text: str) -> Fraction | None:
-    """Return a number written as `1`, `0.1`, `1/3`, `1e-3` or `2^-40`, exactly; None if it is none."""
+    """Return a number written as `1`, `0.1`, `1/3`, `1e-3` or `2^-40`, exactly; else None."""
     power = _POWER.fullmatch(text.strip())
     if power:
         base, exponent = int(power[1]), int(power[2])
@@ -32,12 +32,12 @@ def float_up(value: Fraction) -> float:
 
 
 def digits_up(value: Fraction, digits: int) -> str:
-    """Return value with so many significant digits, rounded up: 0.99700211 as 0.9971 for 4."""
+    """Return value with `digits` significant digits, rounded up: 0.99700211 as 0.9971 for 4."""
     return _digits(value, digits, ROUND_CEILING)
 
 
 def digits_down(value: Fraction, digits: int) -> str:
-    """Return value with so many significant digits, rounded down: 0.99709 as 0.9970 for 4."""
+    """Return value with `digits` significant digits, rounded down: 0.99709 as 0.9970 for 4."""
     return _digits(value, digits, ROUND_FLOOR)
 
 
@@ -48,7 +48,7 @@ def exact_text(value: Fraction) -> str:
 
 
 def interval_shown(low: float, high: float, decimals: int) -> str:
-    """Return an interval with so many decimals, rounded outwards, after rounding to the twelfth decimal.
+    """Return an interval rounded outwards, after rounding to the twelfth decimal.
 
     [test: tests/harness/pipeline/test_manifest.py]
     """

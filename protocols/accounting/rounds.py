@@ -1,4 +1,4 @@
-"""Guarantee of many rounds of noisy sums together, and the noise for it: by Gaussian DP, exactly.
+"""Guarantee of many rounds of noisy sums together, by Gaussian DP, and the noise for it.
 
 Neighbors' sums of integer vectors are apart by a bounded norm; a round may depend on what earlier ones
 revealed.
@@ -56,7 +56,7 @@ class Concentrated:
         return gaussian_delta(2 * times * self.rho, epsilon) + times * self.lost_at(epsilon)
 
     def lost_at(self, epsilon: Fraction) -> Fraction:
-        """Return the part of delta for lost mass; `apart` counts for both neighbors."""
+        """Return the part of delta for lost mass."""
         return self.certain + (1 + exp_bounds(epsilon)[1]) * self.apart
 
 
@@ -85,7 +85,7 @@ def plan_rounds(
     delta: Fraction,
     distributed: tuple[int, int] | None = None,
 ) -> RoundsPlan:
-    """Choose the noise of each coordinate of each round, with nearly as little of it as possible.
+    """Choose the noise of each coordinate of each round, with nearly as little as possible.
 
     Guarantees: exact.epsilon <= epsilon and exact.delta <= delta, for all rounds together.
     [test: tests/protocols/test_rounds.py]
@@ -126,7 +126,7 @@ def plan_rounds(
 
 
 def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
-    """Return mu^2 and d: the noise is s mu-Gaussian DP for a move by s up to `farthest`, but for d.
+    """Return mu^2 and d: a move by s, up to `farthest`, is s mu-Gaussian DP but for d.
 
     Computes: theorem 4 (docs/explanation/theorems.md). For joint noise L is that of its table without its
     ends, whose mass, about `lost`, is d. For distributed noise L is twice its rho, and d the `distance` of
@@ -144,7 +144,7 @@ def gaussian_loss(noise: RoundNoise, lost: Fraction, farthest: int) -> tuple[Fra
 
 
 def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fraction, Fraction]:
-    """Return L of a table without its ends, and the mass lost because one of two neighbors is in them."""
+    """Return L of a table without its ends, and the mass lost if a neighbor is in them."""
     weights, total = noise.weights, 1 << noise.bits
     ends = sum(1 for mass in accumulate(weights[: noise.largest]) if 8 * mass <= lost * total)
     first, curvature = max(0, ends - farthest), Fraction(0)
@@ -161,7 +161,7 @@ def _curvature(noise: JointGaussian, lost: Fraction, farthest: int) -> tuple[Fra
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return about the largest rho for which sqrt(2 rho)-Gaussian DP has at most this delta at epsilon."""
+    """Return about the largest rho whose sqrt(2 rho)-Gaussian DP has at most this delta."""
     low, high = 1e-16, 1e3
     for _ in range(60):
         middle = math.sqrt(low * high)

@@ -1,17 +1,17 @@
-"""Counts of blocks of neighboring bins, level by level, from the counts of the bins."""
+"""Counts of blocks of neighboring bins from the counts of the bins."""
 
 from __future__ import annotations
 
 
 def block_sizes(text: str) -> list[int]:
-    """Read the bins per block of each level, from 1 up, from a program's argument, as 1.14.182."""
+    """Read the bins per block of each level, from 1 up, as 1.14.182."""
     sizes = [int(size) for size in text.split(".")]
     assert sizes[0] == 1 and all(size > 1 for size in sizes[1:])
     return sizes
 
 
 def count_blocks(histograms: int, bins: int, sizes) -> int:
-    """Return how many blocks there are on all levels of all histograms."""
+    """Return the number of blocks on all levels of all histograms."""
     return histograms * sum(-(-bins // size) for size in sizes)
 
 

@@ -1,4 +1,4 @@
-"""Values that clients send to the running parties, masked, so that no active party can change them.
+"""Masked values that clients send to running parties, so that no active party can change them.
 
 A virtual machine sees one client, its party's front (`harness/clients/gateway.py`), which passes every client
 its own part. Values travel client by client.
@@ -12,7 +12,7 @@ DIGEST_WORDS = 4  # of 64 bits: SHA-256
 
 
 def checks(parts: int) -> int:
-    """Return how many random subset sums are compared per part, when at most as many clients are tried.
+    """Return how many random subset sums are compared per part, with as many clients at most.
 
     Each lets a changed mask pass half the time. A party may try one client after another, so the number grows
     by one whenever clients double.
@@ -88,7 +88,7 @@ def compare_at_fronts(secret, public, personal, number, check_point, parties: in
 
 
 def part_sums(values, parts: int):
-    """Add up each of `parts` equal runs of values, in as many steps as the shorter side is long."""
+    """Add up each of `parts` equal runs of values."""
     size = len(values) // parts
     if parts < size:
         return values.concat([values.get_vector(k * size, size).sum() for k in range(parts)])

@@ -1,4 +1,4 @@
-"""Coins for the default noise: dyadic, cheap, and checked in exact rationals.
+"""Coins for the default noise: dyadic, cheap, checked in exact rationals.
 
 MP-SPDZ's compiler runs it too. Floats only rank candidates, by + - * /, so that every Python derives the same
 coins.
@@ -27,7 +27,7 @@ _NOISE_OVERHEAD = 1.02  # allowed mean square error, relative to the ideal sampl
 
 @dataclass(frozen=True)
 class Coin:
-    """A coin that shows 1 with probability `numerator / 2**bits`, made from `bits` fair bits."""
+    """A coin that shows 1 with probability `numerator / 2**bits`, from `bits` fair bits."""
 
     numerator: int
     bits: int
@@ -50,7 +50,7 @@ class Coin:
 
 
 def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Enclose e^x between two rationals (lower, upper), less than 2^-100 apart, relatively.
+    """Enclose e^x between rationals (lower, upper), relatively less than 2^-100 apart.
 
     Computes: Taylor's series, rounded down and up; from n >= 2x on terms at least halve.
 
@@ -86,12 +86,12 @@ def worst_ratio(coins: tuple[Coin, ...]) -> Fraction:
 
 
 def edge_mass(coins: tuple[Coin, ...]) -> Fraction:
-    """Return the mass of the outermost atom on one side: delta for sensitivity 1, exactly."""
+    """Return the mass of the outermost atom on one side: the exact delta for sensitivity 1."""
     return prod((coin.probability for coin in coins), start=Fraction(1, 2))
 
 
 def check(coins: tuple[Coin, ...], epsilon: Fraction, delta_bits: int) -> None:
-    """Check that the coins' sampler is (epsilon, 2^-delta_bits)-DP for sensitivity 1.
+    """Check that the coins' noise is (epsilon, 2^-delta_bits)-DP for sensitivity 1.
 
     Raises:
         ValueError: It is not, or the enclosure of e^epsilon is too coarse to say.
@@ -191,7 +191,7 @@ class _Partial:
         )
 
     def error_if_ideal_above(self, q: float) -> float:
-        """Return the mean square error of the sampler if all further coins met their bound exactly."""
+        """Return the mean square error if all further coins met their bound exactly."""
         mean, variance, below = self.mean, self.variance, self.below
         weight = float(1 << len(self.coins))
         for _ in range(len(self.coins), MAX_COINS + 1):

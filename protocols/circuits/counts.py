@@ -1,4 +1,4 @@
-"""Counts of records per (group, label) over all clients, from either input form."""
+"""Counts of records over all clients, from either input form."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ REPLICATED = "replicated"
 
 
 def with_path(arguments):
-    """Return a program's arguments with the input path after its name; by default additive shares."""
+    """Return a program's arguments with an input path, by default additive shares."""
     name, first, *others = arguments
     return [name, *([] if first == REPLICATED else ["shares"]), first, *others]
 
 
 def input_columns(secret_integer, parties: int, size: int, path: str = "shares"):
-    """Add up the parties' additive shares of `size` values, or take replicated shares as they are.
+    """Add up the parties' additive shares of `size` values, or take replicated shares.
 
     Guarantees: replicated shares are what the machine itself would hold of the values: a party that takes
     other ones deviates as it could by any message.  [test: tests/programs/test_replicated.py]
@@ -24,7 +24,7 @@ def input_columns(secret_integer, parties: int, size: int, path: str = "shares")
 
 
 def column_totals(secret_integer, columns, clients: int, cells: int):
-    """Add up each of `cells` columns of `clients` values, a column after the other."""
+    """Add up each of `cells` columns of `clients` values."""
     return secret_integer.concat([columns.get_vector(j * clients, clients).sum() for j in range(cells)])
 
 

@@ -1,10 +1,10 @@
-"""Index of the first noisy count at or below a noisy bound; nothing else of the counts is revealed."""
+"""Index of the first noisy count at or below a noisy bound."""
 
 from __future__ import annotations
 
 
 def counts_from_each_on(secret_integer, counts):
-    """Return, per lane, the sum of that lane and all after it."""
+    """Return, per lane, the sum of it and all after it."""
     return counts.sum() - _prefixes(secret_integer, lambda a, b: a + b, counts) + counts
 
 

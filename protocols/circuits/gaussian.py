@@ -1,4 +1,4 @@
-"""Joint Gaussian noise as a circuit, a coarse sample by comparisons that fair bits refine, and as a table.
+"""Joint Gaussian noise, as a circuit and as a table.
 
 Source: inversion from a table of cumulative probabilities; subdivision by binomial weights, as of B-splines
 (Lane and Riesenfeld 1980). The choice of both, and their privacy (`protocols.accounting.rounds`), is ours.
@@ -20,13 +20,13 @@ _ONE = 1 << 512
 
 
 def refinements(levels: int) -> list[int]:
-    """Return how many fair bits are added each time a sample is doubled."""
+    """Return how many fair bits are added at each doubling."""
     return [8, 8, *[6] * levels][:levels]
 
 
 @dataclass(frozen=True)
 class JointGaussian:
-    """Noise near a discrete Gaussian, which parties make together and nobody knows; its mean is 0.
+    """Noise near a discrete Gaussian, made by all parties and known to none; its mean is 0.
 
     Attributes:
         rate, steps: The coarse sample is k or -1 - k, k = 0, .., steps, with probability near
@@ -62,7 +62,7 @@ class JointGaussian:
 
     @property
     def bits(self) -> int:
-        """Fair bits per sample: a sign, a word for comparisons, and bits that refine it."""
+        """Fair bits per sample: a sign, a word, and the bits to add."""
         return 1 + max(coin.bits for coin in self.coins) + sum(refinements(self.levels))
 
     @cached_property
@@ -105,7 +105,7 @@ def gaussian(noise: JointGaussian, fair, secret_integer):
 
 
 def noise_by_law(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):
-    """Make a release's noise of any distribution: as `default_noise`, or by the `JOINT_ARGUMENTS`."""
+    """Make `default_noise`, or joint Gaussian noise by the `JOINT_ARGUMENTS`."""
     if law[0] != JOINT_GAUSSIAN:
         return default_noise(secret_integer, bit_vector, parties, lanes, *law, turn=turn)
     noise = JointGaussian.of(law[1])

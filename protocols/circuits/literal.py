@@ -1,4 +1,4 @@
-"""Steps of the published protocols as printed, in fixed point, for `benchmarks/literal` alone.
+"""Steps of the published protocols as printed, for `benchmarks/literal` alone.
 
 Their noise protects nobody, so programs make up their records in the clear and share them then.
 """
@@ -17,7 +17,7 @@ _MOST_SCALE = 1000  # of noise that fits 31 bits
 
 
 def made_up(public_integer, data: str, number: int):
-    """Return evenly spread public integers below 2^32 to make records of: multiples of 2^32 / phi.
+    """Return evenly spread public integers below 2^32, multiples of 2^32 / phi.
 
     Raises:
         ValueError: `data` is not `MADE_UP`: somebody wants other records.
@@ -31,7 +31,7 @@ def made_up(public_integer, data: str, number: int):
 
 
 def instances(form: str, for_range, number: int, step):
-    """Take a step of a protocol for each instance: one after the other, as printed, or all at once.
+    """Take a step for each instance: one after the other, as printed, or all at once.
 
     `step` takes the first instance and the number of instances.
 
@@ -47,7 +47,7 @@ def instances(form: str, for_range, number: int, step):
 
 
 def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: int, epsilon: str):
-    """Sample the published noise of scale b = 1 / epsilon, as a secret fixed-point vector.
+    """Sample the published noise of scale b = 1 / epsilon, in fixed point.
 
     Source: PrivFairFL, Protocol 1, with sgn(u) = 2 GTE(u, 0) - 1 for its GTE(u, 0), which makes every
     negative u zero.
@@ -69,7 +69,7 @@ def laplace(secret_integer, secret_fixed, bit_vector, log, parties: int, lanes: 
 
 
 def confusion(label, predicted, group):
-    """Return an instance's share in TP, FP, FN and TN of the protected group, then of the other.
+    """Return an instance's TP, FP, FN and TN of the protected group, then of the other.
 
     Source: PrivFairFL, Protocol 3: four multiplications. Arguments are vectors of bits, one lane an instance.
     """
@@ -81,5 +81,5 @@ def confusion(label, predicted, group):
 
 
 def add_to(totals, lanes):
-    """Add the sum of each vector's lanes to its total, in memory."""
+    """Add each vector's sum to its total, in memory."""
     totals.assign_vector(totals.get_vector() + totals.value_type.concat([lane.sum() for lane in lanes]))

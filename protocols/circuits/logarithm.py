@@ -1,15 +1,15 @@
-"""The piecewise linear logarithm to base 2 in whole numbers, of secret counts."""
+"""The piecewise linear logarithm to base 2 of secret counts, in whole numbers."""
 
 from __future__ import annotations
 
 
 def scale_bits(offset: int, most: int) -> int:
-    """Return E, the bits of `offset + most`; in units of 2^-E steps are whole numbers."""
+    """Return E, for which steps in units of 2^-E are whole."""
     return (offset + most).bit_length()
 
 
 def shifted_log(secret_integer, check_point, counts, offset: int, most: int):
-    """Return log2(count + offset) - o in units of 2^-E, 2^o the greatest power of 2 up to the offset.
+    """Return log2(count + offset) - o in units of 2^-E, o the whole part of log2(offset).
 
     Source: Mitchell 1962, "Computer multiplication and division using binary logarithms": straight lines
     between the powers of 2.

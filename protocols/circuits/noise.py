@@ -15,12 +15,12 @@ MAX_INPUT_WIDTH = 63  # bits per lane of a binary input instruction; more become
 
 
 def fair_bits_per_sample(coins) -> int:
-    """Return how many fair bits a sample takes: those of all coins, and the sign."""
+    """Return the fair bits of a sample: all coins' and the sign."""
     return 1 + sum(coin.bits for coin in coins)
 
 
 def input_widths(n_bits: int) -> list[int]:
-    """Split n_bits fair bits per lane into the widths in which a party inputs them."""
+    """Split n_bits bits per lane into widths of inputs."""
     full, rest = divmod(n_bits, MAX_INPUT_WIDTH)
     return [MAX_INPUT_WIDTH] * full + [rest] * (rest > 0)
 
@@ -32,7 +32,7 @@ KEPT_ARGUMENTS = (
 
 
 def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, turn=0):
-    """Make the noise of a release: one independent secret sample for each revealed value.
+    """Make the noise of a release: an independent secret sample for each revealed value.
 
     Source: PrivFairFL's π_GR-RANDOM for the fair bits, which all parties draw; the sampler is this module's.
     Guarantees: adding it to values of sensitivity 1 is (epsilon, 2^-delta_bits)-DP towards all who do not
@@ -62,7 +62,7 @@ def default_noise(secret_integer, bit_vector, parties: int, lanes: int, *law, tu
 
 
 def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
-    """XOR bits that all parties input, shared or drawn: `n_bits` secret bits of `lanes` lanes each.
+    """XOR bits that all parties input, shared or drawn.
 
     Guarantees: every lane of every bit is uniform as long as one party's are, and authenticated where the
     model is active.  [test: tests/programs/test_random_bits.py]
@@ -81,7 +81,7 @@ def xor_of_inputs(bit_vector, parties: int, lanes: int, n_bits: int) -> list:
 
 
 def flip(coin, fair):
-    """Return [r < numerator] for r the integer of fair bits, lowest first.
+    """Return [r < numerator], r the integer of fair bits, lowest first.
 
     Computes: the numerator's runs of equal bits, highest first, make a chain t_k = a_k & ~t_(k+1), where a_k
     says that the run's bits are all as the numerator's. With p_k = a_1 & ... & a_k, t_1 is p_1 ^ ... ^ p_k ^
@@ -101,7 +101,7 @@ def flip(coin, fair):
 
 
 def _chain(runs, k):
-    """Return (depth, t_1) of a chain of runs of (depth, bit), cut below its k-th."""
+    """Return (depth, t_1) of a chain of (depth, bit) runs, cut below its k-th."""
     below = _and_all(runs[-1])
     for run in runs[-2 : k - len(runs) - 1 : -1]:
         below = _and_all([*run, (below[0], ~below[1])])
@@ -115,7 +115,7 @@ def _chain(runs, k):
 
 
 def two_sided_geometric(coins, fair) -> list:
-    """Map fair bits to the two's complement bits of one noise sample per lane, lowest first.
+    """Map fair bits to two's complement bits of a noise sample per lane, lowest first.
 
     Computes: G = sum of 2^i flip(coin_i); X = G if the sign bit is 0, -1-G if it is 1.
     Guarantees: `coins.check` gives its (epsilon, delta); X + 1/2 has mean 0.
@@ -131,7 +131,7 @@ def two_sided_geometric(coins, fair) -> list:
 
 
 def to_integer(bits, secret_integer):
-    """Convert two's complement bits to one secret integer per lane."""
+    """Convert two's complement bits to secret integers."""
     parts = [secret_integer(bit) * (1 << i) for i, bit in enumerate(bits[:-1])]
     return sum(parts) - secret_integer(bits[-1]) * (1 << (len(bits) - 1))
 

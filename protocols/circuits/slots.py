@@ -1,4 +1,4 @@
-"""Counts of clients' slots: secret bits are expanded to an indicator per cell, and these are counted.
+"""Counts of clients' slots: secret bits are expanded to indicators of cells.
 
 A slot is a code of `slot_bits` bits: 0 is null, code c is cell c - 1, other codes are some cell. So any bits
 are one record at most, without a check.
@@ -17,12 +17,12 @@ _WORD = 64
 
 
 def slot_bits(cells: int) -> int:
-    """Return how many bits a slot takes, with a code for each cell and one for none."""
+    """Return the bits of a slot: a code per cell and one for none."""
     return cells.bit_length()
 
 
 def slot_blocks(slots: int, per_lane: int) -> list[tuple[int, int]]:
-    """Divide slots into blocks of (slots per lane, lanes), with none left over and none added.
+    """Divide slots into blocks of (slots per lane, lanes), none left over and none added.
 
     With several slots in a lane, blocks have `MOST_LANES` lanes, except that one may have fewer or one more.
     A party could fill an empty slot of a lane. No block has one lane where others have more, as MP-SPDZ would

@@ -1,4 +1,4 @@
-"""Exact privacy of M_R and M_L, recomputed from their distributions over all inputs."""
+"""Exact privacy of M_R and M_L, recomputed from their distributions."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -14,7 +14,7 @@ Distribution = dict[tuple[int, int], Fraction]  # probability of each report, gr
 
 
 def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Distribution:
-    """Return the probability of each of M_R's 2 d reports, following the mechanism step by step."""
+    """Return the probabilities of M_R's 2 d reports, step by step."""
     grr, distribution = mechanism.grr, Distribution()
     for reported in range(grr.groups):
         chance = grr.keep if reported == group else (1 - grr.keep) / (grr.groups - 1)
@@ -28,13 +28,13 @@ def distribution_of_r(mechanism: MechanismR, group: int, value: Fraction) -> Dis
 
 
 def worst_ratio(distributions: Iterable[Distribution]) -> Fraction:
-    """Return e^epsilon: the largest ratio of an outcome's probabilities under two distributions, exactly."""
+    """Return e^epsilon, the largest ratio of an outcome's probabilities, exactly."""
     listed = list(distributions)
     return max(one[y] / other[y] for one, other in product(listed, repeat=2) for y in one)
 
 
 def epsilon_of_r(mechanism: MechanismR) -> Fraction:
-    """Return M_R's epsilon over all inputs and outputs, rounded up to a multiple of 10^-12.
+    """Return M_R's epsilon, rounded up to a multiple of 10^-12.
 
     Computes: each report's probability is affine in the value, so ratios are largest at ends of the range;
     three groups stand for all.
@@ -45,7 +45,7 @@ def epsilon_of_r(mechanism: MechanismR) -> Fraction:
 
 
 def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction | None:
-    """Return M_L's epsilon over all inputs and outputs, rounded up; None if no epsilon holds.
+    """Return M_L's epsilon, rounded up; None if no epsilon holds.
 
     Computes: an output y has density keep C e^(-r |y - v|), r = epsilon_2 / 2, where the group is kept, else
     move C' e^(-s |y|), s = epsilon_2 / k. If s differs from r, the log-ratio has no bound for large |y|. Else
@@ -65,7 +65,7 @@ def epsilon_of_l(odds: Fraction, epsilon_2: Fraction, k: Fraction) -> Fraction |
 
 
 def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output: int) -> float:
-    """Return ln of the ratio between value 1 in the reported group and another group, at an output >= 1.
+    """Return ln of the ratio of value 1 in the reported group to another group, at an output >= 1.
 
     For continuous Laplace noise; it grows without bound for k < 2, falls for k > 2: no epsilon holds.
     """
@@ -73,7 +73,7 @@ def log_ratio_of_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction, output
 
 
 def claimed_for_l(epsilon_1: Fraction, epsilon_2: Fraction, k: Fraction) -> float:
-    """Return the epsilon that the paper's Theorem 6, Eq. (1), claims for any k."""
+    """Return the epsilon that the paper's Theorem 6, Eq. (1), claims."""
     shift = log(2 / k)
     return max(
         float(epsilon_2), shift + float(epsilon_2 / 2 - epsilon_1), -shift + float(epsilon_2 / k + epsilon_1)

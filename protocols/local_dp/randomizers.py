@@ -1,4 +1,4 @@
-"""A client's group and performance value under local differential privacy: GRR, M_R and M_L.
+"""A client's group and value under local differential privacy: GRR, M_R and M_L.
 
 Source: Juarez and Korolova 2022, "You can't fix what you can't measure", Algorithm 1; notation as there, d
 the number of groups. `private` mechanisms have corrected budgets that keep to epsilon; `with_budgets` takes
@@ -34,7 +34,7 @@ _EPSILON_GRID = 10**9  # budgets are rounded down to this grid, so that noise ca
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The declared range of performance values: public, and the same for all clients."""
+    """The declared range of performance values: public, the same for all clients."""
 
     low: float = -1.0
     high: float = 1.0
@@ -70,7 +70,7 @@ class ValueRange:
 
 @dataclass(frozen=True)
 class Reports:
-    """Perturbed groups and values, one per client; values are integers, in units of 1/unit."""
+    """A perturbed group and value per client; values are integers, in units of 1/unit."""
 
     groups: Integers
     values: Integers
@@ -82,7 +82,7 @@ class Reports:
 
 @dataclass(frozen=True)
 class Grr:
-    """Generalized randomized response: the true group with probability `keep`, else another, uniformly.
+    """Generalized randomized response: the true group with probability `keep`, else another.
 
     Attributes:
         groups: Their number d, 2 to 2^16.
@@ -100,7 +100,7 @@ class Grr:
 
     @classmethod
     def private(cls, groups: int, epsilon: Fraction) -> "Grr":
-        """Return the response that is epsilon-LDP for the group alone, to within 2^-64 of keep."""
+        """Return the response that is epsilon-LDP for the group, to within 2^-64 of keep."""
         return cls(groups, _keep(groups, exp_bounds(_budget(epsilon))[0]))
 
     @property
@@ -162,7 +162,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def epsilon(self) -> Fraction:
-        """The exact guarantee over all inputs and outputs, rounded up to a multiple of 10^-12."""
+        """The exact guarantee, rounded up to a multiple of 10^-12."""
 
     @property
     @abstractmethod
@@ -176,12 +176,12 @@ class Mechanism(ABC):
 
     @abstractmethod
     def kept_square(self, mean_square: float) -> float:
-        """Return E[v'^2 | kept] for this E[v^2], with rounding to the grid at its worst."""
+        """Return E[v'^2 | kept] for this E[v^2], at the worst rounding."""
 
     @property
     @abstractmethod
     def most_exponent(self) -> float:
-        """Bound on |theta|, below which the moments E[e^(theta v')] exist and can be computed."""
+        """Below this |theta| the moments E[e^(theta v')] exist and can be computed."""
 
     @abstractmethod
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
@@ -197,7 +197,7 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class MechanismR(Mechanism):
-    """M_R: the value is rounded at random to -1 or 1, then reported truly with probability `truth`.
+    """M_R: the value rounded at random to -1 or 1, then true with probability `truth`.
 
     Computes: P(g', v' | g, v) = keep (1 + (2 truth - 1) v v') / 2 if g' = g, else move / 2.
     """
@@ -232,7 +232,7 @@ class MechanismR(Mechanism):
 
     @property
     def worst_ratio(self) -> Fraction:
-        """e^epsilon exactly: the largest ratio of an output's probabilities under two inputs.
+        """e^epsilon, exactly.
 
         The distribution is affine in v, so ends of the range are worst. The ratios are of another value of
         the same group, and of another group both ways.
@@ -252,7 +252,7 @@ class MechanismR(Mechanism):
         return 1.0
 
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
-        """Use E[e^(theta v')] = cosh theta + gain v sinh theta: concave in v."""
+        """E[e^(theta v')] = cosh theta + gain v sinh theta is concave in v."""
         keep = float(self.grr.keep)
         base, slope = rest + keep * (np.cosh(theta) - 1), keep * self.gain
         rise, fall = slope * np.sinh(theta), slope * theta
@@ -272,7 +272,7 @@ class MechanismR(Mechanism):
 
 @dataclass(frozen=True)
 class MechanismL(Mechanism):
-    """M_L with k = 2: the value plus discrete Laplace noise of scale 2/epsilon_2, kept or moved.
+    """M_L with k = 2: the value plus discrete Laplace noise of scale 2/epsilon_2.
 
     No other k is LDP at any epsilon (`exact_privacy`). v is rounded at random to a multiple of 1/steps, and
     gets noise X/steps, P(X = x) exactly proportional to e^(-|x| epsilon_2 / (2 steps)).
@@ -338,7 +338,7 @@ class MechanismL(Mechanism):
         return float(self.epsilon_2 / 2)
 
     def worst_exponent(self, theta: Floats, rest: Floats) -> Floats:
-        """Use convexity in v: an end is worst. Rounding adds theta^2 / (8 steps^2) at most (Hoeffding)."""
+        """An end is worst, by convexity; rounding adds theta^2 / (8 steps^2) at most (Hoeffding)."""
         keep = float(self.grr.keep)
         noise = np.log(self.moved_moment(theta)) + theta**2 / (8 * self.steps**2)
         ends = [np.log1p(rest + keep * np.expm1(noise + theta * v)) - keep * theta * v for v in (-1.0, 1.0)]
@@ -346,7 +346,6 @@ class MechanismL(Mechanism):
         return largest
 
     def moved_moment(self, theta: Floats) -> Floats:
-        """With r = 1/scale and x = theta/steps, (1 - e^-r)^2 / ((1 - e^(x-r)) (1 - e^(-x-r)))."""
         half, x = 1 / (2 * float(self.scale)), theta / (2 * self.steps)
         moment: Floats = np.sinh(half) ** 2 / (np.sinh(half + x) * np.sinh(half - x))
         return moment

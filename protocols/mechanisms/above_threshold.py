@@ -11,7 +11,7 @@ from protocols.circuits.coins import Coin
 
 
 def caps_up_to(most: int) -> tuple[int, ...]:
-    """Return the caps to choose from: powers of the square root of 2, rounded, and `most` >= 1 itself.
+    """Return the caps to choose from: rounded powers of the square root of 2, and `most` >= 1.
 
     Guarantees: each is at most twice the one before, and from 6 on at most 1.5 times.
     [test: tests/protocols/test_above_threshold.py]
@@ -21,7 +21,7 @@ def caps_up_to(most: int) -> tuple[int, ...]:
 
 
 def clients_above(sizes: Sequence[int] | Integers, caps: Sequence[int]) -> Integers:
-    """Return E_i, the number of clients with more records than the i-th cap; it never rises with i."""
+    """Return E_i, how many clients have more records than the i-th cap."""
     ordered = np.sort(np.asarray(sizes, dtype=np.int64))
     return (len(ordered) - np.searchsorted(ordered, np.asarray(caps), side="right")).astype(np.int64)
 
@@ -45,7 +45,7 @@ def allowed_above(epsilon: Fraction, counts: int, missing_in: int = 1) -> int:
 
 
 def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -> int:
-    """Return the least cap that at most `above` clients exceed, else the last: the exact answer of π_CAP."""
+    """Return the least cap that at most `above` clients exceed, else the last: π_CAP without noise."""
     fits = np.flatnonzero(clients_above(sizes, caps)[:-1] <= above)
     return caps[int(fits[0])] if len(fits) else caps[-1]
 
@@ -53,7 +53,7 @@ def best_cap(sizes: Sequence[int] | Integers, caps: Sequence[int], above: int) -
 def distribution_of_first_below(
     coins: tuple[Coin, ...], counts: Sequence[int] | Integers, bound: int
 ) -> Floats:
-    """Return the probability of each index that may be revealed, the last for none: shape (n + 1,), float64.
+    """Return the probability of each revealed index, the last for none: shape (n + 1,), float64.
 
     `coins` are those of all noise, `counts` are E_i in order, `bound` is c.
     """

@@ -1,4 +1,4 @@
-"""A histogram as a tree of block counts: cumulative counts with one epsilon for all of them.
+"""A histogram as a tree of block counts, for cumulative counts with one epsilon.
 
 A record is in one block of every level. A cumulative count is a sum of few blocks, so its noise grows with
 their number instead of that of bins; least squares uses all blocks.
@@ -59,7 +59,7 @@ class CountTree:
         return _grouped(self.bins, self.blocks[level])
 
     def release(self, histograms: int) -> LinearQueries:
-        """Return the release of this tree for each of some disjoint histograms.
+        """Return the release of this tree for some disjoint histograms.
 
         Nodes are numbered level by level over all histograms.
         """
@@ -97,7 +97,7 @@ class CountTree:
         return cumulative
 
     def _parents(self, level: int) -> Integers:
-        """Return, for each block of the level below, the block of this level that it is in."""
+        """Return the block of this level for each block of the level below."""
         return _grouped(self.counts[level - 1], self.blocks[level] // self.blocks[level - 1])
 
     def mean_variance(self) -> float:
@@ -111,7 +111,7 @@ class CountTree:
 
         @cache
         def node(level: int, size: int) -> tuple[float, list[tuple[float, float]]]:
-            """Return the variance from what is below, and (w, r) of each cumulative count in a block."""
+            """Return the variance from below, and (w, r) of each cumulative count in a block."""
             if level == 0:
                 return 1.0, [(1.0, 0.0)]
             children = [node(level - 1, part) for part in _parts(size, blocks[level - 1])]
@@ -133,7 +133,7 @@ class CountTree:
 
 
 def _grouped(count: int, size: int) -> Integers:
-    """Return the group of each of `count` things, `size` to a group from the last one down."""
+    """Return the group of each of `count` things, `size` to a group from the last down."""
     from_the_top = np.arange(count)[::-1] // size
     return from_the_top[:1] - from_the_top
 
@@ -151,7 +151,7 @@ def best_tree(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> CountTree:
-    """Choose the levels and blocks whose cumulative counts have the least mean square error.
+    """Choose the tree whose cumulative counts have the least mean square error.
 
     Computes: for each number of levels a descent over the blocks, with the noise of their nodes; more levels
     until that no longer helps.
@@ -180,7 +180,7 @@ def node_variance(
     delta: Fraction,
     distribution: NoiseDistribution | None = None,
 ) -> Fraction:
-    """Return the mean square error of a node's noise; for distributed noise approximately, up to a factor.
+    """Return a node's mean square error; for distributed noise nearly, up to a factor.
 
     Raises:
         ValueError: No noise fits epsilon and delta.
@@ -196,7 +196,7 @@ def node_variance(
 
 
 def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta: Fraction) -> float:
-    """Return the RMS error of cumulative counts by the square-root factorization, with ideal Gaussian noise.
+    """Return the RMS error of cumulative counts by the square-root factorization.
 
     Source: Fichtenberger, Henzinger and Upadhyay 2023; noise: Balle and Wang 2018, theorem 8.
     Computes: the matrix of cumulative sums is R R, R lower triangular with c_k = (2k choose k)/4^k on its
@@ -215,7 +215,7 @@ def square_root_error(bins: int, neighbors: Neighbors, epsilon: Fraction, delta:
 
 
 def _descend(bins: int, levels: int) -> CountTree | None:
-    """Return the best blocks for so many levels, by steps from equal factors; None: too many levels."""
+    """Return the best blocks for so many levels, if there are any, by steps from equal factors."""
     largest = max(2, round(bins ** (1 / levels)))
     even = (_tree(bins, (factor,) * (levels - 1)) for factor in range(largest, 1, -1))
     better = tree = next(filter(None, even), None)
@@ -226,7 +226,7 @@ def _descend(bins: int, levels: int) -> CountTree | None:
 
 
 def neighbours(tree: CountTree) -> list[CountTree]:
-    """Return the trees with as many levels and one factor between two levels one more or less."""
+    """Return the trees with one factor between two levels one more or less."""
     factors = [large // small for small, large in zip(tree.blocks, tree.blocks[1:], strict=False)]
     changed = [
         tuple(factor + step * (i == j) for j, factor in enumerate(factors))

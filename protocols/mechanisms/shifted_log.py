@@ -1,4 +1,4 @@
-"""Privacy that grows with the group: the noisy shifted logarithm, its guarantee per count, and its error.
+"""Privacy that grows with the group: noisy shifted logarithms, their guarantees and errors.
 
 A logarithm's noise has one scale, so a record of a large group moves the revealed value less.
 """
@@ -51,11 +51,11 @@ class ShiftedLog:
 
     @property
     def lines_above_first(self) -> int:
-        """How many straight lines begin above the first; a count takes as many comparisons."""
+        """How many straight lines begin above the first: comparisons of a count."""
         return self.bits - 1 - self.lowest
 
     def step(self, count: int) -> int:
-        """Return the most by which one record, added or removed, moves g at this count; it never rises.
+        """Return the most by which a record, added or removed, moves g; it never rises with the count.
 
         [test: tests/protocols/test_shifted_log.py]
         """
@@ -64,7 +64,7 @@ class ShiftedLog:
 
     @property
     def first_step(self) -> int:
-        """The most by which a record moves g anywhere; a release is charged for it."""
+        """The most by which a record moves g anywhere: the charge of a release."""
         return self.step(0)
 
     def value(self, counts: npt.ArrayLike) -> Floats:
@@ -75,7 +75,7 @@ class ShiftedLog:
         return (power - self.lowest) * unit + (shifted / 2.0**power - 1) * unit
 
     def highest(self, count: int) -> int:
-        """Return g at a whole count, on the last straight line if it is above `most`."""
+        """Return g at a whole count, also above `most`."""
         return round(float(self.value(min(count, self.most)))) + 2 * max(0, count - self.most)
 
     def estimate(self, logarithms: npt.ArrayLike) -> Floats:
@@ -92,13 +92,13 @@ class ShiftedLog:
         return np.asarray(2.0 ** (part + self.lowest) * (1 + z / unit - part) - self.offset)
 
     def interval(self, logarithms: npt.ArrayLike, coins: tuple[Coin, ...], failure: Fraction) -> Floats:
-        """Return bounds, shape (..., 2), that miss the true count with probability `failure` at most."""
+        """Return bounds, shape (..., 2), that fail with probability `failure` at most."""
         bound = float(error_bound(coins, failure))
         z = np.asarray(logarithms, dtype=np.float64)
         return np.stack([self.estimate(z - bound), self.estimate(z + bound)], axis=-1)
 
     def guarantee_at(self, count: int, coins: tuple[Coin, ...]) -> Guarantee:
-        """Return (epsilon, delta) of a record, added or removed, in a group with `count` records.
+        """Return the guarantee of a record, added or removed, in a group with `count` records.
 
         Guarantees: never rises with the count.  [test: tests/protocols/test_shifted_log.py]
         """
@@ -106,7 +106,7 @@ class ShiftedLog:
 
 
 def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequence[Coin | float]) -> Floats:
-    """Return E|estimate - count| at real counts in [0, most], up to rounding of floats.
+    """Return E|estimate - count| at real counts in [0, most], in floats.
 
     `coins` are real ones, or probabilities of ideal ones.
     """
@@ -115,7 +115,7 @@ def expected_errors(distribution: ShiftedLog, counts: npt.ArrayLike, coins: Sequ
 
 
 def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[Coin | float]) -> float:
-    """Return a bound of E|estimate - n| / n over all whole n from `least` to `distribution.most`.
+    """Return a bound of E|estimate - n| / n over whole n from `least` to `distribution.most`.
 
     Computes: estimates rise with the count, so between neighboring points a < b E|.| is at most E(.)+ at b +
     E(.)- at a + (b - a). Exact up to 512 counts per power of two; above, at most 1/512 of n too large.
@@ -132,7 +132,7 @@ def worst_relative_error(distribution: ShiftedLog, least: int, coins: Sequence[C
 
 
 def rho_of(epsilon: Fraction) -> Fraction:
-    """Return rho of neighbors whose likelihood ratio is within e^(+-epsilon): theorem 18.
+    """Return rho of neighbors with likelihood ratios within e^(+-epsilon): theorem 18.
 
     With a delta, as of a truncated logarithm, it is delta-approximate zCDP.
     [test: tests/protocols/test_shifted_log.py]
@@ -142,7 +142,7 @@ def rho_of(epsilon: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class ErrorTarget:
-    """The required accuracy: E|estimate - n| <= relative * n for all n from `least` to `most`."""
+    """Required accuracy: E|estimate - n| <= relative * n for n from `least` to `most`."""
 
     relative: float
     least: int
@@ -206,13 +206,13 @@ def _least_share(target: ErrorTarget, distribution: ShiftedLog, unit: Fraction) 
 
 
 def _ideal_coins(epsilon: Fraction) -> list[float]:
-    """Return the chances of the bits of a geometric magnitude with ratio e^-epsilon, those above e^-64."""
+    """Return the bits' chances in a geometric magnitude of ratio e^-epsilon, above e^-64."""
     odds = takewhile(lambda x: x <= 64, (epsilon * 2**i for i in range(MAX_COINS + 1)))
     return [float(1 / (1 + exp_bounds(x)[0])) for x in odds]
 
 
 def _points(least: int, most: int) -> Floats:
-    """Return counts from `least` to `most`: all up to 512 per power of two, and 512 beyond."""
+    """Return counts from `least` to `most`, 512 at most per power of two."""
     low, points = least, []
     while low <= most:
         high = min(1 << low.bit_length(), most + 1)

@@ -1,4 +1,4 @@
-"""Noise of a revealed value: one joint sample from coins, the sum of the parties' own samples, or several.
+"""Noise of a revealed value: joint, the sum of the parties' own samples, or several of these.
 
 Errors are those of value + `offset`, which is unbiased. Sums of errors have float masses on a grid, whose
 tails are right within a relative 10^-9; quantiles allow for that. Parties draw from tables, whose guarantees
@@ -87,7 +87,7 @@ class DistributedNoise:
         return _summed(self.weights, terms)
 
     def draw(self, n: int) -> Integers:
-        """Return n noises of one party, shape (n,), from the operating system's randomness.
+        """Return n noises of one party, from the operating system's randomness.
 
         Computes: inversion of a uniform word of 128 bits, always by as many comparisons without branches.
         Which entries are read depends on the word.
@@ -108,17 +108,17 @@ class DistributedNoise:
 
     @property
     def mean_square_error(self) -> Fraction:
-        """E[X^2] of the sum of all parties' noises, whose mean is 0; exact."""
+        """E[X^2] of all parties' sum, whose mean is 0; exact."""
         squares = sum(w * (i - self.edge) ** 2 for i, w in enumerate(self.weights))
         return Fraction(self.parties * squares, 1 << BITS)
 
     @property
     def largest(self) -> int:
-        """The largest sum of all parties' noises; minus the smallest."""
+        """The largest sum of all parties' noises."""
         return self.parties * self.edge
 
     def error_bound(self, failure: Fraction) -> Fraction:
-        """Return the least t >= 0 with P(|sum of all parties' noises| > t) <= failure, exactly."""
+        """Return the least t >= 0 with P(|all parties' sum| > t) <= failure, exactly."""
         allowed = failure * (1 << BITS * self.parties) / 2
         outer = accumulate(self.summed(self.parties))  # from the lowest value inwards
         inside = sum(1 for mass in outer if mass <= allowed)
@@ -179,7 +179,7 @@ def _summed(weights: tuple[int, ...], terms: int) -> tuple[int, ...]:
 
 
 def convolution(factors: Sequence[Sequence[int]]) -> list[int]:
-    """Return the exact convolution of sequences of integers >= 0, as one product of long integers."""
+    """Return the exact convolution of sequences of integers >= 0."""
     width = prod(map(sum, factors)).bit_length() + 1
     product = prod(gmpy2.pack(list(factor), width) for factor in factors)
     coefficients = [int(value) for value in gmpy2.unpack(product, width)]
@@ -220,7 +220,7 @@ def offset(noise: Noise) -> float:
 
 
 def smallest(noise: Noise) -> int:
-    """Return the smallest value of the noise, which is symmetric about minus its offset."""
+    """Return the smallest value of the noise."""
     return -largest(noise) - round(2 * offset(noise))
 
 
@@ -242,7 +242,7 @@ def mean_square_error(noise: Noise) -> Fraction:
 
 
 def error_bound(noise: Noise, failure: Fraction) -> Fraction:
-    """Return the least t such that P(|error| > t) <= failure, exactly; for several noises an upper bound."""
+    """Return the least t with P(|error| > t) <= failure; for several noises an upper bound."""
     if isinstance(noise, Several):
         return Fraction(noise_sum(noise, 1).quantile(float(failure) / 2))
     if isinstance(noise, DistributedNoise):
@@ -293,12 +293,12 @@ class Distribution:
 
 
 def repeated(distribution: Distribution, terms: int) -> Distribution:
-    """Return the distribution of the sum of `terms` independent variables of this distribution."""
+    """Return the distribution of the sum of `terms` independent copies."""
     return repeated_sum(_cut(distribution), terms, _added)
 
 
 def weighted_sum(distributions: Sequence[Distribution], factors: Sequence[float]) -> Distribution:
-    """Return the distribution of the sum of independent variables, each times a factor >= 0.
+    """Return the distribution of independent variables' sum, each times a factor >= 0.
 
     Rounding to a common grid is added to the slack.
     """
@@ -347,7 +347,7 @@ def _cut(distribution: Distribution) -> Distribution:
 
 @lru_cache(maxsize=64)
 def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
-    """Return the distribution of a sum of `terms` independent errors, or of their positive parts.
+    """Return the distribution of the sum of `terms` independent errors, or of their positive parts.
 
     Guarantees: a quantile is never below the exact one.
     [test: tests/protocols/test_added_noise.py]
@@ -362,7 +362,7 @@ def noise_sum(noise: Noise, terms: int, positive: bool = False) -> Distribution:
 
 
 def simulated_noise(noise: Noise, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draw independent errors in the clear, for what-ifs and benchmarks; they protect nobody."""
+    """Draw independent errors in the clear, for what-ifs and benchmarks: they protect nobody."""
     if isinstance(noise, Several):
         return sum((simulated_noise(single, rng, shape) for single in noise.each), np.zeros(shape))
     if isinstance(noise, DistributedNoise):

@@ -1,4 +1,4 @@
-"""Random draws with exact probabilities, many at a time, from the operating system's randomness.
+"""Random draws with exact probabilities, from the operating system's randomness.
 
 No float decides a draw (Mironov 2012). Its duration depends on the result: timing a client to the microsecond
 is not defended against.
@@ -21,7 +21,7 @@ def words(n: int) -> Words:
 
 
 def coins(probability: Fraction, n: int) -> Bools:
-    """Toss n coins that show True with exactly this probability, a multiple of 2^-64 in [0, 1)."""
+    """Toss n coins with exactly this probability of True, a multiple of 2^-64 in [0, 1)."""
     return words(n) < np.uint64(int(probability * (1 << WORD_BITS)))
 
 
@@ -33,7 +33,7 @@ def round_at_random(x: Floats) -> Integers:
 
 
 def below(bound: int, n: int) -> Integers:
-    """Return n uniform integers in [0, bound); bound is from 1 to 2^62."""
+    """Return n uniform integers in [0, bound), bound from 1 to 2^62."""
     mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
     drawn = np.empty(n, dtype=np.int64)
     todo = np.arange(n)

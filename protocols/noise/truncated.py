@@ -20,7 +20,7 @@ _EPSILON_GRID = 10**12  # an epsilon is rounded up to a multiple of 1 / this
 
 
 def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
-    """Return the guarantee of a release whose counts move by `units` in all, each by at most 1.
+    """Return the guarantee if counts move by `units` in all, each by at most 1.
 
     Computes: the worst likelihood ratio to the power `units`; `units` edge atoms (basic composition).
     Guarantees: exact for one count; an upper bound for several.
@@ -30,14 +30,14 @@ def guarantee(coins: tuple[Coin, ...], units: int = 1) -> Guarantee:
 
 
 def outer_mass(coins: tuple[Coin, ...], values: int) -> Fraction:
-    """Return the mass of so many outermost values on one side, uncovered by a count that moves by as many."""
+    """Return the mass of the outermost `values` on one side."""
     return cumulative(coins, values - 1 - (1 << len(coins)))
 
 
 def guarantee_of_moves(
     coins: tuple[Coin, ...], moves: Iterable[tuple[int, ...]], shared: bool = False
 ) -> Guarantee:
-    """Return the guarantee of a release whose counts move by any of `moves`, an amount per moved count.
+    """Return the guarantee if counts move by any of `moves`, an amount per moved count.
 
     Computes: theorem 8, at the worst move; `shared` amounts may be those of several counts.
     Guarantees: exact deltas, for shared amounts where no atom is lighter than one further out; epsilon up to
@@ -52,7 +52,7 @@ def guarantee_of_moves(
 
 
 def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
-    """Return a bound of the mass that one count uncovers by this amount, or several counts that share it.
+    """Return a bound of the mass uncovered by one count of this amount, or by several that share it.
 
     Computes: the mass for one count if no atom is lighter than one further out, else a geometric series of
     the worst ratio. Proof: theorem 11.  [test: tests/protocols/test_exact_moves.py]
@@ -68,7 +68,7 @@ def uncovered_at_most(coins: tuple[Coin, ...], amount: int) -> Fraction:
 
 
 def guarantee_of_clients(coins: tuple[Coin, ...], nodes: int, cap: int) -> Guarantee:
-    """Return the guarantee of a release of counts for a client with up to `cap` records.
+    """Return the guarantee of counts for a client with up to `cap` records.
 
     Computes: theorem 9 for records in `nodes` counts, one per level. Exchanged records count on twice as many
     levels (theorem 10).
@@ -92,7 +92,7 @@ def most_uncovered(coins: tuple[Coin, ...], units: int) -> Fraction:
 
 
 def log_upper_bound(ratio: Fraction) -> Fraction:
-    """Return the least multiple of 10^-12 that is provably at least ln(ratio), 1 <= ratio <= e^64."""
+    """Return the least multiple of 10^-12 provably >= ln(ratio), 1 <= ratio <= e^64."""
     with localcontext() as context:
         context.prec = 60
         guess = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() * _EPSILON_GRID
@@ -103,7 +103,7 @@ def log_upper_bound(ratio: Fraction) -> Fraction:
 
 
 def probability_mass(coins: tuple[Coin, ...]) -> dict[int, Fraction]:
-    """Return the noise's exact probability mass function, by full enumeration.
+    """Return the noise's exact probability mass function.
 
     Raises:
         ValueError: More than 12 coins.
@@ -132,13 +132,13 @@ def magnitude_moments(coins: tuple[Coin, ...]) -> tuple[Fraction, Fraction]:
 
 
 def mean_square_error(coins: tuple[Coin, ...]) -> Fraction:
-    """Return E[(X + 1/2)^2], the mean square error of a revealed value + 1/2, exactly."""
+    """Return E[(X + 1/2)^2], the error of a revealed value + 1/2, exactly."""
     mean, square = magnitude_moments(coins)
     return square + mean + Fraction(1, 4)
 
 
 def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
-    """Return P(G < n) for the magnitude G, exactly, for any number of coins."""
+    """Return P(G < n) for the magnitude G, exactly."""
     if n >= 1 << len(coins):
         return Fraction(1)
     below, equal_so_far = Fraction(0), Fraction(1)
@@ -150,7 +150,7 @@ def magnitude_below(coins: tuple[Coin, ...], n: int) -> Fraction:
 
 
 def cumulative(coins: tuple[Coin, ...], x: int) -> Fraction:
-    """Return P(X <= x), exactly, for any number of coins."""
+    """Return P(X <= x), exactly."""
     if x < 0:
         return (1 - magnitude_below(coins, -1 - x)) / 2
     return (1 + magnitude_below(coins, x + 1)) / 2
